@@ -1,0 +1,52 @@
+# Everything is installed into $(VENV) from the project's own files; needed are Python 3.11 or newer, make and a package index.
+
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+SCENARIO ?= scenarios/training/megatron-1t.yaml
+
+.PHONY: run test test-all check docs bench clean help
+
+run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
+	$(BIN)/clustersim run $(SCENARIO)
+
+test: $(VENV)/.dev  ## the tests, without the slow ones
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: $(VENV)/.dev  ## all tests
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/.dev  ## lint, types, and the floors that imports must respect
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs  ## HTML pages in docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: $(VENV)/.dev  ## the speed table
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove everything that make has made
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find simulator tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# The environment is made anew whenever pyproject.toml changes.
+$(VENV)/.package: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3" >&2; exit 2; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	$(PIP) install --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.package
+	$(PIP) install --editable '.[docs]'
+	@touch $@

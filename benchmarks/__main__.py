@@ -1,0 +1,75 @@
+"""The speed table: CPU seconds and memory of whole processes, with the machine and the date.
+
+    python -m benchmarks [--write]
+
+`--write` puts the table into benchmarks/results.md. What CI asserts is not these seconds but the number of events.
+"""
+
+import argparse
+import os
+import platform
+import resource
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
+CASES: dict[str, tuple[float, list[str]]] = {
+    "`clustersim --help`": (0.25, ["--help"]),
+    "`clustersim explain` of the GPT-1T scenario": (0.25, ["explain", ONE_TRILLION]),
+    "GPT-1T step, 3,072 devices, 64 stages x 512 microbatches": (1.5, ["run", ONE_TRILLION, "--quiet"]),
+    "the same on 131,072 devices, fold: tiers": (
+        5.0,
+        ["run", ONE_TRILLION, "cluster.nodes=16384", "training.parallel.dp=256", "training.global_batch=131072",
+         "--quiet"],
+    ),
+    "1,024 ranks unfolded, 16 stages x 64 microbatches": (
+        5.0,
+        ["run", ONE_TRILLION, "cluster.nodes=128", "training.parallel.pp=16", "training.parallel.dp=8",
+         "training.global_batch=512", "--no-fold", "--quiet"],
+    ),
+    "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
+}  # fmt: skip
+"""What is measured: the target in CPU seconds, and the arguments."""
+
+
+def measure(arguments: list[str]) -> tuple[float, float]:
+    """(CPU seconds, peak memory in MB) of one process."""
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True);"
+        "u = resource.getrusage(resource.RUSAGE_CHILDREN); print(u.ru_utime + u.ru_stime, u.ru_maxrss / 1e3)"
+    )
+    command = [sys.executable, "-c", code, sys.executable, "-m", "simulator", *arguments]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(out[0]), float(out[1])
+
+
+def machine() -> str:
+    """One line that says where the figures were measured."""
+    facts = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in facts if "model name" in line]
+    return f"{os.cpu_count()} cores of {names[0] if names else platform.machine()}, CPython {platform.python_version()}"
+
+
+def main() -> None:
+    """Measure every case, best of three for the short ones, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    lines = [f"Measured on {machine()}, {date.today()}.", ""]
+    lines += ["| what | CPU s | memory | target |", "| --- | --- | --- | --- |"]
+    for what, (target, command) in CASES.items():
+        runs = [measure(command) for _ in range(1 if target > 10 else 3)]
+        seconds, megabytes = min(runs)
+        lines.append(f"| {what} | {seconds:.2f} | {megabytes:.0f} MB | {target:g} s |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if arguments.write:
+        Path(__file__).with_name("results.md").write_text("# Speed\n\n" + text)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main()

@@ -1,0 +1,129 @@
+"""Reference of what a person writes: one section a spec, drawn from its fields and the text under each."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from markdown_tables import code, table
+from pydantic.fields import FieldInfo
+
+from simulator import units
+from simulator.report.quantities import dimension_of
+from simulator.specs.base import Figure, Spec
+from simulator.specs.collectives import CollectiveProfile, Fill, Protocol, Scope, Wire
+from simulator.specs.documentation import describe
+from simulator.specs.hardware import Accelerator, Cluster, Level, Link, Memory, Network, Nics, Node, Power, ScaleUp
+from simulator.specs.kernels import AttentionKernels, GemmKernels, KernelProfile, StreamKernels, Tile
+from simulator.specs.model import Model
+from simulator.specs.scenario import Published, Scenario
+from simulator.specs.training import Parallel, Stack, Training
+
+BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
+SCALARS = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
+KERNELS = (KernelProfile, GemmKernels, Tile, AttentionKernels, StreamKernels)
+
+
+def scenario_specs() -> str:
+    """The keys of a scenario file."""
+    return _sections(Scenario, Training, Parallel, Published)
+
+
+def model_specs() -> str:
+    """The keys of a model."""
+    return _sections(Model)
+
+
+def hardware_specs() -> str:
+    """The keys of accelerators, nodes and clusters."""
+    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, Cluster, Network, Level)
+
+
+def software_specs() -> str:
+    """The keys of stacks, kernel profiles and collective profiles."""
+    return _sections(Stack, *KERNELS, CollectiveProfile, Protocol, Scope, Fill, Wire)
+
+
+def quantities() -> str:
+    """The units that are understood, by dimension."""
+    rows = [
+        (name.replace("_", " "), ", ".join(f"`{unit}`" for unit, _, _ in units._DIMENSIONS[name].parts))
+        for name in units.DIMENSIONS
+    ]
+    return table(("quantity", "units, with the usual prefixes"), rows)
+
+
+def _sections(*kinds: type[Spec]) -> str:
+    return "\n".join(_section(kind) for kind in kinds)
+
+
+def _section(kind: type[Spec]) -> str:
+    """One spec: its purpose, its keys, its foreign names."""
+    texts = describe(kind)
+    rows = [
+        (f"`{name}`", _type(field.annotation, field.metadata), _default(field), texts.get(name, ""))
+        for name, field in kind.model_fields.items()
+    ]
+    parts = [f"({_anchor(kind)})=\n## {kind.__name__}\n", " ".join((kind.__doc__ or "").split()) + "\n", _where(kind)]
+    parts.append(table(("key", "value", "default", "meaning"), rows))
+    if kind.aliases:
+        foreign = ", ".join(f"`{alias}` (`{name}`)" for alias, name in sorted(kind.aliases.items()))
+        parts.append(f"Other names that are accepted: {foreign}.\n")
+    return "\n".join(part for part in parts if part)
+
+
+def _anchor(kind: type[Spec]) -> str:
+    return f"spec-{kind.__name__.lower()}"
+
+
+def _where(kind: type[Spec]) -> str:
+    if kind.folder is None:
+        return ""
+    return f"Files lie in `{kind.folder}/`. A key of this type takes the name or path of one, or these keys.\n"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.validate_default is False:  # filled in from other keys
+        return "derived"
+    return "" if field.default in (None, (), "") or isinstance(field.default, Spec) else code(field.default)
+
+
+def _type(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """What may be written, in words."""
+    metadata = tuple(metadata)
+    dimension = dimension_of(metadata)
+    if dimension is not None:
+        return _quantity(dimension)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if hasattr(annotation, "__metadata__"):
+        return _type(arguments[0], annotation.__metadata__)
+    if origin is Literal:
+        return ", ".join(f"`{choice}`" for choice in arguments)
+    if origin is dict:
+        return f"mapping of {_type(arguments[0])} to {_type(arguments[1])}"
+    if origin in (tuple, list):
+        return f"list of {', '.join(dict.fromkeys(_type(a) for a in arguments if a is not Ellipsis))}"
+    if arguments and not isinstance(annotation, type):
+        return " or ".join(dict.fromkeys(_type(a, metadata) for a in arguments if a is not type(None)))
+    return _plain(annotation, metadata)
+
+
+def _plain(annotation: Any, metadata: tuple[Any, ...]) -> str:
+    """A figure, another spec, or a scalar with its bounds."""
+    if isinstance(annotation, type) and issubclass(annotation, Figure):
+        value = annotation.model_fields["value"]
+        return f"[figure](figures): {_type(value.annotation, value.metadata)}"
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        return f"[{annotation.__name__}](#{_anchor(annotation)})"
+    return ", ".join([SCALARS.get(annotation, str(annotation)), *_bounds(metadata)])
+
+
+def _bounds(metadata: tuple[Any, ...]) -> Iterator[str]:
+    """Limits of a number, those inside of a pydantic `Field` included."""
+    for item in metadata:
+        yield from (text.format(getattr(item, bound)) for bound, text in BOUNDS.items() if hasattr(item, bound))
+        yield from _bounds(tuple(getattr(item, "metadata", ())))
+
+
+def _quantity(dimension: str) -> str:
+    return f"{dimension.replace('_', ' ')}, as `{units._DIMENSIONS[dimension].example}`"

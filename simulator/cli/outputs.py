@@ -1,0 +1,40 @@
+"""Outputs that a user named, checked before the work begins."""
+
+import os
+from collections.abc import Mapping
+
+from simulator.errors import InputError, Problem
+from simulator.results.writing import check_writable
+
+STANDARD_OUTPUT = "-"
+"""The name that prints instead of writing."""
+
+
+def check(outputs: Mapping[str, str | None], inputs: tuple[str, ...], printable: str = "--json") -> None:
+    """Raise InputError naming every output that cannot be written, is named twice or would overwrite an input.
+
+    `outputs` maps options to paths; `printable` is the one option that takes `-`.
+    """
+    problems: list[Problem] = []
+    taken = {os.path.realpath(path): "the scenario" for path in inputs}
+    for option, path in outputs.items():
+        if path is None or (path == STANDARD_OUTPUT and option == printable):
+            continue
+        problems += _problems(option, path, taken)
+        taken[os.path.realpath(path)] = option
+    if problems:
+        raise InputError(*problems)
+
+
+def _problems(option: str, path: str, taken: Mapping[str, str]) -> list[Problem]:
+    if path == STANDARD_OUTPUT:
+        return [Problem(f"{option} writes a file and cannot print", hint="write a file name")]
+    if os.path.realpath(path) in taken:
+        return [
+            Problem(f"{option} would overwrite {taken[os.path.realpath(path)]}", file=path, hint="write another name")
+        ]
+    try:
+        check_writable(path)
+    except InputError as error:
+        return list(error.problems)
+    return []

@@ -1,0 +1,103 @@
+"""Simulate a scenario and show what it takes, what holds it back and how far it is from published figures.
+
+Overrides change values of the scenario: key.path=value sets one that is there, +key.path=value adds one, ~key.path
+takes one away.
+"""
+
+from argparse import ArgumentParser, Namespace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from simulator.cli import console
+from simulator.errors import InfeasibleError
+
+if TYPE_CHECKING:
+    from simulator.results import Result
+
+SUMMARY = "simulate a scenario"
+EXAMPLES = (
+    "scenarios/quickstart.yaml",
+    "scenarios/quickstart.yaml training.parallel.tp=4 training.micro_batch=2",
+    "scenarios/quickstart.yaml --json - --quiet | jq .metrics.mfu",
+    "scenarios/quickstart.yaml --trace step.json.gz   # open it at https://ui.perfetto.dev",
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `run`."""
+    parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
+    parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="changes of the scenario")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write metrics, breakdown and provenance; `-` prints them and nothing else"
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write a trace for Perfetto, compressed if the name ends with .gz"
+    )
+    parser.add_argument("--save", metavar="FILE", help="write the whole result, to be read again")
+    fold = parser.add_mutually_exclusive_group()
+    fold.add_argument(
+        "--fold",
+        choices=("auto", "exact", "tiers", "none"),
+        help="how equal ranks are merged (the scenario's if left out)",
+    )
+    fold.add_argument(
+        "--no-fold", dest="fold", action="store_const", const="none", help="simulate every rank: --fold none"
+    )
+    parser.add_argument(
+        "--executor",
+        choices=("simpy", "max-plus"),
+        default="simpy",
+        help="events (default), or the max-plus sweep where it is exact",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+
+
+def execute(arguments: Namespace) -> int:
+    """Load, simulate, write, show."""
+    from simulator.specs import load_scenario
+
+    loaded = load_scenario(arguments.file, arguments.overrides)
+    from simulator.cli import outputs
+
+    outputs.check(
+        {"--json": arguments.json, "--trace": arguments.trace, "--save": arguments.save}, inputs=(arguments.file,)
+    )
+    from simulator.cli.progress import progress
+    from simulator.run.simulate import simulate
+
+    begin = perf_counter()
+    with progress(f"simulating {loaded.scenario.name}", arguments.quiet):
+        result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor)
+    elapsed_s = perf_counter() - begin
+    with progress("writing", arguments.quiet):
+        _write(result, arguments)
+    _show(result, arguments, elapsed_s)
+    return 0 if result.feasible else InfeasibleError.exit_code
+
+
+def _write(result: "Result", arguments: Namespace) -> None:
+    """The files that were asked for; each appears whole or not at all."""
+    from simulator.results import dumps, save, to_json
+    from simulator.results.writing import replacing
+
+    if arguments.save:
+        save(result, arguments.save)
+    if arguments.trace:
+        from simulator.report.trace import write_trace
+
+        write_trace(result, arguments.trace)
+    if arguments.json and arguments.json != "-":
+        with replacing(arguments.json) as file:
+            file.write(dumps(to_json(result)).encode())
+
+
+def _show(result: "Result", arguments: Namespace, elapsed_s: float) -> None:
+    """The page, or the JSON form in its place, or nothing."""
+    if arguments.json == "-":
+        from simulator.results import dumps, to_json
+
+        console.write(dumps(to_json(result)))
+    elif not arguments.quiet:
+        from simulator.report.page import page
+
+        console.write(page(result, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

@@ -1,0 +1,100 @@
+"""Simulate published measurements and report how wrong the simulation is.
+
+Each FILE holds one JSON object a line (docs/reference/measurements.md lists the keys); without FILE the rows that the
+project ships are used. A row that cannot be simulated is refused with the reason. Every error is of the step time:
+positive is too slow. Exit code 1 if --most is given and the mean error is above it.
+"""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
+
+from simulator.cli import console
+
+if TYPE_CHECKING:
+    from simulator.study.lines import Line
+
+SUMMARY = "errors against published measurements"
+EXAMPLES = (
+    "",
+    "rows.jsonl --by source,device --json errors.json",
+    "rows.jsonl --jobs 2 --worst 20",
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `validate`."""
+    parser.add_argument("files", metavar="FILE", nargs="*", help="measurements (JSON lines)")
+    parser.add_argument("--json", metavar="FILE", help="write summary and every row; `-` prints them and nothing else")
+    parser.add_argument(
+        "--by", metavar="KEY,KEY", type=_keys, default=("source", "device"), help="what to list errors by"
+    )
+    parser.add_argument("--kind", choices=("training",), default="training", help="kind of the measurements")
+    parser.add_argument("--jobs", metavar="N", type=_count, default=1, help="processes to simulate with")
+    parser.add_argument(
+        "--sample", metavar="N", type=_count, help="only every row that comes up when N are spread over each source"
+    )
+    parser.add_argument("--worst", metavar="N", type=_count, default=10, help="how many of the worst rows to list")
+    parser.add_argument("--most", metavar="PERCENT", type=float, help="fail if the mean error is above this")
+    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    from simulator.study.accuracy import GROUPS
+
+    keys = tuple(filter(None, text.split(",")))
+    for key in keys:
+        if key not in GROUPS:
+            raise ArgumentTypeError(f"{key!r} is none of {', '.join(GROUPS)}")
+    return keys
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is no positive whole number")
+    return int(text)
+
+
+def execute(arguments: Namespace) -> int:
+    """Read, simulate, report."""
+    from simulator.cli import outputs
+    from simulator.cli.progress import progress
+
+    outputs.check({"--json": arguments.json}, inputs=tuple(arguments.files))
+    lines = _lines(arguments)
+    from simulator.study.accuracy import document, summary
+    from simulator.study.validate import validate
+
+    with progress(f"simulating {len(lines)} rows", arguments.quiet):
+        outcomes = validate(lines, arguments.jobs)
+    figures = summary(outcomes, arguments.by)
+    found = document(figures, outcomes)
+    from simulator.report.validation import page
+
+    if arguments.json and arguments.json != "-":
+        from simulator.results import dumps
+        from simulator.results.writing import replacing
+
+        with replacing(arguments.json) as file:
+            file.write(dumps(found).encode())
+    if arguments.json == "-":
+        from simulator.results import dumps
+
+        console.write(dumps(found))
+    elif not arguments.quiet:
+        console.write(page(found, arguments.by, arguments.worst))
+    return _code(arguments, figures)
+
+
+def _lines(arguments: Namespace) -> list["Line"]:
+    from simulator.specs.catalog import data_root
+    from simulator.study.lines import read_lines, sample
+
+    files = arguments.files or [str(data_root() / "workloads" / "measurements" / "training.jsonl")]
+    lines = [line for file in files for line in read_lines(file)]
+    return sample(lines, arguments.sample) if arguments.sample else lines
+
+
+def _code(arguments: Namespace, figures: dict[str, dict[str, float]]) -> int:
+    if not figures["simulated"]:
+        return 2
+    return int(arguments.most is not None and 100 * figures["error"]["mean"] > arguments.most)

@@ -1,0 +1,13 @@
+"""The registry of collective algorithms."""
+
+from collections.abc import Callable
+
+from simulator.collectives.layout import Layout
+from simulator.collectives.phase import Phase
+from simulator.registry import Registry
+
+Algorithm = Callable[[str, Layout], tuple[Phase, ...] | None]
+"""(operation, layout) to phases over positions and shares of the size, or None where it does not apply."""
+
+ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")
+"""Algorithms by name."""

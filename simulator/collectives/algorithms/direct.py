@@ -1,0 +1,57 @@
+"""Direct transfers: everybody sends to everybody at once, with no step in between.
+
+An all-to-all as NCCL makes it of grouped sends; an all-gather or reduce-scatter in one step; an all-reduce in two; a
+send. Through a switch, transfers from one device add up to one. Between nodes with equally many members data goes from
+member r to member r of the other node and from there inside the node (NCCL's PXN), so rails stay apart.
+"""
+
+import numpy as np
+
+from simulator.collectives import cycles
+from simulator.collectives.algorithms.base import ALGORITHMS
+from simulator.collectives.layout import Layout, Transfers
+from simulator.collectives.phase import Phase, phase
+
+
+@ALGORITHMS.add("send")
+def send(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+    """A send alone, so that a profile can tell the copies of a pipeline from other direct transfers."""
+    return direct(operation, layout) if operation == "send" else None
+
+
+@ALGORITHMS.add("direct")
+def direct(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+    """All operations."""
+    if operation in ("send", "broadcast"):
+        others = np.arange(1, layout.members)
+        return (_at_once(layout, (np.zeros_like(others), others, np.ones(len(others))), False),)
+    transfers = everybody(layout)
+    return tuple(_at_once(layout, transfers, reduce) for reduce in _STEPS[operation])
+
+
+_STEPS = {"all_to_all": (False,), "all_gather": (False,), "reduce_scatter": (True,), "all_reduce": (True, False)}
+"""For each operation its steps: whether each reduces."""
+
+
+def _at_once(layout: Layout, transfers: Transfers, reduce: bool) -> Phase:
+    return phase(1, transfers, float(layout.nodes == 1), float(layout.nodes > 1), reduce=reduce)
+
+
+def everybody(layout: Layout) -> Transfers:
+    """Every member sends 1 / n to every other."""
+    n, counts = layout.members, layout.counts
+    if layout.nodes == 1 and layout.fabric.scale_up in ("switch", "host"):
+        src, dst, share = layout.inside()
+        return src, dst, share * (n - 1) / n
+    if layout.nodes == 1 or not layout.even or layout.box:
+        src, dst, share = cycles.everyone(n)
+        return src, dst, share * (n - 1) / n
+    src, dst, share = layout.inside()
+    position = np.arange(n)
+    ahead = counts[0] * np.arange(1, layout.nodes)
+    far_src, far_dst = np.repeat(position, len(ahead)), ((position[:, None] + ahead) % n).ravel()
+    return (
+        np.concatenate([src, far_src]),
+        np.concatenate([dst, far_dst]),
+        np.concatenate([share * (counts[0] - 1) / n, np.full(len(far_src), counts[0] / n)]),
+    )

@@ -1,0 +1,80 @@
+"""What a phase asks of the fabric: the ways of its transfers, the bytes on each link, each group's busiest link."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives.phase import Phase, seat
+from simulator.fabric import Fabric
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """One phase of groups of one layout on the fabric."""
+
+    phase: Phase
+    """Over positions and shares of the size; or over ranks and bytes, where made for a plan."""
+    paths: Ints
+    """Links of all transfers, group after group; (longest way, groups * transfers)."""
+    wire: tuple[Floats, Floats]
+    """Seconds of wire of the average transfer inside nodes and between them; (groups,) each."""
+
+    @property
+    def groups(self) -> int:
+        """How many groups run the phase."""
+        return len(self.wire[0])
+
+    def load(self, fabric: Fabric) -> Floats:
+        """Bytes on each link in one repetition, for a collective of one byte; (links,)."""
+        sizes = np.tile(self.phase.size, self.groups)
+        total = np.zeros(len(fabric.capacity))
+        for links in self.paths:
+            used = np.flatnonzero(links >= 0)
+            if len(used):
+                total += np.bincount(links[used], sizes[used], len(total))
+        return total
+
+    def busiest(self, seconds: Floats, first_outer: int) -> tuple[Floats, Floats]:
+        """Longest of `seconds` (links,) that a group meets inside nodes and between them; (groups,) each."""
+        inside, outside = np.append(seconds, 0.0), np.append(seconds, 0.0)
+        inside[first_outer:], outside[:first_outer] = 0.0, 0.0
+        return self._longest(inside), self._longest(outside)
+
+    def alone(self, fabric: Fabric) -> tuple[Floats, Floats]:
+        """`busiest` of links that carry nothing else, for a collective of one byte."""
+        return self.busiest(self.load(fabric) / fabric.capacity, fabric.first_outer)
+
+    def _longest(self, seconds: Floats) -> Floats:
+        """Longest of `seconds` (links + 1,), the last for the padding, by group."""
+        worst = seconds[self.paths[0]]
+        for links in self.paths[1:]:
+            np.maximum(worst, seconds[links], out=worst)
+        longest: Floats = worst.reshape(self.groups, -1).max(axis=1)
+        return longest
+
+
+def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> Demand:
+    """What a phase over positions asks of the fabric when groups (g, n) of ranks run it."""
+    paths = fabric.paths(seat(groups, phase.src).ravel(), seat(groups, phase.dst).ravel())
+    return _demand(phase, paths, len(groups), fabric)
+
+
+def demand_of_ranks(phase: Phase, fabric: Fabric) -> Demand:
+    """What a phase over ranks asks of the fabric."""
+    return _demand(phase, fabric.paths(phase.src, phase.dst), 1, fabric)
+
+
+def _demand(phase: Phase, paths: Ints, groups: int, fabric: Fabric) -> Demand:
+    seconds = fabric.path_latency(paths).reshape(groups, -1)
+    outer = (paths[0] >= fabric.first_outer).reshape(groups, -1)
+    return Demand(phase, paths, (_average(seconds, ~outer), _average(seconds, outer)))
+
+
+def _average(seconds: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    """Mean of the chosen ones of each row, 0 where none is."""
+    mean: Floats = (seconds * chosen).sum(axis=1) / np.maximum(chosen.sum(axis=1), 1)
+    return mean

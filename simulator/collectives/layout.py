@@ -1,0 +1,135 @@
+"""How a group of ranks lies on the fabric: what algorithms need to know, and nothing else.
+
+Members are sorted by rank, so that those of one node are neighbours in every ring. Groups that lie alike share a layout
+and with it all phases of an algorithm.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives import cycles
+from simulator.fabric import Fabric
+from simulator.fabric.torus import Torus
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Transfers = tuple[Ints, Ints, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The places of a group's members, in order."""
+
+    counts: tuple[int, ...]
+    """Members on each node; in a torus every device counts as a node."""
+    local: tuple[int, ...]
+    """Number of each member in its node; zeros where all devices of a node are alike."""
+    fabric: Fabric
+    """What they lie on."""
+    box: tuple[int, ...] = ()
+    """In a torus: extent of the group along each dimension where it fills a box, else empty."""
+
+    @property
+    def members(self) -> int:
+        """Ranks in the group."""
+        return len(self.local)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that the group touches."""
+        return len(self.counts)
+
+    @property
+    def even(self) -> bool:
+        """Whether all nodes hold equally many members."""
+        return len(set(self.counts)) == 1
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Position of the first member on each node, then the number of members; (nodes + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
+
+    @property
+    def rails(self) -> int:
+        """Members on each node that can have a ring of their own between nodes, each through its card."""
+        return min(self.counts)
+
+    def rail(self, number: int) -> Ints:
+        """Positions of the members of one rail, a node after the other; (nodes,)."""
+        return self.starts[:-1] + number
+
+    def inside(self) -> Transfers:
+        """Traffic around each node in which every member sends one unit to others of its node.
+
+        Nodes with one member have none. One ring through a switch or bus; over all direct links where there are such.
+        """
+        parts = [self._around(count) for count in sorted(set(self.counts)) if count > 1]
+        if not parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return src, dst, share
+
+    def _around(self, count: int) -> Transfers:
+        """The same for all nodes with that many members."""
+        starts = self.starts[:-1][np.array(self.counts) == count]
+        kind = self.fabric.scale_up
+        if kind in ("links", "ring"):
+            parts = [
+                self._shifted(cycles.around(self.fabric.node, self.local[s : s + count]), np.array([s]))
+                for s in starts.tolist()
+            ]
+            src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
+            return src, dst, share
+        pattern = cycles.everyone(count) if kind == "mesh" else cycles.once_around(count)
+        return self._shifted(pattern, starts)
+
+    @staticmethod
+    def _shifted(pattern: Transfers, starts: Ints) -> Transfers:
+        src, dst, share = pattern
+        return (src + starts[:, None]).ravel(), (dst + starts[:, None]).ravel(), np.tile(share, len(starts))
+
+
+def layouts(groups: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
+    """The different layouts of groups (g, n) with sorted members, each with the rows that have it."""
+    node, device = np.divmod(groups, fabric.per_node)
+    if isinstance(fabric.network, Torus):
+        yield from _in_torus(groups, fabric, fabric.network)
+        return
+    parts = [np.diff(node, axis=1) > 0]
+    if fabric.scale_up in ("links", "ring"):
+        # Which device it is matters only beside others of the same node.
+        beside = np.diff(node, axis=1, prepend=-1, append=-1) == 0
+        device = np.where(beside[:, :-1] | beside[:, 1:], device, 0)
+        parts.append(device)
+    for rows in _alike(np.concatenate(parts, axis=1)):
+        first = rows[0]
+        edges = np.flatnonzero(parts[0][first]) + 1
+        counts = tuple(b - a for a, b in pairwise([0, *edges.tolist(), groups.shape[1]]))
+        local = device[first] if len(parts) > 1 else np.zeros(groups.shape[1], np.int64)
+        yield Layout(counts, tuple(local.tolist()), fabric), rows
+
+
+def _in_torus(groups: Ints, fabric: Fabric, torus: Torus) -> Iterator[tuple[Layout, Ints]]:
+    """Layouts of groups in a torus: by the boxes that they fill."""
+    places = torus.coordinates(groups)
+    extent = places.max(axis=1) - places.min(axis=1) + 1
+    full = extent.prod(axis=1) == groups.shape[1]
+    members = groups.shape[1]
+    for rows in _alike(np.where(full[:, None], extent, 0)):
+        box = tuple(extent[rows[0]].tolist()) if full[rows[0]] else ()
+        yield Layout((1,) * members, (0,) * members, fabric, box), rows
+
+
+def _alike(signatures: NDArray[np.generic]) -> Iterator[Ints]:
+    """Indices of equal rows, in the order of first appearance."""
+    if (signatures == signatures[:1]).all():
+        yield np.arange(len(signatures))
+        return
+    _, first, which = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
+    for kind in np.argsort(first):
+        yield np.flatnonzero(which.reshape(-1) == kind)

@@ -1,0 +1,71 @@
+"""What algorithms yield: phases of transfers.
+
+A phase repeats one set of transfers. In a phase that is not pipelined one repetition starts when the one before is
+over; in a pipelined one chunks stream through a chain or tree of transfers, all of which are busy together. Either way
+a phase lasts repeat x (latency of its hops + time of the busiest link).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Phase:
+    """Transfers that run together, `repeat` times in a row.
+
+    Algorithms name members of the group by position, 0 .. n - 1, and give sizes in shares of the collective's size; in
+    a `Plan` they are ranks and bytes. SWITCH stands for the switch of a node.
+    """
+
+    repeat: int
+    """How often the transfers run, one set after the other."""
+    src: Ints
+    """Where each transfer starts; (transfers,)."""
+    dst: Ints
+    """Where it ends; (transfers,)."""
+    size: Floats
+    """Bytes of each transfer in one repetition; (transfers,)."""
+    inner: float
+    """Sequential hops inside nodes in one repetition; an average where hops of both kinds take turns, as in a ring."""
+    outer: float
+    """Sequential hops between nodes in one repetition."""
+    reduce: bool = False
+    """Whether the receivers add what arrives to what they have."""
+    pipelined: bool = False
+    """Whether chunks stream through all transfers at once."""
+
+    @property
+    def volume(self) -> float:
+        """Bytes that all transfers of all repetitions move."""
+        return self.repeat * float(self.size.sum())
+
+    def bind(self, group: Ints, size_bytes: float) -> "Phase":
+        """The phase of a group of ranks and a size, from positions and shares."""
+        src, dst = seat(group, self.src), seat(group, self.dst)
+        return replace(self, src=src, dst=dst, size=self.size * size_bytes)
+
+
+def seat(groups: Ints, positions: Ints) -> Ints:
+    """Ranks of positions in groups (..., n), SWITCH kept; shape (..., positions)."""
+    ranks: Ints = np.where(positions < 0, positions, groups[..., positions])
+    return ranks
+
+
+def phase(
+    repeat: int,
+    transfers: tuple[ArrayLike, ArrayLike, ArrayLike],
+    inner: float,
+    outer: float,
+    *,
+    reduce: bool = False,
+    pipelined: bool = False,
+) -> Phase:
+    """A phase from (positions, positions, shares); shares may be one number for all."""
+    src, dst = np.asarray(transfers[0], np.int64), np.asarray(transfers[1], np.int64)
+    size = np.broadcast_to(np.asarray(transfers[2], np.float64), src.shape)
+    return Phase(repeat, src, dst, size, inner, outer, reduce, pipelined)

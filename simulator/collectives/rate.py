@@ -1,0 +1,96 @@
+"""How fast a protocol of a library serves one collective: latencies of hops, and what a byte takes of a link."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simulator.collectives.demand import Demand
+from simulator.collectives.phase import Phase
+from simulator.specs.collectives import CollectiveProfile, Protocol
+from simulator.units import TICKS_PER_SECOND
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
+"""How often the pieces of all other members pass by a member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A protocol as one collective meets it."""
+
+    launch: float
+    """Seconds before the first step."""
+    latency: tuple[float, float]
+    """Seconds of a hop inside nodes and between them, with a wire as long as `wire`."""
+    wire: tuple[float, float]
+    """Seconds of wire that the latencies include."""
+    per_byte: tuple[float, float]
+    """What a byte takes of a link inside nodes and between them, relative to a byte at the link's full rate."""
+    size_bytes: float
+    """Of the buffer."""
+
+    def step_latency(self, demand: Demand) -> Floats:
+        """Seconds of the hops of one repetition of a phase; (groups,)."""
+        beyond = (np.maximum(way - known, 0.0) for way, known in zip(demand.wire, self.wire, strict=True))
+        inner, outer = (hop + extra for hop, extra in zip(self.latency, beyond, strict=True))
+        seconds: Floats = demand.phase.inner * inner + demand.phase.outer * outer
+        return seconds
+
+    def moving(self, busy: tuple[Floats, Floats]) -> Floats:
+        """Seconds that bytes move in one repetition, given the busiest links of a collective of one byte; (groups,)."""
+        seconds: Floats = np.maximum(busy[0] * self.per_byte[0], busy[1] * self.per_byte[1]) * self.size_bytes
+        return seconds
+
+    def step_ticks(self, demand: Demand, busy: tuple[Floats, Floats]) -> Ints:
+        """Ticks of one repetition of a phase; (groups,)."""
+        return rounded(self.step_latency(demand)) + rounded(self.moving(busy))
+
+    def least_ticks(self, phases: Sequence[Phase]) -> int:
+        """Ticks of the phases if bytes took no time and wires were no longer than known."""
+        hops = (phase.repeat * self._hops(phase.inner, phase.outer) for phase in phases)
+        return round(self.launch * TICKS_PER_SECOND) + sum(hops)
+
+    def _hops(self, inner: float, outer: float) -> int:
+        return round((inner * self.latency[0] + outer * self.latency[1]) * TICKS_PER_SECOND)
+
+    def total_ticks(self, demands: Sequence[Demand], busy: Sequence[tuple[Floats, Floats]]) -> Ints:
+        """Ticks of all phases one after the other, launch included; (groups,)."""
+        ticks = rounded(self.launch)
+        for demand, worst in zip(demands, busy, strict=True):
+            ticks = ticks + demand.phase.repeat * self.step_ticks(demand, worst)
+        return ticks
+
+
+def rate_of(
+    operation: str,
+    phases: Sequence[Phase],
+    members: int,
+    size_bytes: float,
+    protocol: Protocol,
+    profile: CollectiveProfile,
+) -> Rate:
+    """How a protocol serves a collective; launch and fill are those of the widest fabric that it crosses."""
+    widest = protocol.scale_out if any(phase.outer for phase in phases) else protocol.scale_up
+    slowdown = 1.0
+    if widest.fill is not None:
+        slowdown += widest.fill.fraction.value * min(1.0, widest.fill.bytes.value / size_bytes)
+    if profile.own_piece is not None and operation in PASSES:
+        slowdown *= 1.0 + profile.own_piece.value / (PASSES[operation] * (members - 1))
+    inner, outer = protocol.scale_up, protocol.scale_out
+    return Rate(
+        launch=widest.launch.value,
+        latency=(inner.latency.value, outer.latency.value),
+        wire=(profile.wire.scale_up.value, profile.wire.scale_out.value),
+        per_byte=(slowdown / inner.efficiency.value, slowdown / outer.efficiency.value),
+        size_bytes=size_bytes,
+    )
+
+
+def rounded(seconds: ArrayLike) -> Ints:
+    """Ticks of many durations, rounded as `units.to_ticks` does."""
+    ticks: Ints = np.rint(np.asarray(seconds) * TICKS_PER_SECOND).astype(np.int64)
+    return ticks

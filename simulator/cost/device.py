@@ -1,0 +1,162 @@
+"""A device as the cost model sees it: plain numbers, compiled once from an accelerator and its kernel profile."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import log2
+
+from simulator.cost.attention import AttentionCurve
+from simulator.cost.gemm import GemmCurve
+from simulator.cost.stream import StreamCurve
+from simulator.cost.work import ELEMENT_BYTES
+from simulator.errors import InputError
+from simulator.specs.hardware import Accelerator, DType
+from simulator.specs.kernels import AttentionKernels, GemmKernels, KernelProfile
+from simulator.specs.resolve import load_spec
+
+WIDER = {
+    "fp4": ("fp8", "bf16", "fp16", "tf32", "fp32"), "int4": ("int8", "fp16", "bf16", "fp32"),
+    "fp8": ("bf16", "fp16", "tf32", "fp32"), "int8": ("fp16", "bf16", "tf32", "fp32"),
+    "bf16": ("fp16", "tf32", "fp32"), "fp16": ("bf16", "tf32", "fp32"), "tf32": ("fp32", "fp64"), "fp32": ("fp64",),
+}
+"""What a format is computed in where a device lacks it, best first: what a library would convert to."""
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """Everything that prices depend on. Equal accelerators compile to the same object, which hashes by identity."""
+
+    name: str
+    """Product name."""
+    profile: str
+    """Name of the kernel profile."""
+    status: str
+    """How its matrix products are known: `measured`, `datasheet` or `estimate`."""
+    peaks: Mapping[str, float]
+    """Dense peak FLOP/s by number format."""
+    bandwidth: float
+    """Peak bytes/s of device memory."""
+    gemm: Mapping[str, GemmCurve]
+    """Matrix products by number format of the device."""
+    attention: Mapping[str, AttentionCurve]
+    """Fused attention by generation."""
+    best_attention: str
+    """Generation that runs where none is asked for."""
+    stream: StreamCurve
+    """Passes over memory."""
+
+    def native(self, dtype: str) -> str:
+        """The format in which work of a format is computed; InputError where the device has none wide enough."""
+        if dtype in self.peaks:
+            return dtype
+        for wider in WIDER.get(dtype, ()):
+            if wider in self.peaks:
+                return wider
+        raise InputError(f"{self.name} computes nothing in {dtype}; it supports {', '.join(sorted(self.peaks))}")
+
+    def peak(self, dtype: str) -> float:
+        """Peak FLOP/s of work of a format; InputError as in `native`."""
+        return self.peaks[self.native(dtype)]
+
+
+def compile_device(accelerator: Accelerator, profile: KernelProfile | None = None) -> Device:
+    """The device of an accelerator; its kernel profile is loaded by name (InputError if there is none) unless given."""
+    if profile is not None:
+        return _compile(accelerator, profile)
+    return _cached(_Key(accelerator.model_dump_json(), accelerator))
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """An accelerator that hashes by its content."""
+
+    text: str
+    accelerator: Accelerator = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _cached(key: _Key) -> Device:
+    return _compile(key.accelerator, _profile(key.accelerator.kernels))
+
+
+@lru_cache(maxsize=64)
+def _profile(name: str) -> KernelProfile:
+    return load_spec(KernelProfile, name)
+
+
+def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
+    peaks = {str(dtype): figure.value for dtype, figure in accelerator.peak.items() if figure.value > 0}
+    bandwidth = accelerator.memory.bandwidth.value
+    cores = accelerator.cores.value if accelerator.cores else profile.cores
+    clock = accelerator.sustained.value if accelerator.sustained else 1.0
+    return Device(
+        name=accelerator.name, profile=profile.name, status=next(iter(profile.gemm.values())).status,
+        peaks=peaks, bandwidth=bandwidth,
+        gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock) for dtype in peaks},
+        attention={
+            name: attention_curve(generation, sixteen_bit(peaks), bandwidth, cores, clock)
+            for name, generation in profile.attention.items()
+        },
+        best_attention=profile.best_attention, stream=_stream_curve(accelerator, profile, peaks, bandwidth, clock),
+    )
+
+
+def reference(dtype: str, measured: Iterable[DType]) -> DType:
+    """The format whose coefficients a format takes: its own, one of equal width, one of the nearest width."""
+    return min(measured, key=lambda known: (known != dtype, abs(log2(ELEMENT_BYTES[known] / ELEMENT_BYTES[dtype]))))
+
+
+def gemm_curve(
+    dtype: str, known: Mapping[DType, GemmKernels], peaks: Mapping[str, float], bandwidth: float, cores: int,
+    clock: float,
+) -> GemmCurve:
+    """Matrix products of one format in SI units, at `clock` times the rate of the benchmarks."""
+    name = reference(dtype, known)
+    spec = known[name]
+    size, peak = ELEMENT_BYTES[dtype], peaks[dtype]
+    result = max(size, 2.0)
+    per_core = peak / cores * clock
+    cache = ELEMENT_BYTES[name] * peaks.get(name, peak) * clock
+    return GemmCurve(
+        peak=peak, bandwidth=bandwidth * spec.memory, cores=cores, size=size, result_size=result,
+        tiles=tuple(
+            (tile.long, tile.short, max(2.0 * tile.long * tile.short / (per_core * tile.efficiency), spec.step / clock))
+            for tile in spec.tiles
+        ),
+        launch=spec.launch, prologue=spec.prologue, store=result * cores / (bandwidth * spec.store),
+        softness=spec.softness, ramp=spec.ramp, split=spec.split,
+        split_traffic=8.0 * spec.split_traffic / bandwidth, feed=2.0 * spec.edge / cache,
+        limit=spec.limit, settle=spec.settle, alignment=spec.alignment, misaligned=spec.misaligned,
+    )
+
+
+def sixteen_bit(peaks: Mapping[str, float]) -> float:
+    """Peak of the format that fused attention runs in, FLOP/s."""
+    for dtype in ("bf16", "fp16", "tf32", "fp32"):
+        if dtype in peaks:
+            return peaks[dtype]
+    return max(peaks.values())
+
+
+def attention_curve(
+    spec: AttentionKernels, peak: float, bandwidth: float, cores: int, clock: float,
+) -> AttentionCurve:
+    """One generation of fused attention in SI units, at `clock` times the rate of the benchmarks."""
+    core = peak / cores * clock
+    return AttentionCurve(
+        peak=peak, bandwidth=bandwidth * spec.memory, cores=cores, rows=spec.rows,
+        forward=tuple((size, core * share) for size, share in sorted(spec.forward.items())),
+        backward=tuple((size, core * share) for size, share in sorted(spec.backward.items())),
+        launch=spec.launch, block=spec.block, backward_block=spec.backward_block, tail=spec.tail,
+    )
+
+
+def _stream_curve(
+    accelerator: Accelerator, profile: KernelProfile, peaks: Mapping[str, float], bandwidth: float, clock: float,
+) -> StreamCurve:
+    spec = profile.stream
+    vector = peaks.get("fp32", sixteen_bit(peaks) / 16.0)
+    return StreamCurve(
+        bandwidth=bandwidth, efficiency=spec.memory, cache=accelerator.on_chip.value if accelerator.on_chip else 0.0,
+        launch=spec.launch, vector=vector * clock * spec.vector,
+    )

@@ -1,0 +1,100 @@
+"""From work and device to seconds: the one door to the models of this room."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from simulator.cost.attention import attention_seconds
+from simulator.cost.device import Device
+from simulator.cost.gemm import gemm_seconds
+from simulator.cost.stream import stream_seconds
+from simulator.cost.work import Attention, Gemm, Stream, Work
+
+Bound = Literal["compute", "memory", "latency"]
+
+LEAST_SIDE = 16
+"""Shortest n and k, in elements, for which matrix products were checked."""
+LARGEST_SIDE = 262_144
+"""Longest side for which they are trusted (measured to 65,536)."""
+LEAST_QUERY = 64
+"""Fewest query positions for which fused attention was checked; decoding has other kernels."""
+LEAST_HEAD, LARGEST_HEAD = 32, 256
+"""Head sizes for which fused attention is trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a piece of work costs on a device."""
+
+    seconds: float
+    """Time on the device, launch included."""
+    bound: Bound
+    """The roof that decides; `latency` where launches and other fixed costs outweigh both roofs."""
+    valid: bool
+    """Whether format and shape lie where the model was checked or estimated for; see docs/models/compute.md."""
+
+
+@lru_cache(maxsize=65536)
+def price(work: Work, device: Device) -> Price:
+    """Seconds that a device needs for a piece of work, never below its peaks; InputError for formats beyond it.
+
+    Prices are of the benchmarks' conditions, with compute rates multiplied by the accelerator's `sustained`.
+    """
+    if isinstance(work, Gemm):
+        return _gemm(work, device)
+    if isinstance(work, Attention):
+        return _attention(work, device)
+    return _stream(work, device)
+
+
+RAGGED = 0.9
+"""Rate of products of which only the result's rows are misaligned: 1,024 x 2,145 x 1,024 of cuBLASLt on A100 loses a
+tenth (Azure AI benchmarking guide)."""
+
+
+def seconds(work: Work, device: Device) -> float:
+    """Time of a piece of work on a device in seconds, see `price`."""
+    return price(work, device).seconds
+
+
+def _bound(time: float, compute: float, memory: float) -> Bound:
+    if max(compute, memory) < 0.5 * time:
+        return "latency"
+    return "compute" if compute >= memory else "memory"
+
+
+def _gemm(work: Gemm, device: Device) -> Price:
+    dtype = device.native(work.dtype)
+    curve = device.gemm[dtype]
+    m, n, k = work.m, work.n, work.k
+    rate = curve.misaligned if k % curve.alignment else RAGGED if n % curve.alignment else 1.0
+    padded = _aligned(n, curve.alignment), _aligned(k, curve.alignment)
+    time, compute, memory = gemm_seconds(m, *padded, work.batch, curve)
+    time, compute = time / rate, compute / rate
+    inside = min(work.n, work.k) >= LEAST_SIDE and max(work.m, work.n, work.k) <= LARGEST_SIDE
+    return Price(time, _bound(time, compute, memory), inside and dtype == work.dtype)
+
+
+def _aligned(side: int, alignment: int) -> int:
+    return -(-side // alignment) * alignment
+
+
+def _attention(work: Attention, device: Device) -> Price:
+    narrow = work.dtype in ("fp8", "int8", "fp4", "int4")
+    dtype = device.native("bf16" if narrow else work.dtype)
+    kernel = work.kernel or device.best_attention
+    known = kernel in device.attention
+    curve = device.attention[kernel if known else device.best_attention]
+    slower = max(1.0, curve.peak / device.peaks[dtype])
+    time, compute, memory = attention_seconds(
+        work.batch * work.heads, work.query, work.context, work.head_dim, work.causal, work.backward, work.bytes,
+        curve, slower,
+    )
+    time = max(time, work.flops / device.peaks[dtype])
+    inside = work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
+    return Price(time, _bound(time, compute, memory), known and inside and slower == 1.0)
+
+
+def _stream(work: Stream, device: Device) -> Price:
+    time, compute, memory = stream_seconds(work.bytes, work.kernels, work.flops, device.stream)
+    return Price(time, _bound(time, compute, memory), True)

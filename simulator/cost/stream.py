@@ -1,0 +1,32 @@
+"""Time of passes over memory: elementwise kernels, normalisation, softmax, embedding, optimizer.
+
+Bytes over a sustained share of the memory bandwidth, plus a launch per kernel. Tensors that fit in the last-level cache
+are found there by the kernel that follows, so that small passes run at the full memory bandwidth; that caches are
+faster than that is left out, which keeps every price above the roof of the memory.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCurve:
+    """Coefficients of one device, in SI units."""
+
+    bandwidth: float
+    """Peak bytes/s of device memory."""
+    efficiency: float
+    """Share of it that large passes reach."""
+    cache: float
+    """Bytes of the last-level cache; 0 where unknown."""
+    launch: float
+    """Seconds per kernel that are no work."""
+    vector: float
+    """FLOP/s of elementwise arithmetic."""
+
+
+def stream_seconds(size_bytes: float, kernels: int, flops: float, curve: StreamCurve) -> tuple[float, float, float]:
+    """(time, part of the arithmetic, part of the memory) in seconds of `size_bytes` moved by `kernels` launches."""
+    hit = min(1.0, max(0.0, 1.5 - size_bytes / (kernels * curve.cache))) if curve.cache and kernels else 0.0
+    memory = size_bytes * (hit + (1.0 - hit) / curve.efficiency) / curve.bandwidth
+    compute = flops / curve.vector
+    return kernels * curve.launch + max(memory, compute), compute, memory

@@ -1,0 +1,103 @@
+"""What a kernel has to do: shapes and traffic, without a device.
+
+A work item is a small frozen value; `pricing.price` turns it into seconds on a device. FLOP conventions are
+fixed here: a product of matrices counts 2 m n k, fused attention counts its two products over the full square
+(half of it where causal) and 2.5 times that backward (five products instead of two), as FlashAttention does
+(arXiv:2307.08691, section 4).
+"""
+
+from dataclasses import dataclass
+
+ELEMENT_BYTES = {
+    "fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5,
+}
+"""Bytes of one element as it lies in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """`batch` independent products (m x k) times (k x n); results of fp8 and narrower are written in 2 bytes."""
+
+    m: int
+    """Rows of the result; tokens in a forward pass."""
+    n: int
+    """Columns of the result."""
+    k: int
+    """Summed dimension."""
+    batch: int = 1
+    """Independent products in one launch."""
+    dtype: str = "bf16"
+    """Format of both factors."""
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * self.m * self.n * self.k * self.batch
+
+    @property
+    def bytes(self) -> float:
+        """Least traffic: both factors read once, the result written once."""
+        size = ELEMENT_BYTES[self.dtype]
+        return self.batch * (size * (self.m * self.k + self.k * self.n) + max(size, 2.0) * self.m * self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """One fused attention kernel: softmax(Q K^T) V without score matrices in memory."""
+
+    batch: int
+    """Sequences."""
+    heads: int
+    """Query heads on this device."""
+    kv_heads: int
+    """Key and value heads on this device."""
+    query: int
+    """Query positions per sequence."""
+    context: int
+    """Key and value positions per sequence."""
+    head_dim: int
+    """Size of a head."""
+    causal: bool
+    """Whether a position attends to its past only."""
+    dtype: str = "bf16"
+    """Format of Q, K and V."""
+    backward: bool = False
+    """Gradients of Q, K and V (scores recomputed) instead of the forward pass."""
+    kernel: str | None = None
+    """Generation of the kernel (`fa1`, `fa2`, `fa3`); None takes the best that the device has."""
+
+    @property
+    def flops(self) -> float:
+        """4 b h q c d over the pairs attended to; 2.5 times that backward."""
+        square = 4.0 * self.batch * self.heads * self.query * self.context * self.head_dim
+        return square * (0.5 if self.causal else 1.0) * (2.5 if self.backward else 1.0)
+
+    @property
+    def bytes(self) -> float:
+        """Least traffic: Q, K, V and the result once; backward reads five tensors and writes three gradients."""
+        queries = self.heads * self.query
+        keys = self.kv_heads * self.context
+        tensors = 4 * queries + 4 * keys if self.backward else 2 * queries + 2 * keys
+        return ELEMENT_BYTES[self.dtype] * self.batch * self.head_dim * tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Kernels that pass over memory: elementwise, normalisation, softmax, embedding, optimizer."""
+
+    read_bytes: float
+    """Bytes read."""
+    write_bytes: float
+    """Bytes written."""
+    kernels: int = 1
+    """Launches that the traffic is spread over evenly."""
+    flops: float = 0.0
+    """Arithmetic in the vector units (fp32)."""
+
+    @property
+    def bytes(self) -> float:
+        """Bytes read and written."""
+        return self.read_bytes + self.write_bytes
+
+
+Work = Gemm | Attention | Stream

@@ -1,0 +1,77 @@
+"""The few exception types, each with the exit code of the command line.
+
+Whatever a user can get wrong is an `InputError` made of problems, each of which says where, what and what to write.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the input."""
+
+    message: str
+    """What is wrong."""
+    file: str | None = None
+    """File, or a name such as `override`, in which it stands."""
+    line: int | None = None
+    """Line, from 1."""
+    column: int | None = None
+    """Column, from 1."""
+    path: str = ""
+    """Dotted path of the value, for example `training.parallel.tp`."""
+    hint: str = ""
+    """What to write instead."""
+
+    def __str__(self) -> str:
+        """`file:line:column: path: message; hint`, without the parts that are not known, on one line."""
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        text = ": ".join(part for part in (place, self.path, self.message) if part)
+        return " ".join(f"{text}; {self.hint}".split() if self.hint else text.split())
+
+
+class SimulatorError(Exception):
+    """Base of all errors of the simulator; raised itself only where the simulator is wrong."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class InputError(SimulatorError):
+    """What the user gave cannot be used; carries every problem found, not only the first."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, *problems: Problem | str) -> None:
+        """Takes problems, or plain messages where no place is known."""
+        super().__init__(*problems)
+        self.problems: tuple[Problem, ...] = tuple(Problem(p) if isinstance(p, str) else p for p in problems)
+
+    def __str__(self) -> str:
+        """One line per problem."""
+        return "\n".join(map(str, self.problems))
+
+
+class DeadlockError(InputError):
+    """A schedule in which lanes wait for each other for ever; one problem per stuck lane."""
+
+
+class InfeasibleError(SimulatorError):
+    """The input is sound but cannot be carried out (out of memory, an objective that no size reaches)."""
+
+    exit_code: ClassVar[int] = 4
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A hint that names the choice closest to a misspelt name, or all of them where they are few, or nothing."""
+    from difflib import get_close_matches
+
+    known = sorted(set(choices))
+    folded = {choice.casefold(): choice for choice in known}
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean `{folded[near[0]]}`?"
+    if 0 < len(known) <= 12:
+        return "known: " + ", ".join(f"`{choice}`" for choice in known)
+    return ""

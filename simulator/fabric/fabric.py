@@ -1,0 +1,241 @@
+"""The fabric of a cluster: every link with its capacity and latency, and the way between any two devices.
+
+Ranks are `node * devices + device`. Links are numbered by formula (those of node 0, of node 1, ..., then cards, then
+trunks or torus links) and named only when somebody asks, so that 131,072 devices are built in milliseconds. Traffic
+between devices of one node stays in the node if it joins them; all other traffic goes through the card of each device,
+or through the torus. Capacities are those of the hardware; what a library makes of them is a collective profile's
+business.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simulator.errors import InputError
+from simulator.fabric.scale_up import NodeLinks, build_node
+from simulator.fabric.torus import Torus, build_torus
+from simulator.fabric.trunks import Trunks, build_trunks
+from simulator.specs.hardware import Cluster
+
+if TYPE_CHECKING:
+    import networkx
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+SWITCH = -1
+"""Stands for the switch of a node in place of a rank: what it reduces or copies goes only up to it or down from it."""
+
+
+class LinkNames(Sequence[str]):
+    """Names of links by number, made when asked for."""
+
+    def __init__(self, fabric: "Fabric") -> None:
+        """Names of the links of a fabric."""
+        self._fabric = fabric
+
+    def __len__(self) -> int:
+        return len(self._fabric.capacity)
+
+    def __getitem__(self, link: int) -> str:  # type: ignore[override]
+        """Such as `node 3: 2 > switch`, `NIC up 17` or `leaf down 4`; IndexError where there is no such link."""
+        if not 0 <= link < len(self):
+            raise IndexError(link)
+        fabric = self._fabric
+        if link < fabric.first_outer:
+            node, local = divmod(link, len(fabric.node.ends))
+            start, stop = fabric.node.ends[local]
+            return f"node {node}: {start} > {stop}"
+        block = fabric.block_of(link)
+        return f"{fabric.kinds[block]} {link - fabric.block_start[block]}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fabric:
+    """Links of a cluster and the ways over them; made by `build`."""
+
+    nodes: int
+    per_node: int
+    """Devices in a node."""
+    node: NodeLinks
+    """Links of one node; all nodes are equal."""
+    network: Trunks | Torus | None
+    """What joins the nodes; None for a single node."""
+    scale_up: str
+    """Kind of the scale-up fabric (`ScaleUp.kind`)."""
+    kinds: tuple[str, ...]
+    """What the links of each block are, such as `scale-up`, `NIC up`, `leaf down`."""
+    block_start: tuple[int, ...]
+    """First link of each block."""
+    capacity: Floats
+    """Bytes per second of each link, one direction; (links,)."""
+    latency: Floats
+    """Seconds of each link; (links,)."""
+    links: LinkNames = field(init=False)
+    """Names of the links."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links", LinkNames(self))
+
+    @property
+    def devices(self) -> int:
+        """Devices of the cluster."""
+        return self.nodes * self.per_node
+
+    @property
+    def first_outer(self) -> int:
+        """Links from this one on belong to the scale-out network, those before to nodes."""
+        return self.nodes * len(self.node.ends)
+
+    def block_of(self, link: int) -> int:
+        """The block that a link belongs to."""
+        return int(np.searchsorted(self.block_start, link, side="right")) - 1
+
+    def kind_of(self, link: int) -> str:
+        """What a link is: `scale-up`, `NIC up`, `NIC down`, `leaf up`, `group down`, `torus 0+` ..."""
+        return self.kinds[self.block_of(link)]
+
+    def paths(self, src: ArrayLike, dst: ArrayLike) -> Ints:
+        """Links of each flow in the order of the way, padded with -1; shape (longest way, flows).
+
+        `src` and `dst` are ranks, shape (flows,), or SWITCH where the node's scale-up fabric is one. A flow from a
+        device to itself has no links. InputError where no way exists.
+        """
+        src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
+        if (src == SWITCH).any() or (dst == SWITCH).any():
+            return self._through_switch(src, dst)
+        node, device = np.divmod(src, self.per_node)
+        to_node, to_device = np.divmod(dst, self.per_node)
+        inside = (node == to_node) & self.node.joined | (src == dst)
+        if inside.all():
+            return self._inner(node, device, to_device)
+        if not inside.any():
+            return self._outer(src, dst)
+        outside = ~inside
+        outer = self._outer(src[outside], dst[outside])
+        inner = self._inner(node[inside], device[inside], to_device[inside])
+        matrix = np.full((max(len(outer), len(inner)), len(src)), -1, np.int64)
+        matrix[: len(outer), outside] = outer
+        matrix[: len(inner), inside] = inner
+        return matrix
+
+    def _through_switch(self, src: Ints, dst: Ints) -> Ints:
+        """Ways of flows some of which end or begin in the node's switch."""
+        if not self.node.switched:
+            raise InputError(f"a scale-up fabric of kind `{self.scale_up}` has no switch that could reduce or copy")
+        half = np.flatnonzero((src == SWITCH) | (dst == SWITCH))
+        whole = np.flatnonzero((src != SWITCH) & (dst != SWITCH))
+        ways = self.paths(src[whole], dst[whole])
+        matrix = np.full((len(ways), len(src)), -1, np.int64)
+        matrix[:, whole] = ways
+        down = src[half] == SWITCH
+        node, device = np.divmod(np.where(down, dst[half], src[half]), self.per_node)
+        matrix[0, half] = node * len(self.node.ends) + device + down * self.per_node
+        return matrix
+
+    def _inner(self, node: Ints, device: Ints, to_device: Ints) -> Ints:
+        """Ways inside nodes."""
+        local = self.node.table[:, device, to_device]
+        return np.where(local >= 0, local + node * len(self.node.ends), -1)
+
+    def _outer(self, src: Ints, dst: Ints) -> Ints:
+        """Ways over the network."""
+        if self.network is None:
+            raise InputError(
+                "devices of the node are not joined: give it a `scale_up` fabric, or the cluster a network"
+            )
+        if isinstance(self.network, Torus):
+            paths = self.network.paths(src, dst)
+            return np.where(paths >= 0, paths + self.first_outer, -1)
+        return self.network.paths(*self._place(src), *self._place(dst), self.first_outer)
+
+    def _place(self, rank: Ints) -> tuple[Ints, Ints]:
+        """Node and card of ranks."""
+        assert isinstance(self.network, Trunks)
+        node, device = np.divmod(rank, self.per_node)
+        return node, self.network.card_of(device, self.per_node)
+
+    def routes(self, src: ArrayLike, dst: ArrayLike) -> tuple[Ints, Ints]:
+        """(flow, link) of every link that flows between ranks use; links of one flow stand in the order of the way."""
+        paths = self.paths(src, dst)
+        flow, hop = np.nonzero(paths.T >= 0)
+        return flow, paths[hop, flow]
+
+    def route(self, src: int, dst: int) -> tuple[int, ...]:
+        """Links from a rank to another in the order of the way."""
+        return tuple(self.routes([src], [dst])[1].tolist())
+
+    def route_latency(self, src: ArrayLike, dst: ArrayLike) -> Floats:
+        """Seconds of the wire from ranks to ranks, software excluded; shape (flows,)."""
+        return self.path_latency(self.paths(src, dst))
+
+    def path_latency(self, paths: Ints) -> Floats:
+        """Seconds of ways as `paths` gives them; shape (flows,)."""
+        seconds: Floats = np.append(self.latency, 0.0)[paths].sum(axis=0)
+        return seconds
+
+    def tiers(self, src: ArrayLike, dst: ArrayLike) -> Ints:
+        """How far apart ranks are: 0 the same device, 1 the same node, 2 the same lowest switch, 3 one level up and so
+        on.
+
+        In a torus all devices of different nodes are 1 + their distance apart. Shape (flows,).
+        """
+        src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
+        near = np.where(src == dst, 0, 1)
+        if self.network is None:
+            return near
+        if isinstance(self.network, Torus):
+            far = 1 + (self.network.paths(src, dst) >= 0).sum(axis=0)
+        else:
+            far = 2 + self.network.tiers(*self._place(src), *self._place(dst))
+        return np.where(src // self.per_node == dst // self.per_node, near, far)
+
+    def tier(self, src: int, dst: int) -> int:
+        """How far apart two ranks are, as `tiers` counts."""
+        return int(self.tiers([src], [dst])[0])
+
+    def graph(self) -> "networkx.DiGraph":
+        """The fabric as a directed graph, for drawing and for checks; meant for small ones.
+
+        Nodes are tuples such as `("device", rank)` or `("leaf", group, rail)`. Edges carry `link` (None where the way
+        is free), `capacity` in bytes/s, `latency` in s and `weight` (1 for a link, 0 for a free way).
+        """
+        from simulator.fabric.graph import draw
+
+        return draw(self)
+
+
+def build(cluster: Cluster) -> Fabric:
+    """The fabric of a cluster; InputError where its parts do not fit (a torus of another size, nodes without cards)."""
+    node = build_node(cluster.node.devices, cluster.node.scale_up)
+    network = _network(cluster)
+    inner = cluster.nodes * len(node.ends)
+    capacity, latency = [np.tile(node.capacity, cluster.nodes)], [np.tile(node.latency, cluster.nodes)]
+    kinds, starts, following = ["scale-up"], [0], inner
+    for kind, count, block_capacity, block_latency in network.blocks if network else ():
+        capacity.append(block_capacity)
+        latency.append(block_latency)
+        kinds.append(kind)
+        starts.append(following)
+        following += count
+    return Fabric(
+        nodes=cluster.nodes,
+        per_node=cluster.node.devices,
+        node=node,
+        network=network,
+        scale_up=cluster.node.scale_up.kind,
+        kinds=tuple(kinds),
+        block_start=tuple(starts),
+        capacity=np.concatenate(capacity),
+        latency=np.concatenate(latency),
+    )
+
+
+def _network(cluster: Cluster) -> Trunks | Torus | None:
+    if cluster.network.kind == "none":
+        return None
+    return build_torus(cluster) if cluster.network.kind == "torus" else build_trunks(cluster)

@@ -1,0 +1,40 @@
+"""A fabric as a networkx graph: for drawing, and for tests that hold the routes to the shortest paths."""
+
+from typing import TYPE_CHECKING
+
+import networkx
+
+from simulator.fabric.torus import Torus
+
+if TYPE_CHECKING:
+    from simulator.fabric.fabric import Fabric
+
+Point = tuple[str | int, ...]
+
+
+def draw(fabric: "Fabric") -> networkx.DiGraph:
+    """The graph that `Fabric.graph` describes."""
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(("device", rank) for rank in range(fabric.devices))
+    for node in range(fabric.nodes):
+        base = node * len(fabric.node.ends)
+        for link, (start, stop) in enumerate(fabric.node.ends):
+            _edge(graph, fabric, _point(fabric, node, start), _point(fabric, node, stop), base + link)
+        for start, stop in fabric.node.free:
+            _edge(graph, fabric, _point(fabric, node, start), _point(fabric, node, stop), None)
+    network = fabric.network
+    edges = () if network is None else network.edges() if isinstance(network, Torus) else network.edges(fabric.per_node)
+    for begin, end, number in edges:
+        _edge(graph, fabric, begin, end, None if number is None else fabric.first_outer + number)
+    return graph
+
+
+def _point(fabric: "Fabric", node: int, point: int | str) -> Point:
+    return ("device", node * fabric.per_node + point) if isinstance(point, int) else (point, node)
+
+
+def _edge(graph: networkx.DiGraph, fabric: "Fabric", start: Point, stop: Point, link: int | None) -> None:
+    capacity, latency = (float("inf"), 0.0) if link is None else (fabric.capacity[link], fabric.latency[link])
+    graph.add_edge(
+        start, stop, link=link, capacity=float(capacity), latency=float(latency), weight=int(link is not None)
+    )

@@ -1,0 +1,131 @@
+"""Max-min fair sharing of resources: numbers in, speeds out; nothing here knows what a network is.
+
+An activity runs at one speed x in [0, 1] and then takes `x * rate` of every resource that it uses. A resource that is
+asked for more than it has divides itself by flows: each of its users gets `flows * level`, a user that wants less keeps
+what it wants, and the level is as high as the capacity allows (water filling). The speed of an activity is set by the
+resource that gives it least, its bottleneck; what it leaves unused elsewhere goes to others. Where every activity has
+the same rate per flow on all its resources this is the weighted max-min fairness of Bertsekas and Gallager, *Data
+Networks*, section 6.5.2. An activity cut in two (rates and flows divided alike) gets the same speed in both halves.
+"""
+
+from collections.abc import Iterable, Sequence
+
+SLACK = 1e-9
+"""Relative excess over a capacity that is rounding, not contention."""
+
+
+class _Resource:
+    """A resource in the course of the solution."""
+
+    __slots__ = ("full", "left", "users")
+
+    def __init__(self, capacity: float) -> None:
+        """Start with everything to give and no user."""
+        self.full = capacity
+        self.left = capacity
+        self.users: list[tuple[float, float, float, int]] = []
+        """(rate per flow, rate, flows, activity) of those whose speed is open, by rising rate per flow."""
+
+    def level(self) -> float:
+        """Bytes per flow that water filling grants to those who want more; infinite where all get what they want."""
+        left, flows = self.left, sum(user[2] for user in self.users)
+        for per_flow, rate, weight, _ in self.users:
+            if flows <= 0 or per_flow * flows <= left + SLACK * self.full:
+                left -= rate
+                flows -= weight
+            else:
+                return max(left, 0.0) / flows
+        return float("inf")
+
+
+def max_min(
+    uses_activity: Sequence[int],
+    uses_resource: Sequence[int],
+    uses_rate: Sequence[float],
+    uses_flows: Sequence[float],
+    capacity: Sequence[float],
+) -> list[float]:
+    """Speed in [0, 1] of each activity 0 .. max(uses_activity).
+
+    Row i says that activity `uses_activity[i]` takes `uses_rate[i]` of resource `uses_resource[i]` at full speed and
+    counts as `uses_flows[i]` > 0 flows there; rows of the same pair add up. `capacity` is in the unit of the rates.
+    Pure; exact up to rounding; takes at most as many rounds as there are resources.
+    """
+    speeds = [-1.0] * (max(uses_activity, default=-1) + 1)
+    resources = _resources(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
+    while resources:
+        floor = _floor(resources, speeds)
+        full = [r for r in resources if _asked(r, floor) >= r.left - SLACK * r.full]
+        if not full:
+            full = _raised(resources, floor)
+        settled = {user[3] for resource in full for user in resource.users}
+        settled.update(activity for activity, speed in floor.items() if speed >= 1.0 - SLACK)
+        _settle(resources, floor, settled, speeds)
+        resources = [resource for resource in resources if resource.users]
+    return [1.0 if speed < 0 else speed for speed in speeds]
+
+
+def _resources(
+    activities: Iterable[int],
+    names: Iterable[int],
+    rates: Iterable[float],
+    flows: Iterable[float],
+    capacity: Sequence[float],
+) -> list[_Resource]:
+    """The resources with users; rows of one activity on one resource are added up, rows without a rate left out."""
+    merged: dict[tuple[int, int], tuple[float, float]] = {}
+    for activity, name, rate, weight in zip(activities, names, rates, flows, strict=True):
+        if rate > 0:
+            before = merged.get((name, activity), (0.0, 0.0))
+            merged[name, activity] = (before[0] + rate, before[1] + weight)
+    resources = {name: _Resource(float(capacity[name])) for name in sorted({name for name, _ in merged})}
+    for (name, activity), (rate, weight) in merged.items():
+        resources[name].users.append((rate / weight, rate, weight, activity))
+    for resource in resources.values():
+        resource.users.sort()
+    return list(resources.values())
+
+
+def _floor(resources: list[_Resource], speeds: list[float]) -> dict[int, float]:
+    """Speeds that the open activities get at least: what each would if nobody were held back elsewhere."""
+    floor: dict[int, float] = {}
+    for resource in resources:
+        level = resource.level()
+        for per_flow, _, _, activity in resource.users:
+            speed = 1.0 if per_flow <= level else level / per_flow
+            if speed < floor.get(activity, 2.0):
+                floor[activity] = speed
+    return floor
+
+
+def _asked(resource: _Resource, floor: dict[int, float]) -> float:
+    return sum(rate * floor[activity] for _, rate, _, activity in resource.users)
+
+
+def _raised(resources: list[_Resource], floor: dict[int, float]) -> list[_Resource]:
+    """Raise all open speeds below 1 by one factor until a resource is full or an activity at full speed; returns the
+    full ones.
+
+    Needed only where weights differ so much between resources that each activity leaves the other's bottleneck unused.
+    """
+    slow = {activity: speed for activity, speed in floor.items() if speed < 1.0}
+    factor, full = 1.0 / max(slow.values(), default=1.0), list[_Resource]()
+    for resource in resources:
+        growing = sum(rate * slow.get(activity, 0.0) for _, rate, _, activity in resource.users)
+        if growing > 0:
+            limit = 1.0 + (resource.left - _asked(resource, floor)) / growing
+            if limit <= factor:
+                full = [resource] if limit < factor else [*full, resource]
+                factor = limit
+    for activity, speed in slow.items():
+        floor[activity] = min(1.0, speed * factor)
+    return full
+
+
+def _settle(resources: list[_Resource], floor: dict[int, float], settled: set[int], speeds: list[float]) -> None:
+    """Fix speeds, and take what they use out of the resources."""
+    for activity in settled:
+        speeds[activity] = floor[activity]
+    for resource in resources:
+        resource.left -= sum(rate * floor[activity] for _, rate, _, activity in resource.users if activity in settled)
+        resource.users = [user for user in resource.users if user[3] not in settled]

@@ -1,0 +1,158 @@
+"""From a schedule to a tape: passes on compute lanes, transfers between stages on send lanes.
+
+A send starts when the pass that made its data has ended and its lane is free; the pass of the neighbouring stage
+comes after it. Sends that overlap sit on one lane a rank and direction; sends that do not sit on the compute lane of
+the sender, which they block (Megatron-LM 2021). Stages on one rank hand their data over for nothing. Receivers are
+not blocked by a transfer until they need its data, and a sender does not wait for its receiver to be ready.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine.tape import Tape
+from simulator.program.actions import COMMUNICATION, Kind
+from simulator.program.labels import Labels
+from simulator.program.schedule import Schedule
+
+Ints = NDArray[np.int64]
+FORWARD, BACKWARD = 0, 1
+"""Directions: columns of the table of send times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A tape and what its operations mean. Shapes: `kind`, `stage`, `microbatch` (n,), the lane columns (lanes,)."""
+
+    tape: Tape
+    """The program."""
+    kind: NDArray[np.int8]
+    """Codes of `Kind`."""
+    stage: NDArray[np.int32]
+    """Stage that runs, or that sends."""
+    microbatch: NDArray[np.int32]
+    """Microbatch that passes or is sent, -1 for none."""
+    lane_rank: Ints
+    """Rank that each lane belongs to."""
+    lane_purpose: tuple[str, ...]
+    """`compute`, `send forward` or `send backward`."""
+
+
+def lower(schedule: Schedule, durations: Ints, sends: Ints, overlap_sends: bool = True) -> Lowered:
+    """Lower a valid schedule (see `validate`); its own sends and receives are dropped and placed anew.
+
+    `durations[stage, kind]` or `durations[stage, kind, microbatch]` and `sends[boundary, direction]` count ticks; kinds
+    beyond the table last no time. Boundary b lies between the stages b and b + 1, direction 0 is forward. A schedule
+    that waits for itself gives a tape that deadlocks.
+    """
+    rows = schedule.only([kind for kind in Kind if kind not in COMMUNICATION])
+    forward, backward = _senders(rows)
+    place = _place(rows, forward, backward, overlap_sends)
+    columns = _columns(rows, forward, backward, place)
+    ticks = _ticks(rows, durations, sends, forward, backward, place)
+    after = _after(rows, place)
+    lane_start, lane_rank, purpose = _lanes(rows, forward, backward, overlap_sends)
+    waits = after >= 0
+    none = np.full(len(ticks), -1, np.int64)
+    tape = Tape(
+        lane_start, ticks, np.concatenate(([0], np.cumsum(waits))), after[waits], none, none,
+        lane_names=tuple(f"rank {rank} {what}" for rank, what in zip(lane_rank.tolist(), purpose, strict=True)),
+        names=Labels(*columns),
+    )
+    return Lowered(tape, *columns, lane_rank, purpose)
+
+
+def _senders(rows: Schedule) -> tuple[Ints, Ints]:
+    """Instructions whose output goes to another rank, forward and backward."""
+    home = rows.rank_of_stage()
+    rank, last = rows.rank, rows.stages - 1
+    ahead = home[np.minimum(rows.stage + 1, last)] != rank
+    behind = home[np.maximum(rows.stage - 1, 0)] != rank
+    backward = (rows.kind == Kind.B) | (rows.kind == Kind.I)
+    return np.flatnonzero((rows.kind == Kind.F) & ahead), np.flatnonzero(backward & behind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Operations of the tape: of each instruction (n,) and of its send, -1 for none (n,)."""
+
+    own: Ints
+    send: Ints
+
+
+def _place(rows: Schedule, forward: Ints, backward: Ints, overlap: bool) -> _Place:
+    """Number the operations."""
+    n = len(rows)
+    send = np.full(n, -1, np.int64)
+    if overlap:
+        send[forward] = n + np.arange(len(forward))
+        send[backward] = n + len(forward) + np.arange(len(backward))
+        return _Place(np.arange(n), send)
+    sending = np.zeros(n, np.int64)
+    sending[forward] = sending[backward] = 1
+    own = np.arange(n) + np.cumsum(sending) - sending
+    return _Place(own, np.where(sending > 0, own + 1, -1))
+
+
+def _columns(
+    rows: Schedule, forward: Ints, backward: Ints, place: _Place
+) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int32]]:
+    """Kind, stage and microbatch of every operation."""
+    size = len(rows) + len(forward) + len(backward)
+    kind, stage, microbatch = np.empty(size, np.int8), np.empty(size, np.int32), np.empty(size, np.int32)
+    kind[place.own], stage[place.own], microbatch[place.own] = rows.kind, rows.stage, rows.microbatch
+    for senders, code in ((forward, Kind.SEND_F), (backward, Kind.SEND_B)):
+        where = place.send[senders]
+        kind[where], stage[where], microbatch[where] = code, rows.stage[senders], rows.microbatch[senders]
+    return kind, stage, microbatch
+
+
+def _ticks(rows: Schedule, durations: Ints, sends: Ints, forward: Ints, backward: Ints, place: _Place) -> Ints:
+    """Duration of every operation."""
+    ticks = np.empty(len(rows) + len(forward) + len(backward), np.int64)
+    known = rows.kind < durations.shape[1]
+    index = (rows.stage[known], rows.kind[known], rows.microbatch[known])
+    ticks[place.own] = 0
+    ticks[place.own[known]] = durations[index[: durations.ndim]]
+    ticks[place.send[forward]] = sends[rows.stage[forward], FORWARD]
+    ticks[place.send[backward]] = sends[rows.stage[backward] - 1, BACKWARD]
+    return ticks
+
+
+def _after(rows: Schedule, place: _Place) -> Ints:
+    """The operation that each operation comes after, -1 for none."""
+    source = takes_from(rows)
+    senders = np.flatnonzero(place.send >= 0)
+    after = np.full(len(rows) + len(senders), -1, np.int64)
+    sent = place.send[source]
+    local = np.where(source > np.arange(len(rows)), place.own[source], -1)  # an earlier one of the same lane has ended
+    after[place.own] = np.where(source < 0, -1, np.where(sent >= 0, sent, local))
+    after[place.send[senders]] = place.own[senders]
+    return after
+
+
+def takes_from(rows: Schedule) -> Ints:
+    """The pass of a neighbouring stage whose output each pass takes, -1 for none; shape (n,)."""
+    source = np.full(len(rows), -1, np.int64)
+    for kinds, step in (((Kind.F,), -1), ((Kind.B, Kind.I), 1)):
+        made = rows.find(kinds)
+        stage = rows.stage + step
+        takes = np.flatnonzero(np.isin(rows.kind, kinds) & (stage >= 0) & (stage < rows.stages))
+        source[takes] = made[stage[takes], rows.microbatch[takes]]
+    return source
+
+
+def _lanes(rows: Schedule, forward: Ints, backward: Ints, overlap: bool) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """Where each lane starts, whose it is and what for."""
+    rank = rows.rank
+    compute = np.diff(rows.rank_start)
+    there, back = (np.bincount(rank[senders], minlength=rows.ranks) for senders in (forward, backward))
+    if not overlap:
+        lengths, owner, purpose = compute + there + back, np.arange(rows.ranks), ("compute",) * rows.ranks
+    else:
+        ahead, behind = np.flatnonzero(there), np.flatnonzero(back)
+        lengths = np.concatenate((compute, there[ahead], back[behind]))
+        owner = np.concatenate((np.arange(rows.ranks), ahead, behind))
+        purpose = ("compute",) * rows.ranks + ("send forward",) * len(ahead) + ("send backward",) * len(behind)
+    return np.concatenate(([0], np.cumsum(lengths))), owner, purpose

@@ -1,0 +1,133 @@
+"""Device memory on the page: the ledger at the worst moment and, where it does not fit, what would help."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from simulator import units
+from simulator.report import wording
+from simulator.report.facts import chosen, devices, replicas, whole
+from simulator.report.plain import clean
+from simulator.report.sections import grid, heading, notes
+from simulator.results.result import MemoryUse, Result
+from simulator.results.summary import class_names
+
+_BAR = 50
+_NOTABLE = 0.05  # shares of the peak below which a kind is not worth a hint
+
+
+def memory(result: Result) -> Iterable[RenderableType]:
+    """Peak of the fullest device by kind, with bars in shares of its capacity."""
+    if not result.memory:
+        return
+    fullest = max(result.memory, key=_filled)
+    yield heading(f"Device memory at its peak, {_place(result, fullest)}")
+    yield ledger(fullest)
+    low, high = min(use.peak for use in result.memory), max(use.peak for use in result.memory)
+    if low < high:
+        yield Text(f"peaks of all classes: {units.format(low, 'bytes')} to {units.format(high, 'bytes')}", "dim")
+
+
+def out_of_memory(result: Result) -> Iterable[RenderableType]:
+    """The classes that need more than their device has, the ledger of the worst, and hints."""
+    over = sorted((use for use in result.memory if use.peak > use.capacity), key=_filled, reverse=True)
+    if not over:
+        yield Text("INFEASIBLE", "bold red")
+        return
+    worst = over[0]
+    size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
+    yield Text.assemble(("OUT OF MEMORY  ", "bold red"), (f"{_place(result, worst)} needs {size}", "bold"))
+    if len(result.memory) > 1:
+        ranks = sum(result.classes[use.device_class].ranks for use in over)
+        all_ranks = sum(c.ranks for c in result.classes)
+        yield Text(f"{ranks:,} of {wording.plural(all_ranks, 'rank')} exceed their memory", "dim")
+    yield heading("The ledger at that moment")
+    yield ledger(worst)
+    yield from notes("What would help", hints(worst, result.scenario), "cyan")
+
+
+def ledger(use: MemoryUse) -> RenderableType:
+    """Bytes by kind, the largest first, and their sum beside the capacity."""
+    table = grid("left", "right", "right", "left")
+    scale = max(use.capacity, use.peak)
+    for kind, size in sorted(use.at_peak.items(), key=lambda item: -item[1]):
+        if size > 0:
+            row = clean(kind), units.format(size, "bytes"), wording.percent(_share(size, use.capacity))
+            table.add_row(*row, Text(wording.bar(size / scale, _BAR), "cyan"))
+    fits = use.peak <= use.capacity
+    total = f"of {units.format(use.capacity, 'bytes')}"
+    bar = _against(use.capacity / scale, use.peak / scale)
+    peak = Text(units.format(use.peak, "bytes"), "bold")
+    table.add_row(
+        Text("together", "bold"),
+        peak,
+        wording.percent(_filled(use)),
+        bar.append(f"  {total}", "dim" if fits else "red"),
+    )
+    return table
+
+
+def _against(capacity: float, peak: float) -> Text:
+    """The sum as a bar: up to the capacity in one mark, beyond it in another, room left as a thin line."""
+    inside, beyond = wording.stacked([min(peak, capacity), max(peak - capacity, 0.0)], _BAR)
+    room = _BAR - inside - beyond
+    return Text.assemble(
+        ("█" * inside, "green" if not beyond else "yellow"), ("▓" * beyond, "red"), ("─" * room, "dim")
+    )
+
+
+def hints(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
+    """Changes of the scenario that shrink what is large, as overrides to type; `scenario` is the resolved one."""
+    several = (devices(scenario) or 2) > 1
+    found: list[str] = []
+    for kind in sorted(use.at_peak, key=lambda kind: -use.at_peak[kind]):
+        if use.at_peak[kind] >= _NOTABLE * use.peak:
+            size = units.format(use.at_peak[kind], "bytes")
+            found += [f"{kind} ({size}): {text}" for text in _remedies(kind, scenario)]
+    if not several:
+        return [*found, "more devices (cluster.nodes), or a device with more memory"]
+    now = ", ".join(f"{axis} {whole(scenario, f'training.parallel.{axis}', 1)}" for axis in ("pp", "tp"))
+    return [
+        *found,
+        f"fewer or thinner layers on a device: raise training.parallel.pp or tp (now {now}), or add devices",
+    ]
+
+
+def _remedies(kind: str, scenario: dict[str, Any]) -> Iterable[str]:
+    """What shrinks one kind of memory on the devices that there are."""
+    micro = whole(scenario, "training.micro_batch", 1)
+    if micro > 1 and ("activation" in kind or "working" in kind):
+        yield f"training.micro_batch={micro // 2} instead of {micro}"
+    if "activation" in kind:
+        yield from _for_activations(scenario)
+    sharded = chosen(scenario, "parallel.zero", 0)
+    for state, stage in (("optimizer", 1), ("gradient", 2), ("parameter", 3)):
+        if state in kind and replicas(scenario) != 1 and sharded in range(stage):
+            yield f"training.parallel.zero={stage} spreads it over the data-parallel ranks"
+
+
+def _for_activations(scenario: dict[str, Any]) -> Iterable[str]:
+    recompute = chosen(scenario, "recompute", "none")
+    if recompute == "none":
+        yield "training.recompute=selective (attention scores) or full (whole layers) computes them again instead"
+    elif recompute == "selective":
+        yield "training.recompute=full keeps only the input of each layer"
+    if whole(scenario, "training.parallel.tp", 1) > 1 and not chosen(scenario, "parallel.sequence_parallel", False):
+        yield "training.parallel.sequence_parallel=true cuts what tensor parallelism leaves whole"
+
+
+def _filled(use: MemoryUse) -> float:
+    return _share(use.peak, use.capacity)
+
+
+def _share(size: float, capacity: float) -> float:
+    return size / capacity if capacity else float("inf")
+
+
+def _place(result: Result, use: MemoryUse) -> str:
+    place = result.classes[use.device_class]
+    name = clean(class_names(result.classes)[use.device_class])
+    others = f" and {place.ranks - 1:,} like it" if place.ranks > 1 else ""
+    return f"{name} (rank {place.example:,}{others})"

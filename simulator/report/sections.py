@@ -1,0 +1,207 @@
+"""The parts of the page: title, headline figures, links, published figures, notes."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.console import JustifyMethod, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from simulator import units
+from simulator.report import wording
+from simulator.report.facts import at, devices, replicas, whole, word
+from simulator.report.plain import clean
+from simulator.results.metrics import METRICS, exposed, mean
+from simulator.results.result import Comparison, LinkLoad, Result
+
+MOST_ROWS = 8
+"""Kinds of link shown."""
+
+_RATES = (
+    ("step_time_s", "step time"),
+    ("tokens_per_s", "tokens/s"),
+    ("tokens_per_s_per_device", "tokens/s per device"),
+    ("samples_per_s", "sequences/s"),
+)
+
+
+def heading(text: str) -> RenderableType:
+    """A section's title over a thin line."""
+    return Text.assemble("\n", (text, "bold"))
+
+
+def grid(*columns: JustifyMethod) -> Table:
+    """A table without lines whose columns do not wrap."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for justify in columns:
+        table.add_column(justify=justify, no_wrap=True)
+    return table
+
+
+def title(result: Result) -> RenderableType:
+    """Name of the scenario over a line, and under it what was simulated."""
+    table = Table.grid(expand=True)
+    table.add_column(ratio=1)
+    table.add_row(Text(clean(result.name), "bold cyan"))
+    table.add_row(Rule(style="dim"))
+    parts = " · ".join(_subject(result.scenario))
+    if parts:
+        table.add_row(Text(clean(parts) + "\n", "dim"))
+    return table
+
+
+def _subject(scenario: dict[str, Any]) -> Iterable[str]:
+    """What was simulated, as far as the scenario says."""
+    if number := devices(scenario):
+        yield f"{number:,} x {word(scenario, 'cluster.node.accelerator.name', 'device')}"
+    if name := word(scenario, "model.name"):
+        yield name.partition(" (")[0]
+    sizes = {axis: whole(scenario, f"training.parallel.{axis}", 1) for axis in ("tp", "pp", "vpp", "cp", "ep")}
+    sizes["dp"] = replicas(scenario) or 1
+    yield from (
+        [", ".join(f"{axis} {size}" for axis, size in sizes.items() if size > 1)] if max(sizes.values()) > 1 else ()
+    )
+    if batch := whole(scenario, "training.global_batch", 0):
+        yield f"batch {batch:,} of {whole(scenario, 'training.sequence_length', 0):,} tokens"
+    if name := word(scenario, "stack.name"):
+        yield name.partition(" (")[0]
+
+
+def headline(result: Result) -> RenderableType:
+    """The figures for which most people run the simulator, in two columns."""
+    right = [
+        _utilisation(result, "mfu", "model", "MFU"),
+        _utilisation(result, "hfu", "hardware", "HFU"),
+        _plain(result, "bubble_fraction", "bubble"),
+        _communication(result),
+    ]
+    table = Table.grid(padding=(0, 2))
+    for style in ("dim", "bold", "dim", "bold", ""):
+        table.add_column(style=style, justify="left", no_wrap=style != "")
+    for (name, label), (other, value, remark) in zip(_RATES, right, strict=True):
+        shown = wording.figure(name, result.metrics[name]) if name in result.metrics else "-"
+        table.add_row(label, shown + "  ", other, value, remark)
+    return table
+
+
+def _utilisation(result: Result, name: str, kind: str, label: str) -> tuple[str, str, str]:
+    rate = result.metrics.get(f"{kind}_flops_per_device")
+    if rate is None:
+        return _plain(result, name, label)
+    remark = " with recompute" if kind == "hardware" else ""
+    shown = f"{wording.figure(f'{kind}_flops_per_device', rate)} per device{remark}"
+    return label, _plain(result, name, label)[1], shown
+
+
+def _plain(result: Result, name: str, label: str) -> tuple[str, str, str]:
+    value = result.metrics.get(name)
+    return label, "-" if value is None else wording.figure(name, value), ""
+
+
+def _communication(result: Result) -> tuple[str, str, str]:
+    """Exposed communication of the mean device and, beside it, by axis."""
+    average = exposed(mean(result.breakdown, [c.ranks for c in result.classes])) if result.classes else {}
+    axes = [f"{axis} {units.format(value, 'time')}" for axis, value in average.items() if value > 0]
+    label, value, _ = _plain(result, "exposed_communication_s", "exposed comm.")
+    return label, value, ", ".join(axes)
+
+
+def whole_run(result: Result) -> Iterable[RenderableType]:
+    """Time, energy and money: of the whole run where the scenario says how long it is, else of a step."""
+    run = [name for name in ("run_time_s", "run_energy_j", "run_cost_usd") if name in result.metrics]
+    step = [name for name in ("energy_j", "cost_usd") if name in result.metrics]
+    if not run and not step:
+        return
+    shown = "  ·  ".join(wording.figure(name, result.metrics[name]) for name in run or step)
+    length = at(result.scenario, "training.tokens")
+    what = "whole run" if run else "per step"
+    if run and isinstance(length, int | float) and length > 0:
+        what = f"{wording.tokens(length)} tokens"
+    yield Text.assemble((f"{what}  ", "dim"), (shown, "bold"))
+
+
+def links(result: Result) -> Iterable[RenderableType]:
+    """The kinds of link, the busiest first."""
+    used = sorted((load for load in result.links if load.bytes > 0), key=lambda load: -load.utilisation)
+    if not used:
+        return
+    table = grid("left", "right", "right", "right", "left")
+    for alike in [list(group) for _, group in groupby(used, _figures)][:MOST_ROWS]:
+        load = alike[0]
+        table.add_row(
+            clean(_together([other.name for other in alike])),
+            wording.plural(load.links, "link"),
+            f"{units.format(load.bytes, 'bytes')} at {units.format(load.capacity, 'bandwidth')}",
+            wording.percent(load.utilisation),
+            Text(wording.bar(load.utilisation, 30), "blue"),
+        )
+    yield heading("Links: what the busiest of each kind carried")
+    yield table
+
+
+def _figures(load: LinkLoad) -> tuple[float, ...]:
+    return load.utilisation, load.bytes, load.capacity, load.links
+
+
+def _together(names: list[str]) -> str:
+    """`NIC up, down` for `NIC up` and `NIC down`."""
+    first = names[0].rpartition(" ")[0]
+    rest = [name.removeprefix(first).strip() if first and name.startswith(first) else name for name in names[1:]]
+    return ", ".join([names[0], *rest])
+
+
+def published(result: Result) -> Iterable[RenderableType]:
+    """Published figures beside ours."""
+    if not result.comparisons:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False, pad_edge=False)
+    for name in ("", "published", "simulated", "error"):
+        table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
+    table.add_column("source", overflow="fold")
+    for comparison in result.comparisons:
+        table.add_row(*_comparison(comparison))
+    yield heading("Published and simulated (error of time: + is too slow, - too fast)")
+    yield table
+
+
+def _comparison(row: Comparison) -> tuple[str | Text, ...]:
+    style = "green" if abs(row.error) <= 0.05 else "yellow" if abs(row.error) <= 0.15 else "red"
+    label = METRICS[row.metric].label if row.metric in METRICS else clean(row.metric)
+    source = clean(row.source if not row.note else f"{row.source}; {row.note}")
+    ours, theirs = wording.figure(row.metric, row.simulated), wording.figure(row.metric, row.published)
+    return label, theirs, ours, Text(wording.percent(row.error, signed=True), style), source
+
+
+def assumptions(result: Result) -> Iterable[RenderableType]:
+    """What the scenario left open; the stack, of which most defaults come, is named once."""
+    stack = f" ({word(result.scenario, 'stack.name')})"
+    lines = [line.removesuffix(stack) for line in result.assumptions]
+    of_stack = f"; defaults are those of {stack[2:-1].partition(' (')[0]}" if lines != list(result.assumptions) else ""
+    yield from notes(f"Assumptions: what the scenario left open{of_stack}", lines, "dim")
+
+
+def notes(name: str, lines: Sequence[str], style: str) -> Iterable[RenderableType]:
+    """A list of sentences under a heading, or nothing."""
+    if not lines:
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for line in lines:
+        table.add_row(Text("·", style), Text(clean(line), style if style != "dim" else ""))
+    yield heading(clean(name))
+    yield table
+
+
+def footer(result: Result, elapsed_s: float | None) -> RenderableType:
+    """How the ranks were folded, how much was simulated, and by what."""
+    known = result.provenance
+    ranks = sum(c.ranks for c in result.classes)
+    what = [f"{wording.plural(ranks, 'rank')} in {wording.plural(len(result.classes), 'class')}"]
+    what += [f"fold: {known['fold']}"] if "fold" in known else []
+    what += [wording.plural(len(result.spans.start), "operation")]
+    what += [wording.plural(int(known["events"]), "event")] if isinstance(known.get("events"), int) else []
+    how = [f"simulated in {units.format(elapsed_s, 'time')}"] if elapsed_s is not None else []
+    how += [f"clustersim {known['version']}"] if "version" in known else []
+    how += [f"scenario {known['scenario']}"] if "scenario" in known else []
+    return Text("\n".join(clean(" · ".join(line)) for line in (what, how) if line), "dim")

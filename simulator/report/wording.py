@@ -1,0 +1,62 @@
+"""How numbers, names and bars are written on every page."""
+
+import math
+from itertools import pairwise
+
+from simulator import units
+from simulator.results.metrics import METRICS
+
+
+def figure(name: str, value: float) -> str:
+    """A metric with its unit, for example `163 TFLOP/s` or `38.5 %`; a plain number where the metric is not known."""
+    if not math.isfinite(value):
+        return "not known"
+    known = METRICS.get(name)
+    if known is None:
+        return f"{value:.4g}"
+    if known.dimension == "fraction":
+        return percent(value)
+    if known.dimension == "rate":
+        return count(value)
+    return units.format(value, known.dimension)
+
+
+def percent(fraction: float, signed: bool = False) -> str:
+    """A fraction as a percentage with one decimal."""
+    if not math.isfinite(fraction):
+        return "not known"
+    return f"{100 * fraction:{'+' if signed else ''}.1f} %"
+
+
+def count(value: float) -> str:
+    """A number with thousands separators; three significant digits below 1,000."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+
+
+def tokens(value: float) -> str:
+    """A number of tokens in words: `300 billion`."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= size:
+            return f"{value / size:.4g} {word}"
+    return count(value)
+
+
+def plural(number: int, word: str) -> str:
+    """`1 rank`, `3,072 ranks`, `64 classes`."""
+    ending = "es" if word.endswith(("s", "sh", "ch")) else "s"
+    return f"{number:,} {word}{'' if number == 1 else ending}"
+
+
+def bar(fraction: float, width: int, glyph: str = "█") -> str:
+    """A bar of at most `width` cells; of what is there but too little for a cell, a thin line."""
+    cells = round(min(max(fraction, 0.0), 1.0) * width)
+    return glyph * cells or ("▏" if fraction > 0 else "")
+
+
+def stacked(fractions: list[float], width: int) -> list[int]:
+    """Cells of each part of a bar of `width` cells in which the fractions (of the whole) follow each other."""
+    edges = [0.0]
+    for fraction in fractions:
+        edges.append(edges[-1] + max(fraction, 0.0))
+    cells = [round(min(edge, 1.0) * width) for edge in edges]
+    return [after - before for before, after in pairwise(cells)]

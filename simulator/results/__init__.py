@@ -1,0 +1,22 @@
+"""What a simulated run has to say: the frozen Result, its figures, its JSON form and its file."""
+
+from simulator.results.files import read, save
+from simulator.results.metrics import METRICS, Metric
+from simulator.results.result import SCHEMA, Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.results.summary import dumps, to_json
+
+__all__ = [
+    "METRICS",
+    "SCHEMA",
+    "Comparison",
+    "DeviceClass",
+    "LinkLoad",
+    "MemoryUse",
+    "Metric",
+    "Result",
+    "Spans",
+    "dumps",
+    "read",
+    "save",
+    "to_json",
+]

@@ -1,0 +1,278 @@
+"""A Result as one file: a zip of a JSON header and one numpy column per array, readable without pickle.
+
+Reading is bounded and trusts nothing: sizes are checked before memory is taken, and columns against each other, so
+that no later page can stumble. The same Result gives the same bytes.
+"""
+
+import io
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import InputError, Problem
+from simulator.results.result import SCHEMA, Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.results.writing import replacing
+
+MAX_HEADER = 64 * 2**20
+"""Bytes of the JSON header that are read at most."""
+MAX_COLUMNS = 2**30
+"""Bytes of all columns together that are read at most."""
+
+_HEADER = "result.json"
+_SPAN_COLUMNS = {
+    "start": "<i8",
+    "end": "<i8",
+    "lane": "<i4",
+    "name": "<i4",
+    "stage": "<i4",
+    "microbatch": "<i4",
+    "flows": "<i8",
+}
+_MEMORY_COLUMNS = {"time": "<i8", "level": "<f8"}
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # the oldest that zip knows: the bytes must not tell when they were written
+
+Columns = dict[str, NDArray[Any]]
+
+
+class _Malformed(Exception):
+    """What the file says does not fit together; the message ends `is no result file: ...`."""
+
+
+def save(result: Result, path: str | Path) -> None:
+    """Write a Result; the file appears whole or not at all. InputError where it cannot be written."""
+    columns = _columns(result)
+    header = json.dumps(_header(result), ensure_ascii=False, separators=(",", ":"), default=_scalar)
+    with replacing(path) as handle, zipfile.ZipFile(handle, "w") as archive:
+        _add(archive, _HEADER, header.encode())
+        for name, column in columns.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, column, allow_pickle=False)
+            _add(archive, f"{name}.npy", buffer.getvalue())
+
+
+def read(path: str | Path) -> Result:
+    """Read a Result that `save` wrote; its columns are read-only.
+
+    Raises InputError for a file that is missing, truncated, changed, too large, of another schema version or not ours.
+    """
+    with _explained(path), open(path, "rb") as handle, zipfile.ZipFile(handle) as archive:
+        header = _read_header(archive)
+        if header.get("schema") != SCHEMA:
+            raise _Malformed(f"its schema is {header.get('schema')!r} and this version reads {SCHEMA}")
+        return _result(header, _Reader(archive))
+
+
+@contextmanager
+def _explained(path: str | Path) -> Iterator[None]:
+    """Every way in which a file can be wrong, as one message."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror or error}", file=str(path))) from error
+    except _Malformed as error:
+        raise InputError(Problem(f"is no result file: {error}", file=str(path))) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        message = f"is no result file, or a truncated one: {error or 'it ends early'}"
+        raise InputError(Problem(message, file=str(path))) from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        message = f"is no result file: {type(error).__name__} {error}"
+        raise InputError(Problem(message, file=str(path))) from error
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _MOMENT)
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=1)
+
+
+def _scalar(value: Any) -> Any:
+    """A numpy number in the provenance as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot be saved in a result file")
+
+
+def _header(result: Result) -> dict[str, Any]:
+    spans, memory = result.spans, result.memory
+    return {
+        "schema": result.schema,
+        "kind": result.kind,
+        "name": result.name,
+        "feasible": result.feasible,
+        "metrics": result.metrics,
+        "classes": [asdict(c) for c in result.classes],
+        "breakdown": result.breakdown,
+        "spans": {"lanes": spans.lanes, "names": spans.names},
+        "memory": [
+            {"device_class": u.device_class, "capacity": u.capacity, "peak": u.peak, "at_peak": u.at_peak}
+            for u in memory
+        ],
+        "links": [asdict(load) for load in result.links],
+        "comparisons": [asdict(c) for c in result.comparisons],
+        "warnings": result.warnings,
+        "assumptions": result.assumptions,
+        "provenance": result.provenance,
+        "scenario": result.scenario,
+    }
+
+
+def _columns(result: Result) -> Columns:
+    spans = {f"spans.{name}": getattr(result.spans, name).astype(dtype) for name, dtype in _SPAN_COLUMNS.items()}
+    memory = {
+        f"memory.{index}.{name}": getattr(use, name).astype(dtype)
+        for index, use in enumerate(result.memory)
+        for name, dtype in _MEMORY_COLUMNS.items()
+    }
+    return spans | memory
+
+
+class _Reader:
+    """Columns by name, as long as the whole file stays within bounds."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._left = MAX_COLUMNS
+
+    def column(self, name: str, dtype: str, dimensions: int = 1) -> NDArray[Any]:
+        data = _member(self._archive, f"{name}.npy", self._left)
+        self._left -= len(data)
+        return _array(data, name, np.dtype(dtype), dimensions)
+
+
+def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """The bytes of one member; its declared size bounds what is decompressed."""
+    try:
+        entry = archive.getinfo(name)
+    except KeyError:
+        raise _Malformed(f"`{name}` is missing") from None
+    if entry.file_size > limit:
+        raise _Malformed(f"`{name}` has {entry.file_size} bytes, more than the {limit} that are read")
+    with archive.open(entry) as member:
+        return member.read(limit + 1)
+
+
+def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    try:
+        header = json.loads(_member(archive, _HEADER, MAX_HEADER))
+    except RecursionError:
+        raise _Malformed("its header is nested too deeply") from None
+    if not isinstance(header, dict):
+        raise _Malformed("its header is not a mapping")
+    return header
+
+
+def _array(data: bytes, name: str, dtype: np.dtype[Any], dimensions: int) -> NDArray[Any]:
+    """An .npy member without numpy's own reader, which takes memory for whatever shape the header claims."""
+    stream: BinaryIO = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise _Malformed(f"`{name}` has npy version {version}")
+    shape, fortran, found = np.lib.format.read_array_header_1_0(stream)
+    start = stream.tell()
+    if found != dtype or fortran or len(shape) != dimensions or math.prod(shape) * dtype.itemsize != len(data) - start:
+        raise _Malformed(f"column `{name}` is not a whole array of {dtype} with {dimensions} dimension(s)")
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
+
+
+def _result(header: dict[str, Any], reader: _Reader) -> Result:
+    classes = tuple(DeviceClass(_text(c["name"]), _whole(c["ranks"]), _whole(c["example"])) for c in header["classes"])
+    breakdown = tuple(_numbers(part) for part in header["breakdown"])
+    _require(len(breakdown) == len(classes), "breakdown and classes differ in number")
+    return Result(
+        kind=_text(header["kind"]), name=_text(header["name"]), metrics=_numbers(header["metrics"]), classes=classes,
+        breakdown=breakdown, spans=_spans(header["spans"], reader, len(classes)),
+        memory=tuple(_memory(use, f"memory.{i}", reader, len(classes)) for i, use in enumerate(header["memory"])),
+        links=tuple(_link(load) for load in header["links"]),
+        comparisons=tuple(_comparison(c) for c in header["comparisons"]),
+        warnings=_texts(header["warnings"]), assumptions=_texts(header["assumptions"]),
+        feasible=header["feasible"] is True, provenance=_mapping(header["provenance"]),
+        scenario=_mapping(header["scenario"]), schema=SCHEMA,
+    )  # fmt: skip
+
+
+def _spans(header: dict[str, Any], reader: _Reader, classes: int) -> Spans:
+    lanes = tuple((_whole(index), _text(name)) for index, name in header["lanes"])
+    names = _texts(header["names"])
+    columns = {n: reader.column(f"spans.{n}", dtype, 2 if n == "flows" else 1) for n, dtype in _SPAN_COLUMNS.items()}
+    spans = Spans(lanes=lanes, names=names, **columns)
+    operations = len(spans.start)
+    _require(
+        all(len(column) == operations for name, column in columns.items() if name != "flows"),
+        "span columns differ in length",
+    )
+    _require(all(0 <= index < classes for index, _ in lanes), "a lane belongs to no class")
+    _require(_within(spans.lane, len(lanes)) and _within(spans.name, len(names)), "an operation has no lane or no name")
+    _require(spans.flows.shape[1] == 2 and _within(spans.flows, operations), "an arrow leads nowhere")
+    _require(bool((spans.start >= 0).all() and (spans.end >= spans.start).all()), "an operation ends before it starts")
+    return spans
+
+
+def _memory(header: dict[str, Any], prefix: str, reader: _Reader, classes: int) -> MemoryUse:
+    columns = {name: reader.column(f"{prefix}.{name}", dtype) for name, dtype in _MEMORY_COLUMNS.items()}
+    use = MemoryUse(
+        _whole(header["device_class"]),
+        _number(header["capacity"]),
+        _number(header["peak"]),
+        _numbers(header["at_peak"]),
+        **columns,
+    )
+    _require(0 <= use.device_class < classes, "a memory ledger belongs to no class")
+    _require(len(use.time) == len(use.level), "memory columns differ in length")
+    return use
+
+
+def _link(header: dict[str, Any]) -> LinkLoad:
+    capacity, carried, share = (_number(header[key]) for key in ("capacity", "bytes", "utilisation"))
+    return LinkLoad(_text(header["name"]), _whole(header["links"]), capacity, carried, share)
+
+
+def _comparison(header: dict[str, Any]) -> Comparison:
+    published, simulated, error = (_number(header[key]) for key in ("published", "simulated", "error"))
+    return Comparison(
+        _text(header["metric"]), published, simulated, error, _text(header["source"]), _text(header["note"])
+    )
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise _Malformed(message)
+
+
+def _within(column: NDArray[Any], size: int) -> bool:
+    return column.size == 0 or bool(column.min() >= 0 and column.max() < size)
+
+
+def _typed(kind: type | tuple[type, ...], word: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        _require(isinstance(value, kind) and not isinstance(value, bool), f"{str(value)[:40]!r} is not {word}")
+        return value
+
+    return check
+
+
+_text = _typed(str, "text")
+_whole = _typed(int, "a whole number")
+_mapping = _typed(dict, "a mapping")
+
+
+def _number(value: Any) -> float:
+    _require(isinstance(value, (int, float)) and not isinstance(value, bool), f"{str(value)[:40]!r} is not a number")
+    return float(value)
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    return {key: _number(item) for key, item in _mapping(value).items()}
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    _require(isinstance(value, list), "a list is missing")
+    return tuple(_text(item) for item in value)

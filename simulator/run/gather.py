@@ -1,0 +1,339 @@
+"""From a timeline to a Result: metrics, breakdown, memory over time, spans, link loads, comparisons.
+
+The breakdown accounts for every moment of a rank's compute lane: operations by what they consist of, and the gaps
+between them by what ended them. A gap that ends with a transfer from another stage is exposed pipeline communication
+while the transfer ran and bubble before; one that ends with a data-parallel collective is exposed data-parallel
+communication; the rest, and the time after the last operation, is bubble.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import simulator
+from simulator import units
+from simulator.cost import Device
+from simulator.cost.economy import cost_usd, energy_j
+from simulator.engine.tape import Timeline
+from simulator.program import draft as d
+from simulator.results.metrics import METRICS, compare, mean, run_metrics, training_metrics
+from simulator.results.result import Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.specs.resolve import dump, scenario_hash
+from simulator.specs.scenario import Scenario
+from simulator.training import flops, memory
+from simulator.training.chains import ChainClasses
+from simulator.training.communication import Network
+from simulator.training.job import Job
+from simulator.training.lowering import LANES, Prices, Program
+from simulator.training.pricing import PassCost
+
+Ints = NDArray[np.int64]
+PARTS = ("compute", "recompute", "exposed_tp", "host", "stall", "exposed_pp", "exposed_dp", "optimizer", "bubble")
+"""What the time of a step is made of, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything that a finished run consists of."""
+
+    scenario: Scenario
+    job: Job
+    device: Device
+    network: Network
+    classes: ChainClasses
+    program: Program
+    timeline: Timeline
+    fold: str
+    executor: str
+
+
+def gather(run: Run) -> Result:
+    """The Result of a run."""
+    classes = _device_classes(run)
+    breakdown = tuple(
+        _breakdown(run, chain, rank) for chain in range(len(run.classes.prices)) for rank in range(run.job.pp)
+    )
+    used = tuple(_memory(run, i) for i in range(len(classes)))
+    metrics = _metrics(run, classes, breakdown, used)
+    feasible = all(use.peak <= use.capacity for use in used)
+    return Result(
+        kind="training",
+        name=run.scenario.name,
+        metrics=metrics,
+        classes=classes,
+        breakdown=breakdown,
+        spans=_spans(run),
+        memory=used,
+        links=_links(run, metrics["step_time_s"]),
+        comparisons=_comparisons(run, metrics),
+        warnings=_warnings(run),
+        assumptions=run.job.assumptions,
+        feasible=feasible,
+        provenance=_provenance(run),
+        scenario=dump(run.scenario),
+    )
+
+
+# ---- classes and metrics -----------------------------------------------------------------------------------------
+
+
+def _device_classes(run: Run) -> tuple[DeviceClass, ...]:
+    several = len(run.classes.prices) > 1
+    tagged = [
+        (f"stage {rank}" + (f", chains like {int(chains[0])}" if several else ""), rank, chains)
+        for chains in run.classes.members
+        for rank in range(run.job.pp)
+    ]
+    return tuple(
+        DeviceClass(name, len(chains), int(run.classes.ranks[chains, rank].min())) for name, rank, chains in tagged
+    )
+
+
+def _metrics(
+    run: Run, classes: tuple[DeviceClass, ...], breakdown: tuple[dict[str, float], ...], used: tuple[MemoryUse, ...]
+) -> dict[str, float]:
+    job, cluster = run.job, run.scenario.cluster
+    step = units.to_seconds(run.timeline.makespan)
+    tokens = float(job.global_batch * job.sequence)
+    metrics = training_metrics(
+        step_s=step,
+        tokens=tokens,
+        samples=job.global_batch,
+        devices=cluster.devices,
+        model_flops=flops.model_flops(job),
+        hardware_flops=flops.hardware_flops(job),
+        peak_flops=run.device.peak(job.precision),
+        breakdown=breakdown,
+        ranks=[c.ranks for c in classes],
+        peak_memory=max(use.peak for use in used),
+    )
+    metrics |= _economy(run, metrics, breakdown, classes)
+    if run.scenario.training.tokens is not None:
+        metrics |= run_metrics(metrics, tokens, run.scenario.training.tokens)
+    return metrics
+
+
+def _economy(
+    run: Run, metrics: dict[str, float], breakdown: tuple[dict[str, float], ...], classes: tuple[DeviceClass, ...]
+) -> dict[str, float]:
+    """Energy and money of a step, where the accelerator's profile knows power and price."""
+    accelerator, devices, step = (
+        run.scenario.cluster.node.accelerator,
+        run.scenario.cluster.devices,
+        metrics["step_time_s"],
+    )
+    found = {}
+    if accelerator.power is not None:
+        peak = accelerator.power.peak.value
+        idle = accelerator.power.idle.value if accelerator.power.idle else 0.0
+        average = mean(breakdown, [c.ranks for c in classes])
+        busy = sum(average[part] for part in ("compute", "recompute", "optimizer", "stall")) / step
+        found["energy_j"] = devices * energy_j(peak, idle, busy, step)
+    if accelerator.price is not None:
+        found["cost_usd"] = cost_usd(accelerator.price.value, devices, step)
+    return found
+
+
+# ---- breakdown ---------------------------------------------------------------------------------------------------
+
+
+def _operations(run: Run, chain: int, rank: int, lane: str) -> slice:
+    number = (chain * run.job.pp + rank) * len(LANES) + LANES.index(lane)
+    start = run.program.tape.lane_start
+    return slice(int(start[number]), int(start[number + 1]))
+
+
+def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
+    """Seconds of the step by what one rank did."""
+    part = _operations(run, chain, rank, "compute")
+    start, end = run.timeline.start[part], run.timeline.end[part]
+    ticks = dict.fromkeys(PARTS, 0)
+    _busy(run, run.classes.prices[chain], part, ticks)
+    _gaps(run, part, start, end, ticks)
+    ticks["bubble"] += run.timeline.makespan - int(end[-1])
+    return {name: units.to_seconds(value) for name, value in ticks.items()}
+
+
+def _busy(run: Run, prices: Prices, part: slice, ticks: dict[str, int]) -> None:
+    """Time in operations by what they consist of; what sharing added to them is stall."""
+    columns, timeline = run.program.columns, run.timeline
+    lasted = timeline.end[part] - timeline.start[part]
+    kind, stage, piece = columns.kind[part], columns.stage[part], columns.piece[part]
+    names = {
+        d.SEND_FORWARD: "exposed_pp",
+        d.SEND_BACKWARD: "exposed_pp",
+        d.GATHER: "exposed_dp",
+        d.REDUCE: "exposed_dp",
+        d.EMBEDDING: "exposed_dp",
+        d.OPTIMIZER: "optimizer",
+        d.INPUT: "compute",
+        d.WEIGHT: "compute",
+    }
+    for code, name in names.items():
+        ticks[name] += int(lasted[kind == code].sum())
+    for code, table in ((d.FORWARD, prices.forward), (d.BACKWARD, prices.backward)):
+        for chunk in np.unique(stage[kind == code]).tolist():
+            chosen = (kind == code) & (stage == chunk)
+            _passes(table[chunk], piece[chosen], int(lasted[chosen].sum()), ticks)
+
+
+def _passes(pieces: Sequence[PassCost], piece: Ints, lasted: int, ticks: dict[str, int]) -> None:
+    """Passes through one chunk: what they cost alone by part, and what they lasted longer."""
+    whole = int((piece < 0).sum())
+    counts = np.bincount(piece[piece >= 0], minlength=len(pieces)) + whole
+    alone = 0
+    for cost, count in zip(pieces, counts.tolist(), strict=True):
+        for field, name in (
+            ("compute", "compute"),
+            ("recompute", "recompute"),
+            ("tensor", "exposed_tp"),
+            ("host", "host"),
+        ):
+            ticks[name] += getattr(cost, field) * count
+        alone += cost.total * count
+    ticks["stall"] += lasted - alone
+
+
+def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) -> None:
+    """Time between operations by what ended the wait."""
+    before = np.concatenate([[0], end[:-1]])
+    waited = np.flatnonzero(start > before)
+    gap, cause = (start - before)[waited], _causes(run, part.start + waited)
+    kind = np.where(cause >= 0, run.program.columns.kind[cause], -1)
+    lasted = (run.timeline.end - run.timeline.start)[cause]
+    data = np.isin(kind, (d.GATHER, d.REDUCE))
+    moving = np.where(np.isin(kind, (d.SEND_FORWARD, d.SEND_BACKWARD)), np.minimum(gap, lasted), 0)
+    ticks["exposed_dp"] += int(gap[data].sum())
+    ticks["exposed_pp"] += int(moving.sum())
+    ticks["bubble"] += int((gap[~data] - moving[~data]).sum())
+
+
+def _causes(run: Run, operations: Ints) -> Ints:
+    """Of what each operation comes after, the one that ended last; -1 where there is none."""
+    tape, ended = run.program.tape, run.timeline.end
+    first, stop = tape.after_start[operations], tape.after_start[operations + 1]
+    found = np.append(tape.after, -1)[np.where(stop > first, first, -1)]
+    for i in np.flatnonzero(stop - first > 1).tolist():
+        several = tape.after[first[i] : stop[i]]
+        found[i] = several[np.argmax(ended[several])]
+    return found
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------
+
+
+def _memory(run: Run, index: int) -> MemoryUse:
+    """Level over time of one class: what is always there, activations between passes, working memory during passes."""
+    chain, rank = divmod(index, run.job.pp)
+    static = memory.static_memory(run.job, rank)
+    part = _operations(run, chain, rank, "compute")
+    time, level = _activations(run, part)
+    working = memory.working_memory(run.job, rank)
+    peak = float(level.max(initial=0.0))
+    at_peak = {**static, "activations": peak, "working": working}
+    base = sum(static.values()) + working
+    return MemoryUse(
+        index,
+        run.scenario.cluster.node.accelerator.memory.capacity.value,
+        sum(at_peak.values()),
+        at_peak,
+        time,
+        level + base,
+    )
+
+
+def _activations(run: Run, part: slice) -> tuple[Ints, NDArray[np.float64]]:
+    """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
+    backward ends."""
+    columns, timeline = run.program.columns, run.timeline
+    kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
+    sizes = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
+    key = stage * run.job.microbatches + microbatch
+    start, end = timeline.start[part], timeline.end[part]
+    takes, gives = np.flatnonzero(kind == d.FORWARD), np.flatnonzero(np.isin(kind, (d.BACKWARD, d.WEIGHT)))
+    takes = takes[np.unique(key[takes], return_index=True)[1]]
+    gives = gives[::-1][np.unique(key[gives][::-1], return_index=True)[1]]
+    time = np.concatenate([start[takes], end[gives]])
+    change = np.concatenate([sizes[stage[takes]], -sizes[stage[gives]]])
+    order = np.argsort(time, kind="stable")[::1]
+    order = np.lexsort((change, time))
+    return time[order], np.cumsum(change[order])
+
+
+# ---- spans, links, comparisons -----------------------------------------------------------------------------------
+
+
+def _spans(run: Run) -> Spans:
+    columns, tape = run.program.columns, run.program.tape
+    lanes = tuple((chain * run.job.pp + rank, name) for chain, rank, name in run.program.lanes)
+    later = np.repeat(np.arange(len(tape)), np.diff(tape.after_start))
+    device = np.array([lane[0] for lane in lanes])[columns.lane]
+    sent = np.isin(columns.kind[tape.after], (d.SEND_FORWARD, d.SEND_BACKWARD)) & (device[later] != device[tape.after])
+    return Spans(
+        start=run.timeline.start,
+        end=run.timeline.end,
+        lane=columns.lane.astype(np.int32),
+        name=columns.kind.astype(np.int32),
+        stage=columns.stage.astype(np.int32),
+        microbatch=columns.microbatch.astype(np.int32),
+        lanes=lanes,
+        names=d.KINDS,
+        flows=np.stack([tape.after[sent], later[sent]], axis=1),
+    )
+
+
+def _links(run: Run, step_s: float) -> tuple[LinkLoad, ...]:
+    found = []
+    fabric = run.network.fabric
+    for name, first, stop in zip(
+        fabric.kinds, fabric.block_start, [*fabric.block_start[1:], len(fabric.capacity)], strict=True
+    ):
+        load, capacity = run.classes.load[first:stop], fabric.capacity[first:stop]
+        if load.any():
+            busiest = int(np.argmax(load / capacity))
+            moved, rate = float(load[busiest]), float(capacity[busiest])
+            found.append(LinkLoad(name, len(load), rate, moved, moved / (rate * step_s)))
+    return tuple(found)
+
+
+def _comparisons(run: Run, metrics: dict[str, float]) -> tuple[Comparison, ...]:
+    return tuple(
+        compare(p.metric, p.value, metrics[p.metric], p.source, p.note)
+        for p in run.scenario.published
+        if p.metric in metrics
+    )
+
+
+def _warnings(run: Run) -> tuple[str, ...]:
+    found = list(run.job.warnings)
+    if run.classes.outside:
+        found.append(f"priced outside the range of measured kernels: {', '.join(run.classes.outside)}")
+    found += [
+        f"published metric `{p.metric}` is not one of this result"
+        for p in run.scenario.published
+        if p.metric not in METRICS
+    ]
+    if run.classes.spread > 0:
+        found.append(
+            f"folding by tiers merged chains whose prices differ by up to {100 * run.classes.spread:.2g} %; "
+            "the slowest counts"
+        )
+    return tuple(found)
+
+
+def _provenance(run: Run) -> dict[str, object]:
+    return {
+        "version": simulator.__version__,
+        "seed": run.scenario.seed,
+        "scenario": scenario_hash(run.scenario),
+        "fold": run.fold,
+        "classes": len(run.classes.prices) * run.job.pp,
+        "devices": run.scenario.cluster.devices,
+        "fold_error_bound": run.classes.spread,
+        "executor": run.executor,
+        "operations": len(run.program.tape),
+        "events": run.timeline.events,
+        "flop_convention": flops.CONVENTION,
+    }

@@ -1,0 +1,78 @@
+"""A scenario on a machine: resolve, price, fold, execute, gather.
+
+The one entry point is `simulate`. Everything in it is a pure function of the scenario, so that the same scenario
+gives the same bytes of result.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from simulator import fabric
+from simulator.cost import compile_device
+from simulator.engine.executor import execute
+from simulator.engine.tape import Tape, Timeline
+from simulator.errors import InputError, Problem
+from simulator.fabric.sharing import max_min
+from simulator.program.maxplus import sweep
+from simulator.results.result import Result
+from simulator.run.gather import Run, gather
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.scenario import Scenario
+from simulator.training.chains import Pricing
+from simulator.training.communication import Network
+from simulator.training.job import build_job
+from simulator.training.lowering import Lowering
+
+Executor = Literal["simpy", "max-plus"]
+Fold = Literal["auto", "exact", "tiers", "none"]
+
+LARGE = 1024
+"""Devices above which `auto` folds by tiers."""
+MOST_OPERATIONS = 20_000_000
+"""Operations above which a program is refused rather than run out of memory."""
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    fold: Fold | None = None,
+    executor: Executor = "simpy",
+    progress: Callable[[int], None] | None = None,
+) -> Result:
+    """Simulate one step of a training scenario.
+
+    `fold` overrides the scenario's; `executor` runs the program event by event (`simpy`) or by a max-plus sweep,
+    which refuses programs in which anything is shared. Raises InputError for what cannot be simulated; running out of
+    memory is a Result with `feasible` False.
+    """
+    job = build_job(scenario)
+    device = compile_device(scenario.cluster.node.accelerator)
+    network = Network(job, fabric.build(scenario.cluster), load_spec(CollectiveProfile, scenario.cluster.collectives))
+    chosen = _fold(fold or scenario.fold, scenario.cluster.devices)
+    pricing = Pricing(job, device, network)
+    classes = pricing.classes(chosen)
+    _check_size(len(job.schedule) * len(classes.prices))
+    program = Lowering(job).run(classes.prices, classes.meetings)
+    timeline = _execute(program.tape, executor, progress)
+    return gather(Run(scenario, job, device, network, classes, program, timeline, chosen, executor))
+
+
+def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:
+    if fold == "auto":
+        return "tiers" if devices > LARGE else "exact"
+    return fold
+
+
+def _check_size(operations: int) -> None:
+    if operations > MOST_OPERATIONS:
+        message = f"the program has about {operations:,} passes, more than {MOST_OPERATIONS:,}"
+        raise InputError(
+            Problem(message, path="fold", hint="fold ranks (`fold: tiers`) or simulate fewer microbatches")
+        )
+
+
+def _execute(tape: Tape, executor: Executor, progress: Callable[[int], None] | None) -> Timeline:
+    if executor == "max-plus":
+        return sweep(tape)
+    return execute(tape, max_min, progress)

@@ -1,0 +1,65 @@
+"""What every spec shares: frozen, strict pydantic models, and figures that carry their source.
+
+A spec is what a person writes. `Figure` pairs a number with where it comes from, so that a profile can be
+defended number by number. `folder` on a spec class names the data room in which the loader looks up a
+reference such as `clusters/selene` or a bare `selene`.
+"""
+
+from functools import partial
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from simulator import units
+
+Status = Literal["measured", "datasheet", "estimate"]
+
+
+class Spec(BaseModel):
+    """Base of all specs: immutable, unknown keys refused, every field documented.
+
+    The text under each field is its documentation: see `simulator.specs.documentation` for how it is read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    folder: ClassVar[str | None] = None
+    """Data room of files of this kind, for example `hardware_profiles/nodes`; None where it is only inline."""
+    aliases: ClassVar[dict[str, str]] = {}
+    """Foreign names of fields (Megatron's, torchtitan's) and the field they stand for."""
+
+    @classmethod
+    def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """The JSON schema of files of this kind, with the fields' documentation, references and foreign names."""
+        from simulator.specs.documentation import FileSchema
+
+        return super().model_json_schema(*arguments, **{"schema_generator": FileSchema, **options})
+
+
+def _quantity(dimension: str) -> BeforeValidator:
+    # A partial and not a lambda: pages and the JSON schema read the dimension from it.
+    return BeforeValidator(partial(units.parse, dimension=dimension))
+
+
+Seconds = Annotated[float, _quantity("time"), Field(ge=0)]
+Bytes = Annotated[float, _quantity("bytes"), Field(ge=0)]
+Bandwidth = Annotated[float, _quantity("bandwidth"), Field(ge=0)]
+FlopRate = Annotated[float, _quantity("flop_rate"), Field(ge=0)]
+Watts = Annotated[float, _quantity("power"), Field(ge=0)]
+Hertz = Annotated[float, _quantity("frequency"), Field(ge=0)]
+MoneyRate = Annotated[float, _quantity("money_rate"), Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+T = TypeVar("T")
+
+
+class Figure(Spec, Generic[T]):
+    """A number with its origin."""
+
+    value: T
+    """The number, in SI units once loaded."""
+    status: Status
+    """How it is known: measured, from a datasheet, or an estimate."""
+    source: str
+    """Where it was read: a publication, a data sheet, a public repository and page."""

@@ -1,0 +1,110 @@
+"""Where named data lies: the working folder first, then what is installed with the package.
+
+The data folders stand beside `simulator/` in a checkout and inside the package in a wheel; `data_root` is the one
+place that knows.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from simulator.errors import InputError, Problem, nearest
+from simulator.specs.base import Spec
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+@cache
+def data_root() -> Path:
+    """Folder that holds `hardware_profiles/`, `workloads/` and `scenarios/` as they were installed."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "data"
+    return inside if inside.is_dir() else package.parent
+
+
+def names(kind: type[Spec]) -> list[str]:
+    """Names of the files of a kind in the working folder and in the installed data, sorted, folders below it included.
+
+    Empty for a spec that has no data room of its own.
+    """
+    return _names((kind.folder,)) if kind.folder is not None else []
+
+
+def find(reference: str, rooms: tuple[str, ...], beside: Path | None = None) -> Path | None:
+    """The file that a reference of one of these data rooms means, or None.
+
+    A reference with a slash or with the suffix `.yaml` is tried as a path from the folder `beside` (that of the
+    referring file) and from the working folder. `clusters/selene`, or only `selene`, is looked up in the room, in the
+    working folder and then in the installed data.
+    """
+    return next((path for path in _candidates(reference, rooms, beside) if _exists(path)), None)
+
+
+def entrance(given: str | Path, rooms: tuple[str, ...]) -> Path:
+    """The file that a user means by a path or a name; InputError naming the nearest one where there is none."""
+    path = Path(given)
+    if _exists(path) and not path.is_dir():
+        return path
+    found = find(str(given), rooms)
+    if found is not None:
+        return found
+    if rooms and not _exists(path):
+        raise InputError(unknown(str(given), rooms))
+    return path
+
+
+def unknown(reference: str, rooms: tuple[str, ...]) -> Problem:
+    """The problem of a reference that `find` does not find."""
+    room = rooms[0]
+    what = Path(room).name.removesuffix("s")
+    known = _names(rooms)
+    hint = nearest(_bare(reference, room), known) or f"name a file, or one of {len(known)} in {room}/"
+    return Problem(f"there is no {what} `{reference[:80]}`", hint=hint)
+
+
+def shown(path: Path) -> str:
+    """A file's name in messages and origins: from the data root or the working folder, if it lies below one of them."""
+    for base in (data_root(), Path.cwd()):
+        if path.is_absolute() and path.is_relative_to(base):
+            return str(path.relative_to(base))
+    return str(path)
+
+
+def _names(rooms: tuple[str, ...]) -> list[str]:
+    found = {
+        path.relative_to(base / room).with_suffix("").as_posix()
+        for room in rooms
+        for base in (Path.cwd(), data_root())
+        for suffix in _SUFFIXES
+        for path in (base / room).rglob(f"*{suffix}")
+    }
+    return sorted(found)
+
+
+def _candidates(reference: str, rooms: tuple[str, ...], beside: Path | None) -> Iterator[Path]:
+    files = (reference,) if reference.endswith(_SUFFIXES) else tuple(reference + suffix for suffix in _SUFFIXES)
+    if "/" in reference or reference.endswith(_SUFFIXES):
+        bases = (Path.cwd(),) if beside is None else (beside, Path.cwd())
+        yield from (Path(os.path.normpath(base / file)) for base in bases for file in files)
+    for base in (Path.cwd(), data_root()):
+        for room in rooms:
+            yield from (Path(os.path.normpath(base / room / _bare(file, room))) for file in files)
+
+
+def _bare(reference: str, room: str) -> str:
+    """The name inside its room: `selene` for `clusters/selene` and for `hardware_profiles/clusters/selene`."""
+    for prefix in (room, Path(room).name):
+        if reference.startswith(prefix + "/"):
+            return reference.removeprefix(prefix + "/")
+    return reference
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # too long for a name; else it cannot be looked at, and reading it will say why
+        return error.errno != errno.ENAMETOOLONG
+    except ValueError:  # no file has such a name
+        return False

@@ -1,0 +1,86 @@
+"""What a collective library makes of the hardware: step latencies and bandwidth efficiencies, as typed data."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+
+Share = Annotated[float, Field(ge=0)]
+
+Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send"]
+
+
+class Fill(Spec):
+    """What a pipeline of chunks loses until it is full: S bytes take the time of S + fraction x min(S, bytes)."""
+
+    fraction: Figure[Share]
+    """Extra time of small messages as a share of their time at full efficiency."""
+    bytes: Figure[Bytes]
+    """Size from which the extra time stops to grow."""
+
+
+class Scope(Spec):
+    """One protocol on one kind of fabric."""
+
+    launch: Figure[Seconds]
+    """Once per collective that goes no further than this."""
+    latency: Figure[Seconds]
+    """Of each sequential step: software, synchronisation, and a wire as long as the profile's `wire`."""
+    efficiency: Figure[Fraction]
+    """Rate of large messages over the rate of the link."""
+    fill: Fill | None = None
+    """None where messages of all sizes move at full efficiency."""
+
+
+class Protocol(Spec):
+    """A way to move data: latency against bandwidth."""
+
+    algorithms: tuple[str, ...] = ()
+    """Algorithms that this protocol is for; empty for all that no other protocol names."""
+    scale_up: Scope
+    """Inside a node."""
+    scale_out: Scope
+    """Between nodes."""
+
+
+class Wire(Spec):
+    """Wire latency of the machine that the step latencies were measured on; what a way has beyond it is added."""
+
+    scale_up: Figure[Seconds]
+    """From device to device in a node."""
+    scale_out: Figure[Seconds]
+    """From device to device through one switch."""
+
+
+class CollectiveProfile(Spec):
+    """A collective library on a family of machines."""
+
+    folder: ClassVar[str] = "hardware_profiles/collectives"
+
+    name: str
+    """Library and machines."""
+    algorithms: dict[Operation, tuple[str, ...]]
+    """Algorithms that the library chooses from, for each operation."""
+    protocols: dict[str, Protocol]
+    """By name; of those that serve an algorithm, the one with the shortest predicted time is taken."""
+    wire: Wire
+    """What the step latencies include."""
+    own_piece: Figure[Share] | None = None
+    """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
+    multiprocessors: Figure[Count] | None = None
+    """Multiprocessors that a running collective takes from the compute kernels; None where it takes none."""
+    notes: str = ""
+    """What a reader should know: how it was fitted, where it is valid."""
+
+    def protocols_of(self, algorithm: str) -> dict[str, Protocol]:
+        """Protocols that serve an algorithm: those that name it, else those that name none."""
+        named = {name: p for name, p in self.protocols.items() if algorithm in p.algorithms}
+        return named or {name: p for name, p in self.protocols.items() if not p.algorithms}
+
+    @model_validator(mode="after")
+    def _served(self) -> Self:
+        unserved = {a for names in self.algorithms.values() for a in names if not self.protocols_of(a)}
+        if unserved:
+            raise ValueError(f"no protocol serves the algorithm {', '.join(sorted(unserved))}")
+        return self

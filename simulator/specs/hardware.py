@@ -1,0 +1,228 @@
+"""Accelerators, nodes, clusters and kernel efficiencies as typed data.
+
+A cluster is nodes on a network; a node is accelerators on a scale-up fabric with network cards. Whatever a
+number is, it is a `Figure` with its source. A new device or cluster is one YAML file and no Python.
+"""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.specs.base import (
+    Bandwidth,
+    Bytes,
+    Count,
+    Figure,
+    FlopRate,
+    Fraction,
+    Hertz,
+    MoneyRate,
+    Seconds,
+    Spec,
+    Watts,
+)
+
+DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4", "fp4"]
+
+
+class Memory(Spec):
+    """Device memory."""
+
+    capacity: Figure[Bytes]
+    """What an allocator can hand out before its own overheads."""
+    bandwidth: Figure[Bandwidth]
+    """Peak of the memory interface, one direction at a time."""
+
+
+class Power(Spec):
+    """Electric power of one accelerator."""
+
+    peak: Figure[Watts]
+    """Board power at full load."""
+    idle: Figure[Watts] | None = None
+    """Board power when idle; None where nobody published it."""
+
+
+class Accelerator(Spec):
+    """One device as a scheduler sees it: a GPU, an NPU die or package, a TPU chip, an FPGA, a CPU."""
+
+    folder: ClassVar[str] = "hardware_profiles/accelerators"
+
+    name: str
+    """Product name."""
+    vendor: str
+    """Maker."""
+    kind: Literal["gpu", "npu", "tpu", "fpga", "cpu"]
+    """What it is."""
+    year: int
+    """Year of first availability."""
+    peak: dict[DType, Figure[FlopRate]]
+    """Dense peak rate by number format; sparsity is never counted."""
+    memory: Memory
+    """Its own memory."""
+    cores: Figure[Count] | None = None
+    """Multiprocessors (SM, CU, AI core) that tiles are spread over."""
+    clock: Figure[Hertz] | None = None
+    """Clock at which the peaks hold."""
+    on_chip: Figure[Bytes] | None = None
+    """Last-level cache or scratchpad."""
+    host_link: Figure[Bandwidth] | None = None
+    """To the host, per direction."""
+    power: Power | None = None
+    """Electric power."""
+    price: Figure[MoneyRate] | None = None
+    """On-demand list price per device-hour; a parameter more than a fact."""
+    kernels: str = "generic"
+    """Kernel profile (`hardware_profiles/kernels/NAME.yaml`) that gives the efficiencies."""
+    sustained: Figure[Fraction] | None = None
+    """Rate of long training runs over that of the kernel benchmarks (power and heat); None means 1."""
+    notes: str = ""
+    """What a reader should know."""
+
+
+class Link(Spec):
+    """A direct connection of two devices in a node."""
+
+    between: tuple[int, int]
+    """Device indices."""
+    count: Count = 1
+    """Parallel links; the bandwidth multiplies."""
+
+
+class ScaleUp(Spec):
+    """The fabric inside a node (NVLink, Infinity Fabric, HCCS, UB, PCIe)."""
+
+    kind: Literal["switch", "mesh", "ring", "links", "host", "none"]
+    """`switch`: any pair at full speed; `mesh`: the device's bandwidth split over direct links to all others; `ring`:
+    two neighbours; `links`: an explicit list, packets routed through neighbours; `host`: all traffic through one shared
+    host bus; `none`: a single device or no path."""
+    bandwidth: Figure[Bandwidth] | None = None
+    """Per device and direction (`switch`, `mesh`, `ring`), per link and direction (`links`), of the shared bus
+    (`host`)."""
+    latency: Figure[Seconds] | None = None
+    """One traversal from device to device, without software."""
+    links: tuple[Link, ...] = ()
+    """For `links`: who is connected with whom."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.kind != "none" and self.bandwidth is None:
+            raise ValueError(f"a scale-up fabric of kind {self.kind!r} needs `bandwidth`")
+        if (self.kind == "links") != bool(self.links):
+            raise ValueError("`links` lists connections exactly when `kind: links`")
+        return self
+
+
+class Nics(Spec):
+    """Network cards of one node."""
+
+    count: Count
+    """Cards per node. Fewer than devices are shared: device i uses card i * count // devices. Of more, each
+    device has its count / devices for itself, as one port."""
+    bandwidth: Figure[Bandwidth]
+    """Per card and direction."""
+    latency: Figure[Seconds] | None = None
+    """From device memory to the wire and back up, software excluded."""
+
+
+class Node(Spec):
+    """A server (or a scale-up domain that behaves as one)."""
+
+    folder: ClassVar[str] = "hardware_profiles/nodes"
+
+    name: str
+    """Product or system name."""
+    accelerator: Accelerator
+    """The device it holds."""
+    devices: Count
+    """How many."""
+    scale_up: ScaleUp
+    """How they are connected."""
+    nics: Nics | None = None
+    """How it leaves the node; None for a machine without a network."""
+    host_memory: Figure[Bytes] | None = None
+    """Main memory of the host."""
+    power: Figure[Watts] | None = None
+    """Whole node at full load, devices included."""
+    notes: str = ""
+    """What a reader should know."""
+
+
+class Level(Spec):
+    """One level of switches in a tree network, leaf first."""
+
+    name: str
+    """leaf, spine, pod, core ..."""
+    nodes: Count
+    """Nodes below one switch group of this level (one rail of it, where rail-optimised)."""
+    oversubscription: float = Field(default=1.0, ge=1)
+    """Bandwidth coming from below over bandwidth going up from this level."""
+    latency: Figure[Seconds] | None = None
+    """Added by one passage through a switch of this level."""
+
+
+class Network(Spec):
+    """The scale-out network between nodes."""
+
+    kind: Literal["none", "tree", "dragonfly", "torus"]
+    """`tree`: leaf-spine and fat trees, with ideal spreading over equal paths; `dragonfly`: groups joined all to all;
+    `torus`: devices joined to neighbours along each dimension (the network goes through the devices and no card is
+    used)."""
+    levels: tuple[Level, ...] = ()
+    """For `tree`: from the leaves up; above the last one everything is joined without blocking."""
+    rail_optimised: bool = False
+    """For `tree`: card r of each node is on leaf r, so that equal ranks meet one switch earlier."""
+    group_nodes: Count | None = None
+    """For `dragonfly`: nodes in a group."""
+    global_bandwidth: Figure[Bandwidth] | None = None
+    """For `dragonfly`: of all global links of a group together, per direction."""
+    shape: tuple[Count, ...] = ()
+    """For `torus`: devices along each dimension."""
+    wrap: bool = True
+    """For `torus`: whether each dimension closes to a ring."""
+    bandwidth: Figure[Bandwidth] | None = None
+    """For `torus`: per link and direction."""
+    latency: Figure[Seconds] | None = None
+    """Per hop for `torus`; per switch passage for `dragonfly`."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = {
+            "tree": ("levels",),
+            "dragonfly": ("group_nodes", "global_bandwidth"),
+            "torus": ("shape", "bandwidth"),
+        }
+        missing = [name for name in needed.get(self.kind, ()) if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"a network of kind {self.kind!r} needs {' and '.join(f'`{m}`' for m in missing)}")
+        return self
+
+
+class Cluster(Spec):
+    """Equal nodes on one network."""
+
+    folder: ClassVar[str] = "hardware_profiles/clusters"
+
+    name: str
+    """System name."""
+    node: Node
+    """What it is made of."""
+    nodes: Count
+    """How many of them the job gets."""
+    network: Network = Network(kind="none")
+    """How they are connected."""
+    collectives: str = "generic"
+    """Collective profile (`hardware_profiles/collectives/NAME.yaml`): protocol latencies and bandwidth efficiencies."""
+    notes: str = ""
+    """What a reader should know."""
+
+    @property
+    def devices(self) -> int:
+        """Accelerators in the job."""
+        return self.nodes * self.node.devices
+
+    @model_validator(mode="after")
+    def _joined(self) -> Self:
+        if self.nodes > 1 and self.network.kind == "none":
+            raise ValueError("several nodes need a `network`")
+        return self

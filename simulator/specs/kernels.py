@@ -1,0 +1,131 @@
+"""Kernel efficiencies of a family of accelerators, as condensed from measured kernels or estimated.
+
+Numbers are relative to the accelerator's own peaks wherever that is meaningful, so that one profile serves devices of
+equal architecture; only latencies are absolute. Equations: docs/models/compute.md.
+"""
+
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from simulator.specs.base import Bytes, Count, Fraction, Seconds, Spec, Status
+from simulator.specs.hardware import DType
+
+
+class Tile(Spec):
+    """A block of the result that one core computes; both orientations are tried."""
+
+    long: Count
+    """Longer side, elements."""
+    short: Count
+    """Shorter side, elements."""
+    efficiency: float = Field(gt=0, le=1)
+    """Rate of its main loop over the core's share of the peak."""
+
+
+class GemmKernels(Spec):
+    """Matrix products of one number format."""
+
+    status: Status
+    """How the numbers are known."""
+    source: str
+    """Where they come from."""
+    tiles: tuple[Tile, ...] = Field(min_length=1)
+    """Tiles that the library has."""
+    launch: Seconds
+    """From one kernel to the next, no work."""
+    prologue: Seconds
+    """Filling the pipeline of a tile."""
+    step: Seconds
+    """Least time of one element of depth in the main loop of any tile."""
+    store: float = Field(gt=0)
+    """Bandwidth at which tiles are written back over that of device memory."""
+    softness: Fraction
+    """0: a started wave of tiles costs a whole one; 1: only its share."""
+    memory: Fraction
+    """Share of the memory bandwidth that large transfers reach."""
+    ramp: Bytes
+    """Traffic that a kernel falls behind a steady stream while it starts."""
+    split: Seconds
+    """Gathering the parts of a split sum."""
+    split_traffic: float = Field(ge=0)
+    """Traffic of gathering over 8 bytes per element of result and part."""
+    edge: float = Field(ge=0)
+    """Side of a square tile, in elements, whose operands just arrive from cache at the speed of the peak."""
+    limit: Fraction = 1.0
+    """Share of the peak that power allows a long kernel."""
+    settle: Seconds = 1.0
+    """Length of a kernel at which the power limit has half set in."""
+    alignment: Count = 8
+    """Elements that the contiguous sides must be a multiple of."""
+    misaligned: float = Field(default=0.25, gt=0, le=1)
+    """Rate where the summed side k is not, over the rate of the padded product. An estimate: runs of BLOOM with heads
+    of 150 (arXiv:2211.05100) lose about this much in their attention products."""
+
+
+class AttentionKernels(Spec):
+    """One generation of fused attention kernels."""
+
+    status: Status
+    """How the numbers are known."""
+    source: str
+    """Where they come from."""
+    rows: Count = 128
+    """Query rows of a block."""
+    forward: dict[int, Fraction] = Field(min_length=1)
+    """Share of the 16-bit peak by head size."""
+    backward: dict[int, Fraction] = Field(min_length=1)
+    """The same for the backward pass (2.5 times the arithmetic of the forward pass)."""
+    launch: Seconds
+    """From one kernel to the next, no work."""
+    block: Seconds
+    """What a block costs beyond its walk over the keys."""
+    backward_block: Seconds
+    """The same in the backward pass."""
+    tail: Fraction
+    """Share of the longest block by which the cores finish unevenly."""
+    memory: Fraction = 0.85
+    """Share of the memory bandwidth that large transfers reach."""
+
+
+class StreamKernels(Spec):
+    """Elementwise kernels and other passes over memory."""
+
+    status: Status
+    """How the numbers are known."""
+    source: str
+    """Where they come from."""
+    memory: Fraction
+    """Share of the memory bandwidth that large transfers reach, reads and writes mixed."""
+    launch: Seconds
+    """From one kernel to the next, no work."""
+    vector: Fraction = 0.8
+    """Share of the fp32 peak that elementwise arithmetic reaches."""
+
+
+class KernelProfile(Spec):
+    """What share of an accelerator's peaks its kernels reach, by shape."""
+
+    folder: ClassVar[str] = "hardware_profiles/kernels"
+
+    name: str
+    """What it stands for."""
+    cores: Count = 64
+    """Cores that tiles are spread over, where the accelerator does not say."""
+    gemm: dict[DType, GemmKernels] = Field(min_length=1)
+    """Matrix products by number format; one that is missing takes the coefficients of one of equal, else of the nearest
+    width, with its own peak."""
+    attention: dict[str, AttentionKernels] = Field(min_length=1)
+    """Fused attention by generation."""
+    best_attention: str = "fa2"
+    """Generation that runs where nobody asks for another."""
+    stream: StreamKernels
+    """Passes over memory."""
+    notes: str = ""
+    """What a reader should know."""
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.best_attention not in self.attention:
+            raise ValueError(f"`best_attention` is one of {', '.join(self.attention)}, not {self.best_attention!r}")
+        return self

@@ -1,0 +1,185 @@
+"""From what pydantic says to what a person needs: the place in the file, the path, and what to write instead."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from pydantic import BeforeValidator, PlainValidator, ValidationError, WrapValidator
+
+from simulator.errors import Problem, nearest
+from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
+from simulator.specs.yaml_text import Node, Place
+
+_BOUNDS = {
+    "greater_than_equal": ("ge", "write {} or more"),
+    "greater_than": ("gt", "write more than {}"),
+    "less_than_equal": ("le", "write {} or less"),
+    "less_than": ("lt", "write less than {}"),
+}
+_NUMBERS = {
+    "int_from_float": "a whole number", "int_parsing": "a whole number", "int_type": "a whole number",
+    "float_parsing": "a number", "float_type": "a number",
+    "bool_parsing": "`true` or `false`", "bool_type": "`true` or `false`",
+}  # fmt: skip
+_SEQUENCES = ("tuple_type", "list_type")
+_MAPPINGS = ("model_type", "model_attributes_type", "dict_type")
+_CHECKED: tuple[type, ...] = (BeforeValidator, PlainValidator, WrapValidator)
+
+
+def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Problem]:
+    """The problems of one validation, one per place; `root` is what was validated as `kind`."""
+    found: dict[tuple[Place, str], Problem] = {}
+    for detail in error.errors(include_url=False):
+        problem = _problem(dict(detail), root, kind)
+        key = (Place(problem.file or "", problem.line, problem.column), problem.path)
+        earlier = found.get(key)
+        found[key] = problem if earlier is None else _either(earlier, problem)
+    return list(found.values())
+
+
+def mistyped(node: Node, kind: Kind, path: str = "") -> Iterator[Problem]:
+    """Scalars that pydantic would quietly turn into something else: `yes` or 1 for true, true for 1, quoted numbers."""
+    for key, child in node.children().items():
+        yield from mistyped(child, below(kind, key), _join(path, key))
+    if node.value is not None and not isinstance(node.value, (dict, list)) and not _is_parsed(kind):
+        wanted = {member for member in members(kind) if member is not type(None)}
+        if wanted and wanted <= {bool, int, float} and not _fits(node.value, wanted):
+            name = "`true` or `false`" if wanted == {bool} else "a number" if float in wanted else "a whole number"
+            yield node.place.problem(
+                f"{_excerpt(node.value)} is not {name}", path, f"write {name}{_unquoted(node.value)}"
+            )
+
+
+def _fits(value: object, wanted: set[Kind]) -> bool:
+    return bool in wanted if isinstance(value, bool) else isinstance(value, (int, float)) and wanted != {bool}
+
+
+def _unquoted(value: object) -> str:
+    return " without quotes" if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit() else ""
+
+
+def _is_parsed(kind: Kind) -> bool:
+    """Whether the spec reads the text itself, as it does with quantities."""
+    metadata = getattr(kind, "__metadata__", ())
+    return any(isinstance(item, _CHECKED) for item in metadata) or any(map(_is_parsed, get_args(kind)))
+
+
+class _Step(NamedTuple):
+    """A node on the way from the root to an error."""
+
+    key: str
+    node: Node
+    kind: Kind
+
+
+def _problem(detail: dict[str, Any], root: Node, kind: Kind) -> Problem:
+    """One error of pydantic at the node that it speaks of."""
+    steps = _walk(detail["loc"], _Step("", root, kind))
+    path = ".".join(step.key for step in steps[1:])
+    last, name = steps[-1], str(detail["loc"][-1]) if detail["loc"] else ""
+    place = last.node.place
+    if detail["type"] == "missing" and not fields(last.kind):
+        return place.problem("an item is missing", _join(path, name))
+    if detail["type"] == "missing":
+        return place.problem(f"`{name}` is missing", _join(path, name), _hint_for_missing(last.kind, name))
+    if detail["type"] == "extra_forbidden":
+        return steps[-2].node.keys[name].problem(f"unknown key `{name}`", path, suggestion(steps[-2].kind, name))
+    if name == "[key]":
+        place = steps[-2].node.keys[last.key]
+    return place.problem(*_message(detail, last.kind, path))
+
+
+def _walk(loc: tuple[str | int, ...], root: _Step) -> list[_Step]:
+    """The nodes along a location; parts that name no node (members of unions, missing keys) are passed over."""
+    steps = [root]
+    for part in loc:
+        child = steps[-1].node.children().get(str(part))
+        if child is not None:
+            steps.append(_Step(str(part), child, below(steps[-1].kind, str(part))))
+    return steps
+
+
+def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, str]:
+    """(what is wrong, path, what to write)."""
+    error, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if error == "value_error":
+        return str(context["error"]), path, ""
+    if error in _MAPPINGS:
+        return "has no value" if value is None else f"{_excerpt(value)} stands where keys are needed", path, _keys(kind)
+    if value is None:
+        return "has no value", path, "write one, or leave the key out"
+    if error == "literal_error":
+        return f"{_excerpt(value)} is not accepted", path, _choice(str(value), kind)
+    if error in _NUMBERS:
+        return f"{_excerpt(value)} is not {_NUMBERS[error]}", path, f"write {_NUMBERS[error]}"
+    if error in _SEQUENCES:
+        return f"{_excerpt(value)} stands where a list is needed", path, "write `[first, second]`"
+    if error == "string_type":
+        return (
+            f"{_excerpt(value)} is not text",
+            path,
+            f'write it in quotes: `"{value}"`' if isinstance(value, (int, float)) else "",
+        )
+    if error in _BOUNDS:
+        bound, hint = _BOUNDS[error]
+        return f"{_excerpt(value)} is out of range", path, hint.format(f"{context[bound]:g}")
+    return detail["msg"].replace("Input should be", f"{_excerpt(value)} should be", 1), path, ""
+
+
+def _either(first: Problem, second: Problem) -> Problem:
+    """Two failures of one value, which may be of either type."""
+    if first.message == second.message and second.hint and second.hint != first.hint:
+        hint = f"{first.hint}, or {second.hint}" if first.hint else second.hint
+        return replace(first, hint=hint)
+    return first if second.message in first.message else replace(first, message=f"{first.message}, or {second.message}")
+
+
+def _hint_for_missing(kind: Kind, name: str) -> str:
+    choices = _choices(below(kind, name))
+    described = _description(kind, name)
+    return f"write `{name}: {'|'.join(choices) or '...'}`" + (f" ({described})" if described else "")
+
+
+def _description(kind: Kind, name: str) -> str:
+    from simulator.specs.documentation import describe  # late: only messages and schemas need it
+
+    text = next((describe(spec)[name] for spec in specs(kind) if name in describe(spec)), "")
+    return text.split(";")[0].rstrip(".")
+
+
+def _keys(kind: Kind) -> str:
+    required = [name for spec in specs(kind) for name, info in spec.model_fields.items() if info.is_required()]
+    every = [f"{name}:" for name in required or fields(kind)]
+    keys = f"write {_listing(every[:8], 'and')}" if every else "write `key: value` lines"
+    return " or ".join([keys, *(f"the name of a file in {room}/" for room in folders(kind))])
+
+
+def _choice(value: str, kind: Kind) -> str:
+    hint = nearest(value, _choices(kind))
+    return hint if hint.startswith("did") else f"write {_listing(_choices(kind), 'or')}"
+
+
+def _choices(kind: Kind) -> list[str]:
+    return [str(choice) for member in members(kind) if _is_literal(member) for choice in get_args(member)]
+
+
+def _is_literal(kind: Any) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _listing(words: list[str], conjunction: str) -> str:
+    quoted = [f"`{word}`" for word in words]
+    return f" {conjunction} ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+def _excerpt(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, (dict, list, tuple)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{text}`" if len(text) <= 60 else f"`{text[:57]}...`"
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,77 @@
+"""The shape of a decoder transformer."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.specs.base import Count, Spec
+
+
+class Model(Spec):
+    """A dense decoder transformer of the GPT or Llama family."""
+
+    folder: ClassVar[str] = "workloads/models"
+    aliases: ClassVar[dict[str, str]] = {
+        "num_layers": "layers",
+        "hidden_size": "hidden",
+        "num_attention_heads": "heads",
+        "num_query_groups": "kv_heads",
+        "ffn_hidden_size": "ffn",
+        "padded_vocab_size": "vocabulary",
+        "vocab_size": "vocabulary",
+        "kv_channels": "head_dim",
+        "n_layers": "layers",
+        "dim": "hidden",
+        "n_heads": "heads",
+        "n_kv_heads": "kv_heads",
+    }
+
+    name: str
+    """Name of the model."""
+    layers: Count
+    """Transformer layers."""
+    hidden: Count
+    """Width of the residual stream."""
+    heads: Count
+    """Query heads."""
+    kv_heads: Count = Field(default=0, validate_default=False)
+    """Key and value heads: equal to `heads` (multi-head), fewer (grouped), one (multi-query)."""
+    head_dim: Count = Field(default=0, validate_default=False)
+    """Size of a head; hidden / heads where left out."""
+    ffn: Count = Field(default=0, validate_default=False)
+    """Inner width of the MLP; 4 hidden where left out."""
+    gated_ffn: bool = False
+    """Whether the MLP multiplies by a gate (SwiGLU, GeGLU): three matrices instead of two."""
+    vocabulary: Count
+    """Entries of the vocabulary, padding included where it is known."""
+    position: Literal["learned", "rotary", "alibi", "none"] = "learned"
+    """How positions enter."""
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    """Normalisation before attention and MLP."""
+    biases: bool = True
+    """Whether linear layers have biases."""
+    tied_embeddings: bool = True
+    """Whether input embedding and output head share one matrix."""
+    max_sequence: Count | None = None
+    """Longest sequence; sizes the table of learned positions."""
+    source: str = ""
+    """Where the shape was published."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive(cls, data: object) -> object:
+        if isinstance(data, dict) and isinstance(data.get("hidden"), int) and isinstance(data.get("heads"), int):
+            data = dict(data)
+            data.setdefault("kv_heads", data["heads"])
+            if data["heads"] > 0 and data["hidden"] % data["heads"] == 0:
+                data.setdefault("head_dim", data["hidden"] // data["heads"])
+            data.setdefault("ffn", 4 * data["hidden"])
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.head_dim:
+            raise ValueError(f"hidden {self.hidden} is no multiple of heads {self.heads}: write `head_dim`")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} is no multiple of kv_heads {self.kv_heads}")
+        return self

@@ -1,0 +1,249 @@
+"""From a YAML file to a validated spec that knows where each of its values comes from.
+
+References and `extends` are followed and merged while everything is still nodes with their places; the whole is
+validated once, and what is wrong is reported all at once, each problem where the offending value stands, in whichever
+file that is.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from simulator.errors import InputError, Problem
+from simulator.specs import catalog
+from simulator.specs.base import Spec
+from simulator.specs.messages import from_pydantic, mistyped
+from simulator.specs.overrides import apply, parse
+from simulator.specs.scenario import Scenario
+from simulator.specs.shape import Kind, below, canonical, folders, specs
+from simulator.specs.yaml_text import Node, Place, plain, read
+
+S = TypeVar("S", bound=Spec)
+
+MAX_CHAIN = 32
+"""Most files that refer to each other in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[S]):
+    """A spec and where it comes from."""
+
+    spec: S
+    """The validated spec."""
+    origins: dict[str, str]
+    """For each value, by its path such as `training.parallel.tp`: `file:line`, ``override `text` ``, `default` (of the
+    spec), or `derived` (computed from other values)."""
+    sources: tuple[str, ...]
+    """Files that were read, in the order of reading."""
+
+    @property
+    def scenario(self) -> S:
+        """The spec, by the name that it has when it is a scenario."""
+        return self.spec
+
+
+def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[Scenario]:
+    """Read a scenario and apply overrides such as `training.parallel.tp=8`.
+
+    `path` is a file, or a name that is searched as in `catalog.find`. Raises InputError with every problem found.
+    """
+    return load_file(Scenario, path, overrides)
+
+
+def load_spec(kind: type[S], reference: str) -> S:
+    """The spec that a reference such as `clusters/selene` or `selene` means; InputError as in `load_file`."""
+    return load_file(kind, reference).spec
+
+
+def load_file(kind: type[S], path: str | Path, overrides: Sequence[str] = ()) -> Loaded[S]:
+    """Read a file of any kind of spec, given by its path or by its name in the data room of the kind.
+
+    Raises InputError with every problem of the file, of those that it refers to, and of the overrides.
+    """
+    tree = _Tree()
+    root = tree.start(path, kind)
+    for text in overrides:
+        root = tree.change(root, text, kind)
+    spec = _validate(root, kind, tree)
+    if spec is None or tree.problems:
+        raise InputError(*sorted(tree.problems, key=tree.reading_order))
+    return Loaded(spec, dict(_origins(spec, root, "", "default")), tuple(tree.sources))
+
+
+def dump(spec: Spec) -> dict[str, Any]:
+    """The spec as plain data (mappings, lists, numbers in SI units, text), defaults and derived values included."""
+    return spec.model_dump(mode="json")
+
+
+def scenario_hash(scenario: Spec) -> str:
+    """Sixteen hexadecimal digits that stand for everything that the resolved scenario says."""
+    from hashlib import sha256
+
+    text = json.dumps(dump(scenario), sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+class _At(NamedTuple):
+    """Where the tree is being read."""
+
+    path: str
+    """Dotted path from the root of the first file."""
+    chain: tuple[Path, ...]
+    """Files that lead here, each referring to the next."""
+
+    def below(self, key: str) -> "_At":
+        """One key deeper."""
+        return self._replace(path=f"{self.path}.{key}" if self.path else key)
+
+
+class _Tree:
+    """Follows references and merges; collects problems instead of stopping at the first."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.sources: list[str] = []
+        self.broken: set[str] = set()
+        """Paths at which a reference could not be followed; what is wrong below them is a consequence."""
+
+    def start(self, path: str | Path, kind: type[Spec]) -> Node:
+        """The expanded root of the first file."""
+        return self._file(catalog.entrance(path, folders(kind)), kind, _At("", ()))
+
+    def change(self, root: Node, text: str, kind: type[Spec]) -> Node:
+        """The tree with one override; where that fails, a problem and the tree as it was."""
+        try:
+            return apply(root, parse(text), kind, lambda node, inner, where: self._expand(node, inner, _At(where, ())))
+        except InputError as error:
+            self.problems.extend(error.problems)
+            return root
+
+    def report(self, problems: Iterable[Problem]) -> None:
+        """Add those of the problems that are not consequences of problems reported before."""
+        seen = {_place(problem) for problem in self.problems}
+        for problem in problems:
+            if _place(problem) not in seen and not any(_is_within(problem.path, path) for path in self.broken):
+                self.problems.append(problem)
+
+    def reading_order(self, problem: Problem) -> tuple[int, int, int]:
+        """Sort key: file by file, from the top; overrides last."""
+        position = self.sources.index(problem.file) if problem.file in self.sources else len(self.sources)
+        return position, problem.line or 0, problem.column or 0
+
+    def _file(self, path: Path, kind: Kind, at: _At) -> Node:
+        name = catalog.shown(path)
+        if name not in self.sources:
+            self.sources.append(name)
+        return self._expand(read(path, name, self.problems), kind, at._replace(chain=(*at.chain, path.absolute())))
+
+    def _expand(self, node: Node, kind: Kind, at: _At) -> Node:
+        """The node with its references followed and foreign names translated."""
+        if isinstance(node.value, list):
+            items = [self._expand(item, below(kind, str(i)), at.below(str(i))) for i, item in enumerate(node.value)]
+            return replace(node, value=items)
+        if isinstance(node.value, dict):
+            return self._expand_mapping(node, node.value, kind, at)
+        if isinstance(node.value, str) and folders(kind):
+            return self._follow(node, kind, at)
+        return node
+
+    def _expand_mapping(self, node: Node, entries: dict[str, Node], kind: Kind, at: _At) -> Node:
+        value: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        written: dict[str, str] = {}
+        for key, child in entries.items():
+            name = canonical(kind, key)
+            if name in value:
+                message = f"`{key}` and `{written[name]}` ({keys[name]}) are names of the same field"
+                self.problems.append(node.keys[key].problem(message, at.below(key).path, "keep one of them"))
+            else:
+                value[name], keys[name], written[name] = child, node.keys[key], key
+        base = value.pop("extends", None) if specs(kind) else None
+        expanded = {name: self._expand(child, below(kind, name), at.below(name)) for name, child in value.items()}
+        top = replace(node, value=expanded, keys=keys)
+        return top if base is None else self._extend(base, top, kind, at)
+
+    def _extend(self, reference: Node, top: Node, kind: Kind, at: _At) -> Node:
+        """A mapping over the file that it extends."""
+        here = at.below("extends").path
+        if not folders(kind):
+            self._fail(at, reference.place.problem("nothing can be extended here", here, "write the keys out"))
+        elif not isinstance(reference.value, str):
+            self._fail(at, reference.place.problem("takes one name", here, "write `extends: NAME`"))
+        else:
+            base = self._follow(reference, kind, at)
+            if isinstance(base.value, dict):
+                return replace(_merge(base, top), whole=True)
+        return top
+
+    def _follow(self, node: Node, kind: Kind, at: _At) -> Node:
+        """The content of the file that a scalar names; the scalar, and a problem, where that fails."""
+        try:
+            return replace(self._file(self._named(node, kind, at), kind, at), whole=True)
+        except InputError as error:
+            self._fail(at, *error.problems)
+            return node
+
+    def _named(self, node: Node, kind: Kind, at: _At) -> Path:
+        reference, rooms = str(node.value), folders(kind)
+        path = catalog.find(reference, rooms, at.chain[-1].parent if at.chain else None)
+        if path is None:
+            unknown = catalog.unknown(reference, rooms)
+            raise InputError(node.place.problem(unknown.message, at.path, unknown.hint))
+        if path in at.chain:
+            circle = " -> ".join(map(catalog.shown, (*at.chain[at.chain.index(path) :], path)))
+            raise InputError(node.place.problem(f"files refer to each other in a circle: {circle}", at.path))
+        if len(at.chain) >= MAX_CHAIN:
+            raise InputError(node.place.problem(f"more than {MAX_CHAIN} files refer to each other in a row", at.path))
+        return path
+
+    def _fail(self, at: _At, *problems: Problem) -> None:
+        self.problems.extend(problem if problem.path else replace(problem, path=at.path) for problem in problems)
+        self.broken.add(at.path)
+
+
+def _place(problem: Problem) -> tuple[str | None, int | None, int | str | None]:
+    """What tells one wrong value from another: all values of an override stand in the same place."""
+    return problem.file, problem.line, problem.path if problem.line is None else problem.column
+
+
+def _is_within(path: str, root: str) -> bool:
+    return not root or path == root or path.startswith(root + ".")
+
+
+def _merge(base: Node, top: Node) -> Node:
+    """Mappings merge key by key; anything else, and what stands for a whole file, replaces what is below it."""
+    if top.whole or not isinstance(base.value, dict) or not isinstance(top.value, dict):
+        return top
+    value = dict(base.value)
+    for key, node in top.value.items():
+        value[key] = _merge(value[key], node) if key in value else node
+    return replace(top, value=value, keys={**base.keys, **top.keys})
+
+
+def _validate(root: Node, kind: type[S], tree: _Tree) -> S | None:
+    """The spec; None, and new problems of the tree, where it is wrong."""
+    tree.report(mistyped(root, kind))
+    try:
+        return kind.model_validate(plain(root))
+    except ValidationError as error:
+        tree.report(from_pydantic(error, root, kind))
+        return None
+
+
+def _origins(value: Any, node: Node | None, path: str, otherwise: str) -> Iterator[tuple[str, str]]:
+    """(path, origin) of each value; `otherwise` is the origin of what has no node."""
+    here = otherwise if node is None else str(node.place)
+    known = {} if node is None else node.children()
+    if isinstance(value, Spec):
+        for name in type(value).model_fields:
+            unset = "derived" if node is not None and name in value.model_fields_set else "default"
+            yield from _origins(getattr(value, name), known.get(name), f"{path}.{name}" if path else name, unset)
+    elif isinstance(value, (dict, list, tuple)) and value:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _origins(item, known.get(str(key)), f"{path}.{key}", here)
+    else:
+        yield path, here

@@ -1,0 +1,169 @@
+"""A training job: layout, batch, schedule, memory policy and the software stack that runs it."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
+Recompute = Literal["none", "selective", "full"]
+
+
+class Parallel(Spec):
+    """Sizes of the axes of the device mesh; one that is left out is derived from the number of devices."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "tensor_model_parallel_size": "tp",
+        "tensor_parallel_degree": "tp",
+        "pipeline_model_parallel_size": "pp",
+        "pipeline_parallel_degree": "pp",
+        "virtual_pipeline_model_parallel_size": "vpp",
+        "context_parallel_size": "cp",
+        "context_parallel_degree": "cp",
+        "data_parallel_degree": "dp",
+        "data_parallel_size": "dp",
+        "expert_model_parallel_size": "ep",
+        "expert_tensor_parallel_size": "etp",
+        "data_parallel_shard_degree": "dp",
+    }
+
+    tp: Count = 1
+    """Tensor parallelism: layers are cut across this many devices."""
+    pp: Count = 1
+    """Pipeline parallelism: layers are spread over this many stages."""
+    vpp: Count = 1
+    """Model chunks (virtual stages) per device in an interleaved schedule."""
+    cp: Count = 1
+    """Context parallelism; only 1 so far."""
+    ep: Count = 1
+    """Expert parallelism; only 1 so far."""
+    etp: Count = 1
+    """Expert tensor parallelism; only 1 so far."""
+    dp: Count | None = None
+    """Data parallelism; devices / (tp cp pp) where left out."""
+    sequence_parallel: bool | None = None
+    """Megatron's sequence parallelism within the tensor-parallel group; the stack's default where left out."""
+    zero: Literal[0, 1, 2, 3] | None = None
+    """Sharding over data parallel ranks: 0 nothing, 1 optimizer states, 2 and gradients, 3 and parameters (FSDP)."""
+    shard_size: Count | None = None
+    """Ranks that one shard set spans when it is smaller than `dp` (hybrid sharding); `dp` where left out."""
+    order: str = "tp-cp-ep-dp-pp"
+    """Axes from the fastest varying device index to the slowest."""
+
+
+class Training(Spec):
+    """One optimizer step, repeated."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "micro_batch_size": "micro_batch",
+        "local_batch_size": "micro_batch",
+        "global_batch_size": "global_batch",
+        "seq_length": "sequence_length",
+        "seq_len": "sequence_length",
+        "recompute_granularity": "recompute",
+        "activation_checkpoint": "recompute",
+        "pipeline_parallel_schedule": "schedule",
+    }
+
+    global_batch: Count
+    """Sequences per optimizer step over all devices."""
+    micro_batch: Count = 1
+    """Sequences that one pass through a stage carries."""
+    sequence_length: Count
+    """Tokens of a sequence."""
+    parallel: Parallel = Parallel()
+    """The layout."""
+    schedule: str | None = None
+    """`gpipe`, `1f1b`, `interleaved-1f1b`, or the path of a CSV file (one line a rank); 1f1b, interleaved where vpp >
+    1, if left out."""
+    stages: tuple[int, ...] | None = Field(default=None)
+    """Layers of each stage (pp x vpp numbers, in the order of the layers) where the split is uneven."""
+    recompute: Recompute | None = None
+    """Activations dropped in the forward pass and computed again: none, selective (attention scores) or full (whole
+    layers)."""
+    recompute_layers: Count | None = None
+    """With `recompute: full`, how many layers of each stage; all where left out."""
+    precision: Precision | None = None
+    """Number format of matrix products; the stack's default where left out."""
+    attention: Literal["fused", "unfused"] | None = None
+    """Fused (flash) attention, or score matrices through memory; the stack's default where left out."""
+    causal: bool = True
+    """Whether a token attends only to its past."""
+    tokens: float | None = Field(default=None, gt=0)
+    """Tokens of the whole run, for its time, energy and cost."""
+    overlap_gradients: bool | None = None
+    """Reduce gradients while the backward pass still runs; the stack's default where left out."""
+    overlap_parameters: bool | None = None
+    """Gather sharded parameters ahead of their use; the stack's default where left out."""
+    overlap_pipeline: bool | None = None
+    """Pipeline sends run beside computation; the stack's default where left out."""
+    scatter_gather: bool | None = None
+    """Cut pipeline sends over the tensor-parallel ranks and gather them at the receiver; the stack's default where
+    left out."""
+    reduce_precision: Literal["fp32", "bf16", "fp16"] | None = None
+    """Number format in which gradients are reduced over data-parallel ranks; the stack's default where left out."""
+    bucket_size: Bytes | None = None
+    """Gradient bytes that are reduced together; the stack's default where left out."""
+
+
+class Stack(Spec):
+    """A family of training software: its defaults, its kernels and at most three numbers fitted on step times."""
+
+    folder: ClassVar[str] = "hardware_profiles/stacks"
+
+    name: str
+    """Framework and the versions that it stands for."""
+    kind: Literal["training"] = "training"
+    """What it runs."""
+    attention: Literal["fused", "unfused"]
+    """Attention kernels."""
+    attention_kernel: Literal["fa1", "fa2", "fa3"] | None = None
+    """Generation of the fused attention kernel; None takes the best that the device has."""
+    fused_elementwise: bool = True
+    """Whether bias, activation, dropout and residual are fused into few kernels."""
+    fused_norm_and_loss: bool = True
+    """Whether normalisation and cross entropy are single kernels."""
+    fused_accumulation: bool = True
+    """Whether the product of a weight gradient adds to the running sum itself."""
+    dropout: bool = False
+    """Whether residual and attention dropout run (their masks cost memory and time)."""
+    precision: Precision = "bf16"
+    """Number format of matrix products."""
+    gradient_bytes: int = 4
+    """Bytes of a gradient element as it is kept and reduced."""
+    reduce_bytes: int = 4
+    """Bytes of a gradient element on the wire."""
+    master_weights: bool = True
+    """Whether the optimizer keeps fp32 copies of the parameters."""
+    zero: Literal[0, 1, 2, 3] = 0
+    """Sharding over data parallel ranks."""
+    recompute: Recompute = "none"
+    """Activation recomputation."""
+    sequence_parallel: bool = False
+    """Sequence parallelism within tensor-parallel groups."""
+    overlap_gradients: bool = False
+    """Gradient reduction beside the backward pass."""
+    overlap_parameters: bool = False
+    """Parameter gathers ahead of use."""
+    gather: Literal["layer", "tensor"] = "layer"
+    """What one gather of sharded parameters fetches: a layer at once (FSDP), or every tensor on its own (DeepSpeed
+    ZeRO-3)."""
+    overlap_pipeline: bool = False
+    """Pipeline sends beside computation."""
+    overlap_tensor: bool = False
+    """Tensor-parallel collectives beside matrix products."""
+    scatter_gather: bool = False
+    """Pipeline sends cut over tensor-parallel ranks."""
+    bucket_size: Figure[Bytes] | None = None
+    """Gradient bucket; None reduces a stage at once."""
+    layer_overhead: Figure[Seconds]
+    """Fitted: time of a layer's forward pass in which the device waits for its host (launches, Python, autograd)."""
+    compute_efficiency: Figure[Fraction]
+    """Fitted: rate of the framework's kernels over that of the measured kernel tables."""
+    overlap_quality: Figure[Fraction]
+    """Fitted: share of a hidden collective that really costs nothing (the rest slows what runs beside it)."""
+    memory_overhead: Figure[Bytes] | None = None
+    """Device memory of the context, the communication library and workspaces."""
+    notes: str = ""
+    """What a reader should know."""

@@ -1,0 +1,1 @@
+"""Many runs: validation against published measurements; later comparisons, sweeps, plans and regression checks."""

@@ -1,0 +1,91 @@
+"""Files of measurements, line by line, without trust: one JSON object a line, bounded in length, depth and number."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import InputError, Problem
+
+LONGEST = 1 << 16
+"""Bytes of a line."""
+MOST = 100_000
+"""Lines of a file."""
+
+
+class Refused(Exception):
+    """A row that cannot be simulated; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file, not parsed yet."""
+
+    file: str
+    number: int
+    """From 1."""
+    text: str | None
+    """None where it is too long or no text."""
+
+
+def read_lines(path: str | Path) -> Iterator[Line]:
+    """The lines of a file that are not blank; InputError where the file cannot be opened or has too many of them."""
+    try:
+        with open(path, "rb") as file:
+            number = 0
+            while chunk := file.readline(LONGEST + 1):
+                number += 1
+                if number > MOST:
+                    raise InputError(Problem(f"more than {MOST:,} lines", file=str(path), hint="split the file"))
+                line = _line(str(path), number, chunk)
+                while len(chunk) > LONGEST and not chunk.endswith(b"\n"):
+                    chunk = file.readline(LONGEST + 1)
+                if line.text is None or line.text.strip():
+                    yield line
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", file=str(path))) from None
+
+
+def _line(file: str, number: int, chunk: bytes) -> Line:
+    if len(chunk) > LONGEST:
+        return Line(file, number, None)
+    try:
+        return Line(file, number, chunk.decode())
+    except UnicodeDecodeError:
+        return Line(file, number, None)
+
+
+def parse_line(line: Line) -> dict[str, Any]:
+    """The object on a line; raises Refused saying why it is none."""
+    if line.text is None:
+        raise Refused(f"the line is longer than {LONGEST:,} bytes or not text in UTF-8")
+    try:
+        data = json.loads(line.text, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        reason = "brackets too deep" if isinstance(error, RecursionError) else str(error)
+        raise Refused(f"not a JSON object: {reason}") from None
+    if not isinstance(data, dict):
+        raise Refused(f"not a JSON object but {type(data).__name__}")
+    return data
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def sample(lines: list[Line], each: int) -> list[Line]:
+    """At most `each` lines of every source, spread evenly; lines without a readable source count as one."""
+    sources: dict[str, list[Line]] = {}
+    for line in lines:
+        try:
+            source = str(parse_line(line).get("source"))
+        except Refused:
+            source = ""
+        sources.setdefault(source, []).append(line)
+    chosen = {
+        (line.file, line.number)
+        for rows in sources.values()
+        for line in (rows if len(rows) <= each else [rows[i * len(rows) // each] for i in range(each)])
+    }
+    return [line for line in lines if (line.file, line.number) in chosen]

@@ -1,0 +1,129 @@
+"""Validation: published rows simulated, and how wrong the simulation is.
+
+Every error is one of time: simulated over measured step time, less 1, whichever metric the row publishes. A rate of
+FLOPs is turned into a step time with the formula that its authors counted by.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from simulator.errors import SimulatorError
+from simulator.run.simulate import simulate
+from simulator.specs.scenario import Scenario
+from simulator.study.lines import Line, Refused, parse_line
+from simulator.study.rows import Mapped, Row, map_row, read_row
+from simulator.training import flops
+from simulator.training.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one row."""
+
+    id: str
+    row: Row | None = None
+    """None where the line could not be read."""
+    measured_s: float | None = None
+    """Step time that the row's metric stands for."""
+    predicted_s: float | None = None
+    refused: str = ""
+    assumed: tuple[str, ...] = ()
+    memory_error: float | None = None
+    """Simulated over measured peak memory, less 1, where the row has it."""
+    feasible: bool = True
+
+    @property
+    def measured(self) -> float | None:
+        """The published figure, in SI units of the row's metric."""
+        return getattr(self.row, self.row.primary_metric) if self.row else None
+
+    @property
+    def predicted(self) -> float | None:
+        """The same metric simulated: the published figure scaled by the ratio of step times."""
+        if self.measured is None or self.measured_s is None or self.predicted_s is None or self.row is None:
+            return None
+        ratio = self.predicted_s / self.measured_s
+        return float(self.measured * ratio if self.row.primary_metric == "step_s" else self.measured / ratio)
+
+    @property
+    def error(self) -> float | None:
+        """predicted / measured - 1 of the step time."""
+        if self.measured_s is None or self.predicted_s is None:
+            return None
+        return self.predicted_s / self.measured_s - 1
+
+
+def validate_row(row: Row) -> Outcome:
+    """Simulate one row."""
+    try:
+        mapped = map_row(row)
+        return simulate_mapped(mapped)
+    except (Refused, SimulatorError) as error:
+        return Outcome(row.id, row, refused=" ".join(str(error).split()))
+
+
+def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome:
+    """Simulate a row, or a variant of its scenario; the sweep serves where nothing is shared."""
+    scenario = scenario or mapped.scenario
+    result = simulate(scenario, fold="tiers", executor="simpy" if mapped.job.shares else "max-plus")
+    peak = result.metrics["peak_memory_bytes"]
+    memory_error = peak / mapped.row.mem_bytes - 1 if mapped.row.mem_bytes else None
+    return Outcome(
+        mapped.row.id,
+        mapped.row,
+        measured_step(mapped.row, mapped.job),
+        result.metrics["step_time_s"],
+        assumed=mapped.assumed,
+        memory_error=memory_error,
+        feasible=result.feasible,
+    )
+
+
+def measured_step(row: Row, job: Job) -> float:
+    """Seconds of the step that the row's primary metric stands for."""
+    value = float(getattr(row, row.primary_metric))
+    tokens = float(row.global_batch * row.seq_len)
+    match row.primary_metric:
+        case "step_s":
+            return value
+        case "tokens_per_s_per_device":
+            return tokens / (value * row.devices)
+        case "samples_per_s":
+            return row.global_batch / value
+        case "mfu":
+            return _counted(row, job) / (value * (row.peak_flops_bf16 or 1.0) * row.devices)
+    return _counted(row, job) / (value * row.devices)
+
+
+def _counted(row: Row, job: Job) -> float:
+    """FLOPs of a step as the row's authors count them."""
+    text = (row.flops_convention or "").lower()
+    if any(words in text for words in ("hardware", "4x fwd", "recompute")):
+        again = job.model.layers * flops.layer_forward_flops(job) * job.global_batch
+        return flops.model_flops(job) + again
+    return flops.model_flops(job)
+
+
+def validate_line(line: Line) -> Outcome:
+    """Read and simulate one line of a file of measurements."""
+    try:
+        return validate_row(read_row(parse_line(line)))
+    except Refused as refused:
+        return Outcome(f"{line.file}:{line.number}", refused=str(refused))
+
+
+def validate(lines: Sequence[Line], jobs: int = 1, progress: Callable[[int], None] | None = None) -> list[Outcome]:
+    """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines.
+
+    `progress` is told how many are done.
+    """
+    outcomes = []
+    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+        results = pool.map(validate_line, lines, chunksize=4) if pool else map(validate_line, lines)
+        for outcome in results:
+            outcomes.append(outcome)
+            if progress:
+                progress(len(outcomes))
+    return outcomes

@@ -1,0 +1,315 @@
+"""From a job on a network to the price lists of its chains, folded.
+
+A chain is one pipeline replica. All chains run the same program; they differ only in what their traffic costs. Chains
+with the same costs (and peers with the same costs) fold into one class, which is simulated once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.cost import Device
+from simulator.training import memory, operators
+from simulator.training.communication import Network, Traffic, fold_chains
+from simulator.training.job import Job
+from simulator.training.lowering import Prices
+from simulator.training.memory import Chunk
+from simulator.training.operators import Collective
+from simulator.training.pricing import LayerCosts, PassCost, Pricer, chunk_passes
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainClasses:
+    """The classes of chains and what each pays."""
+
+    prices: tuple[Prices, ...]
+    """One price list a class."""
+    members: tuple[Ints, ...]
+    """Chains of each class."""
+    meetings: Ints
+    """For each class, the data-parallel group that it waits in, -1 where all its peers are of its own class."""
+    ranks: Ints
+    """Ranks of every chain; shape (chains, pp)."""
+    load: NDArray[np.float64]
+    """Bytes that each link carries over the step."""
+    outside: tuple[str, ...]
+    """Kernels priced outside the range of their measurements."""
+    spread: float
+    """Largest relative difference between the price lists that tiers merged; 0 where folding is exact."""
+
+
+class Pricing:
+    """Prices one job on one device and network."""
+
+    def __init__(self, job: Job, device: Device, network: Network) -> None:
+        self.job, self.device, self.network = job, device, network
+        self.chunks = memory.all_chunks(job)
+        self.traffic = Traffic(len(network.fabric.capacity))
+        self.outside: set[str] = set()
+        self._known: dict[tuple[tuple[tuple[str, float], int], ...], tuple[LayerCosts, tuple[int, int]]] = {}
+
+    # ---- tensor parallelism --------------------------------------------------------------------------------------
+
+    def _tensor_keys(self) -> dict[tuple[str, float], float]:
+        """Tensor-parallel collectives of a step on a stage of mean size, with how often each runs."""
+        job = self.job
+        layers = job.model.layers / job.pp
+        counts: dict[tuple[str, float], float] = {}
+        again = [(n / job.model.layers, steps) for n, steps in self._recomputed()]
+        passes: list[tuple[float, Iterable[operators.Step]]] = [
+            (layers, operators.layer_forward(job)),
+            (layers, operators.layer_backward(job)),
+            *((layers * share, steps) for share, steps in again),
+            (1 / job.pp, operators.embedding_forward(job)),
+            (1 / job.pp, operators.embedding_backward(job)),
+            (1 / job.pp, operators.head_forward(job)),
+            (1 / job.pp, operators.head_backward(job)),
+        ]
+        for times, steps in passes:
+            for step in steps:
+                if isinstance(step, Collective):
+                    key = (step.operation, step.size)
+                    counts[key] = counts.get(key, 0.0) + times * job.microbatches
+        return counts
+
+    def _recomputed(self) -> list[tuple[int, tuple[operators.Step, ...]]]:
+        found = [list(operators.recomputed(self.job, chunk.layers)) for chunk in self.chunks]
+        return [item for items in found for item in items]
+
+    def tensor_rows(self) -> dict[tuple[str, float], Ints]:
+        """Ticks of every tensor-parallel collective by chain and stage, each (chains, pp); counts the traffic."""
+        rows = {}
+        for (operation, size), times in self._tensor_keys().items():
+            ticks, load = self.network.collective("tp", operation, size)
+            self.traffic.add(load, times)
+            rows[operation, size] = ticks
+        return rows
+
+    # ---- data parallelism ----------------------------------------------------------------------------------------
+
+    def gather(self, size: float) -> Ints:
+        """Gathering parameters of `size` bytes over their shard set; ticks (chains, pp). ZeRO-3 gathers again
+        backward."""
+        times = 2 if self.job.zero == 3 else 1
+        if self.job.zero < 3 or self.job.stack.gather == "layer":
+            return self._over_shards("all_gather", size, times)
+        parts = operators.layer_tensors(self.job)
+        rest = size - sum(parts) * self.job.element
+        ticks = [self._over_shards("all_gather", part * self.job.element, times) for part in [*parts, max(rest, 0.0)]]
+        return np.asarray(np.sum(ticks, axis=0), np.int64)
+
+    def _over_shards(self, operation: str, size: float, times: int = 1) -> Ints:
+        groups = self.network.data_groups(self.job.shard, 1)
+        ticks, load = self.network.collective(f"shard {self.job.shard}", operation, size, groups)
+        self.traffic.add(load, times * self._data_times())
+        return ticks
+
+    def _data_times(self) -> float:
+        """How often a data-parallel collective of one piece runs on a link, as a share of the stages that it is
+        priced for."""
+        return (self.job.microbatches if self.job.zero == 3 else 1) / self.job.pp
+
+    def reduce(self, size: float) -> Ints:
+        """Reducing gradients of `size` bytes over all replicas, scattered where the optimizer is sharded; ticks
+        (chains, pp)."""
+        job = self.job
+        if job.zero == 0 or (job.zero < 3 and job.shard < job.dp):
+            ticks, load = self.network.collective("dp", "all_reduce", size)
+            self.traffic.add(load, self._data_times())
+            return ticks
+        ticks = self._over_shards("reduce_scatter", size)
+        if job.shard < job.dp:
+            across = self.network.data_groups(job.dp // job.shard, job.shard)
+            more, load = self.network.collective("replicas", "all_reduce", size / job.shard, across)
+            self.traffic.add(load, self._data_times())
+            ticks = ticks + more
+        return ticks
+
+    def pieces_bytes(self, chunk: Chunk, element: float) -> list[float]:
+        """Bytes of the parameters of each piece of a chunk, in forward order."""
+        sizes = [operators.layer_parameters(self.job)] * chunk.layers or [0.0]
+        extra = memory.parameters(self.job, chunk) - sum(sizes)
+        ends = [
+            operators.embedding_parameters(self.job) * chunk.first,
+            operators.head_parameters(self.job) * chunk.last,
+        ]
+        if sum(ends):
+            sizes[0] += extra * ends[0] / sum(ends)
+            sizes[-1] += extra * ends[1] / sum(ends)
+        return [size * element for size in sizes]
+
+    def gather_lists(self) -> list[list[Ints]]:
+        """Ticks of the gathers of each piece of each chunk."""
+        job = self.job
+        if job.zero == 0 or job.dp == 1:
+            return [[] for _ in self.chunks]
+        lists = [self.pieces_bytes(chunk, job.element) for chunk in self.chunks]
+        if job.zero < 3:
+            lists = [_bucketed(sizes, job.bucket if job.overlap_parameters else float("inf"))[::-1] for sizes in lists]
+        return [[self.gather(size) for size in sizes] for sizes in lists]
+
+    def reduce_lists(self) -> list[list[Ints]]:
+        """Ticks of the reductions after each piece of each chunk, last layer first."""
+        job = self.job
+        if job.dp == 1:
+            return [[] for _ in self.chunks]
+        lists = [self.pieces_bytes(chunk, job.reduce_bytes)[::-1] for chunk in self.chunks]
+        if job.zero < 3:
+            lists = [_bucketed(sizes, job.bucket if job.overlap_gradients else float("inf")) for sizes in lists]
+        return [[self.reduce(size) for size in sizes] for sizes in lists]
+
+    def embedding(self) -> Ints:
+        """Ticks by chain of the sum of a tied embedding's gradients over first and last stage."""
+        job, chains = self.job, self.network.chains
+        if not job.model.tied_embeddings or job.home[0] == job.home[-1]:
+            return np.zeros(len(chains), np.int64)
+        size = operators.vocabulary_shard(job) * job.model.hidden * float(job.reduce_bytes)
+        pairs = chains[:, [job.home[0], job.home[-1]]]
+        ticks, load = self.network.collective("embedding", "all_reduce", size, pairs)
+        self.traffic.add(load, 1)
+        return ticks[:, job.home[0]]
+
+    # ---- pipeline ------------------------------------------------------------------------------------------------
+
+    def sends(self) -> list[tuple[Ints, Ints]]:
+        """Ticks by chain of the sends over each boundary of chunks: (forward, backward)."""
+        job = self.job
+        hops = list(zip(job.home, job.home[1:], strict=False))
+        between = sorted({hop for hop in hops if hop[0] != hop[1]})
+        free = np.zeros(len(self.network.chains), np.int64)
+        if not between:
+            return [(free, free) for _ in hops]
+        forward = dict(zip(between, self._sent(between, hops), strict=True))
+        backward = dict(zip(between, self._sent([(b, a) for a, b in between], hops), strict=True))
+        return [(forward.get(hop, free), backward.get(hop, free)) for hop in hops]
+
+    def _sent(self, between: Sequence[tuple[int, int]], hops: Sequence[tuple[int, int]]) -> Ints:
+        """Ticks by hop and chain; the traffic of hops that several boundaries share counts for each."""
+        job = self.job
+        size = float(job.tokens * job.model.hidden * job.element)
+        cut = job.scatter_gather or job.sequence_parallel
+        ticks, load = self.network.sends(size / job.tp if cut else size, between)
+        self.traffic.add(load, job.microbatches * sum(a != b for a, b in hops) / len(between))
+        if job.scatter_gather and not job.sequence_parallel and job.tp > 1:
+            ticks = ticks + self.network.collective("tp", "all_gather", size)[0][:, 0]
+        return ticks
+
+    # ---- together ------------------------------------------------------------------------------------------------
+
+    def classes(self, fold: str) -> ChainClasses:
+        """Price everything and fold; `fold` is `exact`, `tiers` or `none`."""
+        tensor, sends = self.tensor_rows(), self.sends()
+        gathers, reduces, embedding = self.gather_lists(), self.reduce_lists(), self.embedding()
+        chains = len(self.network.chains)
+        by_stage = [*tensor.values(), *(t for lists in (gathers, reduces) for ticks in lists for t in ticks)]
+        columns = [t.reshape(chains, -1) for t in by_stage]
+        columns += [np.stack(pair, axis=1) for pair in sends] + [embedding[:, None]]
+        rows = np.concatenate(columns, axis=1)
+        spread = 0.0
+        if fold == "tiers":
+            spread, rows = _spread(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
+            tensor = {key: _worst(t) for key, t in tensor.items()}
+            gathers, reduces = ([[_worst(t) for t in ticks] for ticks in lists] for lists in (gathers, reduces))
+            sends = [(_worst(a), _worst(b)) for a, b in sends]
+            embedding = _worst(embedding)
+        peers = self.network.peers()
+        label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
+        prices = tuple(self._list(int(c), tensor, sends, gathers, reduces, embedding) for c in examples)
+        members = tuple(np.flatnonzero(label == i) for i in range(len(examples)))
+        return ChainClasses(
+            prices,
+            members,
+            _meetings(label, examples, peers),
+            self.network.chains,
+            self.traffic.total(),
+            tuple(sorted(self.outside)),
+            spread,
+        )
+
+    def _list(
+        self,
+        chain: int,
+        tensor: dict[tuple[str, float], Ints],
+        sends: list[tuple[Ints, Ints]],
+        gathers: list[list[Ints]],
+        reduces: list[list[Ints]],
+        embedding: Ints,
+    ) -> Prices:
+        """The price list of one chain."""
+        job = self.job
+        by_rank = [self._costs({key: int(t[chain, rank]) for key, t in tensor.items()}) for rank in range(job.pp)]
+        passes = [chunk_passes(job, chunk, by_rank[home][0]) for chunk, home in zip(self.chunks, job.home, strict=True)]
+        halves = [
+            _halves(backward, by_rank[home][1], chunk, job)
+            for (_, backward), chunk, home in zip(passes, self.chunks, job.home, strict=True)
+        ]
+        shard = job.shard if job.zero else 1
+        pricer = Pricer(job, self.device, lambda operation, size: 0)
+        owned = [sum(memory.parameters(job, c) for c in memory.chunks_of_stage(job, r)) for r in range(job.pp)]
+        return Prices(
+            forward=[f for f, _ in passes],
+            backward=[b for _, b in passes],
+            input_gradient=[total - weight for total, weight in halves],
+            weight_gradient=[weight for _, weight in halves],
+            send_forward=[int(a[chain]) for a, _ in sends] + [0],
+            send_backward=[int(b[chain]) for _, b in sends] + [0],
+            gather=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(gathers, job.home, strict=True)],
+            reduce=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(reduces, job.home, strict=True)],
+            embedding=int(embedding[chain]),
+            optimizer=[pricer.optimizer(p / shard) for p in owned],
+        )
+
+    def _costs(self, ticks: dict[tuple[str, float], int]) -> tuple[LayerCosts, tuple[int, int]]:
+        """Costs of a layer, and ticks of the weight gradients of a layer and of the head, under one group's
+        collectives."""
+        key = tuple(sorted(ticks.items()))
+        if key not in self._known:
+            pricer = Pricer(self.job, self.device, lambda operation, size: ticks[operation, size])
+            weights = tuple(
+                sum(pricer.kernel(s.work) for s in steps if not isinstance(s, Collective) and s.weight_gradient)
+                for steps in (operators.layer_backward(self.job), operators.head_backward(self.job))
+            )
+            self._known[key] = pricer.layers(), (weights[0], weights[1])
+            self.outside |= pricer.invalid
+        return self._known[key]
+
+
+def _halves(backward: list[PassCost], weights: tuple[int, int], chunk: Chunk, job: Job) -> tuple[int, int]:
+    """(whole backward pass, gradients of its weights) of a chunk in ticks."""
+    return sum(p.total for p in backward), weights[0] * chunk.layers + weights[1] * chunk.last
+
+
+def _bucketed(sizes: list[float], bucket: float) -> list[float]:
+    """Sizes summed into buckets, each counted at its last member; the others are 0."""
+    found, open_bytes = [], 0.0
+    for i, size in enumerate(sizes):
+        open_bytes += size
+        full = open_bytes >= bucket or i == len(sizes) - 1
+        found.append(open_bytes if full else 0.0)
+        open_bytes = 0.0 if full else open_bytes
+    return found
+
+
+def _worst(ticks: Ints) -> Ints:
+    """Every chain pays what the worst one pays."""
+    return np.broadcast_to(ticks.max(axis=0), ticks.shape)
+
+
+def _spread(rows: Ints) -> float:
+    """Largest relative difference in a column."""
+    high, low = rows.max(axis=0), rows.min(axis=0)
+    return float(np.max((high - low) / np.maximum(high, 1), initial=0.0))
+
+
+def _meetings(label: Ints, examples: Ints, peers: Ints) -> Ints:
+    """Data-parallel groups in which chains of different classes wait for each other."""
+    found = np.full(len(examples), -1, np.int64)
+    for i, chain in enumerate(examples.tolist()):
+        group = label[peers == peers[chain]]
+        if np.any(group != i):
+            found[i] = int(np.min(np.flatnonzero(np.isin(label, group))))
+    return found

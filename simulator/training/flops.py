@@ -1,0 +1,53 @@
+"""FLOP conventions: what the utilisation figures count.
+
+`model_flops` is what the mathematics asks for: three times the forward products of layers and output head, with the
+full square of attention scores even where the mask is causal, as PaLM (arXiv:2204.02311, appendix B) and Megatron-LM
+(arXiv:2104.04473, equation 3 without recomputation) count. `hardware_flops` adds what is computed again. Embedding
+look-ups, norms and other elementwise work count nothing. For a GPT of l layers these are 72 B s l h^2 (1 + s/6h +
+V/12lh) and, with full recomputation, 96 B s l h^2 (1 + s/6h + V/16lh).
+"""
+
+from simulator.training.job import Job
+
+CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
+
+
+def layer_forward_flops(job: Job) -> float:
+    """FLOPs of one layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
+    return _matrices(job) + attention_flops(job)
+
+
+def _matrices(job: Job) -> float:
+    model = job.model
+    attention = model.hidden * model.head_dim * (2 * model.heads + 2 * model.kv_heads)
+    mlp = model.hidden * model.ffn * (3 if model.gated_ffn else 2)
+    return 2.0 * job.sequence * (attention + mlp)
+
+
+def attention_flops(job: Job) -> float:
+    """FLOPs of scores and weighted values over one sequence, full square."""
+    return 4.0 * job.sequence**2 * job.model.heads * job.model.head_dim
+
+
+def head_forward_flops(job: Job) -> float:
+    """FLOPs of the output head over one sequence."""
+    return 2.0 * job.sequence * job.model.hidden * job.model.vocabulary
+
+
+def model_flops(job: Job) -> float:
+    """FLOPs of a step that the model needs, all devices."""
+    return 3.0 * job.global_batch * (job.model.layers * layer_forward_flops(job) + head_forward_flops(job))
+
+
+def hardware_flops(job: Job) -> float:
+    """FLOPs of a step that the devices do: `model_flops` and what is computed again."""
+    return model_flops(job) + job.global_batch * _recomputed(job)
+
+
+def _recomputed(job: Job) -> float:
+    if job.recompute == "full":
+        layers = sum(min(job.recompute_layers or chunk, chunk) for chunk in job.chunks)
+        return layers * layer_forward_flops(job)
+    if job.recompute == "selective" and job.attention == "unfused":
+        return job.model.layers * attention_flops(job)
+    return 0.0

@@ -1,0 +1,222 @@
+"""A training job with nothing left open: the scenario, with the stack's defaults filled in and checked.
+
+What the scenario did not say and a default decided is listed in `assumptions`; what it said without effect in
+`warnings`.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simulator.errors import InputError, Problem
+from simulator.program.schedule import Schedule
+from simulator.specs.catalog import data_root
+from simulator.specs.model import Model
+from simulator.specs.scenario import Scenario
+from simulator.specs.training import Parallel, Stack, Training
+from simulator.training.layout import Mesh, build_mesh, split_layers
+from simulator.training.schedules import SCHEDULES, read_schedule
+
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
+"""Bytes of an activation or weight element by precision; fp8 computes in 8 bits and keeps 16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Every choice of a training run, resolved."""
+
+    model: Model
+    stack: Stack
+    mesh: Mesh
+    chunks: tuple[int, ...]
+    """Layers of each model chunk, in the order of the layers; shape (pp x vpp,)."""
+    vpp: int
+    schedule_name: str
+    schedule: Schedule
+    """What each pipeline rank does, in order."""
+    home: tuple[int, ...]
+    """Pipeline rank of each model chunk; shape (pp x vpp,)."""
+    global_batch: int
+    micro_batch: int
+    sequence: int
+    microbatches: int
+    """Micro batches that each pipeline runs per step."""
+    precision: str
+    attention: str
+    causal: bool
+    recompute: str
+    recompute_layers: int | None
+    """Layers of each chunk that are recomputed under `full`; None for all."""
+    sequence_parallel: bool
+    zero: int
+    shard: int
+    """Ranks over which sharded states are spread."""
+    overlap_gradients: bool
+    overlap_parameters: bool
+    overlap_pipeline: bool
+    scatter_gather: bool
+    reduce_bytes: int
+    """Bytes of a gradient element on the wire."""
+    bucket: float
+    """Gradient bytes reduced together; infinite for all of a chunk at once."""
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def pp(self) -> int:
+        """Pipeline stages (devices along the pipeline)."""
+        return self.mesh.sizes["pp"]
+
+    @property
+    def tp(self) -> int:
+        """Tensor-parallel devices."""
+        return self.mesh.sizes["tp"]
+
+    @property
+    def dp(self) -> int:
+        """Data-parallel replicas."""
+        return self.mesh.sizes["dp"]
+
+    @property
+    def shares(self) -> bool:
+        """Whether data-parallel collectives run beside computation and share the multiprocessors with it."""
+        gathered = self.overlap_parameters and self.zero > 0
+        return self.dp > 1 and (self.zero == 3 or self.overlap_gradients or gathered)
+
+    @property
+    def element(self) -> int:
+        """Bytes of an activation or weight element."""
+        return BYTES[self.precision]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one microbatch."""
+        return self.micro_batch * self.sequence
+
+
+@dataclass(slots=True)
+class _Resolver:
+    """Takes a value from the scenario, else from the stack, and notes which."""
+
+    training: Training
+    stack: Stack
+    assumptions: list[str] = field(default_factory=list)
+
+    def take(self, name: str, given: object, default: object) -> object:
+        if given is not None:
+            return given
+        self.assumptions.append(f"{name} is not given: {_show(default)} ({self.stack.name})")
+        return default
+
+
+def _show(value: object) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def build_job(scenario: Scenario) -> Job:
+    """Resolve a scenario; raises InputError for sizes that do not fit together."""
+    training, stack, model = scenario.training, scenario.stack, scenario.model
+    parallel = training.parallel
+    mesh = build_mesh(parallel, scenario.cluster.devices)
+    _check_heads(model, mesh)
+    resolver = _Resolver(training, stack)
+    take = resolver.take
+    zero = _zero(resolver, mesh)
+    microbatches = _microbatches(training, mesh)
+    name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
+    schedule = _schedule(name, parallel, microbatches)
+    bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
+    return Job(
+        model=model,
+        stack=stack,
+        mesh=mesh,
+        vpp=parallel.vpp,
+        schedule_name=name,
+        schedule=schedule,
+        home=tuple(schedule.rank_of_stage().tolist()),
+        chunks=split_layers(model.layers, parallel.pp, parallel.vpp, training.stages),
+        global_batch=training.global_batch,
+        micro_batch=training.micro_batch,
+        sequence=training.sequence_length,
+        microbatches=microbatches,
+        causal=training.causal,
+        precision=str(take("precision", training.precision, stack.precision)),
+        attention=str(take("attention", training.attention, stack.attention)),
+        recompute=str(take("recompute", training.recompute, stack.recompute)),
+        recompute_layers=training.recompute_layers,
+        sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
+        zero=zero,
+        shard=_shard(parallel.shard_size, mesh, zero),
+        overlap_gradients=_switch(training.overlap_gradients, stack.overlap_gradients),
+        overlap_parameters=_switch(training.overlap_parameters, stack.overlap_parameters),
+        overlap_pipeline=_switch(training.overlap_pipeline, stack.overlap_pipeline),
+        scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
+        reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
+        bucket=bucket,
+        assumptions=tuple(resolver.assumptions),
+        warnings=tuple(_warnings(training, mesh)),
+    )
+
+
+def _schedule(name: str, parallel: Parallel, microbatches: int) -> Schedule:
+    """The schedule by name or from a CSV file, which lies in the working folder or in the installed data."""
+    if name.endswith(".csv"):
+        found = next((path for path in (Path(name), data_root() / name) if path.is_file()), Path(name))
+        return read_schedule(found, parallel.pp, parallel.pp * parallel.vpp, microbatches)
+    return SCHEDULES.get(name)(parallel.pp, parallel.vpp, microbatches)
+
+
+def _switch(given: bool | None, default: bool) -> bool:
+    return default if given is None else given
+
+
+def _zero(resolver: _Resolver, mesh: Mesh) -> int:
+    """The ZeRO stage; with one data-parallel rank there is nothing to shard."""
+    if mesh.sizes["dp"] == 1:
+        return 0
+    given = resolver.training.parallel.zero
+    return int(str(resolver.take("parallel.zero", given, resolver.stack.zero)))
+
+
+def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
+    given = resolver.training.parallel.sequence_parallel
+    if mesh.sizes["tp"] == 1:
+        return False
+    return bool(resolver.take("parallel.sequence_parallel", given, resolver.stack.sequence_parallel))
+
+
+def _microbatches(training: Training, mesh: Mesh) -> int:
+    dp, batch, micro = mesh.sizes["dp"], training.global_batch, training.micro_batch
+    if batch % (dp * micro):
+        message = f"global_batch {batch} is no multiple of dp {dp} x micro_batch {micro} = {dp * micro}"
+        hint = f"for example {max(batch // (dp * micro), 1) * dp * micro}"
+        raise InputError(Problem(message, path="training.global_batch", hint=hint))
+    return batch // (dp * micro)
+
+
+def _shard(size: int | None, mesh: Mesh, zero: int) -> int:
+    dp = mesh.sizes["dp"]
+    if not zero:
+        return 1
+    if size is not None and dp % size:
+        raise InputError(Problem(f"shard_size {size} does not divide dp {dp}", path="training.parallel.shard_size"))
+    return size or dp
+
+
+def _check_heads(model: Model, mesh: Mesh) -> None:
+    tp = mesh.sizes["tp"]
+    if model.heads % tp:
+        message = f"tp {tp} does not divide the {model.heads} attention heads"
+        raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
+
+
+def _warnings(training: Training, mesh: Mesh) -> list[str]:
+    found = []
+    if training.parallel.sequence_parallel and mesh.sizes["tp"] == 1:
+        found.append("parallel.sequence_parallel has no effect without tensor parallelism")
+    if training.parallel.zero and mesh.sizes["dp"] == 1:
+        found.append(f"parallel.zero {training.parallel.zero} has no effect with one data-parallel rank")
+    if training.recompute_layers and training.recompute != "full":
+        found.append("recompute_layers has no effect without `recompute: full`")
+    if training.parallel.shard_size and not training.parallel.zero:
+        found.append("parallel.shard_size has no effect without parallel.zero")
+    return found

@@ -1,0 +1,360 @@
+"""From a schedule to a program: passes over a draft, each of which adds one kind of traffic.
+
+1. `pipeline`: forward and backward operations of every rank of one pipeline, with sends between stages.
+2. `split`: operations beside which something runs are cut into the layers that they consist of.
+3. `shard_parameters` / `reduce_gradients` / `finish`: data-parallel collectives and the optimizer.
+
+A step is the period of a steady state: parameters that the optimizer left in shards are gathered at its start where
+the stack overlaps that with the forward pass, at its end where it does not. Where a collective runs beside
+computation, both are activities on the rank's multiprocessors: the collective takes the share that its channels need.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine.tape import Activity, Tape, Use
+from simulator.program import draft as d
+from simulator.program.draft import SPREAD, Draft
+from simulator.program.lowering import Lowered, lower
+from simulator.training.job import Job
+from simulator.training.pricing import PassCost
+
+Ints = NDArray[np.int64]
+
+LANES = ("compute", "send forward", "send backward", "data")
+FIRST, LAST = -SPREAD // 2, SPREAD // 4
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Everything that a chain (one pipeline replica) needs to know in ticks; lists are by model chunk or by rank."""
+
+    forward: Sequence[Sequence[PassCost]]
+    """Pieces of the forward pass of each chunk."""
+    backward: Sequence[Sequence[PassCost]]
+    """Pieces of the backward pass of each chunk, last layer first."""
+    input_gradient: Sequence[int]
+    """Backward pass of each chunk without the gradients of weights, for schedules that split it."""
+    weight_gradient: Sequence[int]
+    """The rest."""
+    send_forward: Sequence[int]
+    """From chunk i to chunk i + 1."""
+    send_backward: Sequence[int]
+    """From chunk i + 1 to chunk i."""
+    gather: Sequence[Sequence[int]]
+    """Gather of the parameters of each piece of each chunk, in forward order."""
+    reduce: Sequence[Sequence[int]]
+    """Reduction of the gradients of each piece, last layer first; pieces of one bucket carry 0 but for the last."""
+    embedding: int
+    """Sum of the gradients of a tied embedding over first and last stage; 0 where there is none."""
+    optimizer: Sequence[int]
+    """By rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What each operation of a tape is; arrays of shape (n,) in tape order."""
+
+    kind: Ints
+    """Index into `draft.KINDS`."""
+    stage: Ints
+    """Model chunk, -1 for none."""
+    microbatch: Ints
+    piece: Ints
+    """Layer within the chunk where the operation was cut, else -1."""
+    lane: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program ready to run, and what its operations mean."""
+
+    tape: Tape
+    columns: Columns
+    lanes: tuple[tuple[int, int, str], ...]
+    """(chain, rank, name) of each lane."""
+
+
+class Lowering:
+    """Builds the program of several chains that run the same schedule."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.draft = Draft()
+
+    def run(self, chains: Sequence[Prices], meetings: Ints) -> Program:
+        """Lower all chains; `meetings` (chains,) numbers the data-parallel groups whose chains wait for each other,
+        -1 none."""
+        for number, prices in enumerate(chains):
+            self._chain(number, prices, int(meetings[number]))
+        names = tuple((c, r, name) for c in range(len(chains)) for r in range(self.job.pp) for name in LANES)
+        labels = tuple(f"chain {c} rank {r} {name}" for c, r, name in names)
+        tape, order = self.draft.build(labels)
+        picked = {name: self.draft[name][order] for name in ("kind", "stage", "microbatch", "piece", "lane")}
+        return Program(tape, Columns(**picked), names)
+
+    # ---- one chain -----------------------------------------------------------------------------------------------
+
+    def _chain(self, number: int, prices: Prices, meeting: int) -> None:
+        part = ChainDraft(self.job, prices, number * self.job.pp, meeting)
+        part.build()
+        offset = len(self.draft)
+        for name in d.COLUMNS:
+            column = part.draft[name]
+            if name == "activity":
+                column = np.where(column >= 0, column + len(self.draft.activities), -1)
+            self.draft.columns[name] = np.concatenate([self.draft.columns[name], column])
+        self.draft.edges = np.concatenate([self.draft.edges, part.draft.edges + offset])
+        shift = self.draft.resources
+        self.draft.activities += [
+            a._replace(uses=tuple(u._replace(resource=u.resource + shift) for u in a.uses))
+            for a in part.draft.activities
+        ]
+        self.draft.resources += part.draft.resources
+
+
+class ChainDraft:
+    """The draft of one chain; its lanes start at lane 4 x `first_rank`."""
+
+    def __init__(self, job: Job, prices: Prices, first_rank: int, meeting: int) -> None:
+        self.job, self.prices = job, prices
+        self.first_rank, self.meeting = first_rank, meeting
+        self.draft = Draft()
+
+    def build(self) -> None:
+        """Run the passes."""
+        self.pipeline()
+        first, last = self.split()
+        multiprocessors = [self.draft.resource() for _ in range(self.job.pp)] if self.job.shares else []
+        if self.job.zero == 3:
+            self.shard_parameters(first, last, multiprocessors)
+        self.finish(first, last, multiprocessors)
+
+    def lane(self, rank: int | Ints, name: str) -> Ints:
+        """Number of a lane."""
+        return np.asarray((self.first_rank + rank) * len(LANES) + LANES.index(name))
+
+    # ---- pass 1 --------------------------------------------------------------------------------------------------
+
+    def pipeline(self) -> None:
+        """Passes and sends of every rank in the order of the schedule."""
+        prices = self.prices
+        passes = (prices.forward, prices.backward)
+        ticks = np.array([[sum(p.total for p in pieces) for pieces in chunks] for chunks in passes]).T
+        halves = np.stack([prices.input_gradient, prices.weight_gradient], axis=1)
+        sends = np.stack([prices.send_forward, prices.send_backward], axis=1)
+        lowered = lower(self.job.schedule, np.concatenate([ticks, halves], axis=1), sends, self.job.overlap_pipeline)
+        self._take(lowered)
+
+    def _take(self, lowered: Lowered) -> None:
+        """Continue from a lowered schedule."""
+        tape = lowered.tape
+        counts = np.diff(tape.lane_start)
+        lane = np.repeat(
+            [self.lane(r, p) for r, p in zip(lowered.lane_rank, lowered.lane_purpose, strict=True)], counts
+        )
+        key = (np.arange(len(tape)) - np.repeat(tape.lane_start[:-1], counts)) * SPREAD
+        self.draft.add(
+            lane=lane,
+            key=key,
+            kind=lowered.kind,
+            stage=lowered.stage,
+            microbatch=lowered.microbatch,
+            duration=tape.duration,
+        )
+        self.draft.after(np.repeat(np.arange(len(tape)), np.diff(tape.after_start)), tape.after)
+
+    # ---- pass 2 --------------------------------------------------------------------------------------------------
+
+    def split(self) -> tuple[Ints, Ints]:
+        """Cut the operations beside which parameters or gradients travel; returns first and last piece of each."""
+        pieces = np.ones(len(self.draft), np.int64)
+        if self.job.shares:
+            chosen = self._chosen()
+            lengths = np.array([[len(p) for p in t] for t in (self.prices.forward, self.prices.backward)])
+            pieces[chosen] = lengths[self.draft["kind"][chosen], self.draft["stage"][chosen]]
+        first, last = self.draft.cut(pieces)
+        cut = np.flatnonzero(self.draft["piece"] >= 0)
+        ticks = [[np.array([p.total for p in c]) for c in t] for t in (self.prices.forward, self.prices.backward)]
+        kind, stage, piece = (self.draft[n][cut] for n in ("kind", "stage", "piece"))
+        self.draft["duration"][cut] = [ticks[k][s][p] for k, s, p in zip(kind, stage, piece, strict=True)]
+        return first, last
+
+    def _chosen(self) -> Ints:
+        """Operations to cut: all under ZeRO-3, else the first forward and the last backward pass of each chunk."""
+        if self.job.zero == 3:
+            return np.flatnonzero(self.draft["kind"] <= d.BACKWARD)
+        chosen = []
+        for chunk in range(len(self.job.chunks)):
+            if self.job.overlap_parameters and self.job.zero > 0:
+                chosen += self._passes(chunk, d.FORWARD)[:1].tolist()
+            if self.job.overlap_gradients:
+                chosen += self._passes(chunk, d.BACKWARD)[-1:].tolist()
+        return np.array(chosen, np.int64)
+
+    def _passes(self, chunk: int, kind: int) -> Ints:
+        """Operations of one kind of a chunk in the order of execution."""
+        found = np.flatnonzero((self.draft["stage"] == chunk) & (self.draft["kind"] == kind))
+        return found[np.argsort(self.draft["key"][found])]
+
+    # ---- pass 3 --------------------------------------------------------------------------------------------------
+
+    def _shared(self, operations: Ints, resource: int, rate: float) -> None:
+        """Turn operations into activities that take `rate` of the rank's multiprocessors."""
+        durations = self.draft["duration"][operations]
+        known: dict[int, int] = {}
+        for ticks in np.unique(durations).tolist():
+            known[ticks] = self.draft.activity(Activity(0, ticks, (Use(resource, rate, 1.0),)))
+        self.draft["activity"][operations] = [known[t] for t in durations.tolist()]
+
+    def _data(self, rank: int, resource: int | None, **columns: Ints | int) -> Ints:
+        """Collectives on the data lane of a rank, members of a meeting where chains wait for each other."""
+        numbers = self.draft.add(lane=self.lane(rank, "data"), **columns)
+        if resource is not None:
+            self._shared(numbers, resource, 1.0 - self.job.stack.overlap_quality.value)
+        if self.meeting >= 0:
+            self.draft["meeting"][numbers] = self._meeting_number(rank, numbers)
+        return numbers
+
+    def _meeting_number(self, rank: int, numbers: Ints) -> Ints:
+        """The same number for the same collective in every chain of the group."""
+        local = numbers - len(self.draft) + len(numbers)
+        done = int((self.draft["lane"][: numbers[0]] == self.lane(rank, "data")).sum())
+        return (self.meeting * self.job.pp + rank) * (1 << 24) + done + local
+
+    def shard_parameters(self, first: Ints, last: Ints, multiprocessors: list[int]) -> None:
+        """ZeRO-3: gather each piece before its use, two ahead; reduce its gradients after its backward pass."""
+        for rank in range(self.job.pp):
+            pieces = np.flatnonzero(
+                (self.draft["lane"] == self.lane(rank, "compute")) & (self.draft["kind"] <= d.BACKWARD)
+            )
+            pieces = pieces[np.argsort(self.draft["key"][pieces])]
+            self._gathers(rank, pieces, multiprocessors[rank])
+            self._reductions(rank, pieces, multiprocessors[rank])
+            self._shared(pieces, multiprocessors[rank], 1.0)
+
+    def _position(self, operations: Ints) -> Ints:
+        return np.maximum(self.draft["piece"][operations], 0)
+
+    def _gathers(self, rank: int, pieces: Ints, resource: int) -> None:
+        stage, position = self.draft["stage"][pieces], self._position(pieces)
+        backward = self.draft["kind"][pieces] == d.BACKWARD
+        count = np.array([len(g) for g in self.prices.gather])[stage]
+        layer = np.where(backward, count - 1 - position, position)
+        ticks = [self.prices.gather[s][p] for s, p in zip(stage, layer, strict=True)]
+        key = 4 * np.arange(len(pieces)) + 4
+        gathers = self._data(
+            rank,
+            resource,
+            kind=d.GATHER,
+            stage=stage,
+            key=key,
+            duration=np.array(ticks),
+            microbatch=self.draft["microbatch"][pieces],
+            piece=layer,
+        )
+        self.draft.after(pieces, gathers)
+        self.draft.after(gathers[2:], pieces[:-2])
+
+    def _reductions(self, rank: int, pieces: Ints, resource: int) -> None:
+        backward = np.flatnonzero(self.draft["kind"][pieces] == d.BACKWARD)
+        stage, position = self.draft["stage"][pieces[backward]], self._position(pieces[backward])
+        ticks = [self.prices.reduce[s][p] for s, p in zip(stage, position, strict=True)]
+        reductions = self._data(
+            rank,
+            resource,
+            kind=d.REDUCE,
+            stage=stage,
+            key=4 * backward + 11,
+            duration=np.array(ticks),
+            microbatch=self.draft["microbatch"][pieces[backward]],
+            piece=position,
+        )
+        self.draft.after(reductions, pieces[backward])
+
+    def finish(self, first: Ints, last: Ints, multiprocessors: list[int]) -> None:
+        """Gradient reduction, tied embeddings, optimizer and parameter gather of every rank."""
+        if self.job.zero < 3 and self.job.dp > 1:
+            self._reduce_gradients(multiprocessors)
+        self._tied_embedding()
+        for rank in range(self.job.pp):
+            optimizer = self.draft.add(
+                lane=self.lane(rank, "compute"),
+                key=1 << 60,
+                kind=d.OPTIMIZER,
+                duration=self.prices.optimizer[rank],
+            )
+            data = np.flatnonzero(self.draft["lane"] == self.lane(rank, "data"))
+            waits = data[self.draft["kind"][data] == d.REDUCE]
+            if len(waits):
+                self.draft.after(optimizer, waits[np.argmax(self.draft["key"][waits])][None])
+        if 0 < self.job.zero < 3 and self.job.dp > 1:
+            self._gather_parameters(multiprocessors)
+
+    def _pieces(self, chunk: int, kind: int, which: int) -> Ints:
+        """Pieces of the first (0) or last (-1) pass of one kind through a chunk."""
+        passes = self._passes(chunk, kind)
+        same: Ints = passes[self.draft["microbatch"][passes] == self.draft["microbatch"][passes[which]]]
+        return same
+
+    def _chunks(self, rank: int) -> list[int]:
+        return [chunk for chunk, home in enumerate(self.job.home) if home == rank]
+
+    def _reduce_gradients(self, multiprocessors: list[int]) -> None:
+        """A reduction a bucket: beside the last backward pass of the chunk, or after everything on the compute lane."""
+        for rank in range(self.job.pp):
+            chunks = self._chunks(rank)
+            if not self.job.overlap_gradients:
+                ticks = sum(sum(self.prices.reduce[c]) for c in chunks)
+                self._serial(rank, d.REDUCE, ticks, 1 << 58)
+                continue
+            for chunk in reversed(chunks):
+                self._overlapped_reduction(rank, chunk, multiprocessors[rank])
+
+    def _serial(self, rank: int, kind: int, ticks: int, key: int) -> None:
+        number = self.draft.add(lane=self.lane(rank, "compute"), key=key, kind=kind, duration=ticks)
+        if self.meeting >= 0:
+            self.draft["meeting"][number] = ((self.meeting * self.job.pp + rank) * len(d.KINDS) + kind) + (1 << 60)
+
+    def _overlapped_reduction(self, rank: int, chunk: int, resource: int) -> None:
+        pieces = self._pieces(chunk, d.BACKWARD, -1)
+        ticks = np.array(self.prices.reduce[chunk])
+        ends = np.flatnonzero(ticks)
+        key = self.draft["key"][pieces[ends]] + LAST
+        reductions = self._data(rank, resource, kind=d.REDUCE, stage=chunk, key=key, duration=ticks[ends], piece=ends)
+        self.draft.after(reductions, pieces[ends])
+        self._shared(pieces, resource, 1.0)
+
+    def _tied_embedding(self) -> None:
+        """First and last stage meet to sum the gradients of the embedding that both hold."""
+        if self.prices.embedding:
+            ranks = np.array([self.job.home[0], self.job.home[-1]])
+            self.draft.add(
+                lane=self.lane(ranks, "compute"),
+                key=1 << 59,
+                kind=d.EMBEDDING,
+                duration=self.prices.embedding,
+                meeting=(1 << 61) + self.first_rank,
+            )
+
+    def _gather_parameters(self, multiprocessors: list[int]) -> None:
+        """ZeRO-1 and -2: at the start, ahead of the first forward pass, or at the end after the optimizer."""
+        for rank in range(self.job.pp):
+            chunks = self._chunks(rank)
+            if not self.job.overlap_parameters:
+                self._serial(rank, d.GATHER, sum(sum(self.prices.gather[c]) for c in chunks), (1 << 60) + 1)
+                continue
+            for chunk in chunks:
+                self._overlapped_gather(rank, chunk, multiprocessors[rank])
+
+    def _overlapped_gather(self, rank: int, chunk: int, resource: int) -> None:
+        pieces = self._pieces(chunk, d.FORWARD, 0)
+        ticks = np.array(self.prices.gather[chunk])
+        starts = np.flatnonzero(ticks)
+        key = -(1 << 40) + chunk * SPREAD + starts
+        gathers = self._data(rank, resource, kind=d.GATHER, stage=chunk, key=key, duration=ticks[starts], piece=starts)
+        self.draft.after(pieces[starts], gathers)
+        self._shared(pieces, resource, 1.0)

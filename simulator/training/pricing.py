@@ -1,0 +1,149 @@
+"""Passes through model chunks in integer ticks: what computes, what waits for tensor parallelism, what waits for the
+host.
+
+Every kernel and collective is rounded to ticks on its own, so that a lumped pass lasts exactly as long as its layers
+run one by one. A tensor-parallel collective that the stack overlaps hides behind the kernels it may run beside, as
+far as these last; of the hidden part only the stack's `overlap_quality` is really free. A layer lasts at least as
+long as its host needs to launch it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from simulator import units
+from simulator.cost import Device, price
+from simulator.training import operators
+from simulator.training.job import Job
+from simulator.training.memory import Chunk
+from simulator.training.operators import Collective, Step, Work
+
+TensorTicks = Callable[[str, float], int]
+"""(operation, bytes of the full buffer) to the ticks that the tensor-parallel group needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassCost:
+    """Ticks of a pass by what the device does meanwhile."""
+
+    compute: int = 0
+    recompute: int = 0
+    tensor: int = 0
+    """Exposed tensor-parallel communication."""
+    host: int = 0
+    """Waiting for launches."""
+
+    @property
+    def total(self) -> int:
+        """Ticks of the pass."""
+        return self.compute + self.recompute + self.tensor + self.host
+
+    def __add__(self, other: "PassCost") -> "PassCost":
+        return PassCost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def times(self, count: int) -> "PassCost":
+        """The pass `count` times in a row."""
+        return PassCost(*(getattr(self, f.name) * count for f in fields(self)))
+
+    def again(self) -> "PassCost":
+        """The same work, counted as recomputation."""
+        return PassCost(0, self.compute + self.recompute, self.tensor, self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCosts:
+    """Passes of one layer, of the embedding and of the head."""
+
+    forward: PassCost
+    backward: PassCost
+    again: PassCost
+    """What the backward pass of a layer computes again."""
+    embedding: tuple[PassCost, PassCost]
+    """Forward, backward."""
+    head: tuple[PassCost, PassCost]
+    """Forward, backward."""
+
+
+class Pricer:
+    """Prices steps of one job on one device with one group's collectives."""
+
+    def __init__(self, job: Job, device: Device, tensor: TensorTicks) -> None:
+        self.job, self.device, self.tensor = job, device, tensor
+        self.invalid: set[str] = set()
+        """Names of kernels priced outside the range of their measurements."""
+        self.kernel = lru_cache(maxsize=None)(self._kernel)
+
+    def _kernel(self, work: Work) -> int:
+        return units.to_ticks(price(work, self.device).seconds / self.job.stack.compute_efficiency.value)
+
+    def cost(self, steps: Iterable[Step]) -> PassCost:
+        """Ticks of steps that run one after the other."""
+        compute = tensor = 0
+        for step in steps:
+            if isinstance(step, Collective):
+                tensor += self._exposed(step)
+            else:
+                compute += self.kernel(step.work)
+                if not price(step.work, self.device).valid:
+                    self.invalid.add(step.name)
+        return PassCost(compute, 0, tensor, 0)
+
+    def _exposed(self, step: Collective) -> int:
+        ticks = self.tensor(step.operation, step.size)
+        if not self.job.stack.overlap_tensor or not step.beside:
+            return ticks
+        hidden = min(ticks, sum(self.kernel(work) for work in step.beside))
+        return ticks - round(hidden * self.job.stack.overlap_quality.value)
+
+    def layer_pass(self, steps: Iterable[Step]) -> PassCost:
+        """A pass through one layer, at least as long as the host needs to launch it."""
+        cost = self.cost(steps)
+        host = units.to_ticks(self.job.stack.layer_overhead.value)
+        return cost + PassCost(host=max(host - cost.total, 0))
+
+    def layers(self) -> LayerCosts:
+        """All passes of the job's layers."""
+        job = self.job
+        again = PassCost()
+        for _, steps in operators.recomputed(job, 1):
+            again = self.layer_pass(steps).again() if job.recompute == "full" else self.cost(steps).again()
+        return LayerCosts(
+            forward=self.layer_pass(operators.layer_forward(job)),
+            backward=self.layer_pass(operators.layer_backward(job)),
+            again=again,
+            embedding=(self.cost(operators.embedding_forward(job)), self.cost(operators.embedding_backward(job))),
+            head=(self.cost(operators.head_forward(job)), self.cost(operators.head_backward(job))),
+        )
+
+    def optimizer(self, parameters: float) -> int:
+        """Ticks of the optimizer on that many parameters."""
+        return self.cost(operators.optimizer_step(self.job, parameters)).total
+
+
+def recomputed_layers(job: Job, chunk: Chunk) -> int:
+    """Layers of a chunk whose backward pass computes something again."""
+    if job.recompute == "none":
+        return 0
+    return min(job.recompute_layers or chunk.layers, chunk.layers)
+
+
+def layer_backwards(job: Job, chunk: Chunk, costs: LayerCosts) -> list[PassCost]:
+    """Backward pass of each layer of a chunk, last layer first; the last ones are recomputed where not all are."""
+    again = recomputed_layers(job, chunk)
+    return [costs.backward + (costs.again if i < again else PassCost()) for i in range(chunk.layers)]
+
+
+def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> tuple[list[PassCost], list[PassCost]]:
+    """Forward and backward pass of a chunk in pieces: embedding with the first layer, head with the last.
+
+    A chunk without layers is one piece.
+    """
+    forward = [costs.forward] * chunk.layers or [PassCost()]
+    backward = layer_backwards(job, chunk, costs) or [PassCost()]
+    if chunk.first:
+        forward[0] += costs.embedding[0]
+        backward[-1] += costs.embedding[1]
+    if chunk.last:
+        forward[-1] += costs.head[0]
+        backward[0] += costs.head[1]
+    return forward, backward

@@ -1,0 +1,230 @@
+"""README and documentation: what they tell people to type works, what they show loads, their links lead somewhere."""
+
+import importlib.util
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from docs import generate_reference, pages, written_by_program
+from simulator.cli import main
+from simulator.cli.commands import COMMANDS, command
+from simulator.cli.parser import parser_of
+from simulator.results.metrics import METRICS
+from simulator.results.summary import to_json
+from simulator.run.simulate import simulate
+from simulator.specs import load_scenario
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]
+LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\(<?([^)\s>]+)>?\)")
+TARGET = re.compile(r"^\((.+?)\)=$", re.MULTILINE)
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+
+
+def name_of(path: Path) -> str:
+    """A page's name in the list of tests."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def every_page(argument: str) -> pytest.MarkDecorator:
+    """Run a test for every page."""
+    return pytest.mark.parametrize(argument, PAGES, ids=name_of)
+
+
+def commands() -> Iterator[tuple[Path, pages.Command]]:
+    """Every command line of every page once; a page's own files make it another command."""
+    seen = set()
+    for page in PAGES:
+        shown = pages.read_page(page)
+        for typed in shown.commands:
+            needed = tuple(name for name in shown.files if any(name in word for word in typed.words))
+            key = (typed, needed and page)
+            if typed.words[0] == pages.PROGRAM and key not in seen:
+                seen.add(key)
+                yield page, typed
+
+
+COMMANDS_OF_PAGES = [
+    pytest.param(page, typed, id=f"{name_of(page)}: {' '.join(typed.words)}") for page, typed in commands()
+]
+
+
+@pytest.mark.parametrize(("page", "typed"), COMMANDS_OF_PAGES)
+def test_commands_do_what_the_page_says(
+    page: Path, typed: pages.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(page, tmp_path, monkeypatch)
+    output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with redirect_stdout(output), redirect_stderr(output):
+        code = main(typed.words[1:])
+        output.flush()
+    assert code == typed.exit, output.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+def write_files(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the files that a page shows into the working folder."""
+    monkeypatch.chdir(folder)
+    for name, text in pages.read_page(page).files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+
+
+@every_page("page")
+def test_scenarios_that_a_page_shows_load(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(page, tmp_path, monkeypatch)
+    for name, text in pages.read_page(page).files.items():
+        if text.partition("\n")[2].startswith(("version:", "extends:")):
+            load_scenario(name)
+
+
+PYTHON = [
+    ("docs/howto/scripts.md", "in-python.py", "assert 0 < result.metrics['mfu'] < 1"),
+    ("docs/extending.md", "my_schedules.py", """
+from simulator.run.simulate import simulate
+from simulator.specs import load_scenario
+scenarios = [load_scenario("quickstart", [f"training.schedule={name}"]).scenario for name in ("one-by-one", "1f1b")]
+one_by_one, other = (simulate(scenario).metrics["mfu"] for scenario in scenarios)
+assert one_by_one < other"""),
+    ("docs/extending.md", "my_algorithms.py", """
+from simulator.collectives import price
+from simulator.fabric import build
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+machine = load_spec(Cluster, "clusters/dgx-h100")
+profile = load_spec(CollectiveProfile, machine.collectives)
+one, ring = (price("all_gather", range(8), 1e4, build(machine), profile, name).slowest for name in ("one-shot", "ring"))
+assert 0 < one < ring"""),
+]  # fmt: skip
+"""Python of pages: page, name of its block, and what must hold after it ran."""
+
+
+@pytest.mark.parametrize(("page", "name", "then"), PYTHON, ids=[name for _, name, _ in PYTHON])
+def test_python_of_pages_runs(page: str, name: str, then: str, tmp_path: Path) -> None:
+    """In a process of its own, for it may register things."""
+    text = pages.read_page(ROOT / page).files[name] + then
+    command, environment = [sys.executable, "-c", text], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_python_of_pages_is_run() -> None:
+    shown = {(name_of(page), name) for page in PAGES for name in pages.read_page(page).files if name.endswith(".py")}
+    assert shown == {(page, name) for page, name, _ in PYTHON}
+
+
+@every_page("page")
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    typed = re.findall(r"^(?:\$ )?make ([a-z-]+)", "\n".join(blocks(page)), re.MULTILINE)
+    assert set(typed) <= targets
+
+
+@every_page("page")
+def test_arguments_in_shell_blocks_are_accepted(page: Path) -> None:
+    """Lines of `sh` blocks are not run, since they may take minutes; they must be well formed."""
+    for line in re.findall(rf"^{pages.PROGRAM} (.+)$", "\n".join(blocks(page)), re.MULTILINE):
+        name, *rest = pages.words(line)
+        assert name in COMMANDS
+        parser_of(pages.PROGRAM, name, command(name)).parse_intermixed_args(rest)
+
+
+def blocks(page: Path) -> list[str]:
+    """The shell and console blocks of a page."""
+    return re.findall(r"^```(?:sh|console)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@every_page("page")
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```+$", "", read(page), flags=re.DOTALL | re.MULTILINE)
+    broken = [link for link in LINK.findall(text) if not link.startswith(("http:", "https:")) and not leads(link, page)]
+    assert not broken
+
+
+@cache
+def read(page: Path) -> str:
+    """A page with its generated parts."""
+    return generate_reference.filled(page.read_text(encoding="utf-8"))
+
+
+def leads(link: str, page: Path) -> bool:
+    """Whether there is a page or file at the end of a link, with the anchor that it names."""
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve()
+    if not path or not (target.exists() or "." in path or "/" in path):  # a label, of any page
+        return (anchor or path) in labels() | anchors(page)
+    return target.exists() and (not anchor or anchor in anchors(target))
+
+
+@cache
+def labels() -> set[str]:
+    """Explicit anchors of all pages."""
+    return {label for page in PAGES for label in TARGET.findall(read(page))}
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page: explicit ones, and headings as MyST makes anchors of them."""
+    text = read(page)
+    slugs = {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in HEADING.findall(text)}
+    return slugs | set(TARGET.findall(text))
+
+
+def test_the_readme_shows_what_the_program_prints() -> None:
+    text = written_by_program.README.read_text(encoding="utf-8")
+    assert written_by_program.refreshed(text) == text, "run `python docs/written_by_program.py`"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(written_by_program.README.read_text(encoding="utf-8").splitlines()) < 120
+
+
+def test_the_json_page_names_every_key() -> None:
+    document = to_json(simulate(load_scenario("quickstart").scenario))
+    text = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
+    keys = [*document, *document["provenance"], *document["memory"][0], *document["links"][0], *document["classes"][0]]
+    assert not [key for key in keys if f"`{key}`" not in text and key not in ("fold_error_bound",)]
+    assert set(document["metrics"]) <= set(METRICS)
+
+
+def test_every_part_of_the_breakdown_is_explained() -> None:
+    from simulator.run.gather import PARTS
+
+    text = (DOCS / "models" / "training.md").read_text(encoding="utf-8")
+    assert not [part for part in PARTS if f"| `{part}` |" not in text]
+
+
+def test_every_generated_part_is_on_a_page() -> None:
+    """And every marker names a part."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert set(re.findall(r"<!-- generated: (\w+) -->", text)) == set(generate_reference.PARTS)
+
+
+def test_every_page_can_be_reached() -> None:
+    """By a table of contents, explicit or by pattern."""
+    listed = {DOCS / "index.md"}
+    for page in PAGES:
+        for entries in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for entry in entries.split("\n"):
+                if entry and not entry.startswith(":"):
+                    listed |= set(page.parent.glob(f"{entry}.md"))
+    assert set(PAGES[1:]) == listed
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    missing = [name for name in ("sphinx", "furo", "myst_parser") if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

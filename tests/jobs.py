@@ -1,0 +1,64 @@
+"""Small training scenarios for tests, with a device and a network that need no measured tables."""
+
+from typing import Any
+
+from simulator.specs import load_spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.scenario import Scenario
+from simulator.specs.training import Parallel, Stack, Training
+
+
+def model(**changes: Any) -> Model:
+    """A GPT of 8 layers."""
+    shape: dict[str, Any] = {
+        "name": "small",
+        "layers": 8,
+        "hidden": 1024,
+        "heads": 16,
+        "vocabulary": 51200,
+        "max_sequence": 1024,
+    }
+    return Model.model_validate(shape | changes)
+
+
+def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
+    """A stack of the catalogue with some fields changed."""
+    return load_spec(Stack, name).model_copy(update=changes)
+
+
+def cluster(nodes: int = 1, devices: int = 8, name: str = "generic-a100") -> Cluster:
+    """A cluster of the catalogue in another size."""
+    found = load_spec(Cluster, name)
+    return found.model_copy(update={"nodes": nodes, "node": found.node.model_copy(update={"devices": devices})})
+
+
+def scenario(
+    *,
+    nodes: int = 1,
+    devices: int = 8,
+    on: str = "generic-a100",
+    software: Stack | None = None,
+    shape: Model | None = None,
+    batch: int = 16,
+    micro: int = 1,
+    sequence: int = 1024,
+    training: dict[str, Any] | None = None,
+    **parallel: Any,
+) -> Scenario:
+    """A scenario; keywords that are not listed are sizes of the mesh."""
+    job = Training(
+        global_batch=batch,
+        micro_batch=micro,
+        sequence_length=sequence,
+        parallel=Parallel(**parallel),
+        **(training or {}),
+    )
+    return Scenario(
+        version=1,
+        name="test",
+        cluster=cluster(nodes, devices, on),
+        model=shape or model(),
+        stack=software or stack(),
+        training=job,
+    )

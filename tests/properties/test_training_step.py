@@ -1,0 +1,101 @@
+"""What must hold for every training step, whatever the layout."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.results import dumps, to_json
+from simulator.run.simulate import simulate
+from simulator.specs.scenario import Scenario
+from simulator.training import flops
+from simulator.training.job import Job, build_job
+from simulator.training.lowering import ChainDraft
+from tests import jobs
+
+CHOICES = {
+    "tp": st.sampled_from([1, 2, 4]), "pp": st.sampled_from([1, 2, 4]), "micro": st.sampled_from([1, 2]),
+    "recompute": st.sampled_from(["none", "selective", "full"]), "schedule": st.sampled_from(["gpipe", "1f1b"]),
+    "software": st.sampled_from(["megatron-lm-2021", "megatron-lm-2022", "megatron-core", "fsdp"]),
+}  # fmt: skip
+
+
+def build(tp: int, pp: int, micro: int, recompute: str, schedule: str, software: str, **changes: object) -> Scenario:
+    dp = 16 // (tp * pp)
+    return jobs.scenario(
+        nodes=2, devices=8, batch=4 * dp * micro, micro=micro, tp=tp, pp=pp, software=jobs.stack(software, **changes),
+        training={"recompute": recompute, "schedule": schedule},
+    )  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(**CHOICES)
+def test_never_below_a_roof(**choices: object) -> None:
+    scenario = build(**choices)  # type: ignore[arg-type]
+    result = simulate(scenario)
+    job = build_job(scenario)
+    peak = scenario.cluster.node.accelerator.peak["bf16"].value
+    assert result.metrics["step_time_s"] * peak * 16 >= flops.hardware_flops(job) * 0.5
+    causal = flops.hardware_flops(job) - 0.5 * 4 * job.global_batch * job.model.layers * flops.attention_flops(job)
+    assert result.metrics["step_time_s"] * peak * 16 >= causal
+    assert result.metrics["hfu"] >= result.metrics["mfu"] > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(**CHOICES)
+def test_the_breakdown_is_the_step(**choices: object) -> None:
+    result = simulate(build(**choices))  # type: ignore[arg-type]
+    for part in result.breakdown:
+        assert sum(part.values()) == pytest.approx(result.metrics["step_time_s"], rel=1e-9)
+        assert min(part.values()) >= -1e-12
+    for use in result.memory:
+        assert sum(use.at_peak.values()) == pytest.approx(use.peak)
+        assert float(use.level.max()) == pytest.approx(use.peak)
+
+
+@settings(max_examples=20, deadline=None)
+@given(**CHOICES)
+def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:
+    scenario = build(**choices, zero=0, overlap_gradients=False, overlap_parameters=False)  # type: ignore[arg-type]
+    events, sweep = simulate(scenario, executor="simpy"), simulate(scenario, executor="max-plus")
+    assert np.array_equal(events.spans.start, sweep.spans.start)
+    assert np.array_equal(events.spans.end, sweep.spans.end)
+
+
+@settings(max_examples=10, deadline=None)
+@given(**CHOICES)
+def test_lumped_stages_equal_layers(**choices: object) -> None:
+    """A pass as one operation lasts to the tick what its layers last one by one."""
+    scenario = build(**choices, zero=0, overlap_gradients=False, overlap_parameters=False)  # type: ignore[arg-type]
+    lumped = simulate(scenario)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Job, "shares", True)
+        patch.setattr(ChainDraft, "_chosen", lambda self: np.flatnonzero(self.draft["kind"] <= 1))
+        layers = simulate(scenario)
+    assert len(layers.spans.start) > len(lumped.spans.start)
+    assert layers.spans.end.max() == lumped.spans.end.max()
+    assert layers.breakdown == lumped.breakdown
+
+
+def test_same_scenario_same_bytes() -> None:
+    scenario = build(2, 2, 1, "full", "1f1b", "megatron-core")
+    first, second = (dumps(to_json(simulate(scenario))) for _ in range(2))
+    assert first == second
+    assert json.loads(first)["provenance"]["events"] > 0
+
+
+@settings(max_examples=15, deadline=None)
+@given(**CHOICES, factor=st.floats(1.0, 8.0))
+def test_a_faster_network_never_hurts(factor: float, **choices: object) -> None:
+    scenario = build(**choices, overlap_gradients=False, overlap_parameters=False, zero=1)  # type: ignore[arg-type]
+    node = scenario.cluster.node
+    assert node.nics is not None
+    bandwidth = node.nics.bandwidth.model_copy(update={"value": node.nics.bandwidth.value * factor})
+    faster = node.model_copy(update={"nics": node.nics.model_copy(update={"bandwidth": bandwidth})})
+    cluster = scenario.cluster.model_copy(update={"node": faster})
+    assert (
+        simulate(scenario.model_copy(update={"cluster": cluster})).metrics["step_time_s"]
+        <= simulate(scenario).metrics["step_time_s"] * (1 + 1e-9)
+    )

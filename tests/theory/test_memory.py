@@ -1,0 +1,59 @@
+"""Model states and activations against the published formulas."""
+
+import pytest
+
+from simulator.training import memory
+from simulator.training.job import build_job
+from tests import jobs
+
+
+@pytest.mark.parametrize(("zero", "published_gb"), [(0, 120.0), (1, 31.4), (2, 16.6), (3, 1.9)])
+def test_zero_model_states(zero: int, published_gb: float) -> None:
+    """7.5 billion parameters over 64 ranks: 120 / 31.4 / 16.6 / 1.9 GB (Rajbhandari et al., arXiv:1910.02054, figure
+    1)."""
+    shape = jobs.model(layers=1, hidden=8192, heads=64, vocabulary=8, position="none", norm="rmsnorm", biases=False)
+    job = build_job(
+        jobs.scenario(nodes=8, shape=shape, software=jobs.stack(memory_overhead=None), batch=64, zero=zero, dp=64)
+    )
+    states = memory.static_memory(job, 0)
+    parameters = memory.parameters(job, memory.all_chunks(job)[0])
+    total = sum(states[kind] for kind in ("parameters", "gradients", "optimizer"))
+    assert total / parameters * 7.5 == pytest.approx(published_gb, abs=0.06)
+
+
+@pytest.mark.parametrize("tp", [1, 8])
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_activations_of_a_gpt_layer(tp: int, sequence_parallel: bool) -> None:
+    """s b h (10 + 24 / t + 5 a s / h t), all over t with sequence parallelism (Korthikanti et al., arXiv:2205.05198,
+    table 2)."""
+    s, b, h, a = 2048, 2, 4096, 32
+    shape = jobs.model(hidden=h, heads=a, max_sequence=s)
+    job = build_job(
+        jobs.scenario(shape=shape, batch=16, micro=b, sequence=s, tp=tp, sequence_parallel=sequence_parallel)
+    )
+    whole = 10 / tp if sequence_parallel else 10
+    assert memory.layer_activations(job) == pytest.approx(s * b * h * (whole + 24 / tp + 5 * a * s / h / tp))
+
+
+def test_selective_recomputation_keeps_34_sbh() -> None:
+    s, b, h = 2048, 1, 4096
+    shape = jobs.model(hidden=h, heads=32, max_sequence=s)
+    job = build_job(
+        jobs.scenario(shape=shape, sequence=s, tp=8, sequence_parallel=True, training={"recompute": "selective"})
+    )
+    middle = memory.Chunk(layers=1, first=False, last=False)
+    assert memory.chunk_activations(job, middle) == pytest.approx(34 * s * b * h / 8)
+
+
+def test_full_recomputation_keeps_the_input_of_each_layer() -> None:
+    s, b, h = 2048, 1, 4096
+    shape = jobs.model(hidden=h, heads=32, max_sequence=s)
+    job = build_job(jobs.scenario(shape=shape, sequence=s, tp=8, training={"recompute": "full"}))
+    assert memory.chunk_activations(job, memory.Chunk(3, False, False)) == pytest.approx(3 * 2 * s * b * h)
+
+
+def test_parameters_of_gpt3() -> None:
+    """175 billion, embeddings included."""
+    shape = jobs.model(layers=96, hidden=12288, heads=96, max_sequence=2048)
+    job = build_job(jobs.scenario(shape=shape))
+    assert memory.parameters(job, memory.all_chunks(job)[0]) == pytest.approx(174.6e9, rel=0.005)

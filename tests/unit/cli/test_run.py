@@ -1,0 +1,135 @@
+import gzip
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli import main
+from simulator.results import dumps, read, to_json
+from tests.factories import assert_same, out_of_memory, training_result
+from tests.unit.cli.conftest import QUICKSTART
+
+Capture = pytest.CaptureFixture[str]
+Simulated = Callable[..., list[dict[str, Any]]]
+
+
+def test_page(simulated: Simulated, capsys: Capture) -> None:
+    simulated()
+    assert main(["run", QUICKSTART]) == 0
+    out, error = capsys.readouterr()
+    assert "step time" in out
+    assert "simulated in" in out
+    assert "\x1b" not in out
+    assert error == ""
+
+
+def test_overrides_stand_anywhere(simulated: Simulated) -> None:
+    calls = simulated()
+    assert main(["run", "training.micro_batch=2", "--quiet", QUICKSTART]) == 2  # the file comes first
+    assert main(["run", QUICKSTART, "training.micro_batch=2", "--quiet", "training.sequence_length=4096"]) == 0
+    training = calls[0]["scenario"].training
+    assert (training.micro_batch, training.sequence_length) == (2, 4096)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fold"),
+    [([], None), (["--fold", "tiers"], "tiers"), (["--no-fold"], "none"), (["--fold", "auto"], "auto")],
+)
+def test_options_reach_the_simulation(arguments: list[str], fold: str | None, simulated: Simulated) -> None:
+    calls = simulated()
+    assert main(["run", QUICKSTART, "--quiet", "--executor", "max-plus", *arguments]) == 0
+    assert (calls[0]["fold"], calls[0]["executor"]) == (fold, "max-plus")
+
+
+def test_json_on_standard_output_and_nothing_else(simulated: Simulated, capsys: Capture) -> None:
+    simulated()
+    assert main(["run", QUICKSTART, "--json", "-"]) == 0
+    out, error = capsys.readouterr()
+    assert out == dumps(to_json(training_result()))
+    assert error == ""
+
+
+def test_quiet(simulated: Simulated, capsys: Capture) -> None:
+    simulated()
+    assert main(["run", QUICKSTART, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_files(simulated: Simulated, tmp_path: Path, capsys: Capture) -> None:
+    simulated()
+    places = {name: tmp_path / name for name in ("out.json", "trace.json.gz", "step.result")}
+    options = zip(("--json", "--trace", "--save"), map(str, places.values()), strict=True)
+    assert main(["run", QUICKSTART, *(word for option in options for word in option)]) == 0
+    assert places["out.json"].read_text() == dumps(to_json(training_result()))
+    assert json.loads(gzip.decompress(places["trace.json.gz"].read_bytes()))["traceEvents"]
+    assert_same(read(places["step.result"]), training_result())
+    assert "step time" in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path)) == sorted(places)
+
+
+def test_out_of_memory_is_a_page_and_exit_4(simulated: Simulated, tmp_path: Path, capsys: Capture) -> None:
+    simulated(out_of_memory())
+    assert main(["run", QUICKSTART, "--json", str(tmp_path / "out.json")]) == 4
+    out, error = capsys.readouterr()
+    assert "OUT OF MEMORY" in out
+    assert error == ""
+    assert json.loads((tmp_path / "out.json").read_text())["feasible"] is False
+
+
+@pytest.mark.parametrize("option", ["--json", "--trace", "--save"])
+@pytest.mark.parametrize(("place", "message"), [("", "is a folder"), ("missing/out", "folder does not exist")])
+def test_outputs_are_checked_before_the_work(
+    option: str, place: str, message: str, simulated: Simulated, tmp_path: Path, capsys: Capture
+) -> None:
+    calls = simulated()
+    assert main(["run", QUICKSTART, option, str(tmp_path / place)]) == 2
+    assert message in capsys.readouterr().err
+    assert calls == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_all_wrong_outputs_are_told_at_once(simulated: Simulated, tmp_path: Path, capsys: Capture) -> None:
+    calls = simulated()
+    same = str(tmp_path / "same")
+    assert main(["run", QUICKSTART, "--json", same, "--trace", "-", "--save", same]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [("cannot print" in line, "would overwrite --json" in line) for line in lines] == [
+        (True, False),
+        (False, True),
+    ]
+    assert calls == []
+
+
+def test_the_scenario_is_not_overwritten(simulated: Simulated, tmp_path: Path, capsys: Capture) -> None:
+    simulated()
+    copy = tmp_path / "mine.yaml"
+    copy.write_text(Path(QUICKSTART).read_text())
+    assert main(["run", str(copy), "--json", str(tmp_path / "." / "mine.yaml")]) == 2
+    assert "would overwrite the scenario" in capsys.readouterr().err
+    assert copy.read_text() == Path(QUICKSTART).read_text()
+
+
+def test_a_disk_that_fills_up_leaves_nothing(
+    simulated: Simulated, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    simulated()
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["run", QUICKSTART, "--trace", str(tmp_path / "trace.json")]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"clustersim: {tmp_path / 'trace.json'}: cannot be written: No space left on device\n",
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_scenario_of_hostile_text(simulated: Simulated, capsys: Capture) -> None:
+    simulated(replace(training_result(), name="\x1b[2J\udcff name"))
+    assert main(["run", QUICKSTART]) == 0
+    assert "\x1b" not in capsys.readouterr().out

@@ -1,0 +1,156 @@
+"""One plan, three ways to run it: closed form, fluid and step by step."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator import collectives
+from simulator.collectives.algorithms import ALGORITHMS
+from simulator.engine.executor import execute
+from simulator.engine.tape import Activity
+from simulator.errors import InputError
+from simulator.fabric import Fabric, build, max_min
+from tests.machines import DRAGONFLY, RAILS, V100_LINKS, cluster, figure, torus, two_protocols
+from tests.tapes import tape
+
+MACHINES: dict[str, dict[str, Any]] = {
+    "switch": {"devices": 8},
+    "mesh": {"devices": 5, "kind": "mesh"},
+    "ring": {"devices": 6, "kind": "ring"},
+    "links": {"devices": 8, "kind": "links", "bandwidth": "25 GB/s", "links": V100_LINKS},
+    "host": {"devices": 4, "kind": "host"},
+    "leaf-spine": {"nodes": 4, "devices": 4, "nics": 4},
+    "shared cards": {"nodes": 3, "devices": 4, "nics": 2, "network": RAILS},
+    "dragonfly of meshes": {"nodes": 3, "devices": 3, "kind": "mesh", "nics": 1, "network": DRAGONFLY},
+    "torus": {"nodes": 12, "devices": 1, "kind": "none", "nics": 0, "network": torus(3, 4)},
+}  # fmt: skip
+SIZE = 3_000_017.0
+
+
+def planned(machine: str, operation: str, algorithm: str) -> tuple[Fabric, collectives.Plan] | None:
+    """The plan of all devices, or of the first and the last; None where the algorithm cannot do it."""
+    fabric = build(cluster(**MACHINES[machine]))
+    group = [0, fabric.devices - 1] if operation == "send" else range(fabric.devices)
+    try:
+        return fabric, collectives.plan(operation, group, SIZE, fabric, two_protocols(), algorithm)
+    except InputError as error:
+        assert "cannot do" in str(error)
+        return None
+
+
+def fluid(activities: Sequence[Activity], fabric: Fabric) -> int:
+    """Ticks of activities one after the other."""
+    lane = tape(
+        [0] * len(activities), runs={i: i for i in range(len(activities))}, activities=activities,
+        capacity=(fabric.capacity / 1e12).tolist(),
+    )  # fmt: skip
+    return execute(lane, max_min).makespan
+
+
+def step_by_step(steps: Sequence[Sequence[Activity]], fabric: Fabric) -> int:
+    """Ticks of steps, a lane for each transfer."""
+    lanes, count = max(len(step) for step in steps), len(steps)
+    runs, activities, after = {}, [], {}
+    for number, step in enumerate(steps):
+        for lane, activity in enumerate(step):
+            runs[lane * count + number] = len(activities)
+            activities.append(activity)
+        if number:
+            before = [lane * count + number - 1 for lane in range(lanes)]
+            after |= {lane * count + number: before for lane in range(lanes)}
+    made = tape(
+        *[[0] * count for _ in range(lanes)], after=after, runs=runs, activities=activities,
+        capacity=(fabric.capacity / 1e12).tolist(),
+    )  # fmt: skip
+    return execute(made, max_min).makespan
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("operation", collectives.OPERATIONS)
+def test_alone_all_three_agree_to_the_tick(machine: str, operation: str) -> None:
+    library = two_protocols()
+    for algorithm in ALGORITHMS.names():
+        found = planned(machine, operation, algorithm)
+        if found is not None:
+            fabric, plan = found
+            closed = collectives.duration(plan, fabric, library)
+            assert closed > 0
+            assert fluid(collectives.activities(plan, fabric, library), fabric) == closed
+            assert step_by_step(list(collectives.steps(plan, fabric, library)), fabric) == closed
+            cost = collectives.price(operation, [plan.group], SIZE, fabric, library, f"{algorithm}/{plan.protocol}")
+            assert cost.ticks.tolist() == [closed]
+
+
+@pytest.mark.parametrize("operation", collectives.OPERATIONS)
+def test_what_auto_chooses_agrees_too(operation: str) -> None:
+    fabric, library = build(cluster(nodes=4, devices=4, nics=4)), two_protocols()
+    group = [1, 14] if operation == "send" else range(16)
+    for size in (64.0, 1e5, 1e9):
+        plan = collectives.plan(operation, group, size, fabric, library)
+        ticks = collectives.duration(plan, fabric, library)
+        assert collectives.price(operation, [plan.group], size, fabric, library).slowest == ticks
+        assert fluid(collectives.activities(plan, fabric, library), fabric) == ticks
+
+
+def test_every_algorithm_was_tried_somewhere() -> None:
+    every = product(MACHINES, collectives.OPERATIONS, ALGORITHMS.names())
+    done = {algorithm for machine, operation, algorithm in every if planned(machine, operation, algorithm)}
+    assert done == set(ALGORITHMS.names())
+
+
+def test_siblings_on_shared_cards_take_as_long_as_the_fluid_says() -> None:
+    fabric, library = build(cluster(nodes=4, devices=4, nics=2)), two_protocols()
+    groups = np.arange(16).reshape(4, 4).T
+    cost = collectives.price("all_gather", groups, 1e8, fabric, library, "ring/wide")
+    found = [
+        collectives.activities(collectives.plan("all_gather", g, 1e8, fabric, library, "ring/wide"), fabric, library)
+        for g in groups
+    ]
+    together = tape(
+        *[[0]] * 4,
+        runs={i: i for i in range(4)},
+        activities=[a for (a,) in found],
+        capacity=(fabric.capacity / 1e12).tolist(),
+    )
+    ends = execute(together, max_min).end
+    assert np.abs(ends - cost.ticks).max() <= 3  # three steps in the closed form, one activity in the fluid
+    alone = collectives.price("all_gather", groups[:1], 1e8, fabric, library, "ring/wide")
+    assert cost.slowest > 1.9 * alone.slowest
+
+
+def test_a_group_of_one_or_no_bytes_makes_no_phases() -> None:
+    fabric, library = build(cluster()), two_protocols()
+    for group, size in (([3], 1e6), ([0, 1], 0.0)):
+        plan = collectives.plan("all_reduce", group, size, fabric, library)
+        assert plan.phases == ()
+        assert collectives.duration(plan, fabric, library) == 0
+        assert collectives.activities(plan, fabric, library) == ()
+        assert list(collectives.steps(plan, fabric, library)) == []
+
+
+def test_the_plan_holds_ranks_and_bytes() -> None:
+    fabric = build(cluster())
+    plan = collectives.plan("all_gather", [6, 2, 4], 3e6, fabric, two_protocols(), "ring/wide")
+    (phase,) = plan.phases
+    assert plan.group == (2, 4, 6)
+    assert (phase.repeat, phase.src.tolist(), phase.dst.tolist(), phase.size.tolist()) == (
+        2,
+        [2, 4, 6],
+        [4, 6, 2],
+        [1e6] * 3,
+    )
+    assert phase.volume == 6e6
+
+
+def test_the_own_piece_counts_as_a_share_of_a_step() -> None:
+    fabric = build(cluster())
+    plain, copying = two_protocols().model_copy(update={"own_piece": None}), two_protocols()
+    assert copying.own_piece == type(copying.own_piece).model_validate(figure(0.4))
+    times = [
+        collectives.price("all_gather", [[0, 1, 2]], 1e9, fabric, p, "ring/wide").slowest for p in (plain, copying)
+    ]
+    latency = 20e6 + 2 * 2e6
+    assert (times[1] - latency) / (times[0] - latency) == pytest.approx(1 + 0.4 / 2)

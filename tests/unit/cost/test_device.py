@@ -1,0 +1,76 @@
+"""Compiling accelerators, formats that a device lacks, and the shipped profiles."""
+
+import pytest
+
+from simulator.cost import Gemm, Stream, compile_device, price
+from simulator.cost.device import reference
+from simulator.errors import InputError
+from simulator.specs import load_spec, names
+from simulator.specs.hardware import Accelerator
+from simulator.specs.kernels import KernelProfile
+from tests.unit.cost.conftest import accelerator
+
+
+def test_equal_accelerators_compile_to_one_device(plain: Accelerator) -> None:
+    assert compile_device(plain) is compile_device(accelerator())
+    assert compile_device(plain) is not compile_device(accelerator(year=2025))
+
+
+def test_an_unknown_profile_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="kernels"):
+        compile_device(accelerator(kernels="no-such-profile"))
+
+
+def test_a_given_profile_is_used(plain: Accelerator) -> None:
+    assert compile_device(plain, load_spec(KernelProfile, "v100")).profile == "NVIDIA V100"
+
+
+def test_formats_fall_back_to_what_a_library_would_use(plain: Accelerator) -> None:
+    device = compile_device(plain)
+    assert device.native("bf16") == "bf16"
+    assert device.native("fp16") == "bf16"
+    assert device.native("fp8") == "bf16"
+    assert device.native("tf32") == "fp32"
+    assert device.peak("fp8") == 100e12
+    assert not price(Gemm(4096, 4096, 4096, dtype="fp8"), device).valid
+
+
+def test_a_format_beyond_the_device_names_what_it_supports(plain: Accelerator) -> None:
+    with pytest.raises(InputError, match=r"test device computes nothing in fp64; it supports bf16, fp32"):
+        price(Gemm(1, 1, 1, dtype="fp64"), compile_device(plain))
+
+
+def test_coefficients_come_from_the_nearest_width() -> None:
+    assert reference("bf16", ["fp8", "bf16"]) == "bf16"
+    assert reference("int8", ["bf16", "fp8"]) == "fp8"
+    assert reference("fp16", ["fp8", "bf16"]) == "bf16"
+    assert reference("fp32", ["fp8", "bf16"]) == "bf16"
+
+
+def test_sustained_slows_arithmetic_and_spares_memory() -> None:
+    slower = accelerator(sustained={"value": 0.8, "status": "estimate", "source": "test"})
+    usual, slow = compile_device(accelerator()), compile_device(slower)
+    large, stream = Gemm(8192, 8192, 8192), Stream(1e9, 1e9)
+    assert price(large, slow).seconds == pytest.approx(price(large, usual).seconds / 0.8, rel=0.02)
+    assert price(stream, slow).seconds == price(stream, usual).seconds
+
+
+@pytest.mark.parametrize("name", names(Accelerator))
+def test_every_shipped_accelerator_prices_a_training_shape(name: str) -> None:
+    device = compile_device(load_spec(Accelerator, name))
+    dtype = "bf16" if "bf16" in device.peaks else "fp16"
+    work = Gemm(4096, 8192, 8192, dtype=dtype)
+    found = price(work, device)
+    assert found.bound == "compute"
+    assert found.valid
+    assert 0.35 < work.flops / device.peak(dtype) / found.seconds < 0.97
+
+
+@pytest.mark.parametrize("name", names(KernelProfile))
+def test_every_shipped_profile_says_where_it_comes_from(name: str) -> None:
+    profile = load_spec(KernelProfile, name)
+    for part in (*profile.gemm.values(), *profile.attention.values(), profile.stream):
+        assert part.source
+    assert profile.best_attention in profile.attention
+    sides = [max(tile.long, tile.short) >= tile.long for gemm in profile.gemm.values() for tile in gemm.tiles]
+    assert all(sides)

@@ -1,0 +1,49 @@
+"""What a scenario leaves open, and what does not fit."""
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.training import flops
+from simulator.training.job import build_job
+from tests import jobs
+
+
+def test_defaults_of_the_stack_are_listed() -> None:
+    job = build_job(jobs.scenario())
+    assert job.recompute == "full"
+    assert any(text.startswith("recompute is not given: full") for text in job.assumptions)
+
+
+def test_what_is_given_is_no_assumption() -> None:
+    job = build_job(jobs.scenario(training={"recompute": "none", "attention": "fused", "precision": "bf16"}, zero=1))
+    assert not any("recompute" in text or "zero" in text for text in job.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "words"),
+    [
+        ({"batch": 12, "micro": 4}, "training.global_batch", "no multiple of dp 8 x micro_batch 4"),
+        ({"tp": 32, "nodes": 4}, "training.parallel.tp", "does not divide the 16 attention heads"),
+        ({"zero": 1, "shard_size": 3}, "training.parallel.shard_size", "does not divide dp 8"),
+    ],
+)
+def test_sizes_that_do_not_fit(changes: dict[str, int], path: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        build_job(jobs.scenario(**changes))  # type: ignore[arg-type]
+    assert caught.value.problems[0].path == path
+
+
+def test_what_has_no_effect_is_a_warning() -> None:
+    job = build_job(jobs.scenario(training={"recompute": "none", "recompute_layers": 2}, sequence_parallel=True))
+    assert len(job.warnings) == 2
+
+
+@pytest.mark.parametrize(("recompute", "factor"), [("none", 72), ("full", 96)])
+def test_flops_are_megatrons_formula(recompute: str, factor: int) -> None:
+    """72 B s l h^2 (1 + s/6h + V/12lh); with recomputation 96 ... V/16lh (arXiv:2104.04473, equation 3)."""
+    h, layers, s, v, batch = 1024, 8, 1024, 51200, 16
+    job = build_job(jobs.scenario(training={"recompute": recompute}, batch=batch))
+    head = 12 if factor == 72 else 16
+    assert flops.hardware_flops(job) == pytest.approx(
+        factor * batch * s * layers * h**2 * (1 + s / (6 * h) + v / (head * layers * h))
+    )
