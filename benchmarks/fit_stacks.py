@@ -10,6 +10,7 @@ stacks' numbers.
 """
 
 import argparse
+import json
 import re
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sample", type=int, help="at most this many rows of a source, for a quick look")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", action="store_true", help="take the stacks as they are instead of fitting them")
     parser.add_argument("--leave-out", action="store_true", help="score each source with a fit that has not seen it")
     arguments = parser.parse_args()
     stacks = load(arguments.rows, arguments.sample)
@@ -150,7 +152,8 @@ def main() -> None:
         for name, rows in sorted(stacks.items()):
             if arguments.stack and name not in arguments.stack:
                 continue
-            points[name] = Fit(pool, rows).search(tuple(START.values()))
+            now = tuple(getattr(rows[0].scenario.stack, field).value for field in FIELDS)
+            points[name] = now if arguments.keep else Fit(pool, rows).search(tuple(START.values()))
             report(f"{name} {points[name]}", errors(pool, rows, points[name]))
             if arguments.out:
                 write(arguments.out, name, points[name], rows)
@@ -159,18 +162,22 @@ def main() -> None:
 
 
 def leave_out(pool: ProcessPoolExecutor, stacks: dict[str, list[Mapped]], points: dict[str, Point]) -> None:
-    """Score each source with a fit that has not seen it."""
-    everything = []
+    """Score each source with a fit that has not seen it; writes the error of every row to left_out.json."""
+    everything: list[float] = []
+    by_row: dict[str, float] = {}
     for name, point in points.items():
         for source in sorted({m.row.source for m in stacks[name]}):
             seen = [m for m in stacks[name] if m.row.source != source]
             others = [p for n, p in points.items() if n != name]
             start = tuple(median(p[i] for p in others) for i in range(len(FIELDS))) if others else point
             fitted = Fit(pool, seen).search(point) if seen else start
-            found = errors(pool, [m for m in stacks[name] if m.row.source == source], fitted)
+            rows = [m for m in stacks[name] if m.row.source == source]
+            found = errors(pool, rows, fitted)
             report(f"  without {source}: {name}", found)
             everything += found
+            by_row |= dict(zip((m.row.id for m in rows), found, strict=True))
     report("left out, all rows", everything)
+    Path(__file__).with_name("left_out.json").write_text(json.dumps(by_row, indent=0, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

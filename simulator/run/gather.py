@@ -30,6 +30,9 @@ from simulator.training.lowering import LANES, Prices, Program
 from simulator.training.pricing import PassCost
 
 Ints = NDArray[np.int64]
+NOTABLE = 0.01
+"""Relative difference of merged price lists from which folding by tiers is worth a warning."""
+
 PARTS = ("compute", "recompute", "exposed_tp", "host", "stall", "exposed_pp", "exposed_dp", "optimizer", "bubble")
 """What the time of a step is made of, in the order of the page."""
 
@@ -168,12 +171,12 @@ def _busy(run: Run, prices: Prices, part: slice, ticks: dict[str, int]) -> None:
         d.REDUCE: "exposed_dp",
         d.EMBEDDING: "exposed_dp",
         d.OPTIMIZER: "optimizer",
-        d.INPUT: "compute",
-        d.WEIGHT: "compute",
     }
     for code, name in names.items():
         ticks[name] += int(lasted[kind == code].sum())
-    for code, table in ((d.FORWARD, prices.forward), (d.BACKWARD, prices.backward)):
+    halves = [[cost] for cost in prices.input_gradient], [[cost] for cost in prices.weight_gradient]
+    tables = {d.FORWARD: prices.forward, d.BACKWARD: prices.backward, d.INPUT: halves[0], d.WEIGHT: halves[1]}
+    for code, table in tables.items():
         for chunk in np.unique(stage[kind == code]).tolist():
             chosen = (kind == code) & (stage == chunk)
             _passes(table[chunk], piece[chosen], int(lasted[chosen].sum()), ticks)
@@ -315,7 +318,7 @@ def _warnings(run: Run) -> tuple[str, ...]:
         for p in run.scenario.published
         if p.metric not in METRICS
     ]
-    if run.classes.spread > 0:
+    if run.classes.spread > NOTABLE:
         found.append(
             f"folding by tiers merged chains whose prices differ by up to {100 * run.classes.spread:.2g} %; "
             "the slowest counts"

@@ -151,8 +151,9 @@ class Stack(Spec):
     ZeRO-3)."""
     overlap_pipeline: bool = False
     """Pipeline sends beside computation."""
-    overlap_tensor: bool = False
-    """Tensor-parallel collectives beside matrix products."""
+    overlap_tensor: Literal["none", "backward", "all"] = "none"
+    """Tensor-parallel collectives beside matrix products: not at all, the reductions of the backward pass beside the
+    products for weights (Megatron-LM since 2022), or all of them in pieces (Transformer Engine's user buffers)."""
     scatter_gather: bool = False
     """Pipeline sends cut over tensor-parallel ranks."""
     bucket_size: Figure[Bytes] | None = None

@@ -245,7 +245,7 @@ def stack_name(row: Row) -> str:
 
 
 def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
-    pp, vpp = row.pp or 1, row.vpp or 1
+    pp, vpp = row.pp or 1, _chunks_per_rank(row, assumed)
     zero, shard, reduce = _sharding(row, stack)
     recompute, layers = _recompute(row, stack, assumed)
     parallel = Parallel(
@@ -267,6 +267,15 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         precision="fp8" if FP8.match(row.precision) else PRECISIONS[row.precision],  # type: ignore[arg-type]
         reduce_precision=reduce,
     )
+
+
+def _chunks_per_rank(row: Row, assumed: list[str]) -> int:
+    """Model chunks on a rank; a chunk is one layer where a row says "interleaved" and not how far."""
+    if row.vpp is None and (row.pp or 1) > 1 and "interleaved" in (row.schedule or ""):
+        chunks = -(-row.layers // (row.pp or 1))
+        assumed.append(f"vpp {chunks}")
+        return chunks
+    return row.vpp or 1
 
 
 def _stages(layers: int, chunks: int, assumed: list[str]) -> tuple[int, ...] | None:

@@ -244,7 +244,7 @@ class Pricing:
         by_rank = [self._costs({key: int(t[chain, rank]) for key, t in tensor.items()}) for rank in range(job.pp)]
         passes = [chunk_passes(job, chunk, by_rank[home][0]) for chunk, home in zip(self.chunks, job.home, strict=True)]
         halves = [
-            _halves(backward, by_rank[home][1], chunk, job)
+            _halves(backward, by_rank[home][1], chunk)
             for (_, backward), chunk, home in zip(passes, self.chunks, job.home, strict=True)
         ]
         shard = job.shard if job.zero else 1
@@ -253,8 +253,8 @@ class Pricing:
         return Prices(
             forward=[f for f, _ in passes],
             backward=[b for _, b in passes],
-            input_gradient=[total - weight for total, weight in halves],
-            weight_gradient=[weight for _, weight in halves],
+            input_gradient=[first for first, _ in halves],
+            weight_gradient=[second for _, second in halves],
             send_forward=[int(a[chain]) for a, _ in sends] + [0],
             send_backward=[int(b[chain]) for _, b in sends] + [0],
             gather=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(gathers, job.home, strict=True)],
@@ -278,9 +278,10 @@ class Pricing:
         return self._known[key]
 
 
-def _halves(backward: list[PassCost], weights: tuple[int, int], chunk: Chunk, job: Job) -> tuple[int, int]:
-    """(whole backward pass, gradients of its weights) of a chunk in ticks."""
-    return sum(p.total for p in backward), weights[0] * chunk.layers + weights[1] * chunk.last
+def _halves(backward: list[PassCost], weights: tuple[int, int], chunk: Chunk) -> tuple[PassCost, PassCost]:
+    """The backward pass of a chunk in two: gradients of inputs with all that goes with them, gradients of weights."""
+    ticks = weights[0] * chunk.layers + weights[1] * chunk.last
+    return sum(backward, PassCost(compute=-ticks)), PassCost(compute=ticks)
 
 
 def _bucketed(sizes: list[float], bucket: float) -> list[float]:

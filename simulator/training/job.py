@@ -153,7 +153,7 @@ def build_job(scenario: Scenario) -> Job:
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
         assumptions=tuple(resolver.assumptions),
-        warnings=tuple(_warnings(training, mesh)),
+        warnings=tuple(_warnings(training, mesh, stack, zero)),
     )
 
 
@@ -209,14 +209,20 @@ def _check_heads(model: Model, mesh: Mesh) -> None:
         raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
 
 
-def _warnings(training: Training, mesh: Mesh) -> list[str]:
-    found = []
-    if training.parallel.sequence_parallel and mesh.sizes["tp"] == 1:
-        found.append("parallel.sequence_parallel has no effect without tensor parallelism")
-    if training.parallel.zero and mesh.sizes["dp"] == 1:
-        found.append(f"parallel.zero {training.parallel.zero} has no effect with one data-parallel rank")
-    if training.recompute_layers and training.recompute != "full":
-        found.append("recompute_layers has no effect without `recompute: full`")
-    if training.parallel.shard_size and not training.parallel.zero:
-        found.append("parallel.shard_size has no effect without parallel.zero")
-    return found
+def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[str]:
+    """What the scenario says without effect."""
+    parallel = training.parallel
+    fused = (training.attention or stack.attention) == "fused"
+    no_tensor, no_data = mesh.sizes["tp"] == 1, mesh.sizes["dp"] == 1
+    not_full = training.recompute != "full"
+    found: list[tuple[object, str]] = [
+        (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
+        (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
+        (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
+        (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
+        (training.recompute == "selective" and fused, "recompute: selective: fused attention keeps no scores to drop"),
+        (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
+        (training.overlap_parameters is False and zero == 3, "overlap_parameters: ZeRO-3 always gathers ahead of use"),
+        (training.overlap_gradients is False and zero == 3, "overlap_gradients: ZeRO-3 always reduces beside the pass"),
+    ]
+    return [f"no effect: {text}" for applies, text in found if applies]

@@ -36,10 +36,10 @@ class Prices:
     """Pieces of the forward pass of each chunk."""
     backward: Sequence[Sequence[PassCost]]
     """Pieces of the backward pass of each chunk, last layer first."""
-    input_gradient: Sequence[int]
+    input_gradient: Sequence[PassCost]
     """Backward pass of each chunk without the gradients of weights, for schedules that split it."""
-    weight_gradient: Sequence[int]
-    """The rest."""
+    weight_gradient: Sequence[PassCost]
+    """The rest: gradients of weights."""
     send_forward: Sequence[int]
     """From chunk i to chunk i + 1."""
     send_backward: Sequence[int]
@@ -144,7 +144,8 @@ class ChainDraft:
         prices = self.prices
         passes = (prices.forward, prices.backward)
         ticks = np.array([[sum(p.total for p in pieces) for pieces in chunks] for chunks in passes]).T
-        halves = np.stack([prices.input_gradient, prices.weight_gradient], axis=1)
+        parts = zip(prices.input_gradient, prices.weight_gradient, strict=True)
+        halves = np.array([[first.total, second.total] for first, second in parts])
         sends = np.stack([prices.send_forward, prices.send_backward], axis=1)
         lowered = lower(self.job.schedule, np.concatenate([ticks, halves], axis=1), sends, self.job.overlap_pipeline)
         self._take(lowered)

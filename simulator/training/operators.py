@@ -36,7 +36,7 @@ class Collective(NamedTuple):
     size: float
     """Bytes of the full buffer, as nccl-tests count them."""
     beside: tuple[Work, ...] = ()
-    """Kernels that it may run beside where the stack overlaps tensor-parallel communication."""
+    """Kernels that it runs beside, where the stack overlaps tensor-parallel communication."""
 
 
 Step = Kernel | Collective
@@ -109,12 +109,15 @@ def vocabulary_shard(job: Job) -> int:
 def _enter(job: Job, name: str, beside: tuple[Work, ...] = ()) -> Iterator[Step]:
     """Before a column-cut matrix: sequence parallelism gathers the tokens."""
     if job.tp > 1 and job.sequence_parallel:
-        yield Collective(f"gather {name}", "all_gather", job.tokens * job.model.hidden * job.element, beside)
+        pieces = beside if job.stack.overlap_tensor == "all" else ()
+        yield Collective(f"gather {name}", "all_gather", job.tokens * job.model.hidden * job.element, pieces)
 
 
-def _leave(job: Job, name: str, beside: tuple[Work, ...] = ()) -> Iterator[Step]:
-    """After a row-cut matrix: the partial sums are reduced."""
+def _leave(job: Job, name: str, beside: tuple[Work, ...] = (), backward: bool = False) -> Iterator[Step]:
+    """After a row-cut matrix forward, or a column-cut one backward: the partial sums are reduced."""
     if job.tp > 1:
+        overlapped = job.stack.overlap_tensor == "all" or (backward and job.stack.overlap_tensor == "backward")
+        beside = beside if overlapped else ()
         operation = "reduce_scatter" if job.sequence_parallel else "all_reduce"
         yield Collective(f"reduce {name}", operation, job.tokens * job.model.hidden * job.element, beside)
 
@@ -226,7 +229,7 @@ def _matrix_backward(job: Job, name: str, gather: bool) -> Iterator[Step]:
         yield from _enter(job, f"input of {name} again", (to_input,))
     yield Kernel(name, to_input)
     if not gather:
-        yield from _leave(job, f"gradient of {name}", (to_weight,))
+        yield from _leave(job, f"gradient of {name}", (to_weight,), backward=True)
     yield Kernel(name, to_weight, weight_gradient=True)
     if job.model.biases:
         yield _stream(job, "bias gradient", job.tokens * outputs * job.element, 0)
@@ -312,7 +315,7 @@ def head_backward(job: Job) -> Iterator[Step]:
     if job.sequence_parallel:
         yield from _enter(job, "input of head again")
     yield Kernel("head", _gemm(job, job.tokens, hidden, shard))
-    yield from _leave(job, "gradient of head", (to_weight,))
+    yield from _leave(job, "gradient of head", (to_weight,), backward=True)
     yield Kernel("head", to_weight, weight_gradient=True)
     yield from _accumulate(job, shard * hidden)
     yield from _norm_backward(job)

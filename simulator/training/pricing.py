@@ -90,7 +90,7 @@ class Pricer:
 
     def _exposed(self, step: Collective) -> int:
         ticks = self.tensor(step.operation, step.size)
-        if not self.job.stack.overlap_tensor or not step.beside:
+        if not step.beside:
             return ticks
         hidden = min(ticks, sum(self.kernel(work) for work in step.beside))
         return ticks - round(hidden * self.job.stack.overlap_quality.value)
@@ -124,7 +124,7 @@ def recomputed_layers(job: Job, chunk: Chunk) -> int:
     """Layers of a chunk whose backward pass computes something again."""
     if job.recompute == "none":
         return 0
-    return min(job.recompute_layers or chunk.layers, chunk.layers)
+    return min(job.recompute_layers or chunk.layers, chunk.layers) if job.recompute == "full" else chunk.layers
 
 
 def layer_backwards(job: Job, chunk: Chunk, costs: LayerCosts) -> list[PassCost]:

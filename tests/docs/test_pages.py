@@ -19,7 +19,7 @@ from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
 from simulator.results.metrics import METRICS
 from simulator.results.summary import to_json
-from simulator.run.simulate import simulate
+from simulator.run.simulate import LARGE, simulate
 from simulator.specs import load_scenario
 
 ROOT = Path(__file__).parents[2]
@@ -201,6 +201,11 @@ def test_every_part_of_the_breakdown_is_explained() -> None:
 
     text = (DOCS / "models" / "training.md").read_text(encoding="utf-8")
     assert not [part for part in PARTS if f"| `{part}` |" not in text]
+
+
+@pytest.mark.parametrize("page", ["models/training.md", "decisions/0002-folding.md"])
+def test_pages_know_from_where_on_folding_goes_by_tiers(page: str) -> None:
+    assert f"{LARGE:,} devices" in (DOCS / page).read_text(encoding="utf-8")
 
 
 def test_every_generated_part_is_on_a_page() -> None:

@@ -1,0 +1,144 @@
+"""Write docs/validation.md's tables and scatter plot from a run over all published rows.
+
+    python -m benchmarks.validation [--jobs 2]
+
+Reads benchmarks/left_out.json (made by `python benchmarks/fit_stacks.py ROWS --keep --leave-out`) for the errors of
+rows that the fit of their stack has not seen.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+from simulator.specs import data_root
+from simulator.study.accuracy import grouped, over_sources, ranking, statistics
+from simulator.study.lines import read_lines
+from simulator.study.validate import Outcome, validate
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "validation.md"
+PLOT = ROOT / "docs" / "images" / "validation.svg"
+BEGIN, END = "<!-- figures: written by benchmarks/validation.py -->", "<!-- end of figures -->"
+
+SIXTEEN = ("fp16", "bf16", "amp_bf16")
+
+
+def in_scope(outcome: Outcome) -> bool:
+    """Tier 1, dense, 16 bits, A100 or H100, no context parallelism."""
+    row = outcome.row
+    return (
+        row is not None and row.tier == 1 and row.precision in SIXTEEN and row.device.startswith(("A100", "H100"))
+        and (row.experts or 0) <= 1 and (row.cp or 1) == 1
+    )  # fmt: skip
+
+
+def errors(outcomes: Sequence[Outcome]) -> list[float]:
+    """Errors of the simulated ones."""
+    return [o.error for o in outcomes if o.error is not None]
+
+
+def line(name: str, found: Sequence[float], left_out: Sequence[float] = ()) -> str:
+    """A row of a table of errors."""
+    s = statistics(found)
+    if not s["rows"]:
+        return ""
+    unseen = f"{100 * statistics(left_out)['mean']:.1f} %" if left_out else ""
+    cells = [f"{100 * s[k]:.1f} %" for k in ("mean", "median", "p90")] + [f"{100 * s['signed']:+.1f} %"]
+    return f"| {name} | {s['rows']:.0f} | " + " | ".join(cells) + f" | {unseen} |"
+
+
+HEAD = [
+    "| | rows | mean | median | P90 | signed | mean, source left out |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
+]
+
+
+def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
+    """Everything that stands between the markers."""
+    scope = [o for o in outcomes if in_scope(o)]
+    done = [o for o in scope if o.error is not None]
+
+    def unseen(rows: Sequence[Outcome]) -> list[float]:
+        return [left_out[o.id] for o in rows if o.id in left_out]
+
+    memory = [o.memory_error for o in outcomes if o.memory_error is not None]
+    text = [
+        f"Written on {date.today()} from `workloads/measurements/training.jsonl`. Of {len(outcomes)} rows,",
+        f"{len(errors(outcomes))} could be simulated. In scope are dense models in 16 bits on A100 and H100, tier 1,",
+        f"no context parallelism: {len(done)} of {len(scope)} rows ({100 * len(done) / len(scope):.1f} %).",
+        "", "![simulated against measured step times](images/validation.svg)", "", *HEAD,
+        line("all in scope", errors(done), unseen(done)),
+        line("complete rows", errors([o for o in done if not o.assumed])),
+        line("rows with assumptions", errors([o for o in done if o.assumed])),
+        line("8-bit floating point, H100", errors([o for o in outcomes if _is(o, "fp8", "H100")])),
+        line("all rows of all devices", errors(outcomes)), "",
+        f"Mean over sources of each source's mean error: {100 * over_sources(done)['mean']:.1f} %.", "",
+        "By source, all simulated rows:", "", *HEAD,
+        *(line(name, errors(rows), unseen(rows)) for name, rows in grouped(outcomes, "source").items()), "",
+        "Rank correlation of layouts (Spearman, inside groups of equal model, devices and batch):", "",
+        *(f"- {name}: {value:.2f}" for name, value in _rankings(done)), "",
+        f"Peak memory of the {len(memory)} rows that state it: mean error {100 * statistics(memory)['mean']:.1f} %,",
+        f"signed {100 * statistics(memory)['signed']:+.1f} %; {sum(not o.feasible for o in outcomes)} rows that ran are",
+        "called out of memory.", "",
+        "The 20 worst rows in scope:", "", "| row | error | assumed |", "| --- | --- | --- |",
+        *(f"| {o.id} | {100 * (o.error or 0):+.0f} % | {'; '.join(o.assumed)} |" for o in _worst(done, 20)), "",
+    ]  # fmt: skip
+    return [part for i, part in enumerate(text) if part or text[i - 1]]
+
+
+def _is(outcome: Outcome, precision: str, device: str) -> bool:
+    row = outcome.row
+    return row is not None and row.precision.startswith(precision) and row.device.startswith(device)
+
+
+def _rankings(done: list[Outcome]) -> list[tuple[str, float]]:
+    found = ((name, ranking(rows)) for name, rows in grouped(done, "source").items())
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _worst(done: list[Outcome], count: int) -> list[Outcome]:
+    return sorted(done, key=lambda o: abs(o.error or 0.0), reverse=True)[:count]
+
+
+def plot(outcomes: list[Outcome]) -> None:
+    """Simulated over measured step time, a colour a source, ten per cent either way as a band."""
+    plt.rcParams["svg.hashsalt"] = "clustersim"
+    figure, axes = plt.subplots(figsize=(8, 6))
+    markers = "osD^v<>Ph*Xpd"
+    for i, (name, rows) in enumerate(grouped([o for o in outcomes if o.error is not None], "source").items()):
+        measured, ratio = [o.measured_s for o in rows], [1 + (o.error or 0.0) for o in rows]
+        marker = markers[i % len(markers)]
+        axes.scatter(measured, ratio, s=16, alpha=0.75, label=name, marker=marker, color=f"C{i % 10}")
+    axes.axhspan(0.9, 1.1, color="0.9", zorder=0)
+    axes.axhline(1.0, color="0.4", linewidth=0.8)
+    axes.set(xscale="log", xlabel="measured step time, s", ylabel="simulated / measured", ylim=(0.4, 1.6))
+    axes.legend(fontsize=7, ncols=2, loc="upper right", frameon=False)
+    figure.tight_layout()
+    PLOT.parent.mkdir(exist_ok=True)
+    figure.savefig(PLOT, metadata={"Date": None})
+
+
+def main() -> None:
+    """Simulate, write, plot."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    jobs = parser.parse_args().jobs
+    outcomes = validate(list(read_lines(data_root() / "workloads" / "measurements" / "training.jsonl")), jobs)
+    left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
+    body = "\n".join([BEGIN, "", *tables(outcomes, left_out), END])
+    text = PAGE.read_text()
+    PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: body, text, flags=re.S))
+    plot([o for o in outcomes if in_scope(o)])
+    print(body)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A scenario on a machine: resolve, price, fold, execute, gather the Result."""
