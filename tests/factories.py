@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from simulator.results.metrics import compare, run_metrics, training_metrics
-from simulator.results.result import DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Result, Sensitivity, Spans
 
 FORWARD, BACKWARD, SEND, GRADIENTS = range(4)
 NAMES = ("forward", "backward", "send forward", "reduce gradients")
@@ -78,6 +78,12 @@ def training_result(stages: int = 4, microbatches: int = 8, ranks: int = 48, **c
         kind="training", name="gpt-1t on 3,072 A100", metrics=metrics, breakdown=breakdown, spans=spans, memory=memory,
         classes=tuple(DeviceClass(f"stage {stage}", ranks, stage * ranks) for stage in range(stages)),
         links=(LinkLoad("NIC up", 32, 25 * GB, 5 * GB * step, 0.2), LinkLoad("scale-up", 99, 300 * GB, 9 * GB, 0.04)),
+        critical_path=_critical_path(spans, stages),
+        sensitivities=(
+            Sensitivity("nic_bandwidth", "+10 %", step * 0.999, 0.001),
+            Sensitivity("flop_rate", "+10 %", step * 0.92, 0.08),
+            Sensitivity("latency", "-10 %", step * 1.002, -0.002),
+        ),
         comparisons=(published,),
         warnings=("training.overlap_pipeline has no effect on one stage",),
         assumptions=("precision is not given: fp16 (megatron-lm-2021)", "attention is not given: unfused (megatron)"),
@@ -86,6 +92,15 @@ def training_result(stages: int = 4, microbatches: int = 8, ranks: int = 48, **c
         scenario={"version": 1, "name": "gpt-1t on 3,072 A100"},
     )  # fmt: skip
     return replace(result, **changes)
+
+
+def _critical_path(spans: Spans, stages: int) -> CriticalPath:
+    """A path of two operations, the last pass and what comes after it."""
+    operations = np.argsort(spans.end, kind="stable")[-2:]
+    parts = {"compute": float(spans.end[operations[0]]) / 1e12}
+    rest = {"exposed_dp": float(spans.end[operations[1]]) / 1e12 - parts["compute"]}
+    by_class = (parts | rest, *({} for _ in range(stages - 1)))
+    return CriticalPath(parts | rest, by_class, operations.astype(np.int64))
 
 
 def _memory(stage: int, stages: int, step: float) -> MemoryUse:
@@ -121,11 +136,13 @@ def columns(result: Result) -> list[np.ndarray[Any, Any]]:
     """All arrays of a Result."""
     spans = result.spans
     own = [spans.start, spans.end, spans.lane, spans.name, spans.stage, spans.microbatch, spans.flows]
+    own.append(result.critical_path.operations)
     return own + [column for use in result.memory for column in (use.time, use.level)]
 
 
 def np_free(result: Result) -> list[Any]:
     """Everything of a Result but its arrays."""
     memory = [(use.device_class, use.capacity, use.peak, use.at_peak) for use in result.memory]
-    own = (field.name for field in fields(Result) if field.name not in ("spans", "memory"))
-    return [*(getattr(result, name) for name in own), result.spans.lanes, result.spans.names, memory]
+    own = (field.name for field in fields(Result) if field.name not in ("spans", "memory", "critical_path"))
+    path, spans = result.critical_path, result.spans
+    return [*(getattr(result, name) for name in own), path.seconds, path.by_class, spans.lanes, spans.names, memory]

@@ -10,10 +10,16 @@ STANDARD_OUTPUT = "-"
 """The name that prints instead of writing."""
 
 
-def check(outputs: Mapping[str, str | None], inputs: tuple[str, ...], printable: str = "--json") -> None:
+def check(
+    outputs: Mapping[str, str | None],
+    inputs: tuple[str, ...],
+    printable: str = "--json",
+    folders: Mapping[str, str | None] | None = None,
+) -> None:
     """Raise InputError naming every output that cannot be written, is named twice or would overwrite an input.
 
-    `outputs` maps options to paths; `printable` is the one option that takes `-`.
+    `outputs` maps options to paths; `printable` is the one option that takes `-`; `folders` maps options to
+    folders that must exist.
     """
     problems: list[Problem] = []
     taken = {os.path.realpath(path): "the scenario" for path in inputs}
@@ -22,6 +28,8 @@ def check(outputs: Mapping[str, str | None], inputs: tuple[str, ...], printable:
             continue
         problems += _problems(option, path, taken)
         taken[os.path.realpath(path)] = option
+    for option, path in (folders or {}).items():
+        problems += _problems_of_folder(option, path) if path is not None else []
     if problems:
         raise InputError(*problems)
 
@@ -35,6 +43,17 @@ def _problems(option: str, path: str, taken: Mapping[str, str]) -> list[Problem]
         ]
     try:
         check_writable(path)
+    except InputError as error:
+        return list(error.problems)
+    return []
+
+
+def _problems_of_folder(option: str, path: str) -> list[Problem]:
+    """Why no file could be written into a folder."""
+    if not os.path.isdir(path):
+        return [Problem(f"{option} needs a folder that exists", file=path, hint=f"create it first: mkdir {path}")]
+    try:
+        check_writable(os.path.join(path, "plot"))
     except InputError as error:
         return list(error.problems)
     return []

@@ -5,6 +5,7 @@ takes one away.
 """
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,14 @@ from simulator.errors import InfeasibleError
 
 if TYPE_CHECKING:
     from simulator.results import Result
+    from simulator.specs.scenario import Scenario
 
 SUMMARY = "simulate a scenario"
 EXAMPLES = (
     "scenarios/quickstart.yaml",
     "scenarios/quickstart.yaml training.parallel.tp=4 training.micro_batch=2",
     "scenarios/quickstart.yaml --json - --quiet | jq .metrics.mfu",
+    "scenarios/quickstart.yaml --sensitivities   # what to change?",
     "scenarios/quickstart.yaml --trace step.json.gz   # open it at https://ui.perfetto.dev",
 )
 
@@ -33,6 +36,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", help="write a trace for Perfetto, compressed if the name ends with .gz"
     )
+    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
+    parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
     parser.add_argument("--save", metavar="FILE", help="write the whole result, to be read again")
     fold = parser.add_mutually_exclusive_group()
     fold.add_argument(
@@ -49,6 +54,9 @@ def configure(parser: ArgumentParser) -> None:
         default="simpy",
         help="events (default), or the max-plus sweep where it is exact",
     )
+    parser.add_argument(
+        "--sensitivities", action="store_true", help="simulate again on slightly better machines: what to change?"
+    )
     parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
 
 
@@ -59,20 +67,28 @@ def execute(arguments: Namespace) -> int:
     loaded = load_scenario(arguments.file, arguments.overrides)
     from simulator.cli import outputs
 
-    outputs.check(
-        {"--json": arguments.json, "--trace": arguments.trace, "--save": arguments.save}, inputs=(arguments.file,)
-    )
+    files = {name: getattr(arguments, name.strip("-")) for name in ("--json", "--trace", "--html", "--save")}
+    outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
     from simulator.cli.progress import progress
     from simulator.run.simulate import simulate
 
     begin = perf_counter()
     with progress(f"simulating {loaded.scenario.name}", arguments.quiet):
         result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor)
+        if arguments.sensitivities:
+            result = _with_sensitivities(result, loaded.scenario, arguments)
     elapsed_s = perf_counter() - begin
     with progress("writing", arguments.quiet):
         _write(result, arguments)
     _show(result, arguments, elapsed_s)
     return 0 if result.feasible else InfeasibleError.exit_code
+
+
+def _with_sensitivities(result: "Result", scenario: "Scenario", arguments: Namespace) -> "Result":
+    """The result with what better parts of the machine would give."""
+    from simulator.study.sensitivity import sensitivities
+
+    return replace(result, sensitivities=sensitivities(scenario, fold=arguments.fold))
 
 
 def _write(result: "Result", arguments: Namespace) -> None:
@@ -86,6 +102,14 @@ def _write(result: "Result", arguments: Namespace) -> None:
         from simulator.report.trace import write_trace
 
         write_trace(result, arguments.trace)
+    if arguments.html:
+        from simulator.report.html import write_html
+
+        write_html(result, arguments.html)
+    if arguments.plots:
+        from simulator.report.plots import save_plots
+
+        save_plots(result, arguments.plots)
     if arguments.json and arguments.json != "-":
         with replacing(arguments.json) as file:
             file.write(dumps(to_json(result)).encode())

@@ -1,8 +1,10 @@
-"""Where the time of a step goes: the table of device classes with its bars."""
+"""Where the time of a step goes: the tables of device classes and of the critical path with their bars."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
@@ -18,6 +20,8 @@ from simulator.results.summary import class_names
 
 MOST_ROWS = 8
 """Device classes shown in full; of more, the mean, those that stand out and some between."""
+MOST_STRETCHES = 3
+"""Device classes of the critical path shown."""
 
 _LOOKS = {
     "compute": ("green", "█", "compute"),
@@ -28,6 +32,7 @@ _LOOKS = {
     "exposed_dp": ("yellow", "▚", "dp"),
     "host": ("magenta", "▞", "host"),
     "stall": ("red", "▞", "stall"),
+    "wait": ("bright_black", "░", "wait"),
     "bubble": ("bright_black", "░", "bubble"),
     "idle": ("bright_black", "·", "idle"),
 }
@@ -42,7 +47,7 @@ class _Row:
     """One line of the table."""
 
     name: str
-    ranks: int
+    count: int
     parts: dict[str, float]
 
 
@@ -54,6 +59,7 @@ class _Breakdown:
     average: dict[str, float]
     keys: list[str]
     step_s: float
+    counted: str = "ranks"
     coloured: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -76,14 +82,14 @@ class _Breakdown:
         """Numbers per class and part and, on demand, a last column of bars that takes the rest of the width."""
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=bars)
         table.add_column("", no_wrap=True)
-        table.add_column("ranks", justify="right", no_wrap=True)
+        table.add_column(self.counted, justify="right", no_wrap=True)
         for key in self.keys:
             table.add_column(self.heading(key), justify="right", no_wrap=True)
         if bars:
             table.add_column(Axis(units.format(self.step_s, "time")), ratio=1)
         for row in self.rows:
             shares = [row.parts.get(key, 0.0) / self.step_s for key in self.keys]
-            cells: list[RenderableType] = [row.name, f"{row.ranks:,}", *(f"{100 * share:.1f}" for share in shares)]
+            cells: list[RenderableType] = [row.name, f"{row.count:,}", *(f"{100 * share:.1f}" for share in shares)]
             table.add_row(*cells, *([self.bar(shares)] if bars else []))
         return table
 
@@ -107,11 +113,36 @@ def breakdown(result: Result) -> Iterable[RenderableType]:
     if not result.breakdown:
         return
     step_s = max(sum(parts.values()) for parts in result.breakdown) or 1.0
-    keys = dict.fromkeys(key for parts in result.breakdown for key in parts)
-    shown = [key for key in keys if any(parts.get(key, 0.0) >= _INVISIBLE * step_s for parts in result.breakdown)]
     yield heading("Where the step goes, in percent of it")
     average = mean(result.breakdown, [c.ranks for c in result.classes])
-    yield _Breakdown(_rows(result, average), average, shown, step_s)
+    yield _Breakdown(_rows(result, average), average, _visible(result.breakdown, step_s), step_s)
+
+
+def _visible(parts: Sequence[dict[str, float]], step_s: float) -> list[str]:
+    """Parts of which at least one row shows more than 0.0."""
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return [key for key in keys if any(part.get(key, 0.0) >= _INVISIBLE * step_s for part in parts)]
+
+
+def critical_path(result: Result) -> Iterable[RenderableType]:
+    """What the step time is made of: the whole path, and the device classes on which it spends most."""
+    path = result.critical_path
+    step_s = sum(path.seconds.values())
+    if not 0 < step_s < math.inf:
+        return
+    yield heading("Critical path: what the step waited for, in percent of it")
+    rows = [_Row("whole path", len(path.operations), path.seconds), *_stretches(result)]
+    yield _Breakdown(rows, path.seconds, _visible([path.seconds], step_s), step_s, counted="ops")
+
+
+def _stretches(result: Result) -> list[_Row]:
+    """The device classes that the path runs through, the longest stretches first, where there are several."""
+    path, spans = result.critical_path, result.spans
+    device = np.array([index for index, _ in spans.lanes], np.int64)[spans.lane[path.operations]]
+    counts = np.bincount(device, minlength=len(result.classes)).tolist()
+    rows = list(zip(map(clean, class_names(result.classes)), counts, path.by_class, strict=False))
+    longest = sorted((row for row in rows if row[2]), key=lambda row: -sum(row[2].values()))
+    return [_Row(*row) for row in longest[:MOST_STRETCHES]] if len(longest) > 1 else []
 
 
 def _rows(result: Result, average: dict[str, float]) -> list[_Row]:

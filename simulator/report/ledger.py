@@ -22,8 +22,8 @@ def memory(result: Result) -> Iterable[RenderableType]:
     """Peak of the fullest device by kind, with bars in shares of its capacity."""
     if not result.memory:
         return
-    fullest = max(result.memory, key=_filled)
-    yield heading(f"Device memory at its peak, {_place(result, fullest)}")
+    fullest = max(result.memory, key=filled)
+    yield heading(f"Device memory at its peak, {place_of(result, fullest)}")
     yield ledger(fullest)
     low, high = min(use.peak for use in result.memory), max(use.peak for use in result.memory)
     if low < high:
@@ -32,13 +32,13 @@ def memory(result: Result) -> Iterable[RenderableType]:
 
 def out_of_memory(result: Result) -> Iterable[RenderableType]:
     """The classes that need more than their device has, the ledger of the worst, and hints."""
-    over = sorted((use for use in result.memory if use.peak > use.capacity), key=_filled, reverse=True)
+    over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled, reverse=True)
     if not over:
         yield Text("INFEASIBLE", "bold red")
         return
     worst = over[0]
     size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
-    yield Text.assemble(("OUT OF MEMORY  ", "bold red"), (f"{_place(result, worst)} needs {size}", "bold"))
+    yield Text.assemble(("OUT OF MEMORY  ", "bold red"), (f"{place_of(result, worst)} needs {size}", "bold"))
     if len(result.memory) > 1:
         ranks = sum(result.classes[use.device_class].ranks for use in over)
         all_ranks = sum(c.ranks for c in result.classes)
@@ -63,7 +63,7 @@ def ledger(use: MemoryUse) -> RenderableType:
     table.add_row(
         Text("together", "bold"),
         peak,
-        wording.percent(_filled(use)),
+        wording.percent(filled(use)),
         bar.append(f"  {total}", "dim" if fits else "red"),
     )
     return table
@@ -118,7 +118,8 @@ def _for_activations(scenario: dict[str, Any]) -> Iterable[str]:
         yield "training.parallel.sequence_parallel=true cuts what tensor parallelism leaves whole"
 
 
-def _filled(use: MemoryUse) -> float:
+def filled(use: MemoryUse) -> float:
+    """Peak over capacity; infinite where there is no capacity."""
     return _share(use.peak, use.capacity)
 
 
@@ -126,7 +127,8 @@ def _share(size: float, capacity: float) -> float:
     return size / capacity if capacity else float("inf")
 
 
-def _place(result: Result, use: MemoryUse) -> str:
+def place_of(result: Result, use: MemoryUse) -> str:
+    """A class of ranks in words: `stage 0 (rank 0 and 7 like it)`."""
     place = result.classes[use.device_class]
     name = clean(class_names(result.classes)[use.device_class])
     others = f" and {place.ranks - 1:,} like it" if place.ranks > 1 else ""

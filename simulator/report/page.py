@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from simulator.report import ledger, sections
-from simulator.report.breakdown import breakdown
+from simulator.report.breakdown import breakdown, critical_path
 from simulator.results.result import Result
 
 WIDTH = 100
@@ -46,6 +46,8 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     yield sections.headline(result)
     yield from sections.whole_run(result)
     yield from breakdown(result)
+    yield from critical_path(result)
+    yield from sections.sensitivities(result)
     if result.feasible:
         yield from ledger.memory(result)
     yield from sections.links(result)

@@ -46,13 +46,13 @@ def title(result: Result) -> RenderableType:
     table.add_column(ratio=1)
     table.add_row(Text(clean(result.name), "bold cyan"))
     table.add_row(Rule(style="dim"))
-    parts = " · ".join(_subject(result.scenario))
+    parts = " · ".join(subject(result.scenario))
     if parts:
         table.add_row(Text(clean(parts) + "\n", "dim"))
     return table
 
 
-def _subject(scenario: dict[str, Any]) -> Iterable[str]:
+def subject(scenario: dict[str, Any]) -> Iterable[str]:
     """What was simulated, as far as the scenario says."""
     if number := devices(scenario):
         yield f"{number:,} x {word(scenario, 'cluster.node.accelerator.name', 'device')}"
@@ -124,14 +124,13 @@ def whole_run(result: Result) -> Iterable[RenderableType]:
 
 def links(result: Result) -> Iterable[RenderableType]:
     """The kinds of link, the busiest first."""
-    used = sorted((load for load in result.links if load.bytes > 0), key=lambda load: -load.utilisation)
+    used = busiest(result)
     if not used:
         return
     table = grid("left", "right", "right", "right", "left")
-    for alike in [list(group) for _, group in groupby(used, _figures)][:MOST_ROWS]:
-        load = alike[0]
+    for name, load in used[:MOST_ROWS]:
         table.add_row(
-            clean(_together([other.name for other in alike])),
+            clean(name),
             wording.plural(load.links, "link"),
             f"{units.format(load.bytes, 'bytes')} at {units.format(load.capacity, 'bandwidth')}",
             wording.percent(load.utilisation),
@@ -139,6 +138,13 @@ def links(result: Result) -> Iterable[RenderableType]:
         )
     yield heading("Links: what the busiest of each kind carried")
     yield table
+
+
+def busiest(result: Result) -> list[tuple[str, LinkLoad]]:
+    """Kinds of link that carried something, the busiest first; kinds with equal figures stand together by one name."""
+    used = sorted((load for load in result.links if load.bytes > 0), key=lambda load: -load.utilisation)
+    alike = [list(group) for _, group in groupby(used, _figures)]
+    return [(_together([load.name for load in group]), group[0]) for group in alike]
 
 
 def _figures(load: LinkLoad) -> tuple[float, ...]:
@@ -150,6 +156,23 @@ def _together(names: list[str]) -> str:
     first = names[0].rpartition(" ")[0]
     rest = [name.removeprefix(first).strip() if first and name.startswith(first) else name for name in names[1:]]
     return ", ".join([names[0], *rest])
+
+
+def sensitivities(result: Result) -> Iterable[RenderableType]:
+    """What better parts of the machine would give, the most useful first."""
+    if not result.sensitivities:
+        return
+    table = grid("left", "left", "right", "left", "left")
+    for row in sorted(result.sensitivities, key=lambda row: -row.gain):
+        table.add_row(
+            wording.BETTER.get(row.name, clean(row.name)),
+            clean(row.change),
+            units.format(row.step_time_s, "time"),
+            wording.percent(-row.gain, signed=True, decimals=2),
+            Text(wording.bar(row.gain * 10, 30), "green"),
+        )
+    yield heading("What to change: step time on a better machine (a full bar is 10 % less)")
+    yield table
 
 
 def published(result: Result) -> Iterable[RenderableType]:
@@ -175,11 +198,17 @@ def _comparison(row: Comparison) -> tuple[str | Text, ...]:
 
 
 def assumptions(result: Result) -> Iterable[RenderableType]:
-    """What the scenario left open; the stack, of which most defaults come, is named once."""
+    """What the scenario left open, or nothing."""
+    name, lines = left_open(result)
+    yield from notes(name, lines, "dim")
+
+
+def left_open(result: Result) -> tuple[str, list[str]]:
+    """A heading and what the scenario left open; the stack, of which most defaults come, is named once."""
     stack = f" ({word(result.scenario, 'stack.name')})"
     lines = [line.removesuffix(stack) for line in result.assumptions]
     of_stack = f"; defaults are those of {stack[2:-1].partition(' (')[0]}" if lines != list(result.assumptions) else ""
-    yield from notes(f"Assumptions: what the scenario left open{of_stack}", lines, "dim")
+    return f"Assumptions: what the scenario left open{of_stack}", lines
 
 
 def notes(name: str, lines: Sequence[str], style: str) -> Iterable[RenderableType]:

@@ -6,6 +6,17 @@ from itertools import pairwise
 from simulator import units
 from simulator.results.metrics import METRICS
 
+BETTER = {
+    "flop_rate": "FLOP rate",
+    "hbm_bandwidth": "memory bandwidth",
+    "scale_up_bandwidth": "scale-up bandwidth",
+    "torus_bandwidth": "bandwidth of torus links",
+    "nic_bandwidth": "NIC bandwidth",
+    "nics": "network cards",
+    "latency": "latency of hops",
+}
+"""What a sensitivity changes, in words."""
+
 
 def figure(name: str, value: float) -> str:
     """A metric with its unit, for example `163 TFLOP/s` or `38.5 %`; a plain number where the metric is not known."""
@@ -21,11 +32,11 @@ def figure(name: str, value: float) -> str:
     return units.format(value, known.dimension)
 
 
-def percent(fraction: float, signed: bool = False) -> str:
-    """A fraction as a percentage with one decimal."""
+def percent(fraction: float, signed: bool = False, decimals: int = 1) -> str:
+    """A fraction as a percentage."""
     if not math.isfinite(fraction):
         return "not known"
-    return f"{100 * fraction:{'+' if signed else ''}.1f} %"
+    return f"{100 * fraction:{'+' if signed else ''}.{decimals}f} %"
 
 
 def count(value: float) -> str:
@@ -49,7 +60,7 @@ def plural(number: int, word: str) -> str:
 
 def bar(fraction: float, width: int, glyph: str = "█") -> str:
     """A bar of at most `width` cells; of what is there but too little for a cell, a thin line."""
-    cells = round(min(max(fraction, 0.0), 1.0) * width)
+    cells = round(min(max(0.0, fraction), 1.0) * width)  # 0 where the fraction is not known
     return glyph * cells or ("▏" if fraction > 0 else "")
 
 

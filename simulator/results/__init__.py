@@ -2,18 +2,30 @@
 
 from simulator.results.files import read, save
 from simulator.results.metrics import METRICS, Metric
-from simulator.results.result import SCHEMA, Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.results.result import (
+    SCHEMA,
+    Comparison,
+    CriticalPath,
+    DeviceClass,
+    LinkLoad,
+    MemoryUse,
+    Result,
+    Sensitivity,
+    Spans,
+)
 from simulator.results.summary import dumps, to_json
 
 __all__ = [
     "METRICS",
     "SCHEMA",
     "Comparison",
+    "CriticalPath",
     "DeviceClass",
     "LinkLoad",
     "MemoryUse",
     "Metric",
     "Result",
+    "Sensitivity",
     "Spans",
     "dumps",
     "read",

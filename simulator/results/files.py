@@ -19,7 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
-from simulator.results.result import SCHEMA, Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.results.result import (
+    SCHEMA,
+    Comparison,
+    CriticalPath,
+    DeviceClass,
+    LinkLoad,
+    MemoryUse,
+    Result,
+    Sensitivity,
+    Spans,
+)
 from simulator.results.writing import replacing
 
 MAX_HEADER = 64 * 2**20
@@ -38,6 +48,7 @@ _SPAN_COLUMNS = {
     "flows": "<i8",
 }
 _MEMORY_COLUMNS = {"time": "<i8", "level": "<f8"}
+_PATH_COLUMN = "critical_path.operations"
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # the oldest that zip knows: the bytes must not tell when they were written
 
 Columns = dict[str, NDArray[Any]]
@@ -117,6 +128,8 @@ def _header(result: Result) -> dict[str, Any]:
             for u in memory
         ],
         "links": [asdict(load) for load in result.links],
+        "critical_path": {"seconds": result.critical_path.seconds, "by_class": result.critical_path.by_class},
+        "sensitivities": [asdict(s) for s in result.sensitivities],
         "comparisons": [asdict(c) for c in result.comparisons],
         "warnings": result.warnings,
         "assumptions": result.assumptions,
@@ -132,7 +145,7 @@ def _columns(result: Result) -> Columns:
         for index, use in enumerate(result.memory)
         for name, dtype in _MEMORY_COLUMNS.items()
     }
-    return spans | memory
+    return spans | memory | {_PATH_COLUMN: result.critical_path.operations.astype("<i8")}
 
 
 class _Reader:
@@ -187,11 +200,14 @@ def _result(header: dict[str, Any], reader: _Reader) -> Result:
     classes = tuple(DeviceClass(_text(c["name"]), _whole(c["ranks"]), _whole(c["example"])) for c in header["classes"])
     breakdown = tuple(_numbers(part) for part in header["breakdown"])
     _require(len(breakdown) == len(classes), "breakdown and classes differ in number")
+    spans = _spans(header["spans"], reader, len(classes))
     return Result(
         kind=_text(header["kind"]), name=_text(header["name"]), metrics=_numbers(header["metrics"]), classes=classes,
-        breakdown=breakdown, spans=_spans(header["spans"], reader, len(classes)),
+        breakdown=breakdown, spans=spans,
         memory=tuple(_memory(use, f"memory.{i}", reader, len(classes)) for i, use in enumerate(header["memory"])),
         links=tuple(_link(load) for load in header["links"]),
+        critical_path=_critical_path(header["critical_path"], reader, len(classes), len(spans.start)),
+        sensitivities=tuple(_sensitivity(s) for s in header["sensitivities"]),
         comparisons=tuple(_comparison(c) for c in header["comparisons"]),
         warnings=_texts(header["warnings"]), assumptions=_texts(header["assumptions"]),
         feasible=header["feasible"] is True, provenance=_mapping(header["provenance"]),
@@ -233,6 +249,19 @@ def _memory(header: dict[str, Any], prefix: str, reader: _Reader, classes: int) 
 def _link(header: dict[str, Any]) -> LinkLoad:
     capacity, carried, share = (_number(header[key]) for key in ("capacity", "bytes", "utilisation"))
     return LinkLoad(_text(header["name"]), _whole(header["links"]), capacity, carried, share)
+
+
+def _critical_path(header: dict[str, Any], reader: _Reader, classes: int, operations: int) -> CriticalPath:
+    by_class = tuple(_numbers(part) for part in header["by_class"])
+    path = CriticalPath(_numbers(header["seconds"]), by_class, reader.column(_PATH_COLUMN, "<i8"))
+    _require(len(by_class) in (0, classes), "critical path and classes differ in number")
+    _require(_within(path.operations, operations), "the critical path leads nowhere")
+    return path
+
+
+def _sensitivity(header: dict[str, Any]) -> Sensitivity:
+    step_time_s, gain = _number(header["step_time_s"]), _number(header["gain"])
+    return Sensitivity(_text(header["name"]), _text(header["change"]), step_time_s, gain)
 
 
 def _comparison(header: dict[str, Any]) -> Comparison:

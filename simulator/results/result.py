@@ -78,6 +78,32 @@ class LinkLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """Operations that follow each other without a gap from the start of the step to its end."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    """The step time by what the path is made of: the parts of the breakdown that are on it; no bubble is."""
+    by_class: tuple[dict[str, float], ...] = ()
+    """The same for each device class that the path runs through; empty for one that it does not meet."""
+    operations: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Rows of `Result.spans` in the order of time; shape (k,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What the step would take on a slightly better machine; everything else unchanged, simulated again."""
+
+    name: str
+    """What was changed, for example `nic_bandwidth`."""
+    change: str
+    """By how much, for people: `+10 %`, `4 to 8 per node`."""
+    step_time_s: float
+    """Seconds of the step after the change."""
+    gain: float
+    """Share of the step time that the change saves: 1 - changed / unchanged; negative where it costs time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A published figure beside the simulated one."""
 
@@ -107,6 +133,10 @@ class Result:
     spans: Spans
     memory: tuple[MemoryUse, ...]
     links: tuple[LinkLoad, ...] = ()
+    critical_path: CriticalPath = field(default_factory=CriticalPath)
+    """What the step time is made of; nothing in it where nobody looked."""
+    sensitivities: tuple[Sensitivity, ...] = ()
+    """What better parts of the machine would give; empty where nobody asked."""
     comparisons: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = ()
     """What was asked for and has no effect, or lies outside the range of a model."""

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from simulator.results.metrics import METRICS
-from simulator.results.result import DeviceClass, LinkLoad, MemoryUse, Result
+from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Result
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -29,6 +29,8 @@ def to_json(result: Result) -> dict[str, Any]:
         ],
         "memory": [_memory(use, names) for use in result.memory],
         "links": [_link(load) for load in result.links],
+        "critical_path": _critical_path(result.critical_path, names),
+        "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],
         "assumptions": list(result.assumptions),
         "warnings": list(result.warnings),
@@ -71,6 +73,16 @@ def _link(load: LinkLoad) -> dict[str, Any]:
         "capacity_bytes_per_s": load.capacity,
         "bytes": load.bytes,
         "utilisation": load.utilisation,
+    }
+
+
+def _critical_path(path: CriticalPath, names: list[str]) -> dict[str, Any]:
+    """Its parts, those of the device classes that it runs through, and how many operations it has."""
+    by_class = zip(names, path.by_class, strict=False)
+    return {
+        "seconds": dict(path.seconds),
+        "by_class": {name: dict(parts) for name, parts in by_class if parts},
+        "operations": len(path.operations),
     }
 
 

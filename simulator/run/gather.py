@@ -6,7 +6,6 @@ while the transfer ran and bubble before; one that ends with a data-parallel col
 communication; the rest, and the time after the last operation, is bubble.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,21 +19,19 @@ from simulator.engine.tape import Timeline
 from simulator.program import draft as d
 from simulator.results.metrics import METRICS, compare, mean, run_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.run.critical import summary
+from simulator.run.parts import busy
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Network
 from simulator.training.job import Job
-from simulator.training.lowering import LANES, Prices, Program
-from simulator.training.pricing import PassCost
+from simulator.training.lowering import LANES, Program
 
 Ints = NDArray[np.int64]
 NOTABLE = 0.01
 """Relative difference of merged price lists from which folding by tiers is worth a warning."""
-
-PARTS = ("compute", "recompute", "exposed_tp", "host", "stall", "exposed_pp", "exposed_dp", "optimizer", "bubble")
-"""What the time of a step is made of, in the order of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +67,7 @@ def gather(run: Run) -> Result:
         spans=_spans(run),
         memory=used,
         links=_links(run, metrics["step_time_s"]),
+        critical_path=summary(run.program, run.timeline, run.classes.prices, run.job.pp),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run),
         assumptions=run.job.assumptions,
@@ -152,51 +150,10 @@ def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     start, end = run.timeline.start[part], run.timeline.end[part]
-    ticks = dict.fromkeys(PARTS, 0)
-    _busy(run, run.classes.prices[chain], part, ticks)
+    ticks = busy(run.program.columns, run.timeline, run.classes.prices[chain], part)
     _gaps(run, part, start, end, ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}
-
-
-def _busy(run: Run, prices: Prices, part: slice, ticks: dict[str, int]) -> None:
-    """Time in operations by what they consist of; what sharing added to them is stall."""
-    columns, timeline = run.program.columns, run.timeline
-    lasted = timeline.end[part] - timeline.start[part]
-    kind, stage, piece = columns.kind[part], columns.stage[part], columns.piece[part]
-    names = {
-        d.SEND_FORWARD: "exposed_pp",
-        d.SEND_BACKWARD: "exposed_pp",
-        d.GATHER: "exposed_dp",
-        d.REDUCE: "exposed_dp",
-        d.EMBEDDING: "exposed_dp",
-        d.OPTIMIZER: "optimizer",
-    }
-    for code, name in names.items():
-        ticks[name] += int(lasted[kind == code].sum())
-    halves = [[cost] for cost in prices.input_gradient], [[cost] for cost in prices.weight_gradient]
-    tables = {d.FORWARD: prices.forward, d.BACKWARD: prices.backward, d.INPUT: halves[0], d.WEIGHT: halves[1]}
-    for code, table in tables.items():
-        for chunk in np.unique(stage[kind == code]).tolist():
-            chosen = (kind == code) & (stage == chunk)
-            _passes(table[chunk], piece[chosen], int(lasted[chosen].sum()), ticks)
-
-
-def _passes(pieces: Sequence[PassCost], piece: Ints, lasted: int, ticks: dict[str, int]) -> None:
-    """Passes through one chunk: what they cost alone by part, and what they lasted longer."""
-    whole = int((piece < 0).sum())
-    counts = np.bincount(piece[piece >= 0], minlength=len(pieces)) + whole
-    alone = 0
-    for cost, count in zip(pieces, counts.tolist(), strict=True):
-        for field, name in (
-            ("compute", "compute"),
-            ("recompute", "recompute"),
-            ("tensor", "exposed_tp"),
-            ("host", "host"),
-        ):
-            ticks[name] += getattr(cost, field) * count
-        alone += cost.total * count
-    ticks["stall"] += lasted - alone
 
 
 def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) -> None:

@@ -1,7 +1,7 @@
 """A scenario on a machine: resolve, price, fold, execute, gather.
 
-The one entry point is `simulate`. Everything in it is a pure function of the scenario, so that the same scenario
-gives the same bytes of result.
+The entry point is `simulate`; `run` stops short of the Result. Everything in them is a pure function of the scenario,
+so that the same scenario gives the same bytes of result.
 """
 
 from collections.abc import Callable
@@ -46,16 +46,33 @@ def simulate(
     which refuses programs in which anything is shared. Raises InputError for what cannot be simulated; running out of
     memory is a Result with `feasible` False.
     """
+    return gather(run(scenario, fold=fold, executor=executor, progress=progress))
+
+
+def run(
+    scenario: Scenario,
+    *,
+    fold: Fold | None = None,
+    executor: Executor | None = None,
+    profile: CollectiveProfile | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """One step of a training scenario, not yet gathered into a Result: for studies that need its time.
+
+    As `simulate`, but `profile` stands in for the collective profile that the cluster names, and without `executor` the
+    max-plus sweep runs what shares nothing.
+    """
     job = build_job(scenario)
     device = compile_device(scenario.cluster.node.accelerator)
-    network = Network(job, fabric.build(scenario.cluster), load_spec(CollectiveProfile, scenario.cluster.collectives))
+    profile = profile or load_spec(CollectiveProfile, scenario.cluster.collectives)
+    network = Network(job, fabric.build(scenario.cluster), profile)
     chosen = _fold(fold or scenario.fold, scenario.cluster.devices)
-    pricing = Pricing(job, device, network)
-    classes = pricing.classes(chosen)
+    classes = Pricing(job, device, network).classes(chosen)
     _check_size(len(job.schedule) * len(classes.prices))
     program = Lowering(job).run(classes.prices, classes.meetings)
+    executor = executor or ("simpy" if job.shares else "max-plus")
     timeline = _execute(program.tape, executor, progress)
-    return gather(Run(scenario, job, device, network, classes, program, timeline, chosen, executor))
+    return Run(scenario, job, device, network, classes, program, timeline, chosen, executor)
 
 
 def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:

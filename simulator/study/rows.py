@@ -8,6 +8,7 @@ measured value.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -181,10 +182,28 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
         per_node = row.devices
     if row.devices % per_node:
         raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
+    if cluster.network.kind == "torus":
+        return _torus(cluster, row)
     changes: dict[str, Any] = {"devices": per_node}
     if node.nics is not None and row.devices > per_node:
         changes["nics"] = _nics(row, cluster, per_node, assumed)
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
+
+
+def _torus(cluster: Cluster, row: Row) -> Cluster:
+    """A slice of a torus: as near to a cube (or square) as the number of devices allows."""
+    if row.devices % cluster.node.devices:
+        raise Refused(f"{row.devices} devices are no multiple of {cluster.node.devices} a host")
+    if row.devices > prod(cluster.network.shape):
+        raise Refused(f"{row.devices} devices are more than one pod of {prod(cluster.network.shape)}")
+    sides, left = [], row.devices
+    for open_sides in range(len(cluster.network.shape), 0, -1):
+        root = round(left ** (1 / open_sides))
+        side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
+        sides.append(side)
+        left //= side
+    network = cluster.network.model_copy(update={"shape": tuple(sides)})
+    return cluster.model_copy(update={"network": network, "nodes": row.devices // cluster.node.devices})
 
 
 def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
+from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
 from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
@@ -124,6 +125,7 @@ def build_job(scenario: Scenario) -> Job:
     microbatches = _microbatches(training, mesh)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
+    _check_split(schedule, zero)
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     return Job(
         model=model,
@@ -200,6 +202,13 @@ def _shard(size: int | None, mesh: Mesh, zero: int) -> int:
     if size is not None and dp % size:
         raise InputError(Problem(f"shard_size {size} does not divide dp {dp}", path="training.parallel.shard_size"))
     return size or dp
+
+
+def _check_split(schedule: Schedule, zero: int) -> None:
+    """Refuse what no program exists for: gathers of ZeRO-3 around backward passes that are cut in two."""
+    if zero == 3 and len(schedule.only([Kind.I, Kind.W])):
+        message = "the schedule splits backward passes (I, W), which is not simulated together with ZeRO-3 yet"
+        raise InputError(Problem(message, path="training.schedule", hint="write `zero: 2` or a schedule with B"))
 
 
 def _check_heads(model: Model, mesh: Mesh) -> None:

@@ -127,11 +127,11 @@ class ChainDraft:
     def build(self) -> None:
         """Run the passes."""
         self.pipeline()
-        first, last = self.split()
+        self.split()
         multiprocessors = [self.draft.resource() for _ in range(self.job.pp)] if self.job.shares else []
         if self.job.zero == 3:
-            self.shard_parameters(first, last, multiprocessors)
-        self.finish(first, last, multiprocessors)
+            self.shard_parameters(multiprocessors)
+        self.finish(multiprocessors)
 
     def lane(self, rank: int | Ints, name: str) -> Ints:
         """Number of a lane."""
@@ -170,19 +170,18 @@ class ChainDraft:
 
     # ---- pass 2 --------------------------------------------------------------------------------------------------
 
-    def split(self) -> tuple[Ints, Ints]:
-        """Cut the operations beside which parameters or gradients travel; returns first and last piece of each."""
+    def split(self) -> None:
+        """Cut the operations beside which parameters or gradients travel."""
         pieces = np.ones(len(self.draft), np.int64)
         if self.job.shares:
             chosen = self._chosen()
             lengths = np.array([[len(p) for p in t] for t in (self.prices.forward, self.prices.backward)])
             pieces[chosen] = lengths[self.draft["kind"][chosen], self.draft["stage"][chosen]]
-        first, last = self.draft.cut(pieces)
+        self.draft.cut(pieces)
         cut = np.flatnonzero(self.draft["piece"] >= 0)
         ticks = [[np.array([p.total for p in c]) for c in t] for t in (self.prices.forward, self.prices.backward)]
         kind, stage, piece = (self.draft[n][cut] for n in ("kind", "stage", "piece"))
         self.draft["duration"][cut] = [ticks[k][s][p] for k, s, p in zip(kind, stage, piece, strict=True)]
-        return first, last
 
     def _chosen(self) -> Ints:
         """Operations to cut: all under ZeRO-3, else the first forward and the last backward pass of each chunk."""
@@ -193,12 +192,13 @@ class ChainDraft:
             if self.job.overlap_parameters and self.job.zero > 0:
                 chosen += self._passes(chunk, d.FORWARD)[:1].tolist()
             if self.job.overlap_gradients:
-                chosen += self._passes(chunk, d.BACKWARD)[-1:].tolist()
+                last = self._passes(chunk, d.BACKWARD, d.WEIGHT)[-1:]
+                chosen += last[self.draft["kind"][last] == d.BACKWARD].tolist()
         return np.array(chosen, np.int64)
 
-    def _passes(self, chunk: int, kind: int) -> Ints:
-        """Operations of one kind of a chunk in the order of execution."""
-        found = np.flatnonzero((self.draft["stage"] == chunk) & (self.draft["kind"] == kind))
+    def _passes(self, chunk: int, *kinds: int) -> Ints:
+        """Operations of some kinds of a chunk in the order of execution."""
+        found = np.flatnonzero((self.draft["stage"] == chunk) & np.isin(self.draft["kind"], kinds))
         return found[np.argsort(self.draft["key"][found])]
 
     # ---- pass 3 --------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class ChainDraft:
         done = int((self.draft["lane"][: numbers[0]] == self.lane(rank, "data")).sum())
         return (self.meeting * self.job.pp + rank) * (1 << 24) + done + local
 
-    def shard_parameters(self, first: Ints, last: Ints, multiprocessors: list[int]) -> None:
+    def shard_parameters(self, multiprocessors: list[int]) -> None:
         """ZeRO-3: gather each piece before its use, two ahead; reduce its gradients after its backward pass."""
         for rank in range(self.job.pp):
             pieces = np.flatnonzero(
@@ -276,7 +276,7 @@ class ChainDraft:
         )
         self.draft.after(reductions, pieces[backward])
 
-    def finish(self, first: Ints, last: Ints, multiprocessors: list[int]) -> None:
+    def finish(self, multiprocessors: list[int]) -> None:
         """Gradient reduction, tied embeddings, optimizer and parameter gather of every rank."""
         if self.job.zero < 3 and self.job.dp > 1:
             self._reduce_gradients(multiprocessors)
@@ -295,11 +295,12 @@ class ChainDraft:
         if 0 < self.job.zero < 3 and self.job.dp > 1:
             self._gather_parameters(multiprocessors)
 
-    def _pieces(self, chunk: int, kind: int, which: int) -> Ints:
-        """Pieces of the first (0) or last (-1) pass of one kind through a chunk."""
-        passes = self._passes(chunk, kind)
-        same: Ints = passes[self.draft["microbatch"][passes] == self.draft["microbatch"][passes[which]]]
-        return same
+    def _pieces(self, passes: Ints, which: int) -> Ints:
+        """Pieces of the first (0) or last (-1) of some passes."""
+        same = self.draft["microbatch"][passes] == self.draft["microbatch"][passes[which]]
+        kind = self.draft["kind"][passes] == self.draft["kind"][passes[which]]
+        pieces: Ints = passes[same & kind]
+        return pieces
 
     def _chunks(self, rank: int) -> list[int]:
         return [chunk for chunk, home in enumerate(self.job.home) if home == rank]
@@ -321,10 +322,12 @@ class ChainDraft:
             self.draft["meeting"][number] = ((self.meeting * self.job.pp + rank) * len(d.KINDS) + kind) + (1 << 60)
 
     def _overlapped_reduction(self, rank: int, chunk: int, resource: int) -> None:
-        pieces = self._pieces(chunk, d.BACKWARD, -1)
+        pieces = self._pieces(self._passes(chunk, d.BACKWARD, d.WEIGHT), -1)
         ticks = np.array(self.prices.reduce[chunk])
+        if len(pieces) < len(ticks):  # a pass for weights is not cut: everything is reduced after it
+            pieces = np.repeat(pieces, len(ticks))
         ends = np.flatnonzero(ticks)
-        key = self.draft["key"][pieces[ends]] + LAST
+        key = self.draft["key"][pieces[ends]] + LAST + ends
         reductions = self._data(rank, resource, kind=d.REDUCE, stage=chunk, key=key, duration=ticks[ends], piece=ends)
         self.draft.after(reductions, pieces[ends])
         self._shared(pieces, resource, 1.0)
@@ -352,7 +355,7 @@ class ChainDraft:
                 self._overlapped_gather(rank, chunk, multiprocessors[rank])
 
     def _overlapped_gather(self, rank: int, chunk: int, resource: int) -> None:
-        pieces = self._pieces(chunk, d.FORWARD, 0)
+        pieces = self._pieces(self._passes(chunk, d.FORWARD), 0)
         ticks = np.array(self.prices.gather[chunk])
         starts = np.flatnonzero(ticks)
         key = -(1 << 40) + chunk * SPREAD + starts

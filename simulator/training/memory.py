@@ -121,5 +121,5 @@ def working_memory(job: Job, stage: int) -> float:
         inside += layer_activations(job)
     elif job.recompute == "selective":
         inside += attention_activations(job)
-    logits = 4.0 * job.tokens * vocabulary_shard(job) if any(c.last for c in chunks) else 0.0
+    logits = float(job.element * job.tokens * vocabulary_shard(job)) if any(c.last for c in chunks) else 0.0
     return max(inside, logits)

@@ -197,7 +197,7 @@ def test_the_json_page_names_every_key() -> None:
 
 
 def test_every_part_of_the_breakdown_is_explained() -> None:
-    from simulator.run.gather import PARTS
+    from simulator.run.parts import PARTS
 
     text = (DOCS / "models" / "training.md").read_text(encoding="utf-8")
     assert not [part for part in PARTS if f"| `{part}` |" not in text]

@@ -51,6 +51,7 @@ def record(name: str) -> Record:
         "feasible": document["feasible"],
         "metrics": document["metrics"],
         "breakdown": {"mean": average} | {classes[i]: document["breakdown"][classes[i]] for i in kept},
+        "critical_path": document["critical_path"]["seconds"],
         "peak_memory": {kept_use["class"]: kept_use["at_peak"] for kept_use in (document["memory"][i] for i in kept)},
     }
 

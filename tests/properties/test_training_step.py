@@ -55,6 +55,28 @@ def test_the_breakdown_is_the_step(**choices: object) -> None:
         assert float(use.level.max()) == pytest.approx(use.peak)
 
 
+@settings(max_examples=25, deadline=None)
+@given(**CHOICES, vpp=st.sampled_from([1, 2]))
+def test_the_critical_path_is_the_step(vpp: int, **choices: object) -> None:
+    interleaved = vpp > 1 and choices["pp"] != 1
+    scenario = build(**choices | {"schedule": "interleaved-1f1b"} if interleaved else choices)  # type: ignore[arg-type]
+    if interleaved:
+        parallel = scenario.training.parallel.model_copy(update={"vpp": vpp})
+        training = scenario.training.model_copy(update={"parallel": parallel})
+        scenario = scenario.model_copy(update={"training": training})
+    result = simulate(scenario)
+    path, spans = result.critical_path, result.spans
+    assert sum(path.seconds.values()) == pytest.approx(result.metrics["step_time_s"], rel=1e-9)
+    assert "wait" not in path.seconds and "bubble" not in path.seconds
+    assert min(path.seconds.values()) > 0
+    for part, seconds in path.seconds.items():
+        assert sum(one.get(part, 0.0) for one in path.by_class) == pytest.approx(seconds, rel=1e-9)
+    assert len(path.by_class) == len(result.classes)
+    assert spans.start[path.operations[0]] == 0
+    assert spans.end[path.operations[-1]] == spans.end.max()
+    assert np.array_equal(spans.start[path.operations[1:]], spans.end[path.operations[:-1]])
+
+
 @settings(max_examples=20, deadline=None)
 @given(**CHOICES)
 def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:

@@ -133,3 +133,18 @@ def test_a_scenario_of_hostile_text(simulated: Simulated, capsys: Capture) -> No
     simulated(replace(training_result(), name="\x1b[2J\udcff name"))
     assert main(["run", QUICKSTART]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_sensitivities_are_on_the_page_and_in_json(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", QUICKSTART, "--sensitivities", "--json", str(tmp_path / "out.json")]) == 0
+    assert "What to change" in capsys.readouterr().out
+    document = json.loads((tmp_path / "out.json").read_text())
+    rows = {row["name"]: row for row in document["sensitivities"]}
+    assert list(rows) == ["flop_rate", "hbm_bandwidth", "scale_up_bandwidth", "latency"]
+    for row in rows.values():
+        assert row["gain"] == pytest.approx(1 - row["step_time_s"] / document["metrics"]["step_time_s"])
+
+
+def test_without_being_asked_nothing_is_simulated_again(capsys: Capture) -> None:
+    assert main(["run", QUICKSTART, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["sensitivities"] == []

@@ -7,7 +7,7 @@ import pytest
 from simulator.report.breakdown import MOST_ROWS
 from simulator.report.page import page
 from simulator.report.plain import encodable
-from simulator.results import DeviceClass, MemoryUse, Result, Spans
+from simulator.results import CriticalPath, DeviceClass, MemoryUse, Result, Sensitivity, Spans
 from tests.factories import GB, out_of_memory, training_result
 
 ESCAPE = "\x1b"
@@ -206,3 +206,36 @@ def test_figures_that_are_not_numbers() -> None:
     memory = (MemoryUse(0, 0.0, 1 * GB, {"parameters": 1 * GB}, np.zeros(1, np.int64), np.zeros(1)),)
     text = page(training_result(metrics={"step_time_s": nothing, "mfu": nothing}, memory=memory, feasible=False))
     assert "not known" in text
+
+
+def test_critical_path() -> None:
+    lines = section(page(training_result()), "Critical path")
+    assert re.search(r"compute.*dp", lines[0])
+    assert lines[1].split()[:2] == ["whole", "path"]
+    assert len(lines) == 2, "one class is the whole path"
+
+
+def test_critical_path_through_several_classes() -> None:
+    result = training_result()
+    path = result.critical_path
+    half = {part: seconds / 2 for part, seconds in path.seconds.items()}
+    through = replace(path, by_class=(half, half, {}, {}))
+    lines = section(page(replace(result, critical_path=through)), "Critical path")
+    assert [line.split()[0] for line in lines[1:]] == ["whole", "stage", "stage"]
+
+
+def test_no_critical_path_no_section() -> None:
+    assert "Critical path" not in page(replace(training_result(), critical_path=CriticalPath()))
+
+
+def test_sensitivities_begin_with_the_most_useful() -> None:
+    lines = section(page(training_result()), "What to change")
+    assert [line.split()[0] for line in lines] == ["FLOP", "NIC", "latency"]
+    assert "-8.00 %" in lines[0] and "█" in lines[0]
+    assert "+0.20 %" in lines[2] and "█" not in lines[2]
+
+
+def test_a_sensitivity_that_nobody_knows() -> None:
+    odd = Sensitivity("\x1b[2Jodd", "+1 \x1b[0m", 1.0, float("nan"))
+    text = page(replace(training_result(), sensitivities=(odd,)))
+    assert "odd" in text and ESCAPE not in text

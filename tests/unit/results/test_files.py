@@ -150,6 +150,11 @@ OPERATIONS = len(training_result().spans.start)
         ("spans.start.npy", column(np.array([{"a": 1}], dtype=object)), "not a whole array"),
         ("spans.flows.npy", column(np.full((1, 2), 10**9)), "leads nowhere"),
         ("spans.flows.npy", column(np.zeros((1, 3), np.int64)), "leads nowhere"),
+        ("critical_path.operations.npy", column(np.full(1, 10**9)), "critical path leads nowhere"),
+        ("critical_path.operations.npy", lambda _: None, "`critical_path.operations.npy` is missing"),
+        ("result.json", header(critical_path={"seconds": {}, "by_class": [{}]}), "critical path and classes differ"),
+        ("result.json", header(critical_path={"seconds": {"a": "b"}, "by_class": []}), "'b' is not a number"),
+        ("result.json", header(sensitivities=[{"name": "nics", "change": 1, "step_time_s": 1, "gain": 0}]), "not text"),
         ("memory.0.level.npy", column(np.zeros(1)), "memory columns differ"),
     ],
 )  # fmt: skip

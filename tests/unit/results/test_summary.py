@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from simulator.results import DeviceClass, dumps, to_json
 from tests.factories import training_result
@@ -42,3 +43,17 @@ def test_classes_of_one_name_are_told_apart() -> None:
     classes = (DeviceClass("stage 0", 2, 0), DeviceClass("stage 0", 2, 8), DeviceClass("last", 1, 9))
     document = to_json(replace(training_result(stages=3), classes=classes))
     assert list(document["breakdown"]) == ["stage 0 (rank 0)", "stage 0 (rank 8)", "last"]
+
+
+def test_critical_path_names_the_classes_that_it_meets() -> None:
+    document = to_json(training_result(stages=3))
+    path = document["critical_path"]
+    assert sum(path["seconds"].values()) == pytest.approx(document["metrics"]["step_time_s"])
+    assert path["by_class"] == {"stage 0": path["seconds"]}
+    assert path["operations"] == 2
+
+
+def test_sensitivities() -> None:
+    first = to_json(training_result())["sensitivities"][0]
+    assert list(first) == ["name", "change", "step_time_s", "gain"]
+    assert (first["name"], first["change"], first["gain"]) == ("nic_bandwidth", "+10 %", 0.001)

@@ -1,0 +1,103 @@
+"""A Result as one self-contained HTML file that people send each other.
+
+No reference leaves the file and nothing but its own style sheet and script is let in: the content security policy names
+both by their hashes. Without the script all is there but hover texts, zoom and the switch between light and dark.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+from simulator.report import html_gantt, html_sections, palette
+from simulator.report.markup import Markup, joined, tag
+from simulator.report.plain import clean
+from simulator.results.result import Result
+from simulator.results.writing import replacing
+
+_COLOURS = {
+    "light": {"page": "#ffffff", "ink": "#1b1f26", "soft": "#5b6472", "line": "#d9dde3", "card": "#f6f7f9",
+              "trough": "#f1f3f5", "bad": "#b42318"},
+    "dark": {"page": "#14171c", "ink": "#e8eaee", "soft": "#9aa4b2", "line": "#323943", "card": "#1c2128",
+             "trough": "#20252d", "bad": "#ff8a75"},
+}  # fmt: skip
+
+
+def write_html(result: Result, path: str | Path) -> None:
+    """Write the report of a Result, whole or not at all; raises InputError where the file cannot be written."""
+    with replacing(path) as file:
+        file.write(document(result).encode("utf-8"))
+
+
+def document(result: Result) -> str:
+    """The report as text of an HTML file."""
+    style, script = style_sheet(), _asset("report.js")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"clustersim {result.provenance.get('version', '')}".strip()),
+        tag("title", result.name),
+        tag("style", Markup(style)),
+    )
+    body = tag("body", *_body(result), tag("div", id="tip", hidden="hidden"), tag("script", Markup(script)))
+    return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{body}\n</html>\n'
+
+
+def style_sheet() -> str:
+    """The style sheet with the colours of light and dark pages; paper is always light."""
+    light, dark = (_variables(name) for name in ("light", "dark"))
+    slots = "".join(f".c{i}{{fill:var(--c{i});background:var(--c{i})}}" for i in range(len(palette.LIGHT)))
+    modes = (
+        f":root{{{light}}}@media screen{{@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        f":root[data-theme=dark]{{{dark}color-scheme:dark}}:root[data-theme=light]{{{light}color-scheme:light}}}}"
+    )
+    return f"{modes}{slots}\n{_asset('report.css')}"
+
+
+def _variables(mode: str) -> str:
+    slots = palette.LIGHT if mode == "light" else palette.DARK
+    named = {**_COLOURS[mode], **{f"c{index}": colour for index, colour in enumerate(slots)}}
+    return "".join(f"--{name}:{colour};" for name, colour in named.items())
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing from anywhere but this style sheet and this script."""
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
+
+
+def _asset(name: str) -> str:
+    return (files("simulator.report") / "assets" / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _body(result: Result) -> Iterable[Markup]:
+    yield html_sections.title(result)
+    yield tag("main", *_sections(result))
+    yield tag("footer", tag("p", clean("Simulated, not measured; times are of one step."), class_="soft small"))
+
+
+def _sections(result: Result) -> Iterable[Markup]:
+    yield joined(*html_sections.alarm(result))
+    for name, content in (
+        ("Published and simulated", html_sections.published(result)),
+        ("Pipeline", html_gantt.section(result)),
+        ("Where the step goes", html_sections.breakdown(result)),
+        ("Critical path", html_sections.critical_path(result)),
+        ("What to change", html_sections.sensitivities(result)),
+        ("Device memory", html_sections.memory(result)),
+        ("Links", html_sections.links(result)),
+        ("Warnings", html_sections.notes(result.warnings)),
+        *html_sections.left_open(result),
+        ("Provenance", html_sections.provenance(result)),
+    ):
+        if pieces := list(content):
+            yield tag("section", tag("h2", name), *pieces)

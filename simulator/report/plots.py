@@ -1,0 +1,191 @@
+"""Plots of a Result with matplotlib, which is imported when one is drawn.
+
+Every function draws on the axes that it is given, or on new ones, and returns them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.report import ledger, palette
+from simulator.report import sections as page_sections
+from simulator.report.gantt import Box, Window, phases, sample
+from simulator.report.gantt import chart as gantt_chart
+from simulator.report.plain import clean
+from simulator.results.result import Result
+from simulator.results.summary import class_names
+from simulator.results.writing import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("png", "svg")
+"""What `save_plots` writes of each plot."""
+_GB = 1e9
+_HEIGHT = 0.84
+
+
+def gantt(result: Result, axes: "Axes | None" = None, window: Window | None = None) -> "Axes":
+    """Operations of each device class over time in seconds; of many classes some, of many operations merged ones."""
+    axes = axes if axes is not None else _new()
+    drawn = gantt_chart(result, window)
+    found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, float]]]] = {}
+    for index, row in enumerate(drawn.rows):
+        for box in row.boxes:
+            _stack(found, box, index)
+    for kind, (across, upward) in sorted(found.items()):
+        colour = palette.LIGHT[palette.operation(result.spans.names[kind])]
+        _rectangles(axes, across, upward, colour, clean(result.spans.names[kind]))
+    for phase in phases(result)[1:] if window is None else ():
+        axes.axvline(phase.begin / 1e12, color="black", linewidth=0.6, linestyle=":")
+    _rows(axes, [row.name for row in drawn.rows])
+    axes.set_xlim(drawn.window.begin / 1e12, drawn.window.end / 1e12)
+    axes.set_xlabel("time in s")
+    _legend(axes)
+    return axes
+
+
+def breakdown(result: Result, axes: "Axes | None" = None) -> "Axes":
+    """Where the step goes, a bar per device class, in seconds."""
+    axes = axes if axes is not None else _new()
+    names = class_names(result.classes)
+    shown = sample(len(result.breakdown))
+    words = {key: palette.part(key) for key in dict.fromkeys(key for index in shown for key in result.breakdown[index])}
+    _stacked(axes, [result.breakdown[index] for index in shown], words, 1.0)
+    _rows(axes, [clean(names[index]) for index in shown])
+    axes.set_xlabel("time in s")
+    _legend(axes)
+    return axes
+
+
+def memory(result: Result, axes: "Axes | None" = None) -> "Axes":
+    """Memory of each device class at its peak by kind in GB, with the capacity as a dashed line."""
+    axes = axes if axes is not None else _new()
+    names = class_names(result.classes)
+    uses = [result.memory[index] for index in sample(len(result.memory))]
+    slots = palette.memory(list(dict.fromkeys(kind for use in uses for kind in use.at_peak)))
+    _stacked(axes, [use.at_peak for use in uses], {kind: (slot, clean(kind)) for kind, slot in slots.items()}, 1 / _GB)
+    for row, use in enumerate(uses):
+        axes.plot([use.capacity / _GB] * 2, [row - 0.5, row + 0.5], color="black", linestyle="--", linewidth=1)
+    _rows(axes, [clean(names[use.device_class]) for use in uses])
+    axes.set_xlabel("memory at the peak in GB")
+    _legend(axes)
+    return axes
+
+
+def memory_over_time(result: Result, axes: "Axes | None" = None) -> "Axes":
+    """Memory of the fullest device class over time, in GB and seconds."""
+    axes = axes if axes is not None else _new()
+    if result.memory:
+        use = max(result.memory, key=ledger.filled)
+        axes.step(use.time / 1e12, use.level / _GB, where="post", color=palette.LIGHT[palette.BLUE])
+        axes.axhline(use.capacity / _GB, color="black", linestyle="--", linewidth=1)
+        axes.set_title(ledger.place_of(result, use), fontsize="medium")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("time in s")
+    axes.set_ylabel("memory in GB")
+    return axes
+
+
+def links(result: Result, axes: "Axes | None" = None) -> "Axes":
+    """Use of the busiest link of each kind over the step, in percent."""
+    axes = axes if axes is not None else _new()
+    loads = page_sections.busiest(result)
+    used = [100 * load.utilisation for _, load in loads]
+    axes.barh(range(len(loads)), used, height=_HEIGHT, color=palette.LIGHT[palette.BLUE])
+    _rows(axes, [clean(name) for name, _ in loads])
+    axes.set_xlabel("busiest link of the kind, % of capacity x step time")
+    return axes
+
+
+PLOTS = {"gantt": gantt, "breakdown": breakdown, "memory": memory, "memory-over-time": memory_over_time, "links": links}
+"""The plots by the names of their files."""
+
+
+def save_plots(result: Result, folder: str | Path) -> list[Path]:
+    """Write every plot as PNG and SVG into a folder that exists; returns the files.
+
+    Raises InputError where one cannot be written.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    written = []
+    for name, draw in PLOTS.items():
+        figure = Figure(figsize=(11, 6), layout="constrained")
+        draw(result, figure.subplots())
+        figure.suptitle(_plain(result.name))
+        for kind in FORMATS:
+            path = Path(folder) / f"{name}.{kind}"
+            # Neither date nor random ids, so that the same Result gives the same bytes.
+            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
+                file.write(_drawn(figure, kind))
+            written.append(path)
+    return written
+
+
+def _drawn(figure: "object", kind: str) -> bytes:
+    buffer = BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)  # type: ignore[attr-defined]
+    return buffer.getvalue()
+
+
+def _new() -> "Axes":
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(11, 6), layout="constrained")[1]
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formula."""
+    return clean(text).replace("$", r"\$")
+
+
+def _stack(found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, float]]]], box: Box, row: int) -> None:
+    """Add the parts of a box as (start, length) and (bottom, height), stacked from the lower edge of its row."""
+    bottom = row + _HEIGHT / 2
+    for kind, share in box.parts:
+        across, upward = found.setdefault(kind, ([], []))
+        bottom -= share * _HEIGHT
+        across.append((box.start / 1e12, (box.end - box.start) / 1e12))
+        upward.append((bottom, share * _HEIGHT))
+
+
+def _rectangles(
+    axes: "Axes", across: Sequence[tuple[float, float]], upward: Sequence[tuple[float, float]], colour: str, label: str
+) -> None:
+    from matplotlib.collections import PolyCollection
+
+    (x, width), (y, height) = np.array(across).T, np.array(upward).T
+    corners = np.stack([np.stack([x, x + width, x + width, x], 1), np.stack([y, y, y + height, y + height], 1)], 2)
+    axes.add_collection(
+        PolyCollection(list(corners), facecolors=colour, edgecolors="white", linewidths=0.15, label=label)
+    )
+
+
+def _stacked(
+    axes: "Axes", rows: Sequence[Mapping[str, float]], words: Mapping[str, tuple[int, str]], scale: float
+) -> None:
+    """Bars of parts that follow each other; parts of nothing are left out."""
+    left = np.zeros(len(rows))
+    for key, (slot, label) in words.items():
+        sizes = np.array([row.get(key, 0.0) for row in rows]) * scale
+        if sizes.any():
+            axes.barh(range(len(rows)), sizes, left=left, height=_HEIGHT, color=palette.LIGHT[slot], label=label)
+            left += sizes
+
+
+def _rows(axes: "Axes", names: Iterable[str]) -> None:
+    """Names of the rows, the first one on top."""
+    labels = [_plain(name) for name in names]
+    axes.set_yticks(range(len(labels)), labels, fontsize="small" if len(labels) <= 20 else "x-small")
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
+
+
+def _legend(axes: "Axes") -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5, fontsize="small", frameon=False)

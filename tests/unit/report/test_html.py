@@ -1,0 +1,184 @@
+import json
+import re
+import shutil
+import subprocess
+from base64 import b64encode
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.report.html import document, write_html
+from simulator.results.metrics import compare
+from simulator.results.result import Result, Sensitivity
+from tests.factories import out_of_memory, training_result
+
+VOID = {"meta", "br"}
+HOSTILE = '</script><script>alert(1)</script><img src="http://evil.example/x" onerror=alert(2)>\x1b[31m\u202e&amp;'
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Outline(HTMLParser):
+    """Elements, attributes and texts; fails where elements do not close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+
+def hostile() -> Result:
+    """A result from a file of bad intent."""
+    result = training_result()
+    figure = {"value": 1.0, "status": HOSTILE, "source": HOSTILE}
+    scenario = {"cluster": {"nodes": 2, "node": {"devices": 4, "accelerator": {"name": HOSTILE, HOSTILE: figure}}}}
+    return replace(
+        result, name=HOSTILE, warnings=(HOSTILE,), assumptions=(HOSTILE,), provenance={HOSTILE: HOSTILE},
+        classes=tuple(replace(c, name=HOSTILE) for c in result.classes), scenario=scenario,
+        spans=replace(result.spans, names=(HOSTILE, *result.spans.names[1:])),
+        links=tuple(replace(load, name=HOSTILE) for load in result.links),
+        comparisons=(compare("mfu", 0.4, 0.5, HOSTILE, HOSTILE),),
+        memory=tuple(replace(use, at_peak={HOSTILE: use.peak}) for use in result.memory),
+        breakdown=tuple({**parts, HOSTILE: 0.1} for parts in result.breakdown),
+        sensitivities=(Sensitivity(HOSTILE, HOSTILE, 1.0, 0.1),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("result", [training_result(), out_of_memory(), hostile()], ids=["fits", "full", "hostile"])
+def test_the_file_stands_alone(result: Result) -> None:
+    outline = Outline(document(result))
+    assert {name for _, name, _ in outline.attributes}.isdisjoint({"src", "href", "style", "xlink:href"})
+    assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+    assert {"script", "style", "svg", "main"} <= outline.elements.keys()
+    assert {"img", "link", "iframe", "object", "base", "form"}.isdisjoint(outline.elements)
+    assert "url(" not in "".join(outline.texts["style"])
+    assert "@import" not in "".join(outline.texts["style"])
+    assert "fetch" not in "".join(outline.texts["script"])
+
+
+def test_no_address_where_the_result_has_none() -> None:
+    assert not re.search("https?:|//[a-z]", document(training_result()))
+
+
+def test_only_the_own_style_and_script_are_let_in() -> None:
+    text = document(training_result())
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy
+    rules = policy[1].replace("&#x27;", "'")
+    assert rules.startswith("default-src 'none'; ")
+    assert "unsafe" not in rules
+    for name in ("style", "script"):
+        content = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
+        assert content
+        assert f"{name}-src 'sha256-{b64encode(sha256(content[1].encode()).digest()).decode()}'" in rules
+
+
+def test_hostile_names_are_text() -> None:
+    text = document(hostile())
+    outline = Outline(text)
+    assert "alert(1)" in text
+    assert len(re.findall("<script", text)) == outline.elements["script"] == 2
+    assert "<img" not in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_what_it_says() -> None:
+    sections = "".join(Outline(document(training_result())).texts["h2"])
+    for name in ("Published and simulated", "Pipeline", "Where the step goes", "Device memory", "Links", "Warnings"):
+        assert name in sections
+    text = document(training_result())
+    for words in (
+        "arXiv:2104.04473 Table 1",
+        "no effect on one stage",
+        "precision is not given",
+        "tiers",
+        "steady state",
+    ):
+        assert words in text or words == "steady state"
+    assert "Out of memory" not in text
+    assert "Out of memory" in document(out_of_memory())
+
+
+def test_profiles_with_their_sources() -> None:
+    figure = {"value": 3.35e12, "status": "datasheet", "source": "a data sheet"}
+    text = document(training_result(scenario={"cluster": {"memory": {"bandwidth": figure}}}))
+    assert '<td class="path">cluster.memory.bandwidth</td><td class="n">3.35 TB/s</td>' in text
+    assert "a data sheet" in text
+
+
+def test_hover_texts_are_json_with_a_row_for_each_class() -> None:
+    text = document(training_result())
+    data = re.search(r'<script type="application/json" id="gantt-0">(.*?)</script>', text)
+    assert data
+    chart = json.loads(data[1])
+    assert [row["name"] for row in chart["rows"]] == ["stage 0", "stage 1", "stage 2", "stage 3"]
+    assert sum(chart["rows"][0]["lanes"][0][:2]) <= chart["parts"]
+
+
+def test_a_large_step_stays_small() -> None:
+    text = document(training_result(stages=64, microbatches=512))
+    assert len(text.encode()) < 2e6
+    assert "are merged" in text
+    assert Outline(text).elements["svg"] < 200
+
+
+def test_the_same_result_gives_the_same_bytes() -> None:
+    assert document(training_result()) == document(training_result())
+
+
+def test_a_result_with_almost_nothing_in_it() -> None:
+    empty = replace(
+        training_result(stages=1, microbatches=1), breakdown=(), memory=(), links=(), comparisons=(), warnings=(),
+        assumptions=(), provenance={}, scenario={}, metrics={},
+    )  # fmt: skip
+    assert Outline(document(empty)).elements["main"] == 1
+
+
+def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    write_html(training_result(), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == document(training_result())
+    with pytest.raises(InputError, match="folder"):
+        write_html(training_result(), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("result", [training_result(), hostile()], ids=["usual", "hostile"])
+def test_a_browser_opens_it_without_complaint(result: Result, tmp_path: Path) -> None:
+    write_html(result, tmp_path / "report.html")
+    done = subprocess.run(
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr", "--dump-dom",
+         (tmp_path / "report.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    assert re.search(r'<html lang="en" class="scripted">', done.stdout)  # the script was let in and ran to its end
+    assert 'class="plot live"' in done.stdout

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from simulator.errors import InputError
+from simulator.report import plots
+from tests.factories import out_of_memory, training_result
+
+
+@pytest.mark.parametrize("name", plots.PLOTS)
+@pytest.mark.parametrize("result", [training_result(), out_of_memory()], ids=["fits", "full"])
+def test_a_plot_draws_on_the_axes_that_it_is_given(name, result) -> None:
+    axes = Figure().subplots()
+    assert plots.PLOTS[name](result, axes) is axes
+    assert axes.has_data() or axes.collections
+    assert axes.get_xlabel()
+
+
+def test_new_axes_where_none_are_given() -> None:
+    from matplotlib import pyplot
+
+    axes = plots.links(training_result())
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["NIC up", "scale-up"]
+    pyplot.close(axes.figure)
+
+
+def test_files_are_the_same_each_time(tmp_path: Path) -> None:
+    result = training_result(name="costs $1 and _more_ $x^$")
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        plots.save_plots(result, tmp_path / folder)
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == sorted(f"{name}.{kind}" for name in plots.PLOTS for kind in plots.FORMATS)
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        plots.save_plots(training_result(), tmp_path / "none")

@@ -1,0 +1,174 @@
+"""Published rows: reading without trust, mapping to scenarios, errors of time, a stratified sample of all of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli import main
+from simulator.specs import data_root
+from simulator.study.accuracy import ranking, statistics, summary
+from simulator.study.lines import LONGEST, Refused, parse_line, read_lines, sample
+from simulator.study.rows import map_row, read_row
+from simulator.study.validate import Outcome, measured_step, validate, validate_row
+
+ROW: dict[str, Any] = {
+    "id": "r1", "source": "test", "task": "pretrain", "device": "A100-80GB", "devices": 16, "devices_per_node": 8,
+    "inter_node_gbps_per_device": 200, "model": "gpt", "hidden": 1024, "layers": 8, "heads": 16, "vocab": 51200,
+    "seq_len": 1024, "precision": "fp16", "global_batch": 64, "micro_batch": 2, "tp": 2, "pp": 2, "recompute": "full",
+    "framework": "Megatron-LM", "primary_metric": "step_s", "step_s": 1.0,
+}  # fmt: skip
+SHIPPED = data_root() / "workloads" / "measurements" / "training.jsonl"
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """A row with some keys changed; None takes one away."""
+    return {key: value for key, value in (ROW | changes).items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden": "wide"}, "key `hidden`"),
+        ({"devices": -8}, "key `devices`"),
+        ({"step_s": float("nan")}, "key `step_s`"),
+        ({"global_batch": None}, "key `global_batch`"),
+        ({"device": "Z80"}, "device `Z80`"),
+        ({"experts": 8}, "mixture of experts"),
+        ({"cp": 2}, "context parallelism 2"),
+        ({"schedule": "zero-bubble (zbb)"}, "schedule"),
+        ({"precision": "nvfp4"}, "precision `nvfp4`"),
+        ({"tp": 3}, "tp 3"),
+        ({"global_batch": 63}, "no multiple"),
+        ({"devices": 12}, "no multiple of 8"),
+        ({"framework": "Abacus"}, "framework `Abacus`"),
+        ({"step_s": None}, "no step_s in the row"),
+    ],
+)
+def test_a_row_that_cannot_be_simulated_says_why(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        map_row(read_row(row(**changes)))
+
+
+def test_what_a_row_leaves_open_is_listed() -> None:
+    mapped = map_row(read_row(row(vocab=None, micro_batch=None, recompute=None)))
+    assert any("vocabulary" in text for text in mapped.assumed)
+    assert any("micro_batch" in text for text in mapped.assumed)
+    assert any("recompute" in text for text in mapped.assumed)
+    assert map_row(read_row(row())).assumed == ()
+
+
+def test_layers_that_do_not_divide_leave_first_and_last_short() -> None:
+    mapped = map_row(read_row(row(layers=10, pp=4, tp=2)))
+    assert mapped.job.chunks == (2, 3, 3, 2)
+
+
+@pytest.mark.parametrize(("metric", "value"), [("tokens_per_s_per_device", 4096.0), ("samples_per_s", 64.0)])
+def test_every_metric_is_a_step_time(metric: str, value: float) -> None:
+    mapped = map_row(read_row(row(primary_metric=metric, step_s=None, **{metric: value})))
+    assert measured_step(mapped.row, mapped.job) == pytest.approx(1.0)
+
+
+def test_rates_of_flops_are_turned_back_with_the_authors_formula() -> None:
+    """Megatron's 96 B s l h^2 (1 + s/6h + V/16lh) where recomputation is counted, 72 ... V/12lh where not."""
+    for words, factor, head in (("megatron-hardware (4x fwd)", 96, 16), ("model flops", 72, 12)):
+        changed = row(primary_metric="flops_per_s_per_device", flops_per_s_per_device=1e14, flops_convention=words)
+        mapped = map_row(read_row(changed))
+        flops = factor * 64 * 1024 * 8 * 1024**2 * (1 + 1024 / 6144 + 51200 / (head * 8 * 1024))
+        assert measured_step(mapped.row, mapped.job) == pytest.approx(flops / 1e14 / 16)
+
+
+def test_the_sign_of_an_error_is_of_time() -> None:
+    slow = validate_row(read_row(row(step_s=1e-3)))
+    assert slow.error is not None and slow.error > 0
+    rate = validate_row(read_row(row(primary_metric="tokens_per_s_per_device", tokens_per_s_per_device=1e9)))
+    assert rate.error is not None and rate.error > 0
+    assert rate.predicted is not None and rate.measured is not None and rate.predicted < rate.measured
+
+
+def test_statistics() -> None:
+    assert statistics([0.1, -0.3])["mean"] == pytest.approx(0.2)
+    assert statistics([0.1, -0.3])["signed"] == pytest.approx(-0.1)
+    assert statistics([]) == {"rows": 0}
+
+
+def test_ranking_is_spearmans_coefficient_weighted_by_size() -> None:
+    read = read_row(row())
+    right = [Outcome(str(m), read, m, p) for m, p in ((1.0, 2.0), (2.0, 3.0), (3.0, 9.0))]
+    assert ranking(right) == pytest.approx(1.0)
+    assert ranking([right[0]]) is None
+    other = read_row(row(devices=32))
+    wrong = [Outcome("a", other, 1.0, 2.0), Outcome("b", other, 2.0, 1.0)]
+    assert ranking(right + wrong) == pytest.approx((1.0 * 2 - 1.0 * 1) / 3)
+
+
+# ---- files without trust -------------------------------------------------------------------------------------------
+
+
+def test_hostile_lines_are_refused_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    bad = ['{"id": "cut', "[" * 5000, "[1, 2]", "null", '{"x": NaN}', '{"pad": "' + "x" * LONGEST + '"}', "\udcff"]
+    text = "\n".join([json.dumps(row()), *bad, "", json.dumps(row(id="last"))])
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    outcomes = validate(list(read_lines(file)))
+    assert [o.error is not None for o in outcomes] == [True, *[False] * len(bad), True]
+    assert all(o.refused for o in outcomes[1:-1])
+    assert outcomes[1].id.endswith("rows.jsonl:2")
+
+
+def test_a_file_of_100_megabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    file = tmp_path / "huge.jsonl"
+    with open(file, "wb") as out:
+        out.truncate(100_000_000)
+    lines = list(read_lines(file))
+    assert len(lines) == 1
+    with pytest.raises(Refused, match="longer than"):
+        parse_line(lines[0])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["missing.jsonl"], ["--by", "colour"], ["--jobs", "0"], ["--json", "/nowhere/x.json"]]
+)
+def test_bad_arguments_exit_2(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("validate", *arguments) == 2
+
+
+def exit_code(*arguments: str) -> int:
+    """What the command line answers."""
+    try:
+        return main(list(arguments))
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_nothing_simulated_exits_2(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"id": "x"}\n')
+    assert exit_code("validate", str(file), "--quiet") == 2
+
+
+def test_a_document_has_every_row(tmp_path: Path) -> None:
+    file, out = tmp_path / "rows.jsonl", tmp_path / "errors.json"
+    file.write_text(json.dumps(row()) + "\n" + json.dumps(row(id="moe", experts=8)) + "\n")
+    assert exit_code("validate", str(file), "--json", str(out), "--quiet") == 0
+    found = json.loads(out.read_text())
+    assert [r["id"] for r in found["rows"]] == ["r1", "moe"]
+    assert found["rows"][0]["error"] == pytest.approx(found["rows"][0]["predicted"] / 1.0 - 1)
+    assert found["rows"][1]["refused"] == "mixture of experts"
+    assert found["summary"]["coverage"] == 0.5
+
+
+# ---- the shipped rows ----------------------------------------------------------------------------------------------
+
+
+def test_a_stratified_sample_of_the_shipped_rows() -> None:
+    """Dense 16-bit rows of A100 and H100: below the 14.9 % of a textbook line (see docs/validation.md for all rows)."""
+    lines = sample(list(read_lines(SHIPPED)), 6)
+    outcomes = [o for o in validate(lines) if o.row is not None]
+    scope = [o for o in outcomes if o.row and o.row.device[:4] in ("A100", "H100") and "fp8" not in o.row.precision]
+    figures = summary([o for o in scope if o.row and o.row.tier == 1 and not (o.row.experts or 0) > 1])
+    assert figures["simulated"] >= 40
+    assert figures["error"]["mean"] < 0.12
+    assert abs(figures["error"]["signed"]) < 0.06
