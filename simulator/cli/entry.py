@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.complain(f"{PROGRAM}: interrupted")
         return INTERRUPTED
+    except (OSError, UnicodeError) as error:
+        return _explain(InputError(f"{error.strerror or error}" if isinstance(error, OSError) else str(error)))
     except Exception as error:
         return _explain(error)
 

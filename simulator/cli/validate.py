@@ -5,6 +5,7 @@ project ships are used. A row that cannot be simulated is refused with the reaso
 positive is too slow. Exit code 1 if --most is given and the mean error is above it.
 """
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
         "--sample", metavar="N", type=_count, help="only every row that comes up when N are spread over each source"
     )
     parser.add_argument("--worst", metavar="N", type=_count, default=10, help="how many of the worst rows to list")
-    parser.add_argument("--most", metavar="PERCENT", type=float, help="fail if the mean error is above this")
+    parser.add_argument("--most", metavar="PERCENT", type=_percent, help="fail if the mean error is above this")
     parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
 
 
@@ -49,9 +50,19 @@ def _keys(text: str) -> tuple[str, ...]:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) <= 1_000_000:
         raise ArgumentTypeError(f"{text!r} is no positive whole number")
     return int(text)
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no percentage")
+    return value
 
 
 def execute(arguments: Namespace) -> int:
@@ -65,7 +76,7 @@ def execute(arguments: Namespace) -> int:
     from simulator.study.validate import validate
 
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
-        outcomes = validate(lines, arguments.jobs)
+        outcomes = validate(lines, min(arguments.jobs, os.cpu_count() or 1))
     figures = summary(outcomes, arguments.by)
     found = document(figures, outcomes)
     from simulator.report.validation import page

@@ -11,7 +11,7 @@ from simulator.errors import InputError, Problem
 from simulator.program.actions import Action, parse
 from simulator.results.writing import replacing
 
-MAX_BYTES = 32 * 2**20
+MAX_BYTES = 4 * 2**20
 """Largest file; 64 ranks x 512 microbatches with communication take 2 MiB."""
 MAX_PROBLEMS = 20
 """Most problems that are told at once."""

@@ -59,7 +59,8 @@ class Draft:
 
     def add(self, **values: NDArray[np.integer[Any]] | int) -> Ints:
         """Append operations; missing columns are -1 (duration and key 0). Returns their numbers."""
-        count = max(np.size(v) for v in values.values())
+        lengths = {len(v) for v in values.values() if isinstance(v, np.ndarray) and v.ndim}
+        count = min(lengths, default=1)
         first = len(self)
         for column in COLUMNS:
             default = 0 if column in ("duration", "key") else -1

@@ -28,6 +28,8 @@ def section(result: Result) -> Iterable[Markup]:
     yield svg.legend(_legend(drawn, result.spans.names))
     if len(drawn.rows) < len(result.classes):
         yield tag("p", f"{len(drawn.rows)} of {len(result.classes):,} device classes are shown.", class_="soft small")
+    if any(box.chunk for row in drawn.rows for box in row.boxes):
+        yield tag("p", "Shades of a colour are the model chunks of a device.", class_="soft small")
     if drawn.merged:
         text = "Neighbouring operations are merged: the height of a colour is its share of the time, the rest is idle."
         yield tag("p", text, class_="soft small")

@@ -52,13 +52,14 @@ def ledger(use: MemoryUse) -> RenderableType:
     """Bytes by kind, the largest first, and their sum beside the capacity."""
     table = grid("left", "right", "right", "left")
     scale = max(use.capacity, use.peak)
+    room = _BAR - max(max(map(len, use.at_peak), default=0) - len("activations"), 0)  # long names leave less for bars
     for kind, size in sorted(use.at_peak.items(), key=lambda item: -item[1]):
         if size > 0:
             row = clean(kind), units.format(size, "bytes"), wording.percent(_share(size, use.capacity))
-            table.add_row(*row, Text(wording.bar(size / scale, _BAR), "cyan"))
+            table.add_row(*row, Text(wording.bar(size / scale, room), "cyan"))
     fits = use.peak <= use.capacity
     total = f"of {units.format(use.capacity, 'bytes')}"
-    bar = _against(use.capacity / scale, use.peak / scale)
+    bar = _against(use.capacity / scale, use.peak / scale, room)
     peak = Text(units.format(use.peak, "bytes"), "bold")
     table.add_row(
         Text("together", "bold"),
@@ -69,10 +70,10 @@ def ledger(use: MemoryUse) -> RenderableType:
     return table
 
 
-def _against(capacity: float, peak: float) -> Text:
+def _against(capacity: float, peak: float, width: int) -> Text:
     """The sum as a bar: up to the capacity in one mark, beyond it in another, room left as a thin line."""
-    inside, beyond = wording.stacked([min(peak, capacity), max(peak - capacity, 0.0)], _BAR)
-    room = _BAR - inside - beyond
+    inside, beyond = wording.stacked([min(peak, capacity), max(peak - capacity, 0.0)], width)
+    room = width - inside - beyond
     return Text.assemble(
         ("█" * inside, "green" if not beyond else "yellow"), ("▓" * beyond, "red"), ("─" * room, "dim")
     )
@@ -128,8 +129,8 @@ def _share(size: float, capacity: float) -> float:
 
 
 def place_of(result: Result, use: MemoryUse) -> str:
-    """A class of ranks in words: `stage 0 (rank 0 and 7 like it)`."""
+    """A class of ranks in words: `stage 0 (rank 0 and 7 others)`."""
     place = result.classes[use.device_class]
     name = clean(class_names(result.classes)[use.device_class])
-    others = f" and {place.ranks - 1:,} like it" if place.ranks > 1 else ""
+    others = f" and {place.ranks - 1:,} others" if place.ranks > 1 else ""
     return f"{name} (rank {place.example:,}{others})"

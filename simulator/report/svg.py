@@ -61,7 +61,7 @@ def level(
         time, values = np.append(0, time), np.append(values.min(), values)
     xs, ys = _thinned(time / max(end, 1.0) * WIDTH, height * (1 - values / (top or 1.0)))
     steps = "".join(f"H{_number(x)}V{_number(y)}" for x, y in zip(xs, ys, strict=True))
-    area = tag("path", d=f"M0 {height:g}{steps}H{WIDTH}V{height:g}Z", class_=f"c{palette.GREY}")
+    area = tag("path", d=f"M0 {height:g}{steps}H{WIDTH}V{height:g}Z", class_=f"c{palette.GREY} s2")
     cap = tag("path", d=f"M0 {_number(height * (1 - limit / (top or 1.0)))}H{WIDTH}", class_="limit")
     return picture(height, area, cap, label=label, class_="plot")
 

@@ -268,6 +268,9 @@ def _comparisons(run: Run, metrics: dict[str, float]) -> tuple[Comparison, ...]:
 
 def _warnings(run: Run) -> tuple[str, ...]:
     found = list(run.job.warnings)
+    computed = run.device.native(run.job.precision)
+    if computed != run.job.precision:
+        found.append(f"{run.device.name} has no {run.job.precision}: products are computed and counted in {computed}")
     if run.classes.outside:
         found.append(f"priced outside the range of measured kernels: {', '.join(run.classes.outside)}")
     found += [

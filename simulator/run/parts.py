@@ -24,7 +24,7 @@ _WHOLE = {
     d.SEND_BACKWARD: "exposed_pp",
     d.GATHER: "exposed_dp",
     d.REDUCE: "exposed_dp",
-    d.EMBEDDING: "exposed_dp",
+    d.EMBEDDING: "exposed_pp",
     d.OPTIMIZER: "optimizer",
 }
 _FIELDS = (("compute", "compute"), ("recompute", "recompute"), ("tensor", "exposed_tp"), ("host", "host"))

@@ -7,6 +7,8 @@ so that the same scenario gives the same bytes of result.
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
+
 from simulator import fabric
 from simulator.cost import compile_device
 from simulator.engine.executor import execute
@@ -29,7 +31,9 @@ Fold = Literal["auto", "exact", "tiers", "none"]
 
 LARGE = 1024
 """Devices above which `auto` folds by tiers."""
-MOST_OPERATIONS = 20_000_000
+MOST_DEVICES = 1 << 19
+"""Devices above which a cluster is refused."""
+MOST_OPERATIONS = 5_000_000
 """Operations above which a program is refused rather than run out of memory."""
 
 
@@ -62,6 +66,22 @@ def run(
     As `simulate`, but `profile` stands in for the collective profile that the cluster names, and without `executor` the
     max-plus sweep runs what shares nothing.
     """
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            return _run(scenario, fold, executor, profile, progress)
+    except (OverflowError, FloatingPointError):
+        message = "something in it takes longer than 53 days, more than the clock of the simulation counts"
+        raise InputError(Problem(message, hint="look for a size that is too large or a rate that is too low")) from None
+
+
+def _run(
+    scenario: Scenario,
+    fold: Fold | None,
+    executor: Executor | None,
+    profile: CollectiveProfile | None,
+    progress: Callable[[int], None] | None,
+) -> Run:
+    _check_devices(scenario.cluster.devices)
     job = build_job(scenario)
     device = compile_device(scenario.cluster.node.accelerator)
     profile = profile or load_spec(CollectiveProfile, scenario.cluster.collectives)
@@ -79,6 +99,12 @@ def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:
     if fold == "auto":
         return "tiers" if devices > LARGE else "exact"
     return fold
+
+
+def _check_devices(devices: int) -> None:
+    if devices > MOST_DEVICES:
+        message = f"the cluster has {devices:,} devices, more than {MOST_DEVICES:,}"
+        raise InputError(Problem(message, path="cluster.nodes", hint="simulate fewer nodes"))
 
 
 def _check_size(operations: int) -> None:

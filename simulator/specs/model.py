@@ -1,6 +1,6 @@
 """The shape of a decoder transformer."""
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -28,7 +28,7 @@ class Model(Spec):
 
     name: str
     """Name of the model."""
-    layers: Count
+    layers: Annotated[int, Field(ge=1, le=10_000)]
     """Transformer layers."""
     hidden: Count
     """Width of the residual stream."""

@@ -1,9 +1,11 @@
 """Files of measurements, line by line, without trust: one JSON object a line, bounded in length, depth and number."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from simulator.errors import InputError, Problem
@@ -32,6 +34,8 @@ class Line:
 def read_lines(path: str | Path) -> Iterator[Line]:
     """The lines of a file that are not blank; InputError where the file cannot be opened or has too many of them."""
     try:
+        if not S_ISREG(os.stat(path).st_mode):
+            raise InputError(Problem("is no regular file", file=str(path)))
         with open(path, "rb") as file:
             number = 0
             while chunk := file.readline(LONGEST + 1):

@@ -24,7 +24,7 @@ from simulator.study.lines import Refused
 from simulator.training import memory
 from simulator.training.job import Job, build_job
 
-PositiveInt = Field(default=None, ge=1)
+PositiveInt = Field(default=None, ge=1, le=1_000_000)
 
 
 class Row(BaseModel):
@@ -40,7 +40,7 @@ class Row(BaseModel):
     devices: int = Field(ge=1, le=10_000_000)
     devices_per_node: int | None = PositiveInt
     intra_node: str | None = None
-    inter_node_gbps_per_device: float | None = Field(default=None, gt=0)
+    inter_node_gbps_per_device: float | None = Field(default=None, ge=1e-3, le=1e6)
     peak_flops_bf16: float | None = Field(default=None, gt=0)
     model: str
     params_b: float | None = None
@@ -49,9 +49,9 @@ class Row(BaseModel):
     heads: int = Field(ge=1, le=1_000_000)
     kv_heads: int | None = PositiveInt
     head_dim: int | None = PositiveInt
-    ffn: int | None = PositiveInt
+    ffn: int | None = Field(default=None, ge=1, le=10_000_000)
     gated_ffn: bool | None = None
-    vocab: int | None = PositiveInt
+    vocab: int | None = Field(default=None, ge=1, le=100_000_000)
     seq_len: int = Field(ge=1, le=100_000_000)
     experts: int | None = None
     attention: str | None = None
@@ -97,7 +97,7 @@ CLUSTERS = {
     "A100-40GB": "generic-a100-40gb",
     "H100-80GB": "generic-h100",
     "H200-141GB": "dgx-h200",
-    "A800-80GB": "generic-a100",
+    "A800-80GB": "a800-cluster",
     "B200": "dgx-b200",
     "B300": "dgx-b300",
     "GB200": "gb200-nvl64",
@@ -153,6 +153,7 @@ def _check_supported(row: Row) -> None:
         ),
         f"device `{row.device}`": row.device not in CLUSTERS,
         f"no {row.primary_metric} in the row": getattr(row, row.primary_metric) is None,
+        "mfu without the peak that it is a share of": row.primary_metric == "mfu" and row.peak_flops_bf16 is None,
         "activations offloaded to the host": "activation_cpu_offload=True" in (row.flags or ""),
     }
     found = [reason for reason, applies in reasons.items() if applies]
@@ -366,5 +367,5 @@ def _choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
 def _fits(scenario: Scenario, job: Job) -> bool:
     capacity = scenario.cluster.node.accelerator.memory.capacity.value
     in_flight = min(job.pp, job.microbatches)
-    kept = in_flight * memory.chunk_activations(job, memory.chunks_of_stage(job, 0)[0])
+    kept = in_flight * sum(memory.chunk_activations(job, chunk) for chunk in memory.chunks_of_stage(job, 0))
     return sum(memory.static_memory(job, 0).values()) + kept + memory.working_memory(job, 0) < 0.9 * capacity

@@ -60,7 +60,7 @@ def validate_row(row: Row) -> Outcome:
     try:
         mapped = map_row(row)
         return simulate_mapped(mapped)
-    except (Refused, SimulatorError) as error:
+    except (Refused, SimulatorError, ArithmeticError, MemoryError) as error:
         return Outcome(row.id, row, refused=" ".join(str(error).split()))
 
 
@@ -93,7 +93,7 @@ def measured_step(row: Row, job: Job) -> float:
         case "samples_per_s":
             return row.global_batch / value
         case "mfu":
-            return _counted(row, job) / (value * (row.peak_flops_bf16 or 1.0) * row.devices)
+            return _counted(row, job) / (value * (row.peak_flops_bf16 or 0.0) * row.devices)
     return _counted(row, job) / (value * row.devices)
 
 

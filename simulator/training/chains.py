@@ -95,11 +95,12 @@ class Pricing:
         """Gathering parameters of `size` bytes over their shard set; ticks (chains, pp). ZeRO-3 gathers again
         backward."""
         times = 2 if self.job.zero == 3 else 1
-        if self.job.zero < 3 or self.job.stack.gather == "layer":
-            return self._over_shards("all_gather", size, times)
         parts = operators.layer_tensors(self.job)
         rest = size - sum(parts) * self.job.element
-        ticks = [self._over_shards("all_gather", part * self.job.element, times) for part in [*parts, max(rest, 0.0)]]
+        if self.job.zero < 3 or self.job.stack.gather == "layer" or rest < 0:
+            return self._over_shards("all_gather", size, times)
+        ticks = [self._over_shards("all_gather", part * self.job.element, times) for part in parts]
+        ticks.append(self._over_shards("all_gather", rest, times))
         return np.asarray(np.sum(ticks, axis=0), np.int64)
 
     def _over_shards(self, operation: str, size: float, times: int = 1) -> Ints:
@@ -111,7 +112,7 @@ class Pricing:
     def _data_times(self) -> float:
         """How often a data-parallel collective of one piece runs on a link, as a share of the stages that it is
         priced for."""
-        return (self.job.microbatches if self.job.zero == 3 else 1) / self.job.pp
+        return (self.job.microbatches if self.job.zero >= 2 else 1) / self.job.pp
 
     def reduce(self, size: float) -> Ints:
         """Reducing gradients of `size` bytes over all replicas, scattered where the optimizer is sharded; ticks
@@ -148,8 +149,9 @@ class Pricing:
         if job.zero == 0 or job.dp == 1:
             return [[] for _ in self.chunks]
         lists = [self.pieces_bytes(chunk, job.element) for chunk in self.chunks]
-        if job.zero < 3:
-            lists = [_bucketed(sizes, job.bucket if job.overlap_parameters else float("inf"))[::-1] for sizes in lists]
+        if job.zero < 3:  # a bucket arrives with the first of its layers, so it is counted there
+            bucket = job.bucket * job.element / job.stack.gradient_bytes if job.overlap_parameters else float("inf")
+            lists = [_bucketed(sizes[::-1], bucket)[::-1] for sizes in lists]
         return [[self.gather(size) for size in sizes] for sizes in lists]
 
     def reduce_lists(self) -> list[list[Ints]]:

@@ -89,6 +89,11 @@ class Job:
         return BYTES[self.precision]
 
     @property
+    def master(self) -> float:
+        """Bytes of the optimizer's own copy of a parameter; none where parameters have 32 bits themselves."""
+        return 4.0 if self.stack.master_weights and self.element < 4 else 0.0
+
+    @property
     def tokens(self) -> int:
         """Tokens of one microbatch."""
         return self.micro_batch * self.sequence
@@ -109,6 +114,20 @@ class _Resolver:
         return default
 
 
+def _note_defaults(resolver: _Resolver) -> None:
+    """List what nobody chose: micro batch, schedule, and how communication is overlapped."""
+    training, stack = resolver.training, resolver.stack
+    if "micro_batch" not in training.model_fields_set:
+        resolver.assumptions.append(f"micro_batch is not given: {training.micro_batch}")
+    if training.schedule is None:
+        plain = "interleaved-1f1b, as vpp > 1" if training.parallel.vpp > 1 else "1f1b"
+        resolver.assumptions.append(f"schedule is not given: {plain}")
+    names = ("overlap_gradients", "overlap_parameters", "overlap_pipeline", "scatter_gather")
+    open_ones = [f"{name} {_show(getattr(stack, name))}" for name in names if getattr(training, name) is None]
+    if open_ones:
+        resolver.assumptions.append(f"communication is not given: {', '.join(open_ones)} ({stack.name})")
+
+
 def _show(value: object) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
@@ -120,9 +139,11 @@ def build_job(scenario: Scenario) -> Job:
     mesh = build_mesh(parallel, scenario.cluster.devices)
     _check_heads(model, mesh)
     resolver = _Resolver(training, stack)
+    _note_defaults(resolver)
     take = resolver.take
     zero = _zero(resolver, mesh)
     microbatches = _microbatches(training, mesh)
+    _check_passes(parallel, microbatches)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
     _check_split(schedule, zero)
@@ -202,6 +223,18 @@ def _shard(size: int | None, mesh: Mesh, zero: int) -> int:
     if size is not None and dp % size:
         raise InputError(Problem(f"shard_size {size} does not divide dp {dp}", path="training.parallel.shard_size"))
     return size or dp
+
+
+MOST_PASSES = 3_000_000
+"""Passes of a pipeline above which a step is refused rather than simulated for minutes."""
+
+
+def _check_passes(parallel: Parallel, microbatches: int) -> None:
+    passes = 2 * parallel.pp * parallel.vpp * microbatches
+    if passes > MOST_PASSES:
+        message = f"pp {parallel.pp} x vpp {parallel.vpp} x {microbatches:,} microbatches x 2 = {passes:,} passes"
+        hint = f"at most {MOST_PASSES:,}: take a smaller global_batch or a larger micro_batch"
+        raise InputError(Problem(message, path="training.global_batch", hint=hint))
 
 
 def _check_split(schedule: Schedule, zero: int) -> None:

@@ -288,10 +288,7 @@ class ChainDraft:
                 kind=d.OPTIMIZER,
                 duration=self.prices.optimizer[rank],
             )
-            data = np.flatnonzero(self.draft["lane"] == self.lane(rank, "data"))
-            waits = data[self.draft["kind"][data] == d.REDUCE]
-            if len(waits):
-                self.draft.after(optimizer, waits[np.argmax(self.draft["key"][waits])][None])
+            self.draft.after(np.repeat(optimizer, len(waits := self._last_reduction(rank))), waits)
         if 0 < self.job.zero < 3 and self.job.dp > 1:
             self._gather_parameters(multiprocessors)
 
@@ -309,12 +306,47 @@ class ChainDraft:
         """A reduction a bucket: beside the last backward pass of the chunk, or after everything on the compute lane."""
         for rank in range(self.job.pp):
             chunks = self._chunks(rank)
+            if self.job.zero == 2:
+                self._reduce_earlier(rank, chunks)
             if not self.job.overlap_gradients:
                 ticks = sum(sum(self.prices.reduce[c]) for c in chunks)
                 self._serial(rank, d.REDUCE, ticks, 1 << 58)
                 continue
             for chunk in reversed(chunks):
                 self._overlapped_reduction(rank, chunk, multiprocessors[rank])
+
+    def _reduce_earlier(self, rank: int, chunks: Sequence[int]) -> None:
+        """ZeRO-2 keeps no whole gradients: those of every microbatch before the last are reduced after its pass."""
+        for chunk in chunks:
+            passes = self._passes(chunk, d.BACKWARD, d.WEIGHT)
+            earlier = np.setdiff1d(passes, self._pieces(passes, -1))
+            if not len(earlier) or not sum(self.prices.reduce[chunk]):
+                continue
+            columns = {name: self.draft[name][earlier] for name in ("stage", "microbatch")}
+            key, ticks = self.draft["key"][earlier] + LAST, sum(self.prices.reduce[chunk])
+            if self.job.overlap_gradients:
+                order = np.argsort(key)
+                reductions = self._data(
+                    rank,
+                    None,
+                    kind=d.REDUCE,
+                    key=key[order],
+                    duration=ticks,
+                    **{n: c[order] for n, c in columns.items()},
+                )
+                self.draft.after(reductions, earlier[order])
+                continue
+            reductions = self.draft.add(
+                lane=self.lane(rank, "compute"), kind=d.REDUCE, key=key, duration=ticks, **columns
+            )
+            if self.meeting >= 0:
+                first = (self.meeting * len(self.job.chunks) + chunk) * (1 << 24) + (1 << 61) + (1 << 60)
+                self.draft["meeting"][reductions] = first + columns["microbatch"]
+
+    def _last_reduction(self, rank: int) -> Ints:
+        """The reduction that ends last on the data lane of a rank; shape (1,), or (0,) where there is none."""
+        data = np.flatnonzero((self.draft["lane"] == self.lane(rank, "data")) & (self.draft["kind"] == d.REDUCE))
+        return data[np.argsort(self.draft["key"][data])][-1:]
 
     def _serial(self, rank: int, kind: int, ticks: int, key: int) -> None:
         number = self.draft.add(lane=self.lane(rank, "compute"), key=key, kind=kind, duration=ticks)
@@ -327,6 +359,8 @@ class ChainDraft:
         if len(pieces) < len(ticks):  # a pass for weights is not cut: everything is reduced after it
             pieces = np.repeat(pieces, len(ticks))
         ends = np.flatnonzero(ticks)
+        if not len(ends):
+            return
         key = self.draft["key"][pieces[ends]] + LAST + ends
         reductions = self._data(rank, resource, kind=d.REDUCE, stage=chunk, key=key, duration=ticks[ends], piece=ends)
         self.draft.after(reductions, pieces[ends])
@@ -336,13 +370,16 @@ class ChainDraft:
         """First and last stage meet to sum the gradients of the embedding that both hold."""
         if self.prices.embedding:
             ranks = np.array([self.job.home[0], self.job.home[-1]])
-            self.draft.add(
+            sums = self.draft.add(
                 lane=self.lane(ranks, "compute"),
                 key=1 << 59,
                 kind=d.EMBEDDING,
                 duration=self.prices.embedding,
                 meeting=(1 << 61) + self.first_rank,
             )
+            for number, rank in zip(sums, ranks, strict=True):
+                waits = self._last_reduction(int(rank))
+                self.draft.after(np.repeat(number, len(waits)), waits)
 
     def _gather_parameters(self, multiprocessors: list[int]) -> None:
         """ZeRO-1 and -2: at the start, ahead of the first forward pass, or at the end after the optimizer."""
@@ -358,6 +395,8 @@ class ChainDraft:
         pieces = self._pieces(self._passes(chunk, d.FORWARD), 0)
         ticks = np.array(self.prices.gather[chunk])
         starts = np.flatnonzero(ticks)
+        if not len(starts):
+            return
         key = -(1 << 40) + chunk * SPREAD + starts
         gathers = self._data(rank, resource, kind=d.GATHER, stage=chunk, key=key, duration=ticks[starts], piece=starts)
         self.draft.after(pieces[starts], gathers)

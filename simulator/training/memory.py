@@ -44,13 +44,13 @@ def all_chunks(job: Job) -> tuple[Chunk, ...]:
 
 
 def parameters(job: Job, chunk: Chunk) -> float:
-    """Parameters of a chunk on one rank; a tied head on the embedding's own chunk adds no second matrix."""
+    """Parameters of a chunk on one rank; a tied head on the embedding's own rank adds no second matrix."""
     total = chunk.layers * layer_parameters(job)
     if chunk.first:
         total += embedding_parameters(job)
     if chunk.last:
         total += head_parameters(job)
-        if chunk.first and job.model.tied_embeddings:
+        if job.model.tied_embeddings and job.home[0] == job.home[-1]:
             total -= vocabulary_shard(job) * job.model.hidden
     return total
 
@@ -59,14 +59,16 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
     """Bytes that a rank of the stage keeps all the time, by kind."""
     owned = sum(parameters(job, chunk) for chunk in chunks_of_stage(job, stage))
     shard = [job.shard if job.zero >= level else 1 for level in range(4)]
-    master = 4.0 if job.stack.master_weights else 0.0
     states = {
         "parameters": owned * job.element / shard[3],
         "gradients": owned * job.stack.gradient_bytes / shard[2],
-        "optimizer": owned * (8.0 + master) / shard[1],
+        "optimizer": owned * (8.0 + job.master) / shard[1],
     }
     if job.zero == 3:
-        states["gathered parameters"] = 2 * layer_parameters(job) * job.element
+        ends = [
+            embedding_parameters(job) * c.first + head_parameters(job) * c.last for c in chunks_of_stage(job, stage)
+        ]
+        states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
     if job.stack.memory_overhead is not None:
         states["runtime"] = job.stack.memory_overhead.value
     return states

@@ -340,6 +340,5 @@ def recomputed(job: Job, layers: int) -> Iterator[tuple[int, tuple[Step, ...]]]:
 def optimizer_step(job: Job, parameters: float) -> Iterator[Step]:
     """Adam on `parameters` fp32 copies: gradient norm, then moments and weights read and written."""
     yield Kernel("gradient norm", Stream(parameters * job.stack.gradient_bytes, 0.0))
-    master = 4.0 if job.stack.master_weights else 0.0
-    read = job.stack.gradient_bytes + 8.0 + (master or job.element)
-    yield Kernel("adam", Stream(parameters * read, parameters * (8.0 + master + job.element), kernels=4))
+    read = job.stack.gradient_bytes + 8.0 + (job.master or job.element)
+    yield Kernel("adam", Stream(parameters * read, parameters * (8.0 + job.master + job.element), kernels=4))

@@ -148,3 +148,32 @@ def test_sensitivities_are_on_the_page_and_in_json(tmp_path: Path, capsys: Captu
 def test_without_being_asked_nothing_is_simulated_again(capsys: Capture) -> None:
     assert main(["run", QUICKSTART, "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["sensitivities"] == []
+
+
+def test_report_and_plots(simulated: Simulated, tmp_path: Path, capsys: Capture) -> None:
+    simulated()
+    (tmp_path / "plots").mkdir()
+    report = tmp_path / "report.html"
+    assert main(["run", QUICKSTART, "--quiet", "--html", str(report), "--plots", str(tmp_path / "plots")]) == 0
+    assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert {path.suffix for path in (tmp_path / "plots").iterdir()} == {".png", ".svg"}
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--html", "{}"], "is a folder"),
+        (["--html", "{}/none/report.html"], "does not exist"),
+        (["--html", "-"], "--html writes a file and cannot print"),
+        (["--html", "{}/same", "--save", "{}/same"], "--save would overwrite --html"),
+        (["--plots", "{}/none"], "--plots needs a folder that exists"),
+    ],
+)
+def test_reports_that_cannot_be_written_are_refused_before_the_work(
+    options: list[str], words: str, simulated: Simulated, tmp_path: Path, capsys: Capture
+) -> None:
+    calls = simulated()
+    assert main(["run", QUICKSTART, *(option.format(tmp_path) for option in options)]) == 2
+    assert words in capsys.readouterr().err
+    assert calls == []

@@ -119,7 +119,7 @@ def test_bars_give_way_to_numbers() -> None:
 
 
 def test_memory_by_kind_of_the_fullest_device() -> None:
-    rows = section(page(training_result()), "Device memory at its peak, stage 0 (rank 0 and 47 like it)")
+    rows = section(page(training_result()), "Device memory at its peak, stage 0 (rank 0 and 47 others)")
     assert [row.split()[0] for row in rows] == [
         "optimizer",
         "parameters",

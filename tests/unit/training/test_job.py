@@ -19,6 +19,15 @@ def test_what_is_given_is_no_assumption() -> None:
     assert not any("recompute" in text or "zero" in text for text in job.assumptions)
 
 
+def test_schedule_and_overlap_that_nobody_chose_are_listed() -> None:
+    texts = build_job(jobs.scenario()).assumptions
+    assert "schedule is not given: 1f1b" in texts
+    assert any(text.startswith("communication is not given: overlap_gradients off") for text in texts)
+    chosen = {"schedule": "gpipe", "overlap_gradients": True, "overlap_parameters": True, "overlap_pipeline": True}
+    texts = build_job(jobs.scenario(training=chosen | {"scatter_gather": False})).assumptions
+    assert not any("schedule" in text or "communication" in text for text in texts)
+
+
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [

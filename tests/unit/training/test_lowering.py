@@ -1,0 +1,75 @@
+"""What stands in a program: which collective runs when, and what waits for it."""
+
+import numpy as np
+import pytest
+
+from simulator.program import draft as d
+from simulator.run.simulate import Run, run
+from simulator.specs.scenario import Scenario
+from tests import jobs
+
+OVERLAP = {"overlap_gradients": True, "overlap_parameters": True}
+
+
+def operations(found: Run, kind: int) -> np.ndarray:
+    """Positions on the tape of one kind of operation, by start."""
+    chosen = np.flatnonzero(found.program.columns.kind == kind)
+    return chosen[np.argsort(found.timeline.start[chosen], kind="stable")]
+
+
+def overlapped(**changes: object) -> Scenario:
+    return jobs.scenario(software=jobs.stack("megatron-core", bucket_size=None), training=OVERLAP, **changes)  # type: ignore[arg-type]
+
+
+def test_the_first_layer_waits_for_the_embedding_too() -> None:
+    """Parameters arrive in forward order; the piece with the embedding is the largest and the first."""
+    scenario = overlapped(batch=16, zero=1)
+    scenario = scenario.model_copy(update={"training": scenario.training.model_copy(update={"bucket_size": 1.0})})
+    found = run(scenario)
+    gathers = operations(found, d.GATHER)
+    lasted = (found.timeline.end - found.timeline.start)[gathers]
+    assert found.program.columns.piece[gathers].tolist() == list(range(8))
+    assert lasted[0] > 2 * lasted[1]
+    first_forward = operations(found, d.FORWARD)[0]
+    assert found.timeline.start[first_forward] >= found.timeline.end[gathers[0]]
+
+
+def test_zero_2_reduces_the_gradients_of_every_microbatch() -> None:
+    once, each = (run(overlapped(batch=32, zero=zero)) for zero in (1, 2))
+    assert len(operations(once, d.REDUCE)) == 1
+    assert len(operations(each, d.REDUCE)) == each.job.microbatches == 4
+
+
+def test_zero_2_without_overlap_reduces_after_each_pass() -> None:
+    found = run(jobs.scenario(batch=32, zero=2))
+    reductions = operations(found, d.REDUCE)
+    assert len(reductions) == found.job.microbatches
+    assert (np.diff(found.timeline.start[reductions]) > 0).all()
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_a_tied_embedding_is_summed_after_the_reductions(zero: int) -> None:
+    found = run(overlapped(batch=16, pp=2, zero=zero))
+    reductions = operations(found, d.REDUCE)
+    sums = operations(found, d.EMBEDDING)
+    assert len(sums) == 2
+    assert found.timeline.start[sums].min() >= found.timeline.end[reductions].max()
+    assert found.timeline.start[operations(found, d.OPTIMIZER)].min() >= found.timeline.end[sums].min()
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_a_chunk_without_layers(zero: int) -> None:
+    stages = {"stages": (4, 0, 0, 4), "schedule": "interleaved-1f1b"} | OVERLAP
+    found = run(jobs.scenario(batch=16, pp=2, vpp=2, zero=zero, training=stages))
+    assert found.timeline.makespan > 0
+
+
+def test_weight_gradients_in_passes_of_their_own_are_reduced_after_the_last(tmp_path: object) -> None:
+    from pathlib import Path
+
+    file = Path(str(tmp_path)) / "split.csv"
+    file.write_text("0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n")
+    found = run(jobs.scenario(batch=8, pp=2, training={"schedule": str(file)} | OVERLAP, zero=1))
+    weights, reductions = operations(found, d.WEIGHT), operations(found, d.REDUCE)
+    assert len(weights) == 4 and len(reductions) == 2
+    assert found.timeline.start[reductions].max() >= found.timeline.end[weights].max()
