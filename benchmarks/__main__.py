@@ -26,8 +26,8 @@ CASES: dict[str, tuple[float, list[str]]] = {
     ),
     "1,024 ranks unfolded, 16 stages x 64 microbatches": (
         5.0,
-        ["run", ONE_TRILLION, "cluster.nodes=128", "training.parallel.pp=16", "training.parallel.dp=8",
-         "training.global_batch=512", "--no-fold", "--quiet"],
+        ["run", ONE_TRILLION, "model=models/gpt-145.6b", "cluster.nodes=128", "training.parallel.pp=16",
+         "training.parallel.dp=8", "training.global_batch=512", "--no-fold", "--quiet"],
     ),
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
 }  # fmt: skip
