@@ -15,7 +15,7 @@ from simulator.specs.hardware import Accelerator, Cluster, Level, Link, Memory, 
 from simulator.specs.kernels import AttentionKernels, GemmKernels, KernelProfile, StreamKernels, Tile
 from simulator.specs.model import Model
 from simulator.specs.scenario import Published, Scenario
-from simulator.specs.training import Parallel, Stack, Training
+from simulator.specs.training import Algorithms, Parallel, Stack, Training
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
 SCALARS = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
@@ -24,7 +24,7 @@ KERNELS = (KernelProfile, GemmKernels, Tile, AttentionKernels, StreamKernels)
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    return _sections(Scenario, Training, Parallel, Published)
+    return _sections(Scenario, Training, Parallel, Algorithms, Published)
 
 
 def model_specs() -> str:

@@ -52,6 +52,15 @@ class Parallel(Spec):
     """Axes from the fastest varying device index to the slowest."""
 
 
+class Algorithms(Spec):
+    """Algorithms of collectives by axis, such as `ring`, `hierarchical` or, with a protocol, `ring/LL128`."""
+
+    tp: str = "auto"
+    """Of the tensor-parallel group; `auto` takes the fastest for the size, as a library would."""
+    dp: str = "auto"
+    """Of gradients and parameters over data-parallel ranks."""
+
+
 class Training(Spec):
     """One optimizer step, repeated."""
 
@@ -103,6 +112,8 @@ class Training(Spec):
     left out."""
     reduce_precision: Literal["fp32", "bf16", "fp16"] | None = None
     """Number format in which gradients are reduced over data-parallel ranks; the stack's default where left out."""
+    algorithms: Algorithms = Algorithms()
+    """Collective algorithms, where they are not left to the library."""
     bucket_size: Bytes | None = None
     """Gradient bytes that are reduced together; the stack's default where left out."""
 

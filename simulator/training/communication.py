@@ -67,13 +67,16 @@ class Network:
         key = (axis, operation, size)
         if key not in self._cache:
             ranks = self.mesh.groups(axis) if groups is None else groups
-            self._cache[key] = self._priced(operation, ranks, size)
+            algorithms = self.job.algorithms
+            self._cache[key] = self._priced(operation, ranks, size, algorithms.tp if axis == "tp" else algorithms.dp)
         return self._cache[key]
 
-    def _priced(self, operation: str, groups: Ints, size: float) -> tuple[Ints, NDArray[np.float64]]:
+    def _priced(
+        self, operation: str, groups: Ints, size: float, algorithm: str
+    ) -> tuple[Ints, NDArray[np.float64]]:
         if groups.shape[1] == 1 or size <= 0:
             return np.zeros(self.chains.shape, np.int64), np.zeros(len(self.fabric.capacity))
-        priced = collectives.price(operation, groups, size, self.fabric, self.profile)
+        priced = collectives.price(operation, groups, size, self.fabric, self.profile, algorithm)
         by_rank = np.zeros(self.mesh.world, np.int64)
         by_rank[groups] = priced.ticks[:, None]
         return by_rank[self.chains], priced.load

@@ -13,7 +13,7 @@ from simulator.program.schedule import Schedule
 from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
-from simulator.specs.training import Parallel, Stack, Training
+from simulator.specs.training import Algorithms, Parallel, Stack, Training
 from simulator.training.layout import Mesh, build_mesh, split_layers
 from simulator.training.schedules import SCHEDULES, read_schedule
 
@@ -57,6 +57,8 @@ class Job:
     scatter_gather: bool
     reduce_bytes: int
     """Bytes of a gradient element on the wire."""
+    algorithms: Algorithms
+    """Collective algorithms by axis."""
     bucket: float
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     assumptions: tuple[str, ...] = ()
@@ -175,6 +177,7 @@ def build_job(scenario: Scenario) -> Job:
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
+        algorithms=training.algorithms,
         assumptions=tuple(resolver.assumptions),
         warnings=tuple(_warnings(training, mesh, stack, zero)),
     )

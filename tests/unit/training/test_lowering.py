@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from simulator.errors import InputError
 from simulator.program import draft as d
 from simulator.run.simulate import Run, run
 from simulator.specs.scenario import Scenario
@@ -73,3 +74,20 @@ def test_weight_gradients_in_passes_of_their_own_are_reduced_after_the_last(tmp_
     weights, reductions = operations(found, d.WEIGHT), operations(found, d.REDUCE)
     assert len(weights) == 4 and len(reductions) == 2
     assert found.timeline.start[reductions].max() >= found.timeline.end[weights].max()
+
+
+def test_a_scenario_may_name_the_algorithm_of_an_axis() -> None:
+    def reduced(algorithm: str) -> int:
+        training = {"algorithms": {"dp": algorithm}}
+        found = run(jobs.scenario(nodes=4, batch=32, tp=8, training=training))
+        reduction = operations(found, d.REDUCE)
+        return int((found.timeline.end - found.timeline.start)[reduction[0]])
+
+    ring, tree, chosen = reduced("ring/Simple"), reduced("binary_tree/Simple"), reduced("auto")
+    assert ring != tree
+    assert chosen <= min(ring, tree)
+
+
+def test_an_algorithm_that_does_not_exist() -> None:
+    with pytest.raises(InputError, match="rong"):
+        run(jobs.scenario(batch=32, training={"algorithms": {"dp": "rong"}}))
