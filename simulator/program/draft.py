@@ -73,8 +73,8 @@ class Draft:
         pairs = np.stack(np.broadcast_arrays(np.asarray(later), np.asarray(earlier)), axis=-1).reshape(-1, 2)
         self.edges = np.concatenate([self.edges, pairs.astype(np.int64)])
 
-    def cut(self, pieces: Ints) -> tuple[Ints, Ints]:
-        """Cut each operation i into pieces[i] >= 1 in a row; returns the first and last piece of each, shape (n,).
+    def cut(self, pieces: Ints) -> None:
+        """Cut each operation i into pieces[i] >= 1 in a row; operations are numbered anew.
 
         What waited for the operation waits for its last piece; what it waited for holds up its first. The caller sets
         the durations; keys must leave room (`SPREAD`).
@@ -88,7 +88,6 @@ class Draft:
         self.columns["piece"] = np.where(pieces[old] > 1, number, self.columns["piece"])
         self.columns["key"] = self.columns["key"] + number
         self.edges = np.stack([first[self.edges[:, 0]], last[self.edges[:, 1]]], axis=1)
-        return first, last
 
     def resource(self) -> int:
         """A new shared resource of capacity 1."""

@@ -5,7 +5,7 @@ share links. A chain's price list is the row of ticks of everything that it ever
 data-parallel peers have equal lists too, behave alike and fold into one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -115,9 +115,6 @@ class Network:
         grid = self.mesh.grid("dp").reshape(-1, self.job.dp)
         numbers[grid] = np.arange(len(grid))[:, None]
         return np.unique(numbers[self.chains[:, 0]], return_inverse=True)[1].reshape(-1)
-
-
-TensorTicks = Callable[[str, float], int]
 
 
 def fold_chains(rows: Ints, peers: Ints) -> tuple[Ints, Ints]:

@@ -25,7 +25,8 @@ from simulator.training.pricing import PassCost
 Ints = NDArray[np.int64]
 
 LANES = ("compute", "send forward", "send backward", "data")
-FIRST, LAST = -SPREAD // 2, SPREAD // 4
+LAST = SPREAD // 4
+"""Key of what follows a pass at once, before its blocking send."""
 
 
 @dataclass(frozen=True, slots=True)
