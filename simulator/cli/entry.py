@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from simulator.cli import console
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import Parser, parser_of, unknown_command
-from simulator.errors import InputError, SimulatorError
+from simulator.errors import InputError, Problem, SimulatorError
 
 PROGRAM = "clustersim"
 INTERNAL = 3
@@ -37,8 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.complain(f"{PROGRAM}: interrupted")
         return INTERRUPTED
-    except (OSError, UnicodeError) as error:
-        return _explain(InputError(f"{error.strerror or error}" if isinstance(error, OSError) else str(error)))
+    except OSError as error:
+        name = str(error.filename)[:200] if error.filename else None
+        return _explain(InputError(Problem(error.strerror or str(error), file=name)))
+    except UnicodeError as error:
+        return _explain(InputError(str(error)))
     except Exception as error:
         return _explain(error)
 

@@ -94,7 +94,7 @@ class Pricing:
     def gather(self, size: float) -> Ints:
         """Gathering parameters of `size` bytes over their shard set; ticks (chains, pp). ZeRO-3 gathers again
         backward."""
-        times = 2 if self.job.zero == 3 else 1
+        times = 2 * self.job.microbatches if self.job.zero == 3 else 1
         parts = operators.layer_tensors(self.job)
         rest = size - sum(parts) * self.job.element
         if self.job.zero < 3 or self.job.stack.gather == "layer" or rest < 0:
@@ -103,30 +103,30 @@ class Pricing:
         ticks.append(self._over_shards("all_gather", rest, times))
         return np.asarray(np.sum(ticks, axis=0), np.int64)
 
-    def _over_shards(self, operation: str, size: float, times: int = 1) -> Ints:
+    def _over_shards(self, operation: str, size: float, times: float) -> Ints:
+        """Ticks (chains, pp) of a collective of one piece that runs `times` times a step.
+
+        It is priced for the groups of all stages and runs on one of them, so 1 / pp of the traffic counts.
+        """
         groups = self.network.data_groups(self.job.shard, 1)
         ticks, load = self.network.collective(f"shard {self.job.shard}", operation, size, groups)
-        self.traffic.add(load, times * self._data_times())
+        self.traffic.add(load, times / self.job.pp)
         return ticks
-
-    def _data_times(self) -> float:
-        """How often a data-parallel collective of one piece runs on a link, as a share of the stages that it is
-        priced for."""
-        return (self.job.microbatches if self.job.zero >= 2 else 1) / self.job.pp
 
     def reduce(self, size: float) -> Ints:
         """Reducing gradients of `size` bytes over all replicas, scattered where the optimizer is sharded; ticks
         (chains, pp)."""
         job = self.job
+        times = job.microbatches if job.zero >= 2 else 1
         if job.zero == 0 or (job.zero < 3 and job.shard < job.dp):
             ticks, load = self.network.collective("dp", "all_reduce", size)
-            self.traffic.add(load, self._data_times())
+            self.traffic.add(load, times / job.pp)
             return ticks
-        ticks = self._over_shards("reduce_scatter", size)
+        ticks = self._over_shards("reduce_scatter", size, times)
         if job.shard < job.dp:
             across = self.network.data_groups(job.dp // job.shard, job.shard)
             more, load = self.network.collective("replicas", "all_reduce", size / job.shard, across)
-            self.traffic.add(load, self._data_times())
+            self.traffic.add(load, times / job.pp)
             ticks = ticks + more
         return ticks
 
@@ -195,9 +195,12 @@ class Pricing:
         size = float(job.tokens * job.model.hidden * job.element)
         cut = job.scatter_gather or job.sequence_parallel
         ticks, load = self.network.sends(size / job.tp if cut else size, between)
-        self.traffic.add(load, job.microbatches * sum(a != b for a, b in hops) / len(between))
+        crossed = sum(a != b for a, b in hops)
+        self.traffic.add(load, job.microbatches * crossed / len(between))
         if job.scatter_gather and not job.sequence_parallel and job.tp > 1:
-            ticks = ticks + self.network.collective("tp", "all_gather", size)[0][:, 0]
+            gathered, load = self.network.collective("tp", "all_gather", size)
+            self.traffic.add(load, job.microbatches * crossed / job.pp)
+            ticks = ticks + gathered[:, [receiver for _, receiver in between]].T
         return ticks
 
     # ---- together ------------------------------------------------------------------------------------------------

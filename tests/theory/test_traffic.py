@@ -40,3 +40,12 @@ def test_data_parallel_volume(zero: int, relative: float) -> None:
 def busiest(scenario: Scenario) -> float:
     """Bytes on the busiest scale-up link."""
     return max(link.bytes for link in simulate(scenario, executor="simpy").links)
+
+
+@pytest.mark.parametrize(("zero", "reductions", "gathers"), [(1, 1, 1), (2, 4, 1), (3, 4, 8)])
+def test_traffic_counts_what_the_program_runs(zero: int, reductions: int, gathers: int) -> None:
+    """Four microbatches: ZeRO-2 reduces each, ZeRO-3 also gathers forward and backward in each."""
+    software = jobs.stack(gradient_bytes=2, reduce_bytes=2)
+    plain = busiest(jobs.scenario(batch=32, dp=8, zero=0, software=software))
+    moved = busiest(jobs.scenario(batch=32, dp=8, zero=zero, software=software))
+    assert moved / plain == pytest.approx((reductions + gathers) / 2, rel=0.01)
