@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 
 ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
+SERVING = "scenarios/serving/quickstart.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim --help`": (0.25, ["--help"]),
     "`clustersim explain` of the GPT-1T scenario": (0.25, ["explain", ONE_TRILLION]),
@@ -29,6 +30,8 @@ CASES: dict[str, tuple[float, list[str]]] = {
         ["run", ONE_TRILLION, "model=models/gpt-145.6b", "cluster.nodes=128", "training.parallel.pp=16",
          "training.parallel.dp=8", "training.global_batch=512", "--no-fold", "--quiet"],
     ),
+    "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
+    "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
 }  # fmt: skip
 """What is measured: the target in CPU seconds, and the arguments."""

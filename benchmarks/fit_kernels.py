@@ -10,17 +10,17 @@ profile). Takes about five minutes on one core.
 
 import argparse
 import json
-import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from fit_serving import fit_serving
+from fitting import TABLES, Parameter, errors, solve
 from kernel_rows import A100_FORWARD, FIGURES, GENERATIONS, LENGTHS, NOTES, STREAMS
 from kernel_yaml import DIGITS, attention_yaml, gemm_yaml, markdown, older_yaml
-from scipy.optimize import least_squares
 
 from simulator.cost.attention import attention_seconds
 from simulator.cost.device import attention_curve, gemm_curve
@@ -29,35 +29,11 @@ from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import AttentionKernels, GemmKernels, Tile
 from simulator.specs.resolve import load_spec
 
-TABLES = {
-    "a100-sxm": ("a100_sxm", "vllm/0.14.0", "a100-sxm-80gb", "A100"),
-    "h100-sxm": ("h100_sxm", "vllm/0.24.0", "h100-sxm", "H100"),
-    "h200-sxm": ("h200_sxm", "vllm/0.24.0", "h200-sxm", "H200"),
-}
-"""Profile: (folder of the tables, framework and version, accelerator, name in the published rows)."""
 AMPERE = ((256, 128), (256, 64), (128, 64), (64, 64))
 HOPPER = ((192, 192), (128, 128), (256, 64), (128, 64), (64, 64), (64, 32))
 TILES = {"a100-sxm": AMPERE, "h100-sxm": HOPPER, "h200-sxm": HOPPER}
 FORMATS = {"bf16": "bfloat16", "fp8": "fp8"}
 FP8_LARGEST_RESULT = 1.5e9
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A coefficient to fit: where to start, and its bounds; fitted in logarithms where `log`."""
-
-    start: float
-    low: float
-    high: float
-    log: bool = True
-
-    def encode(self, value: float) -> float:
-        """To the scale in which it is fitted."""
-        return math.log(value) if self.log else value
-
-    def decode(self, value: float) -> float:
-        """Back from that scale."""
-        return math.exp(value) if self.log else value
 
 
 GEMM = {
@@ -93,37 +69,6 @@ ATTENTION = {
 RATE = Parameter(0.5, 0.02, 1.0, False)
 WRITE = {"token": Parameter(1e-9, 1e-11, 1e-6), "cache": Parameter(0.5, 0.02, 2)}
 """Writing keys and values to a cache, which the serving tables include: seconds a token, and share of the bandwidth."""
-
-
-def solve(
-    parameters: dict[str, Parameter],
-    residuals: Callable[[dict[str, float]], np.ndarray],
-    start: dict[str, float],
-    evaluations: int,
-) -> dict[str, float]:
-    """Robust least squares on logarithmic errors; the coefficients."""
-    names = list(parameters)
-    low = np.array([parameters[n].encode(parameters[n].low) if parameters[n].log else parameters[n].low for n in names])
-    high = np.array(
-        [parameters[n].encode(parameters[n].high) if parameters[n].log else parameters[n].high for n in names]
-    )
-    first = np.array([parameters[n].encode(start.get(n, parameters[n].start)) for n in names])
-    first = np.clip(first, low + 1e-3 * (high - low), high - 1e-3 * (high - low))
-
-    def decode(vector: Sequence[float]) -> dict[str, float]:
-        return {n: float(parameters[n].decode(v)) for n, v in zip(names, vector, strict=True)}
-
-    found = least_squares(
-        lambda vector: residuals(decode(vector)),
-        first,
-        bounds=(low, high),
-        loss="soft_l1",
-        f_scale=0.08,
-        diff_step=4e-3,
-        max_nfev=evaluations,
-        x_scale=high - low,
-    )
-    return decode(found.x)
 
 
 # ---- matrix products ----------------------------------------------------------------------------------------------
@@ -212,19 +157,6 @@ def fit_gemm(
         return np.log(bare + cast_times(sample, found, accelerator)) - measured
 
     return solve(parameters, residuals, start, evaluations)
-
-
-def errors(table: pd.DataFrame, predicted: np.ndarray) -> dict[str, float]:
-    """Count, median, mean, 90th percentile and signed mean of predicted / measured - 1, in per cent."""
-    error = 100 * (predicted / table.seconds.to_numpy() - 1)
-    size = np.abs(error)
-    return {
-        "rows": len(error),
-        "median": float(np.median(size)),
-        "mean": float(size.mean()),
-        "p90": float(np.quantile(size, 0.9)),
-        "signed": float(error.mean()),
-    }
 
 
 def report_gemm(
@@ -519,8 +451,10 @@ def run(data: Path, measurements: Path, profile: str, count: int) -> tuple[list[
         lines += older_yaml(generations["fa2"])
     share, launch, origin = STREAMS[profile]
     lines += ["stream:", "  status: measured", f'  source: "{origin}"', f"  memory: {share}", f"  launch: {launch} us"]
+    served, serving_rows = fit_serving(data, profile)
+    lines += served
     lines.append(f"best_attention: {next(iter(generations))}")
-    return [*lines, f'notes: "{NOTES[profile]}"'], report + rows
+    return [*lines, f'notes: "{NOTES[profile]}"'], report + rows + serving_rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

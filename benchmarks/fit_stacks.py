@@ -19,6 +19,8 @@ from math import log, sqrt
 from pathlib import Path
 from statistics import median
 
+from simulator.specs.catalog import data_root
+from simulator.specs.training import Stack
 from simulator.study.lines import Refused, parse_line, read_lines, sample
 from simulator.study.rows import Mapped, map_row, read_row
 from simulator.study.validate import simulate_mapped
@@ -52,8 +54,15 @@ def load(path: str, each: int | None) -> dict[str, list[Mapped]]:
         row = mapped.row
         if row.tier <= 2 and row.precision in ("fp16", "bf16", "amp_bf16") and row.device.startswith(MEASURED):
             _rows[row.id] = mapped
-            found[mapped.stack].append(mapped)
+            found[fitted_file(mapped.stack)].append(mapped)
     return found
+
+
+def fitted_file(name: str) -> str:
+    """The stack file that holds the fitted numbers of a stack: its own, or that of the stack that it extends."""
+    text = (data_root() / Stack.folder / f"{name}.yaml").read_text()
+    base = re.search(r"^extends: stacks/(\S+)$", text, re.M)
+    return fitted_file(base[1]) if base and FIELDS[0] not in text else name
 
 
 def ratio(task: tuple[str, Point]) -> float:

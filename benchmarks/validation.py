@@ -19,7 +19,8 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from simulator.specs import data_root
-from simulator.study.accuracy import grouped, over_sources, ranking, statistics
+from simulator.study.accuracy import grouped, in_scope, over_sources, ranking, statistics
+from simulator.study.causes import known_causes
 from simulator.study.lines import read_lines
 from simulator.study.validate import Outcome, validate
 
@@ -27,17 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "validation.md"
 PLOT = ROOT / "docs" / "images" / "validation.svg"
 BEGIN, END = "<!-- figures: written by benchmarks/validation.py -->", "<!-- end of figures -->"
-
-SIXTEEN = ("fp16", "bf16", "amp_bf16")
-
-
-def in_scope(outcome: Outcome) -> bool:
-    """Tier 1, dense, 16 bits, A100 or H100, no context parallelism, a schedule that exists."""
-    row = outcome.row
-    return (
-        row is not None and row.tier == 1 and row.precision in SIXTEEN and row.device.startswith(("A100", "H100"))
-        and (row.experts or 0) <= 1 and (row.cp or 1) == 1 and not outcome.refused.startswith("schedule")
-    )  # fmt: skip
+BEGIN_CAUSES, END_CAUSES = "<!-- causes: written by benchmarks/validation.py -->", "<!-- end of causes -->"
 
 
 def errors(outcomes: Sequence[Outcome]) -> list[float]:
@@ -94,6 +85,21 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
     ]  # fmt: skip
 
 
+def causes() -> list[str]:
+    """The table of suspected causes."""
+    rows = (
+        f"| {', '.join(f'`{rows}`' for rows in cause.rows)} | {cause.what} | {cause.suspected} |"
+        for cause in known_causes()
+    )
+    return ["| rows | what is off | suspected cause |", "| --- | --- | --- |", *rows]
+
+
+def written(page: str, begin: str, end: str, lines: Sequence[str]) -> str:
+    """A page with new lines between two markers."""
+    body = "\n".join([begin, "", *lines, end])
+    return re.sub(f"{begin}.*{end}", lambda _: body, page, flags=re.S)
+
+
 def _is(outcome: Outcome, precision: str, device: str) -> bool:
     row = outcome.row
     return row is not None and row.precision.startswith(precision) and row.device.startswith(device)
@@ -133,11 +139,11 @@ def main() -> None:
     jobs = parser.parse_args().jobs
     outcomes = validate(list(read_lines(data_root() / "workloads" / "measurements" / "training.jsonl")), jobs)
     left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
-    body = "\n".join([BEGIN, "", *tables(outcomes, left_out), END])
-    text = PAGE.read_text()
-    PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: body, text, flags=re.S))
+    lines = tables(outcomes, left_out)
+    page = written(PAGE.read_text(), BEGIN, END, lines)
+    PAGE.write_text(written(page, BEGIN_CAUSES, END_CAUSES, [*causes(), ""]))
     plot([o for o in outcomes if in_scope(o)])
-    print(body)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

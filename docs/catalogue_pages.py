@@ -8,12 +8,15 @@ from markdown_tables import code, escape, slug, table
 
 from simulator.report.profiles import ROOMS
 from simulator.report.quantities import dimension_of, exact
+from simulator.serving.lengths import lengths
 from simulator.specs import data_root, load_scenario, load_spec, names
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.kernels import KernelProfile
 from simulator.specs.model import Model
+from simulator.specs.requests import Lengths
 from simulator.specs.scenario import Scenario
+from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
 
 REFERENCES = ("accelerator", "node", "kernels", "collectives")
@@ -36,8 +39,13 @@ def clusters() -> str:
 
 
 def stacks() -> str:
-    """Every software stack with its defaults and fitted numbers."""
-    return _catalogue("stacks", "###")
+    """Every stack for training with its defaults and fitted numbers."""
+    return _catalogue("training stacks", "###")
+
+
+def serving_stacks() -> str:
+    """Every stack for serving with its defaults and fitted numbers."""
+    return _catalogue("serving stacks", "###")
 
 
 def kernels() -> str:
@@ -55,6 +63,16 @@ def collective_profiles() -> str:
     profiles = [(name, load_spec(CollectiveProfile, name)) for name in names(CollectiveProfile)]
     rows = [(f"`{name}`", spec.name, ", ".join(spec.protocols), spec.notes) for name, spec in profiles]
     return table(("name", "stands for", "protocols", "notes"), rows)
+
+
+def request_lengths() -> str:
+    """Every shipped length distribution in a line."""
+    rows = []
+    for name in names(Lengths):
+        spec = load_spec(Lengths, name)
+        prompt, output = (f"{column.mean():,.0f}" for column in lengths(spec, 100_000, 0))
+        rows.append((f"`{name}`", spec.name, prompt, output, spec.source))
+    return table(("name", "stands for", "mean prompt", "mean answer", "source"), rows)
 
 
 def models() -> str:
@@ -79,17 +97,18 @@ def _published(spec: Scenario) -> str:
 def _catalogue(name: str, level: str) -> str:
     """A room: an overview, then each file with its figures under a heading of that level."""
     room = ROOMS[name]
-    specs = [(reference, load_spec(room.kind, f"{name}/{reference}")) for reference in names(room.kind)]
-    rows = [(f"[`{reference}`](#{name}-{slug(reference)})", *room.cells(spec)) for reference, spec in specs]
+    word = room.word
+    specs = [(reference, load_spec(room.kind, f"{word}/{reference}")) for reference in room.names()]
+    rows = [(f"[`{reference}`](#{word}-{slug(reference)})", *room.cells(spec)) for reference, spec in specs]
     overview = table(("name", *room.columns), rows)
-    return "\n".join([overview, *(_profile(name, reference, spec, level) for reference, spec in specs)])
+    return "\n".join([overview, *(_profile(word, reference, spec, level) for reference, spec in specs)])
 
 
 def _profile(room: str, name: str, spec: Any, level: str) -> str:
     """One file: what it refers to, every figure with status and source, what else it says, notes."""
     rows = [(f"`{path}`", _value(figure), figure.status, figure.source) for path, figure in _figures(spec)]
     parts = [f"({room}-{slug(name)})=\n{level} {name}\n", f"{spec.name}.\n", _references(spec, name)]
-    parts += [_settings(spec)] if isinstance(spec, Stack) else []
+    parts += [_settings(spec)] if isinstance(spec, Stack | ServingStack) else []
     parts += [table(("figure", "value", "status", "source"), rows)] if rows else []
     parts += [escape(spec.notes) + "\n"] if spec.notes else []
     return "\n".join(part for part in parts if part)
@@ -102,7 +121,7 @@ def _references(spec: Spec, name: str) -> str:
     return f"Uses {', '.join(named)}.\n" if named else ""
 
 
-def _settings(spec: Stack) -> str:
+def _settings(spec: Stack | ServingStack) -> str:
     """The defaults of a stack."""
     values = {name: getattr(spec, name) for name in type(spec).model_fields if name not in ("name", "kind", "notes")}
     rows = [(f"`{name}`", code(value)) for name, value in values.items() if not isinstance(value, (Figure, type(None)))]

@@ -8,7 +8,7 @@ from markdown_tables import table
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.results.metrics import METRICS
+from simulator.results.metrics import METRICS, SERVING, Metric
 from simulator.training.schedules import SCHEDULES
 
 SENSES = {"time": "less is faster", "rate": "more is faster", "size": ""}
@@ -28,9 +28,22 @@ def _command(name: str) -> str:
 
 
 def metrics() -> str:
-    """The metrics of a training step."""
-    rows = [(f"`{name}`", m.label, UNITS.get(m.dimension, m.dimension), SENSES[m.sense]) for name, m in METRICS.items()]
+    """The metrics of a training step, and those that both kinds of run have."""
+    return _metrics(name for name in METRICS if name not in SERVING)
+
+
+def serving_metrics() -> str:
+    """The metrics that only serving runs have."""
+    return _metrics(SERVING)
+
+
+def _metrics(names: Iterable[str]) -> str:
+    rows = [(f"`{name}`", m.label, _unit(m), SENSES[m.sense]) for name in names if (m := METRICS[name])]
     return table(("name", "meaning", "unit", ""), rows)
+
+
+def _unit(metric: Metric) -> str:
+    return "ms" if metric.scale == 1e-3 else UNITS.get(metric.dimension, metric.dimension)
 
 
 def schedules() -> str:

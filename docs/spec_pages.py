@@ -9,22 +9,66 @@ from pydantic.fields import FieldInfo
 from simulator import units
 from simulator.report.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
-from simulator.specs.collectives import CollectiveProfile, Fill, Protocol, Scope, Wire
+from simulator.specs.collectives import CollectiveProfile, EngineSums, Fill, Protocol, Scope, Wire
 from simulator.specs.documentation import describe
 from simulator.specs.hardware import Accelerator, Cluster, Level, Link, Memory, Network, Nics, Node, Power, ScaleUp
-from simulator.specs.kernels import AttentionKernels, GemmKernels, KernelProfile, StreamKernels, Tile
+from simulator.specs.kernels import (
+    AttentionKernels,
+    DecodeKernels,
+    ExpertKernels,
+    GemmKernels,
+    KernelProfile,
+    StreamKernels,
+    Tile,
+    WeightOnlyKernels,
+)
 from simulator.specs.model import Model
-from simulator.specs.scenario import Published, Scenario
+from simulator.specs.noise import Noise, SlowLinks, Stragglers
+from simulator.specs.requests import (
+    Arrivals,
+    ClosedLoop,
+    Distribution,
+    Gamma,
+    Lengths,
+    RateStep,
+    Requests,
+    Sessions,
+    SharedPrefix,
+    Slo,
+)
+from simulator.specs.scenario import Published, Scenario, ServingScenario
+from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
 SCALARS = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
-KERNELS = (KernelProfile, GemmKernels, Tile, AttentionKernels, StreamKernels)
+KERNELS = (
+    KernelProfile,
+    GemmKernels,
+    Tile,
+    WeightOnlyKernels,
+    AttentionKernels,
+    DecodeKernels,
+    ExpertKernels,
+    StreamKernels,
+)
 
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    return _sections(Scenario, Training, Parallel, Algorithms, Published)
+    return _sections(Scenario, Training, Parallel, Algorithms, Noise, Stragglers, SlowLinks, Published)
+
+
+def request_specs() -> str:
+    """The keys of what is asked of a serving system."""
+    return _sections(
+        Requests, Arrivals, Gamma, RateStep, ClosedLoop, Lengths, Distribution, Sessions, SharedPrefix, Slo
+    )
+
+
+def serving_specs() -> str:
+    """The keys of a serving system."""
+    return _sections(ServingScenario, Serving, Layout, Batching, KvCache, NumberFormats, Pool)
 
 
 def model_specs() -> str:
@@ -39,13 +83,13 @@ def hardware_specs() -> str:
 
 def software_specs() -> str:
     """The keys of stacks, kernel profiles and collective profiles."""
-    return _sections(Stack, *KERNELS, CollectiveProfile, Protocol, Scope, Fill, Wire)
+    return _sections(Stack, ServingStack, *KERNELS, CollectiveProfile, Protocol, Scope, Fill, EngineSums, Wire)
 
 
 def quantities() -> str:
     """The units that are understood, by dimension."""
     rows = [
-        (name.replace("_", " "), ", ".join(f"`{unit}`" for unit, _, _ in units._DIMENSIONS[name].parts))
+        (name.replace("_", " "), ", ".join(f"`{unit}`" for unit, _, _ in units._DIMENSIONS[name].parts if unit))
         for name in units.DIMENSIONS
     ]
     return table(("quantity", "units, with the usual prefixes"), rows)

@@ -38,12 +38,12 @@ class Registry(Generic[T]):
 
         return register
 
-    def get(self, name: str) -> T:
-        """The thing of that name; InputError naming the nearest one where there is none."""
+    def get(self, name: str, path: str = "") -> T:
+        """The thing of that name; InputError with the nearest one, and the `path` where it stands, if there is none."""
         if name not in self._things:
             load_plugins()
         if name not in self._things:
-            raise InputError(Problem(f"unknown {self.kind} `{name}`", hint=nearest(name, self._things)))
+            raise InputError(Problem(f"unknown {self.kind} `{name}`", path=path, hint=nearest(name, self._things)))
         return self._things[name]
 
     def names(self) -> tuple[str, ...]:

@@ -85,6 +85,10 @@ _DIMENSIONS = {
         ),
         ("/s",),
     ),
+    "count": _Dimension(
+        "1000` or `1000 tokens",
+        (("", "1", "."), *((word, "1", "kM.") for word in ("tokens", "requests", "sequences"))), ("",), bare=True,
+    ),
     "fraction": _Dimension("0.45` or `45 %", (("%", "0.01", "."),), ("%",), bare=True),
 }  # fmt: skip
 
@@ -131,12 +135,12 @@ def format(value: float, dimension: str) -> str:
     table = _scales(dimension)
     if value == 0 or not isfinite(value):
         unit = kind.shown[0] if dimension not in ("time", "power", "energy") else kind.parts[0][0]
-        return f"{value:g} {unit}"
+        return f"{value:g} {unit}".rstrip()
     chosen = kind.shown[0]
     for unit in kind.shown[1:]:
         if abs(value) >= _threshold(unit, dimension) * float(table[unit]):
             chosen = unit
-    return f"{_three_digits(value / float(table[chosen]))} {chosen}"
+    return f"{_three_digits(value / float(table[chosen]))} {chosen}".rstrip()
 
 
 def _bare(number: float, text: object, kind: _Dimension) -> float:

@@ -77,7 +77,10 @@ def training_result(stages: int = 4, microbatches: int = 8, ranks: int = 48, **c
     result = Result(
         kind="training", name="gpt-1t on 3,072 A100", metrics=metrics, breakdown=breakdown, spans=spans, memory=memory,
         classes=tuple(DeviceClass(f"stage {stage}", ranks, stage * ranks) for stage in range(stages)),
-        links=(LinkLoad("NIC up", 32, 25 * GB, 5 * GB * step, 0.2), LinkLoad("scale-up", 99, 300 * GB, 9 * GB, 0.04)),
+        links=(
+            LinkLoad("NIC up", 32, 25 * GB, 5 * GB * step, 0.2, {"reduce gradients": 5 * GB * step}, (0,)),
+            LinkLoad("scale-up", 99, 300 * GB, 9 * GB, 0.04, {"forward": 4 * GB, "backward": 5 * GB}, (1,)),
+        ),
         critical_path=_critical_path(spans, stages),
         sensitivities=(
             Sensitivity("nic_bandwidth", "+10 %", step * 0.999, 0.001),
@@ -100,7 +103,10 @@ def _critical_path(spans: Spans, stages: int) -> CriticalPath:
     parts = {"compute": float(spans.end[operations[0]]) / 1e12}
     rest = {"exposed_dp": float(spans.end[operations[1]]) / 1e12 - parts["compute"]}
     by_class = (parts | rest, *({} for _ in range(stages - 1)))
-    return CriticalPath(parts | rest, by_class, operations.astype(np.int64))
+    name = NAMES[spans.name[operations[0]]]
+    by_operation = {name: parts["compute"], "reduce gradients": rest["exposed_dp"]}
+    by_link, by_roof = {"NIC up": rest["exposed_dp"]}, {"compute": parts["compute"]}
+    return CriticalPath(parts | rest, by_class, operations.astype(np.int64), by_operation, by_link, by_roof)
 
 
 def _memory(stage: int, stages: int, step: float) -> MemoryUse:
@@ -136,13 +142,14 @@ def columns(result: Result) -> list[np.ndarray[Any, Any]]:
     """All arrays of a Result."""
     spans = result.spans
     own = [spans.start, spans.end, spans.lane, spans.name, spans.stage, spans.microbatch, spans.flows]
-    own.append(result.critical_path.operations)
+    own += [result.critical_path.operations, result.step_times]
     return own + [column for use in result.memory for column in (use.time, use.level)]
 
 
 def np_free(result: Result) -> list[Any]:
     """Everything of a Result but its arrays."""
     memory = [(use.device_class, use.capacity, use.peak, use.at_peak) for use in result.memory]
-    own = (field.name for field in fields(Result) if field.name not in ("spans", "memory", "critical_path"))
+    own = (field.name for field in fields(Result) if field.name not in ("spans", "memory", "critical_path", "step_times"))
     path, spans = result.critical_path, result.spans
-    return [*(getattr(result, name) for name in own), path.seconds, path.by_class, spans.lanes, spans.names, memory]
+    tables = [path.seconds, path.by_class, path.by_operation, path.by_link, path.by_roof]
+    return [*(getattr(result, name) for name in own), *tables, spans.lanes, spans.names, memory]

@@ -11,6 +11,8 @@ from typing import Protocol, cast
 COMMANDS: dict[str, str] = {
     "run": "simulator.cli.run",
     "explain": "simulator.cli.explain",
+    "compare": "simulator.cli.compare",
+    "plan": "simulator.cli.plan",
     "validate": "simulator.cli.validate",
     "profiles": "simulator.cli.profiles",
     "schema": "simulator.cli.schema",

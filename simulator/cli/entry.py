@@ -59,7 +59,10 @@ def _dispatch(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise unknown_command(name, COMMANDS)
     chosen = command(name)
-    return chosen.execute(parser_of(PROGRAM, name, chosen).parse_intermixed_args(rest))
+    words = parser_of(PROGRAM, name, chosen).parse_intermixed_args(rest)
+    import simulator.run  # noqa: F401  (from here on the loader reads foreign files)
+
+    return chosen.execute(words)
 
 
 def _top() -> Parser:
@@ -79,7 +82,7 @@ _PURPOSE = "Simulates how fast LLM training runs on a cluster, and what holds it
 _EPILOG = f"""\
 `{PROGRAM} COMMAND --help` says what a command takes.
 
-exit codes: 0 fine, 1 a check moved, 2 bad input, 3 internal error, 4 infeasible (out of memory)
+exit codes: 0 fine, 1 a check moved, 2 bad input, 3 internal error, 4 infeasible (memory, objectives)
 
 examples:
   {PROGRAM} run scenarios/quickstart.yaml

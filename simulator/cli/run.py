@@ -10,11 +10,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
-from simulator.errors import InfeasibleError
+from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.results import Result
-    from simulator.specs.scenario import Scenario
+    from simulator.specs.scenario import AnyScenario
 
 SUMMARY = "simulate a scenario"
 EXAMPLES = (
@@ -22,8 +22,11 @@ EXAMPLES = (
     "scenarios/quickstart.yaml training.parallel.tp=4 training.micro_batch=2",
     "scenarios/quickstart.yaml --json - --quiet | jq .metrics.mfu",
     "scenarios/quickstart.yaml --sensitivities   # what to change?",
+    "scenarios/serving/quickstart.yaml --detail requests.json",
     "scenarios/quickstart.yaml --trace step.json.gz   # open it at https://ui.perfetto.dev",
 )
+
+_FILES = ("--json", "--trace", "--detail", "--html", "--save")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -36,6 +39,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE", help="write a trace for Perfetto, compressed if the name ends with .gz"
     )
+    parser.add_argument(
+        "--detail", metavar="FILE", help="of serving: write single requests in the form of `vllm bench serve`"
+    )
     parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
     parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
     parser.add_argument("--save", metavar="FILE", help="write the whole result, to be read again")
@@ -43,7 +49,7 @@ def configure(parser: ArgumentParser) -> None:
     fold.add_argument(
         "--fold",
         choices=("auto", "exact", "tiers", "none"),
-        help="how equal ranks are merged (the scenario's if left out)",
+        help="of training: how equal ranks are merged (the scenario's if left out)",
     )
     fold.add_argument(
         "--no-fold", dest="fold", action="store_const", const="none", help="simulate every rank: --fold none"
@@ -51,8 +57,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         choices=("simpy", "max-plus"),
-        default="simpy",
-        help="events (default), or the max-plus sweep where it is exact",
+        help="of training: events (default), or the max-plus sweep where it is exact",
+    )
+    parser.add_argument(
+        "--no-leap", dest="leap", action="store_const", const=False, help="of serving: run every iteration on its own"
     )
     parser.add_argument(
         "--sensitivities", action="store_true", help="simulate again on slightly better machines: what to change?"
@@ -67,14 +75,15 @@ def execute(arguments: Namespace) -> int:
     loaded = load_scenario(arguments.file, arguments.overrides)
     from simulator.cli import outputs
 
-    files = {name: getattr(arguments, name.strip("-")) for name in ("--json", "--trace", "--html", "--save")}
+    files = {name: getattr(arguments, name.strip("-")) for name in _FILES}
     outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
+    _check_kind(loaded.scenario, arguments)
     from simulator.cli.progress import progress
-    from simulator.run.simulate import simulate
+    from simulator.run.dispatch import simulate
 
     begin = perf_counter()
     with progress(f"simulating {loaded.scenario.name}", arguments.quiet):
-        result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor)
+        result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor, leap=arguments.leap)
         if arguments.sensitivities:
             result = _with_sensitivities(result, loaded.scenario, arguments)
     elapsed_s = perf_counter() - begin
@@ -84,10 +93,24 @@ def execute(arguments: Namespace) -> int:
     return 0 if result.feasible else InfeasibleError.exit_code
 
 
-def _with_sensitivities(result: "Result", scenario: "Scenario", arguments: Namespace) -> "Result":
-    """The result with what better parts of the machine would give."""
+def _check_kind(scenario: "AnyScenario", arguments: Namespace) -> None:
+    """InputError, before the work, for an option that has no meaning for this kind of scenario."""
+    serves = hasattr(scenario, "requests")
+    if arguments.detail and not serves:
+        message = "--detail writes single requests, and this scenario trains"
+        raise InputError(Problem(message, hint="leave it out, or run a scenario with `serving:` and `requests:`"))
+    if arguments.sensitivities and serves:
+        message = "--sensitivities is for scenarios that train, and this one serves"
+        raise InputError(Problem(message, hint="change the machine with overrides and run again"))
+
+
+def _with_sensitivities(result: "Result", scenario: "AnyScenario", arguments: Namespace) -> "Result":
+    """The result of a training scenario with what better parts of the machine would give."""
+    from simulator.specs.scenario import Scenario
     from simulator.study.sensitivity import sensitivities
 
+    if not isinstance(scenario, Scenario):
+        return result
     return replace(result, sensitivities=sensitivities(scenario, fold=arguments.fold))
 
 
@@ -102,6 +125,10 @@ def _write(result: "Result", arguments: Namespace) -> None:
         from simulator.report.trace import write_trace
 
         write_trace(result, arguments.trace)
+    if arguments.detail and result.service is not None:  # there is none of a model that does not fit
+        from simulator.report.vllm_form import write_vllm_form
+
+        write_vllm_form(result, arguments.detail)
     if arguments.html:
         from simulator.report.html import write_html
 

@@ -1,8 +1,9 @@
 """Simulate published measurements and report how wrong the simulation is.
 
 Each FILE holds one JSON object a line (docs/reference/measurements.md lists the keys); without FILE the rows that the
-project ships are used. A row that cannot be simulated is refused with the reason. Every error is of the step time:
-positive is too slow. Exit code 1 if --most is given and the mean error is above it.
+project ships are used. A row that cannot be simulated is refused with the reason. Every error is of time (the step of
+a training row, tokens or latencies of a serving row): positive is too slow. Exit code 1 if --most is given and the
+mean error is above it.
 """
 
 import os
@@ -19,6 +20,8 @@ EXAMPLES = (
     "",
     "rows.jsonl --by source,device --json errors.json",
     "rows.jsonl --jobs 2 --worst 20",
+    "--jobs 2 --html validation.html",
+    "--kind serving --by stack,kind",
 )
 
 
@@ -26,10 +29,13 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `validate`."""
     parser.add_argument("files", metavar="FILE", nargs="*", help="measurements (JSON lines)")
     parser.add_argument("--json", metavar="FILE", help="write summary and every row; `-` prints them and nothing else")
+    parser.add_argument("--html", metavar="FILE", help="write a report with plots and every row as one HTML file")
     parser.add_argument(
         "--by", metavar="KEY,KEY", type=_keys, default=("source", "device"), help="what to list errors by"
     )
-    parser.add_argument("--kind", choices=("training",), default="training", help="kind of the measurements")
+    parser.add_argument(
+        "--kind", choices=("training", "serving"), help="kind of the measurements (default: by the first row)"
+    )
     parser.add_argument("--jobs", metavar="N", type=_count, default=1, help="processes to simulate with")
     parser.add_argument(
         "--sample", metavar="N", type=_count, help="only every row that comes up when N are spread over each source"
@@ -40,12 +46,12 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    from simulator.study.accuracy import GROUPS
+    from simulator.study.published import KEYS
 
     keys = tuple(filter(None, text.split(",")))
     for key in keys:
-        if key not in GROUPS:
-            raise ArgumentTypeError(f"{key!r} is none of {', '.join(GROUPS)}")
+        if key not in KEYS:
+            raise ArgumentTypeError(f"{key!r} is none of {', '.join(KEYS)}")
     return keys
 
 
@@ -70,17 +76,24 @@ def execute(arguments: Namespace) -> int:
     from simulator.cli import outputs
     from simulator.cli.progress import progress
 
-    outputs.check({"--json": arguments.json}, inputs=tuple(arguments.files))
+    outputs.check({"--json": arguments.json, "--html": arguments.html}, inputs=tuple(arguments.files))
     lines = _lines(arguments)
-    from simulator.study.accuracy import document, summary
-    from simulator.study.validate import validate
+    from simulator.study.published import KINDS, kind_of
 
+    kind = KINDS[arguments.kind] if arguments.kind else kind_of(lines)
+    kind.check(arguments.by)
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
-        outcomes = validate(lines, min(arguments.jobs, os.cpu_count() or 1))
-    figures = summary(outcomes, arguments.by)
-    found = document(figures, outcomes)
+        outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
+    figures = kind.summary(outcomes, arguments.by)
+    causes = kind.causes()
+    found = kind.document(figures, outcomes, causes)
     from simulator.report.validation import page
 
+    if arguments.html:
+        from simulator.report.html_validation import write_html
+
+        by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
+        write_html(kind.document(kind.summary(outcomes, by), outcomes, causes), by, arguments.html)
     if arguments.json and arguments.json != "-":
         from simulator.results import dumps
         from simulator.results.writing import replacing
@@ -100,7 +113,8 @@ def _lines(arguments: Namespace) -> list["Line"]:
     from simulator.specs.catalog import data_root
     from simulator.study.lines import read_lines, sample
 
-    files = arguments.files or [str(data_root() / "workloads" / "measurements" / "training.jsonl")]
+    shipped = data_root() / "workloads" / "measurements" / f"{arguments.kind or 'training'}.jsonl"
+    files = arguments.files or [str(shipped)]
     lines = [line for file in files for line in read_lines(file)]
     return sample(lines, arguments.sample) if arguments.sample else lines
 

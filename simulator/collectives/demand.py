@@ -48,6 +48,17 @@ class Demand:
         """`busiest` of links that carry nothing else, for a collective of one byte."""
         return self.busiest(self.load(fabric) / fabric.capacity, fabric.first_outer)
 
+    def slowest_link(self, group: int, seconds: Floats, per_byte: tuple[float, float], first_outer: int) -> int:
+        """Of the links that a group uses, the one with the most of `seconds` (links,) times what a byte takes of links
+        inside nodes and between them; -1 where it uses none."""
+        links = self.paths.reshape(len(self.paths), self.groups, -1)[:, group].ravel()
+        taken = np.append(seconds, -1.0)[links] * np.where(links >= first_outer, per_byte[1], per_byte[0])
+        return int(links[np.argmax(taken)])
+
+    def planned(self, fabric: Fabric) -> tuple[Floats, Floats]:
+        """`alone` as a library plans with it, which knows nothing of slow links."""
+        return self.busiest(self.load(fabric) / fabric.rated, fabric.first_outer)
+
     def _longest(self, seconds: Floats) -> Floats:
         """Longest of `seconds` (links + 1,), the last for the padding, by group."""
         worst = seconds[self.paths[0]]

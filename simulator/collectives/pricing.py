@@ -8,6 +8,7 @@ so their bytes on shared links add up. The algorithm and the protocol are those 
 group alone, as a library that knows nothing of its siblings chooses.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -40,6 +41,10 @@ class Cost:
     """Of each group, with all siblings running; (groups,)."""
     load: Floats
     """Bytes that each link carries for all groups together; (links,)."""
+    moving: Ints
+    """Of the ticks, those in which bytes move; the others are launch and hops; (groups,)."""
+    bottleneck: Ints
+    """Kind of link (index into `Fabric.kinds`) that decides the rate for most of that time, -1 for none; (groups,)."""
 
     @property
     def slowest(self) -> int:
@@ -76,24 +81,39 @@ def price(
     """
     ranks = np.atleast_2d(np.asarray(groups, np.int64))
     check(operation)
-    ticks, total = np.zeros(len(ranks), np.int64), np.zeros(len(fabric.capacity))
     if ranks.shape[1] < 2 or ranks.size == 0 or size_bytes <= 0:
-        return Cost(operation, (), ticks, total)
+        return free(operation, len(ranks), fabric)
+    ticks, moving = np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
+    bottleneck, total = np.full(len(ranks), -1), np.zeros(len(fabric.capacity))
     ranks = in_order(operation, ranks)
     choices = [
         _shared(choose(operation, layout, ranks[rows[0]], size_bytes, fabric, profile, algorithm), ranks, rows, fabric)
         for layout, rows in layouts(ranks, fabric)
     ]
+    held = {id(choice): Counter[int]() for choice in choices}
     for load, sharing in _in_step(choices, fabric):
         total += load * size_bytes
         for choice, demand in sharing:
             repeat = demand.phase.repeat
-            busy = demand.busiest(load / (repeat * fabric.capacity), fabric.first_outer)
+            seconds = load / (repeat * fabric.capacity)
+            busy = demand.busiest(seconds, fabric.first_outer)
+            part = repeat * rounded(choice.rate.moving(busy))
             ticks[choice.rows] += repeat * choice.rate.step_ticks(demand, busy)
+            moving[choice.rows] += part
+            slowest = int(np.argmax(part))
+            link = demand.slowest_link(slowest, seconds, choice.rate.per_byte, fabric.first_outer)
+            held[id(choice)][fabric.block_of(link) if link >= 0 else -1] += int(part[slowest])
     for choice in choices:
         ticks[choice.rows] += rounded(choice.rate.launch)
+        bottleneck[choice.rows] = held[id(choice)].most_common(1)[0][0]
     names = dict.fromkeys(f"{choice.algorithm}/{choice.protocol}" for choice in choices)
-    return Cost(operation, tuple(names), ticks, total)
+    return Cost(operation, tuple(names), ticks, total, moving, bottleneck)
+
+
+def free(operation: str, groups: int, fabric: Fabric) -> Cost:
+    """The cost of a collective that does nothing."""
+    none = np.zeros(groups, np.int64)
+    return Cost(operation, (), none, np.zeros(len(fabric.capacity)), none, none - 1)
 
 
 def check(operation: str) -> None:
@@ -132,7 +152,7 @@ def choose(
             break
         if candidate not in measured:
             demands = tuple(demand_of(phase, group[None], fabric) for phase in phases)
-            measured[candidate] = demands, [demand.alone(fabric) for demand in demands]
+            measured[candidate] = demands, [demand.planned(fabric) for demand in demands]
         demands, busy = measured[candidate]
         ticks = int(rate.total_ticks(demands, busy)[0])
         if best is None or ticks < best[0]:

@@ -3,9 +3,9 @@
 from simulator.cost.device import Device, compile_device
 from simulator.cost.economy import cost_usd, energy_j
 from simulator.cost.pricing import Price, price, seconds
-from simulator.cost.work import Attention, Gemm, Stream, Work
+from simulator.cost.work import Attention, Decode, Gemm, Stream, Work
 
 __all__ = [
-    "Attention", "Device", "Gemm", "Price", "Stream", "Work", "compile_device", "cost_usd", "energy_j", "price",
-    "seconds",
+    "Attention", "Decode", "Device", "Gemm", "Price", "Stream", "Work", "compile_device", "cost_usd", "energy_j",
+    "price", "seconds",
 ]

@@ -6,12 +6,14 @@ from functools import lru_cache
 from math import log2
 
 from simulator.cost.attention import AttentionCurve
+from simulator.cost.decode import DecodeCurve
+from simulator.cost.experts import ExpertCurve
 from simulator.cost.gemm import GemmCurve
 from simulator.cost.stream import StreamCurve
 from simulator.cost.work import ELEMENT_BYTES
 from simulator.errors import InputError
 from simulator.specs.hardware import Accelerator, DType
-from simulator.specs.kernels import AttentionKernels, GemmKernels, KernelProfile
+from simulator.specs.kernels import AttentionKernels, DecodeKernels, GemmKernels, KernelProfile
 from simulator.specs.resolve import load_spec
 
 WIDER = {
@@ -44,6 +46,12 @@ class Device:
     """Generation that runs where none is asked for."""
     stream: StreamCurve
     """Passes over memory."""
+    decode: DecodeCurve
+    """Attention over a cache."""
+    experts: Mapping[str, ExpertCurve]
+    """Mixtures of experts by number format of the device."""
+    widening: tuple[float, float]
+    """Rates of arithmetic and of reading where weights are widened as they are read, over those where they are not."""
 
     def native(self, dtype: str) -> str:
         """The format in which work of a format is computed; InputError where the device has none wide enough."""
@@ -98,7 +106,34 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
             for name, generation in profile.attention.items()
         },
         best_attention=profile.best_attention, stream=_stream_curve(accelerator, profile, peaks, bandwidth, clock),
+        decode=decode_curve(profile.decode, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory),
+        experts={dtype: expert_curve(dtype, profile) for dtype in peaks},
+        widening=(profile.weight_only.rate, profile.weight_only.memory),
     )
+
+
+NARROW = 0.75
+"""Rate of reading 8-bit caches over that of 16-bit ones, between the fits on H100 (0.76) and H200 (0.59)."""
+
+
+def decode_curve(
+    spec: DecodeKernels, bandwidth: float, cores: int, arithmetic: float, stream: float = 1.0
+) -> DecodeCurve:
+    """Attention over a cache in SI units; `stream` is the share of the bandwidth that passes over memory reach."""
+    memory = stream if spec.memory is None else spec.memory
+    narrow = NARROW * memory if spec.narrow is None else spec.narrow
+    return DecodeCurve(
+        peak=bandwidth, arithmetic=arithmetic, bandwidth=bandwidth * memory, narrow=bandwidth * narrow,
+        core=spec.core * bandwidth / cores, cores=cores, launch=spec.launch, gather=spec.gather, sequence=spec.sequence,
+        block=spec.block, overlap=spec.overlap, cuts_all=spec.cuts_all, write=bandwidth * spec.write,
+        write_token=spec.write_token, query=bandwidth * spec.query,
+    )
+
+
+def expert_curve(dtype: str, profile: KernelProfile) -> ExpertCurve:
+    """A mixture of experts in one format."""
+    spec = profile.experts[reference(dtype, profile.experts)]
+    return ExpertCurve(spec.launch, spec.rate, spec.memory, spec.ramp, spec.passes)
 
 
 def reference(dtype: str, measured: Iterable[DType]) -> DType:
@@ -127,6 +162,8 @@ def gemm_curve(
         softness=spec.softness, ramp=spec.ramp, split=spec.split,
         split_traffic=8.0 * spec.split_traffic / bandwidth, feed=2.0 * spec.edge / cache,
         limit=spec.limit, settle=spec.settle, alignment=spec.alignment, misaligned=spec.misaligned,
+        memory_peak=bandwidth,
+        misaligned_batch=spec.misaligned_batch,
     )
 
 

@@ -61,7 +61,11 @@ class GemmCurve:
     alignment: int = 8
     """Elements that the contiguous sides should be a multiple of."""
     misaligned: float = 1.0
-    """Rate where they are not over the rate where they are."""
+    """Rate where the summed side is not over the rate where it is."""
+    misaligned_batch: float = 1.0
+    """The same for batched products, where either of n and k is not."""
+    memory_peak: float = INFINITY
+    """Bytes/s of device memory that are never exceeded."""
 
 
 def gemm_seconds(m: int, n: int, k: int, batch: int, curve: GemmCurve) -> tuple[float, float, float]:

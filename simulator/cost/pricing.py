@@ -5,10 +5,11 @@ from functools import lru_cache
 from typing import Literal
 
 from simulator.cost.attention import attention_seconds
+from simulator.cost.decode import decode_seconds
 from simulator.cost.device import Device
-from simulator.cost.gemm import gemm_seconds
+from simulator.cost.gemm import GemmCurve, gemm_seconds
 from simulator.cost.stream import stream_seconds
-from simulator.cost.work import Attention, Gemm, Stream, Work
+from simulator.cost.work import Attention, Decode, Gemm, Stream, Work
 
 Bound = Literal["compute", "memory", "latency"]
 
@@ -44,6 +45,8 @@ def price(work: Work, device: Device) -> Price:
         return _gemm(work, device)
     if isinstance(work, Attention):
         return _attention(work, device)
+    if isinstance(work, Decode):
+        return _decode(work, device)
     return _stream(work, device)
 
 
@@ -67,12 +70,21 @@ def _gemm(work: Gemm, device: Device) -> Price:
     dtype = device.native(work.dtype)
     curve = device.gemm[dtype]
     m, n, k = work.m, work.n, work.k
-    rate = curve.misaligned if k % curve.alignment else RAGGED if n % curve.alignment else 1.0
+    rate = _misaligned(work, curve)
     padded = _aligned(n, curve.alignment), _aligned(k, curve.alignment)
     time, compute, memory = gemm_seconds(m, *padded, work.batch, curve)
     time, compute = time / rate, compute / rate
     inside = min(work.n, work.k) >= LEAST_SIDE and max(work.m, work.n, work.k) <= LARGEST_SIDE
     return Price(time, _bound(time, compute, memory), inside and dtype == work.dtype)
+
+
+def _misaligned(work: Gemm, curve: GemmCurve) -> float:
+    """Rate over that of the padded product. The products of an attention are batched, and the head dimension, be it
+    summed or not, is then the contiguous side of a factor."""
+    summed, ragged = work.k % curve.alignment != 0, work.n % curve.alignment != 0
+    if work.batch > 1 and (summed or ragged):
+        return curve.misaligned_batch
+    return curve.misaligned if summed else RAGGED if ragged else 1.0
 
 
 def _aligned(side: int, alignment: int) -> int:
@@ -98,3 +110,14 @@ def _attention(work: Attention, device: Device) -> Price:
 def _stream(work: Stream, device: Device) -> Price:
     time, compute, memory = stream_seconds(work.bytes, work.kernels, work.flops, device.stream)
     return Price(time, _bound(time, compute, memory), True)
+
+
+def _decode(work: Decode, device: Device) -> Price:
+    curve, token = device.decode, 2.0 * work.kv_heads * work.head_dim * work.kv_bytes
+    group = work.heads / work.kv_heads
+    time = decode_seconds(
+        work.sequences, work.context, work.kv_heads, group, token, 4.0 * work.heads * work.head_dim,
+        work.kv_bytes < 2.0, work.grouped, curve,
+    )
+    inside = LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
+    return Price(time, _bound(time, work.flops / curve.arithmetic, work.bytes / curve.bandwidth), inside)

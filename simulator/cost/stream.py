@@ -7,6 +7,11 @@ faster than that is left out, which keeps every price above the roof of the memo
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class StreamCurve:
@@ -30,3 +35,12 @@ def stream_seconds(size_bytes: float, kernels: int, flops: float, curve: StreamC
     memory = size_bytes * (hit + (1.0 - hit) / curve.efficiency) / curve.bandwidth
     compute = flops / curve.vector
     return kernels * curve.launch + max(memory, compute), compute, memory
+
+
+def stream_rows(size_bytes: Floats, kernels: int, curve: StreamCurve) -> Floats:
+    """`stream_seconds` without arithmetic for many sizes, shape (r,)."""
+    hit: Floats | float = 0.0
+    if curve.cache:
+        hit = np.clip(1.5 - size_bytes / (kernels * curve.cache), 0.0, 1.0)
+    seconds: Floats = kernels * curve.launch + size_bytes * (hit + (1.0 - hit) / curve.efficiency) / curve.bandwidth
+    return seconds

@@ -100,4 +100,34 @@ class Stream:
         return self.read_bytes + self.write_bytes
 
 
-Work = Gemm | Attention | Stream
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """Attention of one query a sequence over cached keys and values."""
+
+    sequences: int
+    """Sequences that decode together."""
+    context: int
+    """Cached tokens of all of them together."""
+    heads: int
+    """Query heads on this device."""
+    kv_heads: int
+    """Key and value heads on this device."""
+    head_dim: int
+    """Size of a head."""
+    kv_bytes: float = 2.0
+    """Bytes of a cached number."""
+    grouped: bool = True
+    """Whether the kernel reads keys and values once for all query heads of a group."""
+
+    @property
+    def flops(self) -> float:
+        """Products with keys and with values."""
+        return 4.0 * self.heads * self.context * self.head_dim
+
+    @property
+    def bytes(self) -> float:
+        """Least traffic: keys and values of every cached token once."""
+        return 2.0 * self.kv_heads * self.context * self.head_dim * self.kv_bytes
+
+
+Work = Gemm | Attention | Stream | Decode

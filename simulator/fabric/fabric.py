@@ -8,7 +8,7 @@ business.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,11 +75,15 @@ class Fabric:
     """Bytes per second of each link, one direction; (links,)."""
     latency: Floats
     """Seconds of each link; (links,)."""
+    rated: Floats = field(default_factory=lambda: np.zeros(0))
+    """`capacity` as the hardware promises it, which is what a library plans with; `capacity` itself where left out."""
     links: LinkNames = field(init=False)
     """Names of the links."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", LinkNames(self))
+        if not len(self.rated):
+            object.__setattr__(self, "rated", self.capacity)
 
     @property
     def devices(self) -> int:
@@ -90,6 +94,28 @@ class Fabric:
     def first_outer(self) -> int:
         """Links from this one on belong to the scale-out network, those before to nodes."""
         return self.nodes * len(self.node.ends)
+
+    def slowed(self, links: Sequence[int], factor: float) -> "Fabric":
+        """The fabric with some links at a share `factor` of their capacity, of which no library knows."""
+        capacity = self.capacity.copy()
+        capacity[np.unique(np.asarray(links, np.int64))] *= factor
+        return replace(self, capacity=capacity)
+
+    def find(self, name: str) -> tuple[int, ...]:
+        """The links of a name: one, or both directions where it has none (`NIC 17`); none if there is no such link."""
+        if name.startswith("node "):
+            end = len(self.node.ends)
+            number, _, way = name.removeprefix("node ").partition(": ")
+            ways = [f"{start} > {stop}" for start, stop in self.node.ends]
+            known = number.isdecimal() and int(number) < self.nodes and way in ways
+            return (int(number) * end + ways.index(way),) if known else ()
+        kind, _, number = name.rpartition(" ")
+        wanted = {kind, f"{kind} up", f"{kind} down"}
+        starts = [*self.block_start, len(self.capacity)]
+        blocks = zip(self.kinds[1:], starts[1:], starts[2:], strict=False)
+        if not number.isdecimal():
+            return ()
+        return tuple(a + int(number) for found, a, b in blocks if found in wanted and a + int(number) < b)
 
     def block_of(self, link: int) -> int:
         """The block that a link belongs to."""

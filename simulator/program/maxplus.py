@@ -38,7 +38,7 @@ def sweep(tape: Tape) -> Timeline:
     ticks = _ticks(tape, meetings)
     if ticks.max(initial=0) >= NEVER:
         raise too_long()
-    rows = _rows(tape, meetings, ticks)
+    rows = rows_of(tape, meetings, ticks)
     end = _rounds(rows, meetings)[rows.last]
     ended = end < NEVER
     if not ended.all():
@@ -59,7 +59,7 @@ def _ticks(tape: Tape, meetings: Meetings) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """Rows 0 .. r - 1, lane after lane, each lane closed by a row that never runs.
 
     `wait` counts in the array of ends, which holds one entry a row, then time 0, then never, then the meetings.
@@ -77,7 +77,7 @@ class _Rows:
     """The first row of each lane; shape (lanes,)."""
 
 
-def _rows(tape: Tape, meetings: Meetings, ticks: Ints) -> _Rows:
+def rows_of(tape: Tape, meetings: Meetings, ticks: Ints) -> Rows:
     """Rewrite a tape so that each row waits for at most one thing."""
     lanes = np.arange(len(tape.lane_start) - 1)
     waits = np.diff(tape.after_start)
@@ -96,10 +96,10 @@ def _rows(tape: Tape, meetings: Meetings, ticks: Ints) -> _Rows:
     row_ticks[last] = ticks
     arrives = np.full(count, -1, np.int64)
     arrives[last[member] - 1] = meetings.number[member]
-    return _Rows(wait, row_ticks, arrives, last, before[tape.lane_start[:-1]] + lanes)
+    return Rows(wait, row_ticks, arrives, last, before[tape.lane_start[:-1]] + lanes)
 
 
-def _rounds(rows: _Rows, meetings: Meetings) -> Ints:
+def _rounds(rows: Rows, meetings: Meetings) -> Ints:
     """When each row ends, NEVER where it does not run; shape (r,)."""
     count = len(rows.wait)
     end = np.full(count + 2 + len(meetings.size), NEVER, np.int64)

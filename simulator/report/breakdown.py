@@ -13,6 +13,7 @@ from rich.text import Text
 from simulator import units
 from simulator.report.bars import LEAST, Axis, Stack
 from simulator.report.plain import clean
+from simulator.report.reasons import tables
 from simulator.report.sections import heading
 from simulator.results.metrics import EXPOSED, exposed, mean
 from simulator.results.result import Result
@@ -20,6 +21,8 @@ from simulator.results.summary import class_names
 
 MOST_ROWS = 8
 """Device classes shown in full; of more, the mean, those that stand out and some between."""
+MOST_REASONS = 5
+"""Operations, links and roofs of the critical path named."""
 MOST_STRETCHES = 3
 """Device classes of the critical path shown."""
 
@@ -133,6 +136,18 @@ def critical_path(result: Result) -> Iterable[RenderableType]:
     yield heading("Critical path: what the step waited for, in percent of it")
     rows = [_Row("whole path", len(path.operations), path.seconds), *_stretches(result)]
     yield _Breakdown(rows, path.seconds, _visible([path.seconds], step_s), step_s, counted="ops")
+    yield _made_of(result, step_s)
+
+
+def _made_of(result: Result, step_s: float) -> RenderableType:
+    """The operations, links and roofs of the path, a line each."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for made_of in tables(result.critical_path, MOST_REASONS):
+        said = (f"{clean(name)} {100 * seconds / step_s:.1f}" for name, seconds in made_of.rows)
+        table.add_row(made_of.short, "  ·  ".join(said))
+    return table
 
 
 def _stretches(result: Result) -> list[_Row]:

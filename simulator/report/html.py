@@ -10,9 +10,8 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from simulator.report import html_gantt, html_sections, palette
+from simulator.report import html_gantt, html_sections, html_steps, palette, serving_html
 from simulator.report.markup import Markup, joined, tag
-from simulator.report.plain import clean
 from simulator.results.result import Result
 from simulator.results.writing import replacing
 
@@ -32,24 +31,30 @@ def write_html(result: Result, path: str | Path) -> None:
 
 def document(result: Result) -> str:
     """The report as text of an HTML file."""
+    return standalone(result.name, _body(result), f"clustersim {result.provenance.get('version', '')}".strip())
+
+
+def standalone(title: str, content: Iterable[Markup], generator: str) -> str:
+    """An HTML file with the style sheet and the script of all reports around some content."""
     style, script = style_sheet(), _asset("report.js")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"clustersim {result.provenance.get('version', '')}".strip()),
-        tag("title", result.name),
+        tag("meta", name="generator", content=generator),
+        tag("title", title),
         tag("style", Markup(style)),
     )
-    body = tag("body", *_body(result), tag("div", id="tip", hidden="hidden"), tag("script", Markup(script)))
+    body = tag("body", *content, tag("div", id="tip", hidden="hidden"), tag("script", Markup(script)))
     return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{body}\n</html>\n'
 
 
 def style_sheet() -> str:
     """The style sheet with the colours of light and dark pages; paper is always light."""
     light, dark = (_variables(name) for name in ("light", "dark"))
-    slots = "".join(f".c{i}{{fill:var(--c{i});background:var(--c{i})}}" for i in range(len(palette.LIGHT)))
+    fills = "".join(f".c{i}{{fill:var(--c{i});background:var(--c{i})}}" for i in range(len(palette.LIGHT)))
+    slots = fills + "".join(f".k{i}{{stroke:var(--c{i})}}" for i in range(len(palette.LIGHT)))
     modes = (
         f":root{{{light}}}@media screen{{@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
         f":root[data-theme=dark]{{{dark}color-scheme:dark}}:root[data-theme=light]{{{light}color-scheme:light}}}}"
@@ -80,15 +85,24 @@ def _asset(name: str) -> str:
 
 
 def _body(result: Result) -> Iterable[Markup]:
-    yield html_sections.title(result)
+    yield html_sections.title(result) if result.kind != "serving" else serving_html.title(result)
     yield tag("main", *_sections(result))
-    yield tag("footer", tag("p", clean("Simulated, not measured; times are of one step."), class_="soft small"))
+    times = "" if result.kind == "serving" else "; times are of one step"
+    yield tag("footer", tag("p", f"Simulated, not measured{times}.", class_="soft small"))
 
 
 def _sections(result: Result) -> Iterable[Markup]:
     yield joined(*html_sections.alarm(result))
-    for name, content in (
+    named = serving_html.sections(result) if result.kind == "serving" else _of_training(result)
+    for name, content in named:
+        if pieces := list(content):
+            yield tag("section", tag("h2", name), *pieces)
+
+
+def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
+    return (
         ("Published and simulated", html_sections.published(result)),
+        ("Step times", html_steps.section(result)),
         ("Pipeline", html_gantt.section(result)),
         ("Where the step goes", html_sections.breakdown(result)),
         ("Critical path", html_sections.critical_path(result)),
@@ -98,6 +112,4 @@ def _sections(result: Result) -> Iterable[Markup]:
         ("Warnings", html_sections.notes(result.warnings)),
         *html_sections.left_open(result),
         ("Provenance", html_sections.provenance(result)),
-    ):
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    )

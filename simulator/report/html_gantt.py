@@ -5,13 +5,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from simulator import units
-from simulator.report import palette, svg
+from simulator.report import palette, svg, wording
 from simulator.report.gantt import Box, Chart, Window, chart, close_ups, phases, whole
-from simulator.report.markup import Markup, tag
+from simulator.report.link_load import over_time
+from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.results.result import Result
 
 _TICKS = 5
+_MOST_STEPS = 500  # of a link's curve
+_MOST_KINDS = 6
 _PARTS = 100_000  # hover texts know times to this part of a window
 _PHASES = (palette.SKY, palette.GREY, palette.PURPLE)
 _BUTTONS = (("left", "←", "move left"), ("right", "→", "move right"), ("in", "+", "zoom in"), ("out", "−", "zoom out"),
@@ -34,6 +37,7 @@ def section(result: Result) -> Iterable[Markup]:
         text = "Neighbouring operations are merged: the height of a colour is its share of the time, the rest is idle."
         yield tag("p", text, class_="soft small")
     yield _figure(drawn, result.spans.names, "gantt-0", ribbon)
+    yield from _links(result)
     windows = close_ups(result) if drawn.merged else ()
     for number, window in enumerate(windows, 1):
         yield tag("h3", f"Close-up: {window.name}, {_from_to(window)}")
@@ -87,6 +91,30 @@ def _figure(drawn: Chart, names: Sequence[str], key: str, ribbon: Sequence[tuple
         tag("script", Markup(_data(drawn)), type="application/json", id=key),
         data_chart=key,
     )
+
+
+def _links(result: Result) -> Iterable[Markup]:
+    """The load of the links under the chart, the busiest kinds first; kinds with one curve stand together."""
+    end = whole(result.spans).end
+    rows: dict[str, list[str]] = {}
+    known = [load for load in result.links if load.by_operation]
+    for load in sorted(known, key=lambda load: -load.utilisation)[:_MOST_KINDS]:
+        rates = over_time(result, load).at_most(_MOST_STEPS)
+        top = float(rates.rate.max(initial=0.0)) or 1.0
+        share = f", {wording.percent(top / load.capacity)}" if load.capacity else ""
+        peak = f"up to {units.format(top, 'bandwidth')}{share}"
+        curve = svg.area((rates.time / max(end, 1)).tolist(), (rates.rate / top).tolist(), palette.BLUE, peak)
+        rows.setdefault(joined(tag("span", peak, class_="soft"), curve), []).append(load.name)
+    if not rows:
+        return
+    yield tag("h3", "What the busiest link of each kind carries")
+    curves = [
+        tag("div", tag("span", ", ".join(names)), ": ", Markup(drawn), class_="load") for drawn, names in rows.items()
+    ]
+    marks = [tag("span", units.format(end / 1e12 * i / (_TICKS - 1), "time")) for i in range(_TICKS)]
+    yield tag("div", *curves, tag("div", *marks, class_="axis"))
+    text = "Shares are of the link's capacity. What a kind of operation sends is spread evenly over its time."
+    yield tag("p", text, class_="soft small")
 
 
 def _look(drawn: Chart, ribbon: bool) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from simulator import units
-from simulator.report import ledger, palette, sections, svg, wording
+from simulator.report import ledger, palette, reasons, sections, svg, wording
 from simulator.report.figures import figures
 from simulator.report.gantt import sample, whole
 from simulator.report.markup import Markup, joined, tag
@@ -147,6 +147,15 @@ def critical_path(result: Result) -> Iterable[Markup]:
         "p", f"What the step waited for, from its first operation to its last: {operations}.", class_="soft small"
     )
     yield from _parts([("whole path", path.seconds), *(longest if len(longest) > 1 else [])], step_s)
+    for made_of in reasons.tables(path):
+        yield tag("h3", made_of.title)
+        yield table(("what name", "time n", "of the step n", "share bar"), _shares(made_of, step_s))
+
+
+def _shares(made_of: reasons.Table, step_s: float) -> Iterable[Sequence[str]]:
+    for name, seconds in made_of.rows:
+        bar = svg.stacked([(seconds / step_s, palette.BLUE, name)], f"{name}: share of the step")
+        yield name, units.format(seconds, "time"), wording.percent(seconds / step_s), bar
 
 
 def sensitivities(result: Result) -> Iterable[Markup]:

@@ -4,7 +4,8 @@ from html import escape
 
 from simulator.report.plain import clean
 
-_VOID = {"meta", "br", "rect", "path", "line", "polyline"}
+_OPEN = {"meta", "br", "input"}  # void in HTML, which knows no end of them
+_VOID = {*_OPEN, "rect", "path", "line", "polyline", "polygon"}
 
 
 class Markup(str):
@@ -24,7 +25,7 @@ def tag(name: str, /, *content: str, **attributes: object) -> Markup:
         if value is not None
     )
     if name in _VOID and not content:
-        return Markup(f"<{name}{given}>" if name in ("meta", "br") else f"<{name}{given}/>")
+        return Markup(f"<{name}{given}>" if name in _OPEN else f"<{name}{given}/>")
     return Markup(f"<{name}{given}>{joined(*content)}</{name}>")
 
 

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from simulator.report import ledger, sections
+from simulator.report import ledger, sections, serving_page, steps
 from simulator.report.breakdown import breakdown, critical_path
 from simulator.results.result import Result
 
@@ -39,12 +39,17 @@ def draw(blocks: Iterable[RenderableType], *, width: int = WIDTH, colour: bool =
 
 
 def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
+    if result.kind == "serving":
+        yield from serving_page.blocks(result, elapsed_s)
+        return
     yield sections.title(result)
     if not result.feasible:
         yield from ledger.out_of_memory(result)
         yield sections.heading("If it fitted")
     yield sections.headline(result)
     yield from sections.whole_run(result)
+    yield from sections.a_day(result)
+    yield from steps.section(result)
     yield from breakdown(result)
     yield from critical_path(result)
     yield from sections.sensitivities(result)

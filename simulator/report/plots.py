@@ -3,19 +3,21 @@
 Every function draws on the axes that it is given, or on new ones, and returns them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.report import ledger, palette
+from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
+from simulator.report import steps as page_steps
 from simulator.report.gantt import Box, Window, phases, sample
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
-from simulator.results.result import Result
+from simulator.results.result import Result, Service
 from simulator.results.summary import class_names
 from simulator.results.writing import replacing
 
@@ -101,12 +103,29 @@ def links(result: Result, axes: "Axes | None" = None) -> "Axes":
     return axes
 
 
-PLOTS = {"gantt": gantt, "breakdown": breakdown, "memory": memory, "memory-over-time": memory_over_time, "links": links}
+def step_times(result: Result, axes: "Axes | None" = None) -> "Axes":
+    """How the times of several steps are distributed, in seconds, with percentiles as dashed lines."""
+    axes = axes if axes is not None else _new()
+    times = result.step_times / 1e12 if len(result.step_times) else np.array([result.metrics.get("step_time_s", 0.0)])
+    axes.hist(times, bins=max(len(page_steps.bars(result)), 1), color=palette.LIGHT[palette.BLUE], edgecolor="white")
+    for mark in page_steps.marks(result) if len(result.step_times) else ():
+        if mark.name in ("median", "p90", "p99"):
+            axes.axvline(mark.seconds, color="black", linestyle="--", linewidth=1)
+            axes.annotate(f" {mark.name}", (mark.seconds, 1), xycoords=("data", "axes fraction"), va="top")
+    axes.set_xlabel("step time in s")
+    axes.set_ylabel("steps")
+    return axes
+
+
+PLOTS = {
+    "gantt": gantt, "breakdown": breakdown, "memory": memory, "memory-over-time": memory_over_time, "links": links,
+    "step-times": step_times,
+}  # fmt: skip
 """The plots by the names of their files."""
 
 
 def save_plots(result: Result, folder: str | Path) -> list[Path]:
-    """Write every plot as PNG and SVG into a folder that exists; returns the files.
+    """Write every plot as PNG and SVG into a folder that exists; that of step times only of several. Returns the files.
 
     Raises InputError where one cannot be written.
     """
@@ -114,7 +133,9 @@ def save_plots(result: Result, folder: str | Path) -> list[Path]:
     from matplotlib.figure import Figure
 
     written = []
-    for name, draw in PLOTS.items():
+    for name, draw in _wanted(result).items():
+        if draw is step_times and len(result.step_times) < 2:
+            continue
         figure = Figure(figsize=(11, 6), layout="constrained")
         draw(result, figure.subplots())
         figure.suptitle(_plain(result.name))
@@ -125,6 +146,21 @@ def save_plots(result: Result, folder: str | Path) -> list[Path]:
                 file.write(_drawn(figure, kind))
             written.append(path)
     return written
+
+
+def _wanted(result: Result) -> Mapping[str, Callable[[Result, "Axes"], "Axes"]]:
+    """The plots of this kind of run."""
+    if result.kind != "serving":
+        return PLOTS
+    if (service := result.service) is None:
+        return {"memory": memory}
+    return {name: partial(_of_service, draw, service) for name, draw in serving_plots.PLOTS.items()}
+
+
+def _of_service(
+    draw: Callable[[Result, Service, "Axes"], "Axes"], service: Service, result: Result, axes: "Axes"
+) -> "Axes":
+    return draw(result, service, axes)
 
 
 def _drawn(figure: "object", kind: str) -> bytes:

@@ -19,6 +19,7 @@ from simulator.specs import load_file, load_spec, names
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Accelerator, Cluster, Node
 from simulator.specs.model import Model
+from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
 
 
@@ -31,6 +32,17 @@ class Room(NamedTuple):
     """Headings after the name."""
     cells: Callable[[Any], tuple[str, ...]]
     """Headline figures of one spec."""
+    holds: Callable[[str], bool] = lambda name: True
+    """Whether a file of the folder is of this kind, where files of two kinds share a folder."""
+
+    @property
+    def word(self) -> str:
+        """What stands before the name in a reference: `clusters`."""
+        return Path(self.kind.folder or "").name
+
+    def names(self) -> list[str]:
+        """Names of its profiles."""
+        return [name for name in names(self.kind) if self.holds(name)]
 
 
 def profiles(name: str | None, *, width: int, colour: bool) -> str:
@@ -38,8 +50,9 @@ def profiles(name: str | None, *, width: int, colour: bool) -> str:
 
     Raises InputError for a name that is neither, nor a file.
     """
-    if name is None or name in ROOMS:
-        return draw(_lists(list(ROOMS) if name is None else [name]), width=width, colour=colour)
+    listed = [title for title, room in ROOMS.items() if name in (None, title, room.word)]
+    if name is None or listed:
+        return draw(_lists(listed), width=width, colour=colour)
     return "\n".join(_in_full(name, colour))
 
 
@@ -54,8 +67,8 @@ def _lists(rooms: list[str]) -> Iterator[RenderableType]:
                 overflow="fold" if column in ("system", "model") else "ellipsis",
                 no_wrap=column == "",
             )
-        for reference in names(room.kind):
-            table.add_row(Text(clean(reference), "cyan"), *_cells(room, f"{name}/{reference}"))
+        for reference in room.names():
+            table.add_row(Text(clean(reference), "cyan"), *_cells(room, f"{room.word}/{reference}"))
         yield heading(name)
         yield table
 
@@ -69,38 +82,42 @@ def _cells(room: Room, reference: str) -> tuple[str, ...]:
 
 def _in_full(name: str, colour: bool) -> Iterator[str]:
     """Every profile of that name; a name may stand for a node and for a cluster."""
-    found = [kind for kind, room in ROOMS.items() if name in names(room.kind) or _qualified(name, kind, room)]
+    found = [room for room in ROOMS.values() if name.removeprefix(f"{room.word}/") in room.names()]
     if not found and not Path(name).is_file():
         raise _unknown(name)
-    for kind in found or _kinds_of_file(name):
-        loaded = load_file(ROOMS[kind].kind, name if "/" in name or not found else f"{kind}/{name}")
-        yield f"# {kind}/{clean(name.removeprefix(kind + '/'))}"
+    for room in found or _rooms_of_file(name):
+        loaded = load_file(room.kind, name if "/" in name or not found else f"{room.word}/{name}")
+        yield f"# {room.word}/{clean(name.removeprefix(room.word + '/'))}"
         yield explain(loaded.spec, loaded.origins, colour=colour)
 
 
-def _qualified(name: str, kind: str, room: Room) -> bool:
-    """Whether `name` is `kind/NAME` of this room."""
-    return name.removeprefix(kind + "/") in names(room.kind) if name.startswith(kind + "/") else False
-
-
 def _unknown(name: str) -> InputError:
-    known = [*ROOMS, *(profile for room in ROOMS.values() for profile in names(room.kind))]
+    words = {room.word: None for room in ROOMS.values()}
+    known = [*words, *(profile for room in ROOMS.values() for profile in names(room.kind))]
     return InputError(Problem(f"there is no profile `{name}`", hint=nearest(name.rpartition("/")[2], known)))
 
 
-def _kinds_of_file(name: str) -> list[str]:
+def _rooms_of_file(name: str) -> list[Room]:
     """The kind of which a file is: that of its folder, else the only one whose keys fit."""
     folder = Path(name).absolute().parent.name
-    if folder in ROOMS:
-        return [folder]
-    errors: dict[str, InputError] = {}
-    for kind, room in ROOMS.items():
+    rooms = [room for room in ROOMS.values() if room.word == folder] or list(ROOMS.values())
+    errors: list[InputError] = []
+    for room in rooms:
         try:
             load_file(room.kind, name)
-            return [kind]
+            return [room]
         except InputError as error:
-            errors[kind] = error
-    raise min(errors.values(), key=lambda error: len(error.problems))
+            errors.append(error)
+    raise min(errors, key=lambda error: len(error.problems))
+
+
+def _serves(name: str) -> bool:
+    """Whether a stack is for serving; one that cannot be read is, where it says so or cannot say anything."""
+    try:
+        load_spec(ServingStack, f"stacks/{name}")
+    except InputError as error:
+        return all(problem.path != "kind" for problem in error.problems)
+    return True
 
 
 def _accelerator(spec: Accelerator) -> tuple[str, ...]:
@@ -132,6 +149,12 @@ def _stack(spec: Stack) -> tuple[str, ...]:
     return spec.name, ", ".join(defaults)
 
 
+def _serving_stack(spec: ServingStack) -> tuple[str, ...]:
+    cached = {"none": "no prefix caching"}.get(spec.prefix_caching, f"{spec.prefix_caching} prefixes")
+    limits = f"{spec.token_budget:,} tokens, {spec.max_sequences:,} sequences"
+    return spec.name, ", ".join([spec.policy, limits, f"blocks of {spec.block_size}", cached])
+
+
 def _model(spec: Model) -> tuple[str, ...]:
     attention = f"{spec.heads}" if spec.heads == spec.kv_heads else f"{spec.heads}/{spec.kv_heads}"
     return (
@@ -139,7 +162,7 @@ def _model(spec: Model) -> tuple[str, ...]:
         plural(spec.layers, "layer"),
         f"{spec.hidden:,}",
         attention,
-        f"{spec.ffn:,}",
+        f"{spec.top_k}/{spec.experts} x {spec.expert_ffn or spec.ffn:,}" if spec.experts else f"{spec.ffn:,}",
         f"{spec.vocabulary:,}",
     )
 
@@ -148,7 +171,8 @@ ROOMS: dict[str, Room] = {
     "accelerators": Room(Accelerator, ("system", "year", "peak", "memory", "bandwidth", "power"), _accelerator),
     "nodes": Room(Node, ("system", "scale-up", "network cards"), _node),
     "clusters": Room(Cluster, ("system", "devices", "network"), _cluster),
-    "stacks": Room(Stack, ("system", "defaults"), _stack),
+    "training stacks": Room(Stack, ("system", "defaults"), _stack, lambda name: not _serves(name)),
+    "serving stacks": Room(ServingStack, ("system", "defaults"), _serving_stack, _serves),
     "models": Room(Model, ("model", "depth", "width", "heads/kv", "ffn", "vocabulary"), _model),
 }
-"""Kinds of profile by the word that stands for them in references."""
+"""Kinds of profile by the title of their list; the last word stands for them in references."""

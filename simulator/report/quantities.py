@@ -20,6 +20,7 @@ _UNITS = {
     "money": ("USD", "kUSD", "MUSD"),
     "money_rate": ("USD/s", "USD/h"),
     "rate": ("/s",),
+    "fraction": ("%",),
 }
 """Units in which people state each dimension, of those that `units.parse` reads; the base unit comes first."""
 
@@ -35,6 +36,7 @@ EXAMPLES = {
     "money": "12 USD",
     "money_rate": "2.5 USD/h",
     "rate": "4 /s",
+    "fraction": "3 %",
 }
 """A quantity of each dimension as it is written."""
 
@@ -62,7 +64,8 @@ def exact(value: float, dimension: str) -> str:
     candidates = [
         (len(text), unit != usual, text) for unit in _UNITS[dimension] if (text := _in_unit(value, unit, dimension))
     ]
-    return min(candidates)[2] if candidates else f"{value!r} {_UNITS[dimension][0]}"
+    plain = f"{value!r} {_UNITS[dimension][0]}" if dimension != "fraction" else repr(value)
+    return min(candidates)[2] if candidates else plain
 
 
 def _in_unit(value: float, unit: str, dimension: str) -> str | None:

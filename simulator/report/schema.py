@@ -51,12 +51,13 @@ class _Generator(FileSchema):
     """Adds what a quantity looks like in a file."""
 
     def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
-        """Quantities are text with a unit, or 0; whatever else is validated before is drawn as it is after."""
+        """Quantities are text with a unit, or 0 (fractions any number); the rest is drawn as it is after validation."""
         dimension = dimension_of_function(schema["function"]["function"])
         if dimension is None:
             return super().function_before_schema(schema)
         text = {"type": "string", "pattern": _NUMBER + r"[A-Za-z%/µμ]", "examples": [EXAMPLES[dimension]]}
-        return {"title": dimension.replace("_", " "), "anyOf": [text, {"const": 0}]}
+        bare = {"type": "number"} if dimension == "fraction" else {"const": 0}
+        return {"title": dimension.replace("_", " "), "anyOf": [text, bare]}
 
 
 def _renamed(drawn: dict[str, Any]) -> dict[str, Any]:

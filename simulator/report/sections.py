@@ -122,6 +122,16 @@ def whole_run(result: Result) -> Iterable[RenderableType]:
     yield Text.assemble((f"{what}  ", "dim"), (shown, "bold"))
 
 
+def a_day(result: Result) -> Iterable[RenderableType]:
+    """Tokens and money of a day, where there are several steps to tell from."""
+    if "tokens_per_day" not in result.metrics:
+        return
+    found = [f"{wording.tokens(result.metrics['tokens_per_day'])} tokens"]
+    if "cost_per_day_usd" in result.metrics:
+        found.append(wording.figure("cost_per_day_usd", result.metrics["cost_per_day_usd"]))
+    yield Text.assemble(("per day   ", "dim"), ("  ·  ".join(found), "bold"))
+
+
 def links(result: Result) -> Iterable[RenderableType]:
     """The kinds of link, the busiest first."""
     used = busiest(result)

@@ -7,11 +7,15 @@ from simulator.report.facts import devices, replicas
 from simulator.report.quantities import dimension_of
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 
 
-def settled(scenario: Scenario) -> dict[str, str]:
+def settled(scenario: AnyScenario) -> dict[str, str]:
     """A remark for each open value, by its path: the stack's choice, or the size that follows from the others."""
+    if isinstance(scenario, ServingScenario):
+        return _by_stack(scenario.serving.batching, scenario.stack, "serving.batching") | _by_stack(
+            scenario.serving.kv_cache, scenario.stack, "serving.kv_cache"
+        )
     training = scenario.training
     found = _by_stack(training, scenario.stack, "training")
     found |= _by_stack(training.parallel, scenario.stack, "training.parallel")

@@ -66,6 +66,14 @@ def level(
     return picture(height, area, cap, label=label, class_="plot")
 
 
+def area(xs: Sequence[float], ys: Sequence[float], slot: int, label: str, height: float = 40.0) -> Markup:
+    """A step curve filled down to the bottom: from xs[i] (shares of the width) on the height is ys[i] (a share)."""
+    steps = "".join(f"H{_number(x * WIDTH)}V{_number(height * (1 - y))}" for x, y in zip(xs, ys, strict=True))
+    return picture(
+        height, tag("path", d=f"M0 {height:g}{steps}V{height:g}Z", class_=f"c{slot}"), label=label, class_="plot"
+    )
+
+
 def _thinned(xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     """The highest level (the least y) of each of at most `_MOST_STEPS` runs of neighbours."""
     if len(xs) <= _MOST_STEPS:

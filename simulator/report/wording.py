@@ -27,9 +27,9 @@ def figure(name: str, value: float) -> str:
         return f"{value:.4g}"
     if known.dimension == "fraction":
         return percent(value)
-    if known.dimension == "rate":
+    if known.dimension in ("rate", "count"):
         return count(value)
-    return units.format(value, known.dimension)
+    return units.format(value * known.scale, known.dimension)
 
 
 def percent(fraction: float, signed: bool = False, decimals: int = 1) -> str:

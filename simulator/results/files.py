@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
+from simulator.results import service_files
 from simulator.results.result import (
     SCHEMA,
     Comparison,
@@ -28,6 +29,7 @@ from simulator.results.result import (
     MemoryUse,
     Result,
     Sensitivity,
+    Service,
     Spans,
 )
 from simulator.results.writing import replacing
@@ -49,6 +51,8 @@ _SPAN_COLUMNS = {
 }
 _MEMORY_COLUMNS = {"time": "<i8", "level": "<f8"}
 _PATH_COLUMN = "critical_path.operations"
+_PATH_TABLES = ("seconds", "by_class", "by_operation", "by_link", "by_roof")
+_STEPS_COLUMN = "step_times"  # only in files of several steps
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # the oldest that zip knows: the bytes must not tell when they were written
 
 Columns = dict[str, NDArray[Any]]
@@ -128,13 +132,14 @@ def _header(result: Result) -> dict[str, Any]:
             for u in memory
         ],
         "links": [asdict(load) for load in result.links],
-        "critical_path": {"seconds": result.critical_path.seconds, "by_class": result.critical_path.by_class},
+        "critical_path": {name: getattr(result.critical_path, name) for name in _PATH_TABLES},
         "sensitivities": [asdict(s) for s in result.sensitivities],
         "comparisons": [asdict(c) for c in result.comparisons],
         "warnings": result.warnings,
         "assumptions": result.assumptions,
         "provenance": result.provenance,
         "scenario": result.scenario,
+        "service": service_files.header(result.service) if result.service is not None else None,
     }
 
 
@@ -145,7 +150,9 @@ def _columns(result: Result) -> Columns:
         for index, use in enumerate(result.memory)
         for name, dtype in _MEMORY_COLUMNS.items()
     }
-    return spans | memory | {_PATH_COLUMN: result.critical_path.operations.astype("<i8")}
+    steps = {_STEPS_COLUMN: result.step_times.astype("<i8")} if len(result.step_times) else {}
+    service = service_files.columns(result.service) if result.service is not None else {}
+    return spans | memory | {_PATH_COLUMN: result.critical_path.operations.astype("<i8")} | steps | service
 
 
 class _Reader:
@@ -159,6 +166,14 @@ class _Reader:
         data = _member(self._archive, f"{name}.npy", self._left)
         self._left -= len(data)
         return _array(data, name, np.dtype(dtype), dimensions)
+
+    def step_times(self) -> NDArray[Any]:
+        """The times of several steps; empty where the file is of one."""
+        if f"{_STEPS_COLUMN}.npy" not in self._archive.namelist():
+            return np.frombuffer(b"", "<i8")
+        times = self.column(_STEPS_COLUMN, "<i8")
+        _require(len(times) > 1 and bool((times >= 0).all()), "the times of steps are none")
+        return times
 
 
 def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
@@ -205,13 +220,14 @@ def _result(header: dict[str, Any], reader: _Reader) -> Result:
         kind=_text(header["kind"]), name=_text(header["name"]), metrics=_numbers(header["metrics"]), classes=classes,
         breakdown=breakdown, spans=spans,
         memory=tuple(_memory(use, f"memory.{i}", reader, len(classes)) for i, use in enumerate(header["memory"])),
-        links=tuple(_link(load) for load in header["links"]),
+        links=tuple(_link(load, len(classes)) for load in header["links"]),
         critical_path=_critical_path(header["critical_path"], reader, len(classes), len(spans.start)),
         sensitivities=tuple(_sensitivity(s) for s in header["sensitivities"]),
         comparisons=tuple(_comparison(c) for c in header["comparisons"]),
         warnings=_texts(header["warnings"]), assumptions=_texts(header["assumptions"]),
-        feasible=header["feasible"] is True, provenance=_mapping(header["provenance"]),
+        step_times=reader.step_times(), feasible=header["feasible"] is True, provenance=_mapping(header["provenance"]),
         scenario=_mapping(header["scenario"]), schema=SCHEMA,
+        service=_service(header["service"], reader),
     )  # fmt: skip
 
 
@@ -232,6 +248,15 @@ def _spans(header: dict[str, Any], reader: _Reader, classes: int) -> Spans:
     return spans
 
 
+def _service(header: Any, reader: _Reader) -> Service | None:
+    if header is None:
+        return None
+    try:
+        return service_files.service(_mapping(header), reader.column)
+    except service_files.Misfit as error:
+        raise _Malformed(str(error)) from error
+
+
 def _memory(header: dict[str, Any], prefix: str, reader: _Reader, classes: int) -> MemoryUse:
     columns = {name: reader.column(f"{prefix}.{name}", dtype) for name, dtype in _MEMORY_COLUMNS.items()}
     use = MemoryUse(
@@ -246,14 +271,18 @@ def _memory(header: dict[str, Any], prefix: str, reader: _Reader, classes: int) 
     return use
 
 
-def _link(header: dict[str, Any]) -> LinkLoad:
+def _link(header: dict[str, Any], classes: int) -> LinkLoad:
     capacity, carried, share = (_number(header[key]) for key in ("capacity", "bytes", "utilisation"))
-    return LinkLoad(_text(header["name"]), _whole(header["links"]), capacity, carried, share)
+    users = tuple(_whole(index) for index in header["users"])
+    _require(all(0 <= index < classes for index in users), "a link is used by no class")
+    by_operation = _numbers(header["by_operation"])
+    return LinkLoad(_text(header["name"]), _whole(header["links"]), capacity, carried, share, by_operation, users)
 
 
 def _critical_path(header: dict[str, Any], reader: _Reader, classes: int, operations: int) -> CriticalPath:
     by_class = tuple(_numbers(part) for part in header["by_class"])
-    path = CriticalPath(_numbers(header["seconds"]), by_class, reader.column(_PATH_COLUMN, "<i8"))
+    tables = (_numbers(header[name]) for name in _PATH_TABLES[2:])
+    path = CriticalPath(_numbers(header["seconds"]), by_class, reader.column(_PATH_COLUMN, "<i8"), *tables)
     _require(len(by_class) in (0, classes), "critical path and classes differ in number")
     _require(_within(path.operations, operations), "the critical path leads nowhere")
     return path

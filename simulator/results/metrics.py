@@ -9,10 +9,17 @@ nothing hides (`exposed_tp`, `exposed_pp`, `exposed_dp` ...), `stall` (what shar
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator import units
 from simulator.errors import InputError, Problem, nearest
+from simulator.results import sample
 from simulator.results.result import Comparison
 
+PERCENTILES = (50, 90, 95, 99)
+"""Percentiles of step times that a result of several steps has."""
+SECONDS_PER_DAY = 86_400
 EXPOSED = "exposed_"
 """What the keys of exposed communication in a breakdown begin with; the mesh axis follows."""
 
@@ -29,12 +36,60 @@ class Metric(NamedTuple):
     """One of `units.DIMENSIONS`."""
     sense: Literal["time", "rate", "size"]
     """`time`: less is faster; `rate`: more is faster; `size`: neither, a difference is just a difference."""
+    scale: float = 1.0
+    """Base units in one of the figure: 0.001 where it counts milliseconds."""
 
+
+def _latency(name: str, words: str) -> dict[str, Metric]:
+    """The keys of `vllm bench serve` for one latency, in milliseconds."""
+    kinds = {"mean": "mean", "median": "median", "std": "standard deviation of"}
+    kinds |= {f"p{p}": f"P{p}" for p in sample.PERCENTILES}
+    return {f"{kind}_{name}_ms": Metric(f"{word} {words}", "time", "time", 1e-3) for kind, word in kinds.items()}
+
+
+SERVING: dict[str, Metric] = {
+    "duration": Metric("time from the first arrival to the last token", "time", "time"),
+    "completed": Metric("requests that finished", "count", "size"),
+    "failed": Metric("requests that were rejected", "count", "size"),
+    "unfinished": Metric("requests still in flight at the end", "count", "size"),
+    "total_input_tokens": Metric("tokens of the prompts", "count", "size"),
+    "total_output_tokens": Metric("tokens that came out", "count", "size"),
+    "request_throughput": Metric("requests/s", "rate", "rate"),
+    "request_goodput": Metric("requests/s within all objectives", "rate", "rate"),
+    "output_throughput": Metric("output tokens/s", "rate", "rate"),
+    "total_token_throughput": Metric("prompt and output tokens/s", "rate", "rate"),
+    "output_throughput_per_device": Metric("output tokens/s per device", "rate", "rate"),
+    "max_output_tokens_per_s": Metric("most output tokens in a second", "rate", "rate"),
+    "max_concurrent_requests": Metric("most requests at once", "count", "size"),
+    **_latency("ttft", "TTFT"),
+    **_latency("tpot", "TPOT"),
+    **_latency("itl", "ITL"),
+    **_latency("e2el", "E2E latency"),
+    "slo_attainment": Metric("requests within all objectives", "fraction", "rate"),
+    "ttft_attainment": Metric("requests within the TTFT objective", "fraction", "rate"),
+    "tpot_attainment": Metric("requests within the TPOT objective", "fraction", "rate"),
+    "e2el_attainment": Metric("requests within the E2E objective", "fraction", "rate"),
+    "mean_queue_ms": Metric("mean time in the queue", "time", "time", 1e-3),
+    "p99_queue_ms": Metric("P99 time in the queue", "time", "time", 1e-3),
+    "prefix_cache_hit_rate": Metric("prompt tokens that a prefix cache held", "fraction", "rate"),
+    "preemptions": Metric("preemptions", "count", "size"),
+    "mean_batch": Metric("sequences that decode at once", "count", "size"),
+    "mean_kv_usage": Metric("mean use of the cache blocks while working", "fraction", "size"),
+    "max_kv_usage": Metric("largest use of the cache blocks", "fraction", "size"),
+    "utilisation": Metric("share of time in which replicas work", "fraction", "size"),
+}
+"""The figures that only serving runs have: those of `vllm bench serve` and ours."""
 
 METRICS: dict[str, Metric] = {
     "step_time_s": Metric("step time", "time", "time"),
+    "step_time_p50_s": Metric("median of step times", "time", "time"),
+    "step_time_p90_s": Metric("90th percentile of step times", "time", "time"),
+    "step_time_p95_s": Metric("95th percentile of step times", "time", "time"),
+    "step_time_p99_s": Metric("99th percentile of step times", "time", "time"),
+    "step_time_max_s": Metric("longest step", "time", "time"),
     "tokens_per_s": Metric("tokens per second", "rate", "rate"),
     "tokens_per_s_per_device": Metric("tokens per second and device", "rate", "rate"),
+    "tokens_per_day": Metric("tokens per day", "count", "rate"),
     "samples_per_s": Metric("sequences per second", "rate", "rate"),
     "model_flops_per_device": Metric("model FLOP/s per device", "flop_rate", "rate"),
     "mfu": Metric("model FLOP utilisation (MFU)", "fraction", "rate"),
@@ -42,14 +97,18 @@ METRICS: dict[str, Metric] = {
     "hfu": Metric("hardware FLOP utilisation (HFU)", "fraction", "rate"),
     "bubble_fraction": Metric("pipeline bubble", "fraction", "size"),
     "exposed_communication_s": Metric("exposed communication", "time", "time"),
+    **SERVING,
     "peak_memory_bytes": Metric("peak memory", "bytes", "size"),
     "energy_j": Metric("energy of a step", "energy", "size"),
     "cost_usd": Metric("cost of a step", "money", "size"),
+    "cost_per_day_usd": Metric("cost of a day", "money", "size"),
+    "energy_j_per_million_tokens": Metric("energy per million output tokens", "energy", "size"),
+    "cost_usd_per_million_tokens": Metric("cost per million output tokens", "money", "size"),
     "run_time_s": Metric("time of the run", "time", "time"),
     "run_energy_j": Metric("energy of the run", "energy", "size"),
     "run_cost_usd": Metric("cost of the run", "money", "size"),
 }
-"""The figures of a training step, by their names in the JSON form and in its order."""
+"""The figures of training steps and serving runs, by their names in the JSON form and in its order."""
 
 
 def metric(name: str) -> Metric:
@@ -73,13 +132,14 @@ def compare(name: str, published: str | float, simulated: float, source: str, no
 
     Raises InputError for an unknown metric, ValueError for text that is not a quantity of it.
     """
-    value = units.parse(published, metric(name).dimension)
+    value = units.parse(published, metric(name).dimension) / metric(name).scale
     return Comparison(name, value, simulated, error_of_time(name, value, simulated), source, note)
 
 
 def training_metrics(
     *,
     step_s: float,
+    shown_s: float | None = None,
     tokens: float,
     samples: float,
     devices: int,
@@ -93,7 +153,8 @@ def training_metrics(
     """The figures of one step of `step_s` seconds in which all `devices` together did these tokens, sequences and FLOP.
 
     `peak_flops` is the dense peak of one device in the number format of the step, in FLOP/s; `breakdown` and `ranks`
-    have one entry per device class; `peak_memory` is in bytes, of the fullest device.
+    have one entry per device class; `peak_memory` is in bytes, of the fullest device. Where `step_s` is the mean of
+    several steps, `shown_s` is the one of `breakdown`.
     """  # fmt: skip
     device_seconds = step_s * devices
     return {
@@ -105,7 +166,7 @@ def training_metrics(
         "mfu": model_flops / device_seconds / peak_flops,
         "hardware_flops_per_device": hardware_flops / device_seconds,
         "hfu": hardware_flops / device_seconds / peak_flops,
-        "bubble_fraction": mean(breakdown, ranks).get("bubble", 0.0) / step_s,
+        "bubble_fraction": mean(breakdown, ranks).get("bubble", 0.0) / (step_s if shown_s is None else shown_s),
         "exposed_communication_s": sum(exposed(mean(breakdown, ranks)).values()),
         "peak_memory_bytes": peak_memory,
     }
@@ -116,6 +177,20 @@ def run_metrics(metrics: Mapping[str, float], step_tokens: float, tokens: float)
     steps = tokens / step_tokens
     whole = {"run_time_s": "step_time_s", "run_energy_j": "energy_j", "run_cost_usd": "cost_usd"}
     return {name: metrics[step] * steps for name, step in whole.items() if step in metrics}
+
+
+def step_metrics(ticks: NDArray[np.int64], metrics: Mapping[str, float]) -> dict[str, float]:
+    """Percentiles of the times of several steps, in picoseconds, and what a day of such steps gives and costs.
+
+    Percentiles lie linearly between the two nearest steps. `metrics` are those of the mean step.
+    """
+    times = np.percentile(ticks, PERCENTILES) / units.TICKS_PER_SECOND
+    found = {f"step_time_p{p}_s": value for p, value in zip(PERCENTILES, times.tolist(), strict=True)}
+    found["step_time_max_s"] = units.to_seconds(int(ticks.max()))
+    found["tokens_per_day"] = metrics["tokens_per_s"] * SECONDS_PER_DAY
+    if "cost_usd" in metrics:
+        found["cost_per_day_usd"] = metrics["cost_usd"] / metrics["step_time_s"] * SECONDS_PER_DAY
+    return found
 
 
 def mean(breakdown: Sequence[Breakdown], ranks: Sequence[int]) -> dict[str, float]:

@@ -75,6 +75,10 @@ class LinkLoad:
     """Bytes that the busiest one carried."""
     utilisation: float
     """Those bytes / (capacity x step time)."""
+    by_operation: dict[str, float] = field(default_factory=dict)
+    """Those bytes by the name of the operations in which they were sent; empty where nobody knows."""
+    users: tuple[int, ...] = ()
+    """Device classes whose ranks send over that link: indices into `Result.classes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,15 @@ class CriticalPath:
     """The same for each device class that the path runs through; empty for one that it does not meet."""
     operations: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Rows of `Result.spans` in the order of time; shape (k,)."""
+    by_operation: dict[str, float] = field(default_factory=dict)
+    """The step time by what ran, the longest first: `forward, stage 3` without its exposed tensor-parallel
+    collectives, `all_reduce tp` for these; sums to the step time."""
+    by_link: dict[str, float] = field(default_factory=dict)
+    """The communication on the path by the kind of link that decided its rate, `latency` where nothing moved; sums to
+    its `exposed_` parts."""
+    by_roof: dict[str, float] = field(default_factory=dict)
+    """The kernels on the path by what bounds them: `compute`, `memory`, `latency`; sums to compute, recompute and
+    optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,130 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestRecords:
+    """What became of each request, as columns; row i is request i in the order of arrival. Times are picoseconds."""
+
+    arrival: NDArray[np.int64]
+    """When it reached the system."""
+    scheduled: NDArray[np.int64]
+    """When the first iteration that worked on it began; -1 if none did."""
+    first_token: NDArray[np.int64]
+    """When its first token was out; -1 if it never was."""
+    finish: NDArray[np.int64]
+    """When its last token was out; -1 if it was not."""
+    prompt: NDArray[np.int64]
+    """Tokens of the prompt."""
+    output: NDArray[np.int64]
+    """Tokens that were asked for."""
+    generated: NDArray[np.int64]
+    """Tokens that came out."""
+    cached: NDArray[np.int64]
+    """Tokens of the prompt that a prefix cache held."""
+    preemptions: NDArray[np.int64]
+    """Times that it had to give up its memory."""
+    replica: NDArray[np.int64]
+    """Index into `Result.replicas` of the one that decoded it; -1 if none did."""
+    status: NDArray[np.int64]
+    """0 finished, 1 rejected (longer than the context or than all memory), 2 still in flight."""
+    priority: NDArray[np.int64]
+    """Priority class, 0 the most urgent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iterations:
+    """What a replica did when, as columns; a row is an iteration, or several alike but for their growing context.
+
+    Iteration j of a row (from 0) lasts `first + j * growth` picoseconds and starts where the one before it ends.
+    """
+
+    start: NDArray[np.int64]
+    """Picoseconds at which the first one begins."""
+    count: NDArray[np.int64]
+    """How many iterations."""
+    first: NDArray[np.int64]
+    """Picoseconds of the first one."""
+    growth: NDArray[np.int64]
+    """Picoseconds by which each lasts longer than the one before."""
+    decodes: NDArray[np.int64]
+    """Sequences that get a token from each iteration, prompts that end not counted."""
+    prompt_tokens: NDArray[np.int64]
+    """Tokens of prompts that each iteration works on."""
+    prompts: NDArray[np.int64]
+    """Prompts of which it works on a part."""
+    context: NDArray[np.int64]
+    """Tokens in the cache that the first one's decodes read."""
+    blocks: NDArray[np.int64]
+    """Cache blocks in use when the first one begins."""
+    waiting: NDArray[np.int64]
+    """Requests in the queue when the first one begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A copy of the model: where it is and what it did."""
+
+    name: str
+    """Pool and number, for example `decode 2`."""
+    pool: str
+    """Name of its pool."""
+    role: str
+    """`both`, `prefill` or `decode`."""
+    devices: int
+    """Devices that it takes."""
+    device: str
+    """Name of the accelerator."""
+    blocks: int
+    """Cache blocks that it has."""
+    block_size: int
+    """Tokens of a block."""
+    weights: float
+    """Bytes of weights on each device."""
+    iterations: Iterations
+    """What it did."""
+    busy: float
+    """Seconds in which it worked."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """Those seconds by what they consist of: linear, attention, tp communication, host ...; sums to `busy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGaps:
+    """Times between two tokens of one request, over all requests: `count[i]` gaps of `gap[i]` picoseconds."""
+
+    gap: NDArray[np.int64]
+    """Picoseconds."""
+    count: NDArray[np.int64]
+    """How many gaps are that long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Caches that moved from prefill to decode replicas, as columns; picoseconds."""
+
+    request: NDArray[np.int64]
+    """Row of `RequestRecords`."""
+    start: NDArray[np.int64]
+    """When the first byte could leave."""
+    end: NDArray[np.int64]
+    """When the last byte had arrived."""
+    bytes: NDArray[np.float64]
+    """Bytes that moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a serving run has to say beyond its metrics."""
+
+    requests: RequestRecords
+    replicas: tuple[Replica, ...]
+    gaps: TokenGaps
+    pauses: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    """Rows (request, from, to) in picoseconds: a request that had first tokens out was preempted and got none."""
+    transfers: Transfers | None = None
+    """Where prefill and decode are apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Everything that one simulated run has to say; SI units throughout."""
 
@@ -142,10 +279,15 @@ class Result:
     """What was asked for and has no effect, or lies outside the range of a model."""
     assumptions: tuple[str, ...] = ()
     """What the scenario left open and how it was filled in."""
+    step_times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Picoseconds of each of several simulated steps, of which the other columns show one; shape (steps,). Empty where
+    one step was simulated."""
     feasible: bool = True
     """False if a device is out of memory; metrics then hold what would be if it were not."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Version, seed, hash of the resolved scenario, how ranks were folded, events."""
     scenario: dict[str, Any] = field(default_factory=dict)
     """The resolved scenario as plain data."""
+    service: Service | None = None
+    """Requests and replicas of a serving run; None for training."""
     schema: int = SCHEMA

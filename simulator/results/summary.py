@@ -9,8 +9,10 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
+from simulator import units
 from simulator.results.metrics import METRICS
-from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Result
+from simulator.results.request_time import mean_request_time
+from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Replica, Result, Service
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -28,14 +30,17 @@ def to_json(result: Result) -> dict[str, Any]:
             for name, c in zip(names, result.classes, strict=True)
         ],
         "memory": [_memory(use, names) for use in result.memory],
-        "links": [_link(load) for load in result.links],
+        "links": [_link(load, names) for load in result.links],
         "critical_path": _critical_path(result.critical_path, names),
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],
+        **({"service": _service(result.service)} if result.service is not None else {}),
         "assumptions": list(result.assumptions),
         "warnings": list(result.warnings),
         "provenance": result.provenance,
     }
+    if len(result.step_times):
+        document["step_times_s"] = (result.step_times / units.TICKS_PER_SECOND).tolist()
     return {key: _plain(value) for key, value in document.items()}
 
 
@@ -66,13 +71,34 @@ def _memory(use: MemoryUse, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _link(load: LinkLoad) -> dict[str, Any]:
+def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:
     return {
         "name": load.name,
         "links": load.links,
         "capacity_bytes_per_s": load.capacity,
         "bytes": load.bytes,
         "utilisation": load.utilisation,
+        "by_operation": dict(load.by_operation),
+        "used_by": [names[index] for index in load.users],
+    }
+
+
+def _service(service: Service) -> dict[str, Any]:
+    """Where the time of a request goes and what each replica is and did; single requests are in `--detail`."""
+    return {
+        "request_time_s": mean_request_time(service),
+        "replicas": [_replica(replica) for replica in service.replicas],
+        "transfers": len(service.transfers.request) if service.transfers is not None else 0,
+    }
+
+
+def _replica(replica: Replica) -> dict[str, Any]:
+    figures = ("name", "pool", "role", "devices", "device", "blocks", "block_size")
+    return {name: getattr(replica, name) for name in figures} | {
+        "weights_bytes": replica.weights,
+        "iterations": int(replica.iterations.count.sum()),
+        "busy_s": replica.busy,
+        "parts": dict(replica.parts),
     }
 
 
@@ -82,6 +108,9 @@ def _critical_path(path: CriticalPath, names: list[str]) -> dict[str, Any]:
     return {
         "seconds": dict(path.seconds),
         "by_class": {name: dict(parts) for name, parts in by_class if parts},
+        "by_operation": dict(path.by_operation),
+        "by_link": dict(path.by_link),
+        "by_roof": dict(path.by_roof),
         "operations": len(path.operations),
     }
 

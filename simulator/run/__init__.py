@@ -1,1 +1,6 @@
-"""A scenario on a machine: resolve, price, fold, execute, gather the Result."""
+"""A scenario on a machine: resolve, price, fold, execute, gather the Result.
+
+Importing the room makes the readers of foreign files known, so that a scenario may name a Hugging Face config.
+"""
+
+import simulator.run.foreign as _foreign  # noqa: F401

@@ -12,25 +12,45 @@ from simulator.engine.tape import Timeline
 from simulator.program.critical import critical_path
 from simulator.results.result import CriticalPath
 from simulator.run.parts import PARTS, busy
-from simulator.training.lowering import LANES, Prices, Program
+from simulator.run.reasons import Reasons
+from simulator.training.chains import ChainClasses
+from simulator.training.job import Job
+from simulator.training.lowering import LANES, Program
 
 
-def summary(program: Program, timeline: Timeline, prices: tuple[Prices, ...], pp: int) -> CriticalPath:
-    """The critical path by part of the step and by device class (chain x `pp` + rank).
+def summary(
+    program: Program, timeline: Timeline, classes: ChainClasses, job: Job, links: tuple[str, ...]
+) -> CriticalPath:
+    """The critical path by part of the step, by device class (chain x pp + rank), by operation, link and roof.
 
-    `prices` has one list a chain. Only parts that are on the path are named. Whatever of the step time no operation of
-    the path explains would be called `wait`; `program.critical` leaves nothing of it.
+    `links` names the kinds of link. Only parts that are on the path are named. Whatever of the step time no operation
+    of the path explains would be called `wait`; `program.critical` leaves nothing of it.
     """
     path = critical_path(program.tape, timeline)
     device = program.columns.lane[path] // len(LANES)
-    ticks: list[dict[str, int]] = [{} for _ in range(len(prices) * pp)]
+    ticks: list[dict[str, int]] = [{} for _ in range(len(classes.prices) * job.pp)]
     for index in np.unique(device).tolist():
-        ticks[index] = busy(program.columns, timeline, prices[index // pp], path[device == index])
+        ticks[index] = busy(program.columns, timeline, classes.prices[index // job.pp], path[device == index])
     total = {part: sum(one.get(part, 0) for one in ticks) for part in PARTS}
     total["wait"] = timeline.makespan - sum(total.values())
-    return CriticalPath(_seconds(total), tuple(_seconds(one) for one in ticks), path.astype(np.int64))
+    reasons = Reasons(program.columns, timeline, classes, job, links)
+    reasons.explain(path)
+    return CriticalPath(
+        _seconds(total),
+        tuple(_seconds(one) for one in ticks),
+        path.astype(np.int64),
+        by_operation=_ordered(reasons.operations),
+        by_link=_ordered(reasons.links),
+        by_roof=_ordered(reasons.roofs),
+    )
 
 
 def _seconds(ticks: dict[str, int]) -> dict[str, float]:
     """The parts that are there, in seconds."""
     return {part: units.to_seconds(value) for part, value in ticks.items() if value}
+
+
+def _ordered(ticks: dict[str, float]) -> dict[str, float]:
+    """Seconds of what is there, the longest first."""
+    named = sorted(ticks.items(), key=lambda item: (-item[1], item[0]))
+    return {name: value / units.TICKS_PER_SECOND for name, value in named if value > 0}

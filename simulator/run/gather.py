@@ -17,10 +17,12 @@ from simulator.cost import Device
 from simulator.cost.economy import cost_usd, energy_j
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
-from simulator.results.metrics import METRICS, compare, mean, run_metrics, training_metrics
-from simulator.results.result import Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
+from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
+from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result, Spans
 from simulator.run.critical import summary
+from simulator.run.links import link_loads
 from simulator.run.parts import busy
+from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
@@ -28,6 +30,7 @@ from simulator.training.chains import ChainClasses
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.lowering import LANES, Program
+from simulator.training.noise import Disturbance
 
 Ints = NDArray[np.int64]
 NOTABLE = 0.01
@@ -47,6 +50,9 @@ class Run:
     timeline: Timeline
     fold: str
     executor: str
+    noise: Disturbance
+    steps: Steps
+    """Ticks of every simulated step; `program` and `timeline` are those of the one that is shown."""
 
 
 def gather(run: Run) -> Result:
@@ -66,11 +72,12 @@ def gather(run: Run) -> Result:
         breakdown=breakdown,
         spans=_spans(run),
         memory=used,
-        links=_links(run, metrics["step_time_s"]),
-        critical_path=summary(run.program, run.timeline, run.classes.prices, run.job.pp),
+        links=link_loads(run.network.fabric, run.job.mesh, run.classes, units.to_seconds(run.timeline.makespan)),
+        critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run),
-        assumptions=run.job.assumptions,
+        assumptions=run.job.assumptions + run.noise.assumptions,
+        step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
         provenance=_provenance(run),
         scenario=dump(run.scenario),
@@ -96,10 +103,11 @@ def _metrics(
     run: Run, classes: tuple[DeviceClass, ...], breakdown: tuple[dict[str, float], ...], used: tuple[MemoryUse, ...]
 ) -> dict[str, float]:
     job, cluster = run.job, run.scenario.cluster
-    step = units.to_seconds(run.timeline.makespan)
+    step = run.steps.mean_s
     tokens = float(job.global_batch * job.sequence)
     metrics = training_metrics(
         step_s=step,
+        shown_s=units.to_seconds(run.timeline.makespan),
         tokens=tokens,
         samples=job.global_batch,
         devices=cluster.devices,
@@ -111,15 +119,25 @@ def _metrics(
         peak_memory=max(use.peak for use in used),
     )
     metrics |= _economy(run, metrics, breakdown, classes)
+    if several(run):
+        metrics |= step_metrics(run.steps.ticks, metrics)
     if run.scenario.training.tokens is not None:
         metrics |= run_metrics(metrics, tokens, run.scenario.training.tokens)
     return metrics
 
 
+def several(run: Run) -> bool:
+    """Whether there is more than one step to tell of."""
+    return len(run.steps.ticks) > 1
+
+
 def _economy(
     run: Run, metrics: dict[str, float], breakdown: tuple[dict[str, float], ...], classes: tuple[DeviceClass, ...]
 ) -> dict[str, float]:
-    """Energy and money of a step, where the accelerator's profile knows power and price."""
+    """Energy and money of the mean step, where the accelerator's profile knows power and price.
+
+    Devices are busy for the share of the step that they are in the one that is shown.
+    """
     accelerator, devices, step = (
         run.scenario.cluster.node.accelerator,
         run.scenario.cluster.devices,
@@ -130,7 +148,8 @@ def _economy(
         peak = accelerator.power.peak.value
         idle = accelerator.power.idle.value if accelerator.power.idle else 0.0
         average = mean(breakdown, [c.ranks for c in classes])
-        busy = sum(average[part] for part in ("compute", "recompute", "optimizer", "stall")) / step
+        busy = sum(average[part] for part in ("compute", "recompute", "optimizer", "stall"))
+        busy /= units.to_seconds(run.timeline.makespan)
         found["energy_j"] = devices * energy_j(peak, idle, busy, step)
     if accelerator.price is not None:
         found["cost_usd"] = cost_usd(accelerator.price.value, devices, step)
@@ -244,20 +263,6 @@ def _spans(run: Run) -> Spans:
     )
 
 
-def _links(run: Run, step_s: float) -> tuple[LinkLoad, ...]:
-    found = []
-    fabric = run.network.fabric
-    for name, first, stop in zip(
-        fabric.kinds, fabric.block_start, [*fabric.block_start[1:], len(fabric.capacity)], strict=True
-    ):
-        load, capacity = run.classes.load[first:stop], fabric.capacity[first:stop]
-        if load.any():
-            busiest = int(np.argmax(load / capacity))
-            moved, rate = float(load[busiest]), float(capacity[busiest])
-            found.append(LinkLoad(name, len(load), rate, moved, moved / (rate * step_s)))
-    return tuple(found)
-
-
 def _comparisons(run: Run, metrics: dict[str, float]) -> tuple[Comparison, ...]:
     return tuple(
         compare(p.metric, p.value, metrics[p.metric], p.source, p.note)
@@ -283,10 +288,13 @@ def _warnings(run: Run) -> tuple[str, ...]:
             f"folding by tiers merged chains whose prices differ by up to {100 * run.classes.spread:.2g} %; "
             "the slowest counts"
         )
+    if len(run.noise.slow) and not run.classes.traffic.total()[run.noise.slow].any():
+        found.append("no effect: noise.slow_links: nothing travels over these links")
     return tuple(found)
 
 
 def _provenance(run: Run) -> dict[str, object]:
+    shown = {"steps": len(run.steps.ticks), "step_shown": run.steps.shown} if several(run) else {}
     return {
         "version": simulator.__version__,
         "seed": run.scenario.seed,
@@ -299,4 +307,5 @@ def _provenance(run: Run) -> dict[str, object]:
         "operations": len(run.program.tape),
         "events": run.timeline.events,
         "flop_convention": flops.CONVENTION,
+        **shown,
     }

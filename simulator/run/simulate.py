@@ -5,9 +5,11 @@ so that the same scenario gives the same bytes of result.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator import fabric
 from simulator.cost import compile_device
@@ -18,6 +20,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import sweep
 from simulator.results.result import Result
 from simulator.run.gather import Run, gather
+from simulator.run.steps import Lowered, Steps, disturbed
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
@@ -25,6 +28,9 @@ from simulator.training.chains import Pricing
 from simulator.training.communication import Network
 from simulator.training.job import build_job
 from simulator.training.lowering import Lowering
+from simulator.training.noise import disturb, paces
+
+Ints = NDArray[np.int64]
 
 Executor = Literal["simpy", "max-plus"]
 Fold = Literal["auto", "exact", "tiers", "none"]
@@ -85,14 +91,29 @@ def _run(
     job = build_job(scenario)
     device = compile_device(scenario.cluster.node.accelerator)
     profile = profile or load_spec(CollectiveProfile, scenario.cluster.collectives)
-    network = Network(job, fabric.build(scenario.cluster), profile)
+    training = scenario.training
+    noise = disturb(training.noise, fabric.build(scenario.cluster), training.steps, scenario.seed)
+    network = Network(job, noise.fabric, profile)
     chosen = _fold(fold or scenario.fold, scenario.cluster.devices)
-    classes = Pricing(job, device, network).classes(chosen)
-    _check_size(len(job.schedule) * len(classes.prices))
-    program = Lowering(job).run(classes.prices, classes.meetings)
     executor = executor or ("simpy" if job.shares else "max-plus")
-    timeline = _execute(program.tape, executor, progress)
-    return Run(scenario, job, device, network, classes, program, timeline, chosen, executor)
+
+    def lower(marks: Ints | None) -> Lowered:
+        classes = Pricing(job, device, network).classes(chosen, marks)
+        _check_size(len(job.schedule) * len(classes.prices))
+        return Lowered(classes, Lowering(job).run(classes.prices, classes.meetings))
+
+    def executed(tape: Tape) -> Timeline:
+        return _execute(tape, executor, progress)
+
+    if noise.factors is None:
+        shown, steps = lower(None), Steps(np.zeros(0, np.int64))
+    else:
+        pace = paces(job.mesh, network.chains, noise.factors)
+        shown, steps, said = disturbed(job, pace, lower, executed, chosen != "none")
+        noise = replace(noise, assumptions=noise.assumptions + said)
+    timeline = executed(shown.program.tape)
+    steps = steps.filled(training.steps, timeline.makespan)
+    return Run(scenario, job, device, network, *shown, timeline, chosen, executor, noise, steps)
 
 
 def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:

@@ -48,8 +48,11 @@ FlopRate = Annotated[float, _quantity("flop_rate"), Field(ge=0)]
 Watts = Annotated[float, _quantity("power"), Field(ge=0)]
 Hertz = Annotated[float, _quantity("frequency"), Field(ge=0)]
 MoneyRate = Annotated[float, _quantity("money_rate"), Field(ge=0)]
+Rate = Annotated[float, _quantity("rate"), Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Percentage = Annotated[float, _quantity("fraction"), Field(ge=0, le=1)]
+"""A fraction that may also be written in percent."""
 
 T = TypeVar("T")
 

@@ -53,6 +53,21 @@ class Wire(Spec):
     """From device to device through one switch."""
 
 
+class EngineSums(Spec):
+    """Sums of small messages by kernels of a serving engine, which read the memory of their neighbours in a node."""
+
+    launch: Figure[Seconds]
+    """Of a pair of devices."""
+    member: Figure[Seconds]
+    """More for each further device."""
+    hop: Figure[Seconds]
+    """More where a message is summed in pieces first and the pieces are gathered then."""
+    efficiency: Figure[Fraction]
+    """Rate over that of a device's scale-up links."""
+    largest: Figure[Bytes]
+    """Messages of this size and more go to the library."""
+
+
 class CollectiveProfile(Spec):
     """A collective library on a family of machines."""
 
@@ -70,6 +85,8 @@ class CollectiveProfile(Spec):
     """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
     multiprocessors: Figure[Count] | None = None
     """Multiprocessors that a running collective takes from the compute kernels; None where it takes none."""
+    engine: EngineSums | None = None
+    """All-reduces of serving engines' own kernels; None where there are none for these machines."""
     notes: str = ""
     """What a reader should know: how it was fitted, where it is valid."""
 

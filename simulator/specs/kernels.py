@@ -59,8 +59,10 @@ class GemmKernels(Spec):
     alignment: Count = 8
     """Elements that the contiguous sides must be a multiple of."""
     misaligned: float = Field(default=0.25, gt=0, le=1)
-    """Rate where the summed side k is not, over the rate of the padded product. An estimate: runs of BLOOM with heads
-    of 150 (arXiv:2211.05100) lose about this much in their attention products."""
+    """Rate where the summed side k is not, over the rate of the padded product; an estimate."""
+    misaligned_batch: float = Field(default=0.25, gt=0, le=1)
+    """The same for batched products, those of an attention, where either of n and k is not; an estimate unless a
+    profile says otherwise."""
 
 
 class AttentionKernels(Spec):
@@ -103,6 +105,80 @@ class StreamKernels(Spec):
     """Share of the fp32 peak that elementwise arithmetic reaches."""
 
 
+class DecodeKernels(Spec):
+    """Attention of one query a sequence over a cache of keys and values, and writing that cache.
+
+    Defaults lie between the fits on A100 and H100. Equations: docs/models/serving-cost.md.
+    """
+
+    status: Status = "estimate"
+    """How the numbers are known."""
+    source: str = "between the fitted profiles a100-sxm and h100-sxm"
+    """Where they come from."""
+    launch: Seconds = 9e-6
+    """No work, of all kernels that belong to it."""
+    gather: Seconds = 4e-6
+    """More where the walk over a sequence is cut into parts for idle cores."""
+    sequence: Seconds = 1e-8
+    """Of each sequence."""
+    block: Seconds = 3e-8
+    """Of each key head of each sequence beyond the first one of each core, all cores together."""
+    overlap: Fraction = 0.4
+    """Share of the time of sequences and blocks that is not hidden behind reading."""
+    memory: Fraction | None = None
+    """Share of the memory bandwidth at which many cached tokens in 16 bits are read; that of streams where left out."""
+    narrow: Fraction | None = None
+    """The same for 8 bits and less with kernels of `paged` attention; 0.75 of `memory` where left out."""
+    core: float = Field(default=1.2, gt=0)
+    """Rate of one core alone over its share of the memory bandwidth."""
+    cuts_all: bool = False
+    """Whether walks are cut also where every query head has keys of its own, and for short chunks of prompts."""
+    write: Fraction = 0.4
+    """Share of the memory bandwidth at which keys and values are written to the cache."""
+    write_token: Seconds = 1e-9
+    """Least time of a token that is written."""
+    query: Fraction = 0.5
+    """Share of the memory bandwidth at which prompts' queries are read and results written, beside their walk."""
+
+
+class ExpertKernels(Spec):
+    """Grouped products of a mixture of experts, relative to the same device's dense products.
+
+    Defaults are the fit on H100. Equations: docs/models/serving-cost.md.
+    """
+
+    status: Status = "estimate"
+    """How the numbers are known."""
+    source: str = "as the fitted profile h100-sxm"
+    """Where they come from."""
+    launch: Seconds = 25e-6
+    """Of the whole mixture: choosing, sorting, products, summing."""
+    rate: float = Field(default=0.6, gt=0, le=1.5)
+    """Rate of the arithmetic over that of a dense product."""
+    memory: float = Field(default=1.0, gt=0, le=1.5)
+    """Rate of reading weights over that of a dense product."""
+    ramp: Bytes = 5e6
+    """Traffic that each product falls behind a steady stream while it starts."""
+    passes: float = Field(default=1.5, ge=0)
+    """Traffic of gathering rows, activation and sum over reading and writing each row once."""
+
+
+class WeightOnlyKernels(Spec):
+    """Products whose weights are widened as they are read, relative to products without.
+
+    Equations: docs/models/serving-cost.md.
+    """
+
+    status: Status = "estimate"
+    """How the numbers are known."""
+    source: str = "Marlin stays near the speed of 16-bit products on Ampere (arXiv:2408.11743)"
+    """Where they come from."""
+    rate: float = Field(default=0.85, gt=0, le=1)
+    """Rate of the arithmetic."""
+    memory: float = Field(default=0.95, gt=0, le=1)
+    """Rate of reading weights."""
+
+
 class KernelProfile(Spec):
     """What share of an accelerator's peaks its kernels reach, by shape."""
 
@@ -121,6 +197,12 @@ class KernelProfile(Spec):
     """Generation that runs where nobody asks for another."""
     stream: StreamKernels
     """Passes over memory."""
+    decode: DecodeKernels = DecodeKernels()
+    """Attention over a cache."""
+    experts: dict[DType, ExpertKernels] = Field(default={"bf16": ExpertKernels()}, min_length=1)
+    """Mixtures of experts by number format; one that is missing takes the nearest."""
+    weight_only: WeightOnlyKernels = WeightOnlyKernels()
+    """Products with weights narrower than the arithmetic."""
     notes: str = ""
     """What a reader should know."""
 

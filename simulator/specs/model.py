@@ -8,7 +8,7 @@ from simulator.specs.base import Count, Spec
 
 
 class Model(Spec):
-    """A dense decoder transformer of the GPT or Llama family."""
+    """A decoder transformer of the GPT or Llama family, dense or with a mixture of experts as MLP."""
 
     folder: ClassVar[str] = "workloads/models"
     aliases: ClassVar[dict[str, str]] = {
@@ -42,6 +42,14 @@ class Model(Spec):
     """Inner width of the MLP; 4 hidden where left out."""
     gated_ffn: bool = False
     """Whether the MLP multiplies by a gate (SwiGLU, GeGLU): three matrices instead of two."""
+    experts: Count | None = None
+    """Experts of each MLP; None for a dense model. Mixtures of experts can be served, not trained yet."""
+    top_k: Count | None = None
+    """Experts that a token visits."""
+    expert_ffn: Count | None = None
+    """Inner width of an expert; `ffn` where left out."""
+    shared_experts: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Experts of that width that every token visits besides."""
     vocabulary: Count
     """Entries of the vocabulary, padding included where it is known."""
     position: Literal["learned", "rotary", "alibi", "none"] = "learned"
@@ -54,6 +62,11 @@ class Model(Spec):
     """Whether input embedding and output head share one matrix."""
     max_sequence: Count | None = None
     """Longest sequence; sizes the table of learned positions."""
+    prompt_layers: Count | None = None
+    """Layers that the tokens of a prompt pass, the last one apart; later layers take their keys and values from the
+    output of this one (SwiftKV). All of them where left out. Can be served, not trained."""
+    cache_group: Count = 1
+    """Consecutive layers after `prompt_layers` that share one cache of keys and values (AcrossKV)."""
     source: str = ""
     """Where the shape was published."""
 
@@ -74,4 +87,12 @@ class Model(Spec):
             raise ValueError(f"hidden {self.hidden} is no multiple of heads {self.heads}: write `head_dim`")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is no multiple of kv_heads {self.kv_heads}")
+        if self.prompt_layers is not None and self.prompt_layers > self.layers:
+            raise ValueError(f"prompt_layers {self.prompt_layers} is more than the {self.layers} layers")
+        if self.prompt_layers is None and self.cache_group > 1:
+            raise ValueError("`cache_group` is about the layers after `prompt_layers`: write both")
+        if (self.experts is None) != (self.top_k is None):
+            raise ValueError("`experts` and `top_k` go together")
+        if self.experts is not None and self.top_k is not None and self.top_k > self.experts:
+            raise ValueError(f"top_k {self.top_k} is more than the {self.experts} experts")
         return self

@@ -6,7 +6,7 @@ file that is.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,11 +14,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem
-from simulator.specs import catalog
+from simulator.specs import catalog, foreign
 from simulator.specs.base import Spec
 from simulator.specs.messages import from_pydantic, mistyped
 from simulator.specs.overrides import apply, parse
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.specs.shape import Kind, below, canonical, folders, specs
 from simulator.specs.yaml_text import Node, Place, plain, read
 
@@ -46,12 +46,13 @@ class Loaded(Generic[S]):
         return self.spec
 
 
-def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[Scenario]:
+def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[AnyScenario]:
     """Read a scenario and apply overrides such as `training.parallel.tp=8`.
 
-    `path` is a file, or a name that is searched as in `catalog.find`. Raises InputError with every problem found.
+    `path` is a file, or a name that is searched as in `catalog.find`; what it says tells training from serving. Raises
+    InputError with every problem found.
     """
-    return load_file(Scenario, path, overrides)
+    return _load(AnyScenario, path, overrides, _chosen)
 
 
 def load_spec(kind: type[S], reference: str) -> S:
@@ -64,14 +65,37 @@ def load_file(kind: type[S], path: str | Path, overrides: Sequence[str] = ()) ->
 
     Raises InputError with every problem of the file, of those that it refers to, and of the overrides.
     """
+    return _load(kind, path, overrides, lambda root, tree: kind)
+
+
+def _load(
+    kind: Kind, path: str | Path, overrides: Sequence[str], choose: "Callable[[Node, _Tree], type[S] | None]"
+) -> Loaded[S]:
+    """Read a file that may be of several kinds; `choose` says which one it is, or reports why it cannot tell."""
     tree = _Tree()
     root = tree.start(path, kind)
     for text in overrides:
         root = tree.change(root, text, kind)
-    spec = _validate(root, kind, tree)
+    chosen = choose(root, tree)
+    spec = None if chosen is None else _validate(root, chosen, tree)
     if spec is None or tree.problems:
         raise InputError(*sorted(tree.problems, key=tree.reading_order))
     return Loaded(spec, dict(_origins(spec, root, "", "default")), tuple(tree.sources))
+
+
+def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
+    """Which kind of scenario a file is; None, and a problem, where its stack is for the other kind."""
+    entries = root.value if isinstance(root.value, dict) else {}
+    serves = "training" not in entries and not {"serving", "requests"}.isdisjoint(entries)
+    stack = entries.get("stack")
+    told = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
+    if stack is not None and isinstance(stack.value, dict) and (told is not None and told.value == "serving") != serves:
+        here, there = ("serving", "training") if serves else ("training", "serving")
+        hint = f"write a {here} stack (`clustersim profiles stacks` lists them), or a `{there}` section"
+        message = f"this software is for {there}, and the scenario is for {here}"
+        tree.report([stack.place.problem(message, "stack", hint)])
+        return None
+    return ServingScenario if serves else Scenario
 
 
 def dump(spec: Spec) -> dict[str, Any]:
@@ -109,11 +133,11 @@ class _Tree:
         self.broken: set[str] = set()
         """Paths at which a reference could not be followed; what is wrong below them is a consequence."""
 
-    def start(self, path: str | Path, kind: type[Spec]) -> Node:
+    def start(self, path: str | Path, kind: Kind) -> Node:
         """The expanded root of the first file."""
         return self._file(catalog.entrance(path, folders(kind)), kind, _At("", ()))
 
-    def change(self, root: Node, text: str, kind: type[Spec]) -> Node:
+    def change(self, root: Node, text: str, kind: Kind) -> Node:
         """The tree with one override; where that fails, a problem and the tree as it was."""
         try:
             return apply(root, parse(text), kind, lambda node, inner, where: self._expand(node, inner, _At(where, ())))
@@ -137,7 +161,10 @@ class _Tree:
         name = catalog.shown(path)
         if name not in self.sources:
             self.sources.append(name)
-        return self._expand(read(path, name, self.problems), kind, at._replace(chain=(*at.chain, path.absolute())))
+        root = read(path, name, self.problems)
+        if foreign.is_foreign(path, folders(kind)):
+            root = foreign.translated(root, folders(kind))
+        return self._expand(root, kind, at._replace(chain=(*at.chain, path.absolute())))
 
     def _expand(self, node: Node, kind: Kind, at: _At) -> Node:
         """The node with its references followed and foreign names translated."""
@@ -189,7 +216,8 @@ class _Tree:
 
     def _named(self, node: Node, kind: Kind, at: _At) -> Path:
         reference, rooms = str(node.value), folders(kind)
-        path = catalog.find(reference, rooms, at.chain[-1].parent if at.chain else None)
+        beside = at.chain[-1].parent if at.chain else None
+        path = catalog.find(reference, rooms, beside) or foreign.find(reference, rooms, beside)
         if path is None:
             unknown = catalog.unknown(reference, rooms)
             raise InputError(node.place.problem(unknown.message, at.path, unknown.hint))

@@ -1,10 +1,14 @@
 """The root of a scenario file."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
+from simulator.specs.requests import Requests, Slo
+from simulator.specs.serving import Serving, ServingStack
 from simulator.specs.training import Stack, Training
 
 
@@ -21,8 +25,8 @@ class Published(Spec):
     """Conditions that matter for the comparison."""
 
 
-class Scenario(Spec):
-    """One simulated run."""
+class Common(Spec):
+    """What every scenario says."""
 
     folder: ClassVar[str] = "scenarios"
 
@@ -35,14 +39,38 @@ class Scenario(Spec):
     cluster: Cluster
     """The machine."""
     model: Model
-    """The network that is trained."""
+    """The network that is trained or served."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of every random choice."""
+    published: tuple[Published, ...] = ()
+    """Figures to compare with."""
+
+
+class Scenario(Common):
+    """One simulated training run."""
+
     stack: Stack
     """The software that trains it."""
     training: Training
     """The job."""
     fold: Literal["auto", "exact", "tiers", "none"] = "auto"
     """How equal ranks are merged: exactly (small jobs by default), by network tier (large ones), not at all."""
-    seed: int = 0
-    """Seed of every random choice."""
-    published: tuple[Published, ...] = ()
-    """Figures to compare with."""
+
+
+class ServingScenario(Common):
+    """One simulated serving run."""
+
+    stack: ServingStack
+    """The software that serves it."""
+    serving: Serving = Serving()
+    """The system."""
+    requests: Requests
+    """What is asked of it."""
+    slo: Slo | None = None
+    """What is promised."""
+    leap: bool = True
+    """Whether decode iterations in which nothing can change are summed in one go; results are equal without."""
+
+
+AnyScenario = Scenario | ServingScenario
+"""What a scenario file may be."""

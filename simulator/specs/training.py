@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+from simulator.specs.noise import Noise
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 Recompute = Literal["none", "selective", "full"]
@@ -93,6 +94,8 @@ class Training(Spec):
     layers)."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage; all where left out."""
+    offload_layers: Count | None = None
+    """Layers of each stage whose kept activations wait in the host's memory; none where left out."""
     precision: Precision | None = None
     """Number format of matrix products; the stack's default where left out."""
     attention: Literal["fused", "unfused"] | None = None
@@ -101,12 +104,19 @@ class Training(Spec):
     """Whether a token attends only to its past."""
     tokens: float | None = Field(default=None, gt=0)
     """Tokens of the whole run, for its time, energy and cost."""
+    steps: int = Field(default=1, ge=1, le=100_000)
+    """Steps that are simulated: of several, the metrics are means, and percentiles of the step time are added."""
+    noise: Noise = Noise()
+    """What makes steps and devices differ: jitter, stragglers, slow links."""
     overlap_gradients: bool | None = None
     """Reduce gradients while the backward pass still runs; the stack's default where left out."""
     overlap_parameters: bool | None = None
     """Gather sharded parameters ahead of their use; the stack's default where left out."""
     overlap_pipeline: bool | None = None
     """Pipeline sends run beside computation; the stack's default where left out."""
+    blocking_launches: bool = False
+    """The host waits for every kernel (`CUDA_LAUNCH_BLOCKING=1`): launches add to what the device needs, and nothing
+    overlaps."""
     scatter_gather: bool | None = None
     """Cut pipeline sends over the tensor-parallel ranks and gather them at the receiver; the stack's default where
     left out."""
@@ -147,6 +157,12 @@ class Stack(Spec):
     """Bytes of a gradient element on the wire."""
     master_weights: bool = True
     """Whether the optimizer keeps fp32 copies of the parameters."""
+    fp32_parameters: bool = False
+    """Whether parameters are kept in fp32 only and cast on their way to use, which leaves nothing to copy."""
+    master_remainders: bool = False
+    """Whether these copies hold only the lower 16 bits, the upper ones being the bf16 parameters themselves."""
+    fp32_logits: bool = True
+    """Whether the loss works on an fp32 copy of the logits; a fused kernel reads them in the working format."""
     zero: Literal[0, 1, 2, 3] = 0
     """Sharding over data parallel ranks."""
     recompute: Recompute = "none"
@@ -172,7 +188,7 @@ class Stack(Spec):
     layer_overhead: Figure[Seconds]
     """Fitted: time of a layer's forward pass in which the device waits for its host (launches, Python, autograd)."""
     compute_efficiency: Figure[Fraction]
-    """Fitted: rate of the framework's kernels over that of the measured kernel tables."""
+    """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
     overlap_quality: Figure[Fraction]
     """Fitted: share of a hidden collective that really costs nothing (the rest slows what runs beside it)."""
     memory_overhead: Figure[Bytes] | None = None

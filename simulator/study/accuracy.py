@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.study.causes import Cause, suspected
 from simulator.study.rows import Row
 from simulator.study.validate import Outcome
 
@@ -44,6 +45,7 @@ def summary(outcomes: Sequence[Outcome], by: Iterable[str] = ("source", "device"
         "coverage": len(done) / max(len(outcomes), 1),
         "refused": dict(Counter(o.refused for o in outcomes if o.refused).most_common()),
         "error": statistics([o.error for o in done if o.error is not None]),
+        "in_scope": statistics([o.error for o in done if o.error is not None and in_scope(o)]),
         "error_over_sources": over_sources(done),
         "complete": statistics([o.error for o in done if o.error is not None and not o.assumed]),
         "with_assumptions": statistics([o.error for o in done if o.error is not None and o.assumed]),
@@ -58,6 +60,18 @@ def summary(outcomes: Sequence[Outcome], by: Iterable[str] = ("source", "device"
             for key in by
         },
     }
+
+
+SIXTEEN = ("fp16", "bf16", "amp_bf16")
+
+
+def in_scope(outcome: Outcome) -> bool:
+    """Tier 1, dense, 16 bits, A100 or H100, no context parallelism, a schedule that exists."""
+    row = outcome.row
+    return (
+        row is not None and row.tier == 1 and row.precision in SIXTEEN and row.device.startswith(("A100", "H100"))
+        and (row.experts or 0) <= 1 and (row.cp or 1) == 1 and not outcome.refused.startswith("schedule")
+    )  # fmt: skip
 
 
 def grouped(outcomes: Iterable[Outcome], key: str) -> dict[str, list[Outcome]]:
@@ -103,22 +117,28 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2 for v in array])
 
 
-def document(figures: dict[str, Any], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def document(figures: dict[str, Any], outcomes: Sequence[Outcome], causes: Sequence[Cause] = ()) -> dict[str, Any]:
     """`{"summary": ..., "rows": [...]}`; `error` is of the step time, positive is too slow."""
-    return {"summary": figures, "rows": [_row(outcome) for outcome in outcomes]}
+    return {"summary": figures, "rows": [_row(outcome, causes) for outcome in outcomes]}
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(outcome: Outcome, causes: Sequence[Cause]) -> dict[str, Any]:
     row = outcome.row
     return {
         "id": outcome.id,
         "source": row.source if row else None,
+        "device": row.device if row else None,
+        "devices": row.devices if row else None,
+        "model": row.model if row else None,
+        "in_scope": in_scope(outcome),
         "metric": row.primary_metric if row else None,
         "measured": outcome.measured,
         "predicted": outcome.predicted,
         "error": outcome.error,
         "step_s": {"measured": outcome.measured_s, "predicted": outcome.predicted_s},
         "memory_error": outcome.memory_error,
+        "feasible": outcome.feasible,
         "assumed": list(outcome.assumed),
+        "cause": suspected(causes, outcome.id, outcome.error) or None,
         "refused": outcome.refused or None,
     }

@@ -21,7 +21,7 @@ from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
 from simulator.study.lines import Refused
-from simulator.training import memory
+from simulator.study.room import choose_micro_batch, made_to_fit
 from simulator.training.job import Job, build_job
 
 PositiveInt = Field(default=None, ge=1, le=1_000_000)
@@ -114,6 +114,13 @@ CLUSTERS = {
 NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
 """Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
 
+BLOCKING = {"bloom-jean-zay": 320}
+"""Devices from which runs on a cluster hang unless launches block (bigscience-workshop/bigscience
+train/tr11-176B-ml/chronicles-prequel.md, "dealing with JZ hanging on the large model")."""
+
+RACK = re.compile(r"NVL\d+ domain")
+"""Words of `intra_node` that say that trays are joined to a rack: the profile's node, whatever `devices_per_node`."""
+
 PRECISIONS = {"fp16": "fp16", "bf16": "bf16", "amp_bf16": "bf16"}
 FP8 = re.compile(r"fp8")
 
@@ -170,15 +177,15 @@ def _scenario(row: Row, assumed: list[str]) -> Scenario:
     training = _training(row, stack, assumed)
     scenario = Scenario(version=1, name=row.id, cluster=cluster, model=model, stack=stack, training=training)
     if row.micro_batch is None:
-        scenario = _choose_micro_batch(scenario, assumed)
-    return scenario
+        scenario = choose_micro_batch(scenario, assumed)
+    return scenario if _states_recompute(row) else made_to_fit(scenario, assumed)
 
 
 def _cluster(row: Row, assumed: list[str]) -> Cluster:
-    special = next((name for words, name in NODES if words in (row.intra_node or "")), None)
-    cluster = load_spec(Cluster, special or CLUSTERS[row.device])
+    cluster = load_spec(Cluster, _cluster_name(row))
     node = cluster.node
-    per_node = row.devices_per_node or node.devices
+    rack = bool(RACK.search(row.intra_node or "")) and (row.devices_per_node or 0) < node.devices
+    per_node = node.devices if rack else row.devices_per_node or node.devices
     if row.devices < per_node:
         per_node = row.devices
     if row.devices % per_node:
@@ -189,6 +196,19 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     if node.nics is not None and row.devices > per_node:
         changes["nics"] = _nics(row, cluster, per_node, assumed)
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
+
+
+def _cluster_name(row: Row) -> str:
+    special = next((name for words, name in NODES if words in (row.intra_node or "")), None)
+    return special or CLUSTERS[row.device]
+
+
+def _blocking(row: Row, assumed: list[str]) -> bool:
+    """Whether the machine makes launches block in a run of this size."""
+    blocking = row.devices >= BLOCKING.get(_cluster_name(row), row.devices + 1)
+    if blocking:
+        assumed.append("launches block, as on this machine in runs of this size")
+    return blocking
 
 
 def _torus(cluster: Cluster, row: Row) -> Cluster:
@@ -245,7 +265,8 @@ STACKS = (
     (r"deepspeed", "deepspeed"),
     (r"maxtext|jax|pax", "maxtext"),
     (r"internevo|flash-attention", "pytorch-ddp"),
-    (r"megatron-lm fork|megatron-core|megatron-bridge|nemo|primus|meta internal|llmboost", "megatron-core"),
+    (r"nemo|megatron-bridge", "nemo"),
+    (r"megatron-lm fork|megatron-core|primus|meta internal|llmboost", "megatron-core"),
     (r"megatron-lm", "megatron-lm-2021"),
 )
 """Stack by words of a row's `framework`, first match."""
@@ -286,6 +307,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         recompute_layers=layers,
         precision="fp8" if FP8.match(row.precision) else PRECISIONS[row.precision],  # type: ignore[arg-type]
         reduce_precision=reduce,
+        blocking_launches=_blocking(row, assumed),
     )
 
 
@@ -331,6 +353,11 @@ def _sharding(row: Row, stack: Stack) -> tuple[Any, int | None, Any]:
     return zero, size if (stack.zero if zero is None else zero) else None, reduce
 
 
+def _states_recompute(row: Row) -> bool:
+    """Whether a row says what is recomputed in words that are known."""
+    return (row.recompute or "").lower().startswith(("full", "selective", "none"))
+
+
 def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Any, int | None]:
     text = (row.recompute or "").lower()
     block = re.search(r"full, (\d+) layers", text)
@@ -344,28 +371,3 @@ def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Any, int | N
         return "none", None
     assumed.append(f"recompute {stack.recompute} (the stack's default)")
     return None, None
-
-
-def _choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
-    """The largest power of two up to 8 that leaves 4 microbatches a stage and fits in 90 % of the memory."""
-    best = scenario
-    for micro in (1, 2, 4, 8):
-        candidate = scenario.model_copy(
-            update={"training": scenario.training.model_copy(update={"micro_batch": micro})}
-        )
-        try:
-            job = build_job(candidate)
-        except InputError:
-            continue
-        if micro > 1 and (job.microbatches < 4 * job.pp * (job.pp > 1) or not _fits(candidate, job)):
-            break
-        best = candidate
-    assumed.append(f"micro_batch {best.training.micro_batch}")
-    return best
-
-
-def _fits(scenario: Scenario, job: Job) -> bool:
-    capacity = scenario.cluster.node.accelerator.memory.capacity.value
-    in_flight = min(job.pp, job.microbatches)
-    kept = in_flight * sum(memory.chunk_activations(job, chunk) for chunk in memory.chunks_of_stage(job, 0))
-    return sum(memory.static_memory(job, 0).values()) + kept + memory.working_memory(job, 0) < 0.9 * capacity

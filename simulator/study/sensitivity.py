@@ -19,7 +19,6 @@ Left out: price and power of the better part.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from simulator import units
 from simulator.results.result import Sensitivity
 from simulator.run.simulate import Fold, run
 from simulator.specs import load_spec
@@ -56,11 +55,11 @@ def sensitivities(
     Raises InputError for what cannot be simulated.
     """
     options: dict[str, Any] = {"fold": fold, "progress": progress}
-    unchanged = run(scenario, **options).timeline.makespan
+    unchanged = run(scenario, **options).steps
     found = []
     for name, change, better, profile in changes(scenario):
-        step = run(better, profile=profile, **options).timeline.makespan
-        found.append(Sensitivity(name, change, units.to_seconds(step), 1 - step / unchanged))
+        step = run(better, profile=profile, **options).steps
+        found.append(Sensitivity(name, change, step.mean_s, 1 - step.total / unchanged.total))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.cost import Device
+from simulator.program import draft as d
 from simulator.training import memory, operators
 from simulator.training.communication import Network, Traffic, fold_chains
 from simulator.training.job import Job
@@ -34,8 +35,8 @@ class ChainClasses:
     """For each class, the data-parallel group that it waits in, -1 where all its peers are of its own class."""
     ranks: Ints
     """Ranks of every chain; shape (chains, pp)."""
-    load: NDArray[np.float64]
-    """Bytes that each link carries over the step."""
+    traffic: Traffic
+    """What the links carry over the step."""
     outside: tuple[str, ...]
     """Kernels priced outside the range of their measurements."""
     spread: float
@@ -50,30 +51,31 @@ class Pricing:
         self.chunks = memory.all_chunks(job)
         self.traffic = Traffic(len(network.fabric.capacity))
         self.outside: set[str] = set()
-        self._known: dict[tuple[tuple[tuple[str, float], int], ...], tuple[LayerCosts, tuple[int, int]]] = {}
+        self._known: dict[tuple[tuple[tuple[str, float], int], ...], tuple[LayerCosts, tuple[PassCost, PassCost]]] = {}
 
     # ---- tensor parallelism --------------------------------------------------------------------------------------
 
-    def _tensor_keys(self) -> dict[tuple[str, float], float]:
-        """Tensor-parallel collectives of a step on a stage of mean size, with how often each runs."""
+    def _tensor_keys(self) -> dict[tuple[str, float], dict[str, float]]:
+        """Tensor-parallel collectives of a step on a stage of mean size, with how often each runs in passes forward and
+        backward."""
         job = self.job
         layers = job.model.layers / job.pp
-        counts: dict[tuple[str, float], float] = {}
+        counts: dict[tuple[str, float], dict[str, float]] = {}
         again = [(n / job.model.layers, steps) for n, steps in self._recomputed()]
-        passes: list[tuple[float, Iterable[operators.Step]]] = [
-            (layers, operators.layer_forward(job)),
-            (layers, operators.layer_backward(job)),
-            *((layers * share, steps) for share, steps in again),
-            (1 / job.pp, operators.embedding_forward(job)),
-            (1 / job.pp, operators.embedding_backward(job)),
-            (1 / job.pp, operators.head_forward(job)),
-            (1 / job.pp, operators.head_backward(job)),
+        passes: list[tuple[int, float, Iterable[operators.Step]]] = [
+            (d.FORWARD, layers, operators.layer_forward(job)),
+            (d.BACKWARD, layers, operators.layer_backward(job)),
+            *((d.BACKWARD, layers * share, steps) for share, steps in again),
+            (d.FORWARD, 1 / job.pp, operators.embedding_forward(job)),
+            (d.BACKWARD, 1 / job.pp, operators.embedding_backward(job)),
+            (d.FORWARD, 1 / job.pp, operators.head_forward(job)),
+            (d.BACKWARD, 1 / job.pp, operators.head_backward(job)),
         ]
-        for times, steps in passes:
+        for kind, times, steps in passes:
             for step in steps:
                 if isinstance(step, Collective):
-                    key = (step.operation, step.size)
-                    counts[key] = counts.get(key, 0.0) + times * job.microbatches
+                    found = counts.setdefault((step.operation, step.size), {})
+                    found[d.KINDS[kind]] = found.get(d.KINDS[kind], 0.0) + times * job.microbatches
         return counts
 
     def _recomputed(self) -> list[tuple[int, tuple[operators.Step, ...]]]:
@@ -83,10 +85,11 @@ class Pricing:
     def tensor_rows(self) -> dict[tuple[str, float], Ints]:
         """Ticks of every tensor-parallel collective by chain and stage, each (chains, pp); counts the traffic."""
         rows = {}
-        for (operation, size), times in self._tensor_keys().items():
-            ticks, load = self.network.collective("tp", operation, size)
-            self.traffic.add(load, times)
-            rows[operation, size] = ticks
+        for (operation, size), passes in self._tensor_keys().items():
+            priced = self.network.collective("tp", operation, size)
+            for name, times in passes.items():
+                self.traffic.add(name, priced, times)
+            rows[operation, size] = priced.ticks
         return rows
 
     # ---- data parallelism ----------------------------------------------------------------------------------------
@@ -98,20 +101,20 @@ class Pricing:
         parts = operators.layer_tensors(self.job)
         rest = size - sum(parts) * self.job.element
         if self.job.zero < 3 or self.job.stack.gather == "layer" or rest < 0:
-            return self._over_shards("all_gather", size, times)
-        ticks = [self._over_shards("all_gather", part * self.job.element, times) for part in parts]
-        ticks.append(self._over_shards("all_gather", rest, times))
+            return self._over_shards(d.GATHER, "all_gather", size, times)
+        ticks = [self._over_shards(d.GATHER, "all_gather", part * self.job.element, times) for part in parts]
+        ticks.append(self._over_shards(d.GATHER, "all_gather", rest, times))
         return np.asarray(np.sum(ticks, axis=0), np.int64)
 
-    def _over_shards(self, operation: str, size: float, times: float) -> Ints:
-        """Ticks (chains, pp) of a collective of one piece that runs `times` times a step.
+    def _over_shards(self, kind: int, operation: str, size: float, times: float) -> Ints:
+        """Ticks (chains, pp) of a collective of one piece that runs `times` times a step in operations of a kind.
 
         It is priced for the groups of all stages and runs on one of them, so 1 / pp of the traffic counts.
         """
         groups = self.network.data_groups(self.job.shard, 1)
-        ticks, load = self.network.collective(f"shard {self.job.shard}", operation, size, groups)
-        self.traffic.add(load, times / self.job.pp)
-        return ticks
+        priced = self.network.collective(f"shard {self.job.shard}", operation, size, groups)
+        self.traffic.add(d.KINDS[kind], priced, times / self.job.pp)
+        return priced.ticks
 
     def reduce(self, size: float) -> Ints:
         """Reducing gradients of `size` bytes over all replicas, scattered where the optimizer is sharded; ticks
@@ -119,15 +122,15 @@ class Pricing:
         job = self.job
         times = job.microbatches if job.zero >= 2 else 1
         if job.zero == 0 or (job.zero < 3 and job.shard < job.dp):
-            ticks, load = self.network.collective("dp", "all_reduce", size)
-            self.traffic.add(load, times / job.pp)
-            return ticks
-        ticks = self._over_shards("reduce_scatter", size, times)
+            priced = self.network.collective("dp", "all_reduce", size)
+            self.traffic.add(d.KINDS[d.REDUCE], priced, times / job.pp)
+            return priced.ticks
+        ticks = self._over_shards(d.REDUCE, "reduce_scatter", size, times)
         if job.shard < job.dp:
             across = self.network.data_groups(job.dp // job.shard, job.shard)
-            more, load = self.network.collective("replicas", "all_reduce", size / job.shard, across)
-            self.traffic.add(load, times / job.pp)
-            ticks = ticks + more
+            more = self.network.collective("replicas", "all_reduce", size / job.shard, across)
+            self.traffic.add(d.KINDS[d.REDUCE], more, times / job.pp)
+            ticks = ticks + more.ticks
         return ticks
 
     def pieces_bytes(self, chunk: Chunk, element: float) -> list[float]:
@@ -171,9 +174,9 @@ class Pricing:
             return np.zeros(len(chains), np.int64)
         size = operators.vocabulary_shard(job) * job.model.hidden * float(job.reduce_bytes)
         pairs = chains[:, [job.home[0], job.home[-1]]]
-        ticks, load = self.network.collective("embedding", "all_reduce", size, pairs)
-        self.traffic.add(load, 1)
-        return ticks[:, job.home[0]]
+        priced = self.network.collective("embedding", "all_reduce", size, pairs)
+        self.traffic.add(d.KINDS[d.EMBEDDING], priced, 1)
+        return priced.ticks[:, job.home[0]]
 
     # ---- pipeline ------------------------------------------------------------------------------------------------
 
@@ -185,28 +188,31 @@ class Pricing:
         free = np.zeros(len(self.network.chains), np.int64)
         if not between:
             return [(free, free) for _ in hops]
-        forward = dict(zip(between, self._sent(between, hops), strict=True))
-        backward = dict(zip(between, self._sent([(b, a) for a, b in between], hops), strict=True))
+        forward = dict(zip(between, self._sent(d.SEND_FORWARD, between, hops), strict=True))
+        backward = dict(zip(between, self._sent(d.SEND_BACKWARD, [(b, a) for a, b in between], hops), strict=True))
         return [(forward.get(hop, free), backward.get(hop, free)) for hop in hops]
 
-    def _sent(self, between: Sequence[tuple[int, int]], hops: Sequence[tuple[int, int]]) -> Ints:
+    def _sent(self, kind: int, between: Sequence[tuple[int, int]], hops: Sequence[tuple[int, int]]) -> Ints:
         """Ticks by hop and chain; the traffic of hops that several boundaries share counts for each."""
         job = self.job
         size = float(job.tokens * job.model.hidden * job.element)
         cut = job.scatter_gather or job.sequence_parallel
-        ticks, load = self.network.sends(size / job.tp if cut else size, between)
+        priced = self.network.sends(size / job.tp if cut else size, between)
         crossed = sum(a != b for a, b in hops)
-        self.traffic.add(load, job.microbatches * crossed / len(between))
+        self.traffic.add(d.KINDS[kind], priced, job.microbatches * crossed / len(between))
         if job.scatter_gather and not job.sequence_parallel and job.tp > 1:
-            gathered, load = self.network.collective("tp", "all_gather", size)
-            self.traffic.add(load, job.microbatches * crossed / job.pp)
-            ticks = ticks + gathered[:, [receiver for _, receiver in between]].T
-        return ticks
+            gathered = self.network.collective("tp", "all_gather", size)
+            self.traffic.add(d.KINDS[kind], gathered, job.microbatches * crossed / job.pp)
+            return priced.ticks + gathered.ticks[:, [receiver for _, receiver in between]].T
+        return priced.ticks
 
     # ---- together ------------------------------------------------------------------------------------------------
 
-    def classes(self, fold: str) -> ChainClasses:
-        """Price everything and fold; `fold` is `exact`, `tiers` or `none`."""
+    def classes(self, fold: str, marks: Ints | None = None) -> ChainClasses:
+        """Price everything and fold; `fold` is `exact`, `tiers` or `none`.
+
+        `marks` (chains,) are numbers that chains must share to be folded, whatever they pay.
+        """
         tensor, sends = self.tensor_rows(), self.sends()
         gathers, reduces, embedding = self.gather_lists(), self.reduce_lists(), self.embedding()
         chains = len(self.network.chains)
@@ -221,6 +227,8 @@ class Pricing:
             gathers, reduces = ([[_worst(t) for t in ticks] for ticks in lists] for lists in (gathers, reduces))
             sends = [(_worst(a), _worst(b)) for a, b in sends]
             embedding = _worst(embedding)
+        if marks is not None:
+            rows = np.concatenate([rows, marks[:, None]], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
         prices = tuple(self._list(int(c), tensor, sends, gathers, reduces, embedding) for c in examples)
@@ -230,7 +238,7 @@ class Pricing:
             members,
             _meetings(label, examples, peers),
             self.network.chains,
-            self.traffic.total(),
+            self.traffic,
             tuple(sorted(self.outside)),
             spread,
         )
@@ -268,25 +276,24 @@ class Pricing:
             optimizer=[pricer.optimizer(p / shard) for p in owned],
         )
 
-    def _costs(self, ticks: dict[tuple[str, float], int]) -> tuple[LayerCosts, tuple[int, int]]:
-        """Costs of a layer, and ticks of the weight gradients of a layer and of the head, under one group's
-        collectives."""
+    def _costs(self, ticks: dict[tuple[str, float], int]) -> tuple[LayerCosts, tuple[PassCost, PassCost]]:
+        """Costs of a layer, and of the weight gradients of a layer and of the head, under one group's collectives."""
         key = tuple(sorted(ticks.items()))
         if key not in self._known:
             pricer = Pricer(self.job, self.device, lambda operation, size: ticks[operation, size])
-            weights = tuple(
-                sum(pricer.kernel(s.work) for s in steps if not isinstance(s, Collective) and s.weight_gradient)
+            layer, head = (
+                pricer.cost(s for s in steps if not isinstance(s, Collective) and s.weight_gradient)
                 for steps in (operators.layer_backward(self.job), operators.head_backward(self.job))
             )
-            self._known[key] = pricer.layers(), (weights[0], weights[1])
+            self._known[key] = pricer.layers(), (layer, head)
             self.outside |= pricer.invalid
         return self._known[key]
 
 
-def _halves(backward: list[PassCost], weights: tuple[int, int], chunk: Chunk) -> tuple[PassCost, PassCost]:
+def _halves(backward: list[PassCost], weights: tuple[PassCost, PassCost], chunk: Chunk) -> tuple[PassCost, PassCost]:
     """The backward pass of a chunk in two: gradients of inputs with all that goes with them, gradients of weights."""
-    ticks = weights[0] * chunk.layers + weights[1] * chunk.last
-    return sum(backward, PassCost(compute=-ticks)), PassCost(compute=ticks)
+    second = weights[0].times(chunk.layers) + weights[1].times(int(chunk.last))
+    return sum(backward, second.times(-1)), second
 
 
 def _bucketed(sizes: list[float], bucket: float) -> list[float]:

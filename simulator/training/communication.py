@@ -7,11 +7,13 @@ data-parallel peers have equal lists too, behave alike and fold into one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives
+from simulator.collectives import Cost
 from simulator.fabric import Fabric
 from simulator.specs.collectives import CollectiveProfile
 from simulator.training.job import Job
@@ -20,21 +22,85 @@ from simulator.training.layout import Mesh
 Ints = NDArray[np.int64]
 
 
+class Priced(NamedTuple):
+    """What a collective of all groups of an axis, or the sends over all hops of the pipeline, cost."""
+
+    ticks: Ints
+    """By chain and stage, shape (chains, pp); of sends by hop and chain, shape (hops, chains)."""
+    cost: Cost
+    groups: Ints
+    """Ranks of each of the groups of `cost`; shape (g, n)."""
+
+    def row(self, ranks: Sequence[int], last: Ints) -> int:
+        """A group that has all of these ranks, -1 where none has; `last` is the last group of each rank or -1."""
+        row = int(last[ranks[0]]) if ranks[0] < len(last) else -1
+        if row < 0 or all((self.groups[row] == rank).any() for rank in ranks[1:]):
+            return row
+        found = np.flatnonzero(np.all([(self.groups == rank).any(axis=1) for rank in ranks], axis=0))
+        return int(found[0]) if len(found) else -1
+
+
+class Share(NamedTuple):
+    """A collective of one group in the operations of one kind of a step."""
+
+    collective: str
+    """For example `all_reduce`."""
+    link: int
+    """Kind of link that decides its rate, -1 for none."""
+    moving: float
+    """Ticks in which bytes move."""
+    ticks: float
+    """All of its ticks."""
+
+
 class Traffic:
-    """Bytes that each link carries over the step, noted as collectives are priced and added up once."""
+    """What a step sends and which operations send it, noted as collectives are priced."""
 
     def __init__(self, links: int) -> None:
         self.links = links
-        self._noted: dict[int, tuple[NDArray[np.float64], float]] = {}
+        self._noted: dict[tuple[str, int], tuple[Priced, float]] = {}
+        self._last: dict[int, Ints] = {}
 
-    def add(self, load: NDArray[np.float64], times: float) -> None:
-        """Count a collective, whose bytes by link are `load` (links,), that runs `times` times a step."""
-        before = self._noted.get(id(load), (load, 0.0))[1]
-        self._noted[id(load)] = (load, before + times)
+    def add(self, operation: str, priced: Priced, times: float) -> None:
+        """Count a collective that runs `times` times a step, on the mean stage, in or as operations of that name."""
+        key = operation, id(priced.cost)
+        self._noted[key] = priced, self._noted.get(key, (priced, 0.0))[1] + times
 
     def total(self) -> NDArray[np.float64]:
         """Bytes by link; shape (links,)."""
-        return sum((load * times for load, times in self._noted.values()), np.zeros(self.links))
+        loads: dict[int, tuple[NDArray[np.float64], float]] = {}
+        for priced, times in self._noted.values():
+            load = priced.cost.load
+            loads[id(load)] = load, loads.get(id(load), (load, 0.0))[1] + times
+        return sum((load * times for load, times in loads.values()), np.zeros(self.links))
+
+    def carried(self, link: int) -> dict[str, float]:
+        """Bytes of one link by the name of the operations that send them."""
+        found: dict[str, float] = {}
+        for (operation, _), (priced, times) in self._noted.items():
+            if size := float(priced.cost.load[link]) * times:
+                found[operation] = found.get(operation, 0.0) + size
+        return found
+
+    def _last_group(self, priced: Priced) -> Ints:
+        """The last group of each rank, -1 where it is in none; shape (ranks,)."""
+        key = id(priced.cost)
+        if key not in self._last:
+            groups = priced.groups
+            self._last[key] = np.full(int(groups.max(initial=0)) + 1, -1)
+            self._last[key][groups] = np.arange(len(groups))[:, None]
+        return self._last[key]
+
+    def of(self, operation: str, ranks: Sequence[int]) -> list[Share]:
+        """The collectives in operations of that name, for the groups that have all of these ranks."""
+        shares = []
+        for (name, _), (priced, times) in self._noted.items():
+            row = priced.row(ranks, self._last_group(priced)) if name == operation else -1
+            if row >= 0:
+                cost = priced.cost
+                moving, ticks = times * float(cost.moving[row]), times * float(cost.ticks[row])
+                shares.append(Share(cost.operation, int(cost.bottleneck[row]), moving, ticks))
+        return shares
 
 
 @dataclass(slots=True)
@@ -46,7 +112,7 @@ class Network:
     profile: CollectiveProfile
     chains: Ints = field(init=False)
     """Ranks; shape (chains, pp)."""
-    _cache: dict[tuple[str, str, float], tuple[Ints, NDArray[np.float64]]] = field(init=False, default_factory=dict)
+    _cache: dict[tuple[str, str, float], Priced] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.chains = self.job.mesh.chains()
@@ -56,10 +122,8 @@ class Network:
         """The device mesh."""
         return self.job.mesh
 
-    def collective(
-        self, axis: str, operation: str, size: float, groups: Ints | None = None
-    ) -> tuple[Ints, NDArray[np.float64]]:
-        """(ticks by chain and stage, bytes by link) of one collective of all groups of an axis.
+    def collective(self, axis: str, operation: str, size: float, groups: Ints | None = None) -> Priced:
+        """One collective of all groups of an axis.
 
         `size` is in bytes, as nccl-tests count; `groups` (g, n) replaces the groups of the whole axis under the name
         `axis`.
@@ -71,25 +135,23 @@ class Network:
             self._cache[key] = self._priced(operation, ranks, size, algorithms.tp if axis == "tp" else algorithms.dp)
         return self._cache[key]
 
-    def _priced(
-        self, operation: str, groups: Ints, size: float, algorithm: str
-    ) -> tuple[Ints, NDArray[np.float64]]:
+    def _priced(self, operation: str, groups: Ints, size: float, algorithm: str) -> Priced:
+        cost = collectives.price(operation, groups, size, self.fabric, self.profile, algorithm)
         if groups.shape[1] == 1 or size <= 0:
-            return np.zeros(self.chains.shape, np.int64), np.zeros(len(self.fabric.capacity))
-        priced = collectives.price(operation, groups, size, self.fabric, self.profile, algorithm)
+            return Priced(np.zeros(self.chains.shape, np.int64), cost, groups)
         by_rank = np.zeros(self.mesh.world, np.int64)
-        by_rank[groups] = priced.ticks[:, None]
-        return by_rank[self.chains], priced.load
+        by_rank[groups] = cost.ticks[:, None]
+        return Priced(by_rank[self.chains], cost, groups)
 
-    def sends(self, size: float, hops: Sequence[tuple[int, int]]) -> tuple[Ints, NDArray[np.float64]]:
-        """(ticks by hop and chain, bytes by link) of sends from rank to rank of the pipeline, shape (hops, chains).
+    def sends(self, size: float, hops: Sequence[tuple[int, int]]) -> Priced:
+        """Sends from rank to rank of the pipeline.
 
         In the steady state all stages send at once, so all hops are priced together. Chains of one tensor-parallel
         group move on together, so each waits for the slowest of them.
         """
         pairs = np.concatenate([self.chains[:, hop] for hop in hops])
-        priced = collectives.price("send", pairs, size, self.fabric, self.profile)
-        return self._slowest_of_group(priced.ticks.reshape(len(hops), -1)), priced.load
+        cost = collectives.price("send", pairs, size, self.fabric, self.profile)
+        return Priced(self._slowest_of_group(cost.ticks.reshape(len(hops), -1)), cost, pairs)
 
     def _slowest_of_group(self, ticks: Ints) -> Ints:
         """For each chain of (hops, chains), the largest value in its tensor-parallel group."""

@@ -7,6 +7,8 @@ What the scenario did not say and a default decided is listed in `assumptions`; 
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from simulator.errors import InputError, Problem
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
@@ -47,10 +49,16 @@ class Job:
     recompute: str
     recompute_layers: int | None
     """Layers of each chunk that are recomputed under `full`; None for all."""
+    offload_layers: int
+    """Layers of each chunk whose activations wait in the host's memory."""
+    host_link: float
+    """Bytes/s between a device and its host, per direction; 0 where the profile has none."""
     sequence_parallel: bool
     zero: int
     shard: int
     """Ranks over which sharded states are spread."""
+    blocking: bool
+    """Whether the host waits for every kernel."""
     overlap_gradients: bool
     overlap_parameters: bool
     overlap_pipeline: bool
@@ -61,6 +69,8 @@ class Job:
     """Collective algorithms by axis."""
     bucket: float
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
+    heads_in_flight: int = 1
+    """Microbatches whose logits wait for their backward pass at once."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -91,9 +101,29 @@ class Job:
         return BYTES[self.precision]
 
     @property
+    def stored(self) -> int:
+        """Bytes of a parameter as it is kept."""
+        return 4 if self.stack.fp32_parameters else self.element
+
+    @property
     def master(self) -> float:
-        """Bytes of the optimizer's own copy of a parameter; none where parameters have 32 bits themselves."""
-        return 4.0 if self.stack.master_weights and self.element < 4 else 0.0
+        """Bytes of the optimizer's own copy of a parameter; none where parameters have 32 bits themselves.
+
+        Remainders need bf16 parameters, which are the upper half of fp32 ones.
+        """
+        if not self.stack.master_weights or self.stored == 4:
+            return 0.0
+        return 2.0 if self.stack.master_remainders and self.precision == "bf16" else 4.0
+
+    @property
+    def kept_input(self) -> int:
+        """Bytes of an element that only a matrix product's weight gradient needs: 8 bits under fp8."""
+        return 1 if self.precision == "fp8" else self.element
+
+    @property
+    def offloaded(self) -> float:
+        """Share of the layers whose activations wait in the host's memory."""
+        return sum(min(self.offload_layers, layers) for layers in self.chunks) / self.model.layers
 
     @property
     def tokens(self) -> int:
@@ -138,6 +168,7 @@ def build_job(scenario: Scenario) -> Job:
     """Resolve a scenario; raises InputError for sizes that do not fit together."""
     training, stack, model = scenario.training, scenario.stack, scenario.model
     parallel = training.parallel
+    _check_dense(model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     _check_heads(model, mesh)
     resolver = _Resolver(training, stack)
@@ -149,6 +180,8 @@ def build_job(scenario: Scenario) -> Job:
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
     _check_split(schedule, zero)
+    _check_blocking(training, zero)
+    beside = not training.blocking_launches
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     return Job(
         model=model,
@@ -168,19 +201,41 @@ def build_job(scenario: Scenario) -> Job:
         attention=str(take("attention", training.attention, stack.attention)),
         recompute=str(take("recompute", training.recompute, stack.recompute)),
         recompute_layers=training.recompute_layers,
+        offload_layers=training.offload_layers or 0,
+        host_link=_host_link(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
         zero=zero,
         shard=_shard(parallel.shard_size, mesh, zero),
-        overlap_gradients=_switch(training.overlap_gradients, stack.overlap_gradients),
-        overlap_parameters=_switch(training.overlap_parameters, stack.overlap_parameters),
-        overlap_pipeline=_switch(training.overlap_pipeline, stack.overlap_pipeline),
+        blocking=training.blocking_launches,
+        overlap_gradients=_switch(training.overlap_gradients, stack.overlap_gradients) and beside,
+        overlap_parameters=_switch(training.overlap_parameters, stack.overlap_parameters) and beside,
+        overlap_pipeline=_switch(training.overlap_pipeline, stack.overlap_pipeline) and beside,
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
         algorithms=training.algorithms,
+        heads_in_flight=_heads_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),
         warnings=tuple(_warnings(training, mesh, stack, zero)),
     )
+
+
+def _heads_in_flight(schedule: Schedule) -> int:
+    """Most microbatches between forward and backward pass of the last stage."""
+    kind = schedule.kind[schedule.stage == schedule.stages - 1]
+    return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))
+
+
+def _host_link(scenario: Scenario) -> float:
+    """Rate of the host's link; refused where activations are to cross it and nobody knows it."""
+    accelerator = scenario.cluster.node.accelerator
+    if accelerator.host_link is not None:
+        return accelerator.host_link.value
+    if scenario.training.offload_layers:
+        message = f"{accelerator.name} has no `host_link` in its profile, which offloaded activations travel over"
+        hint = "set cluster.node.accelerator.host_link"
+        raise InputError(Problem(message, path="training.offload_layers", hint=hint))
+    return 0.0
 
 
 def _schedule(name: str, parallel: Parallel, microbatches: int) -> Schedule:
@@ -240,11 +295,27 @@ def _check_passes(parallel: Parallel, microbatches: int) -> None:
         raise InputError(Problem(message, path="training.global_batch", hint=hint))
 
 
+def _check_blocking(training: Training, zero: int) -> None:
+    """Refuse what no program exists for: ZeRO-3 whose gathers do not run beside computation."""
+    if training.blocking_launches and zero == 3:
+        message = "the host waits for every kernel, which is not simulated together with ZeRO-3 yet"
+        raise InputError(Problem(message, path="training.blocking_launches", hint="leave it out, or write `zero: 2`"))
+
+
 def _check_split(schedule: Schedule, zero: int) -> None:
     """Refuse what no program exists for: gathers of ZeRO-3 around backward passes that are cut in two."""
     if zero == 3 and len(schedule.only([Kind.I, Kind.W])):
         message = "the schedule splits backward passes (I, W), which is not simulated together with ZeRO-3 yet"
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 2` or a schedule with B"))
+
+
+def _check_dense(model: Model) -> None:
+    if model.experts is not None:
+        message = "mixtures of experts can be served, not trained yet"
+        raise InputError(Problem(message, path="model.experts", hint="choose a dense model"))
+    if model.prompt_layers is not None:
+        message = "models whose prompts skip layers can be served, not trained"
+        raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
 
 
 def _check_heads(model: Model, mesh: Mesh) -> None:

@@ -51,7 +51,7 @@ class Prices:
     """Reduction of the gradients of each piece, last layer first; pieces of one bucket carry 0 but for the last."""
     embedding: int
     """Sum of the gradients of a tied embedding over first and last stage; 0 where there is none."""
-    optimizer: Sequence[int]
+    optimizer: Sequence[PassCost]
     """By rank."""
 
 
@@ -287,7 +287,7 @@ class ChainDraft:
                 lane=self.lane(rank, "compute"),
                 key=1 << 60,
                 kind=d.OPTIMIZER,
-                duration=self.prices.optimizer[rank],
+                duration=self.prices.optimizer[rank].total,
             )
             self.draft.after(np.repeat(optimizer, len(waits := self._last_reduction(rank))), waits)
         if 0 < self.job.zero < 3 and self.job.dp > 1:

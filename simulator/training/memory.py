@@ -10,6 +10,9 @@ and tensors that frameworks keep by accident.
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from simulator.program.actions import Kind
 from simulator.training.job import Job
 from simulator.training.operators import (
     embedding_parameters,
@@ -60,14 +63,13 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
     owned = sum(parameters(job, chunk) for chunk in chunks_of_stage(job, stage))
     shard = [job.shard if job.zero >= level else 1 for level in range(4)]
     states = {
-        "parameters": owned * job.element / shard[3],
+        "parameters": owned * job.stored / shard[3],
         "gradients": owned * job.stack.gradient_bytes / shard[2],
         "optimizer": owned * (8.0 + job.master) / shard[1],
     }
     if job.zero == 3:
-        ends = [
-            embedding_parameters(job) * c.first + head_parameters(job) * c.last for c in chunks_of_stage(job, stage)
-        ]
+        chunks = chunks_of_stage(job, stage)
+        ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
         states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
     if job.stack.memory_overhead is not None:
         states["runtime"] = job.stack.memory_overhead.value
@@ -75,13 +77,19 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
 
 
 def layer_activations(job: Job) -> float:
-    """Bytes that one layer keeps of one microbatch for its backward pass when nothing is recomputed."""
-    element, hidden = job.element, job.model.hidden
-    local = local_tokens(job) * hidden
+    """Bytes that one layer keeps of one microbatch for its backward pass when nothing is recomputed.
+
+    What only a product's weight gradient needs (outputs of norms, of the activation, of the attention) is kept as the
+    product read it; a fused attention keeps its own output besides, where that is another format.
+    """
+    element, wide = job.element, job.kept_input
+    local = local_tokens(job) * job.model.hidden
     width = widths(job)
     qkv, attended = width["attention in"][1], width["attention out"][0]
     inner, activated = width["mlp in"][1], width["mlp out"][0]
-    kept = 4 * local * element + job.tokens * (qkv + attended + inner + activated) * element
+    output = wide + (element if job.attention == "fused" and wide != element else 0)
+    kept = 2 * local * (element + wide)
+    kept += job.tokens * ((qkv + inner) * element + attended * output + activated * wide)
     masks = 2 * local if job.stack.dropout else 0.0
     return kept + masks + attention_activations(job)
 
@@ -96,32 +104,77 @@ def attention_activations(job: Job) -> float:
 
 
 def chunk_activations(job: Job, chunk: Chunk) -> float:
-    """Bytes that a chunk keeps of one microbatch between its forward and backward pass."""
-    whole = layer_activations(job)
-    boundary = local_tokens(job) * job.model.hidden * job.element
-    again = min(job.recompute_layers or chunk.layers, chunk.layers) if job.recompute == "full" else 0
-    if job.recompute == "selective" and job.attention == "unfused":
-        whole -= attention_activations(job)
-    kept = again * boundary + (chunk.layers - again) * whole
+    """Bytes that a chunk keeps of one microbatch on the device between its forward and backward pass.
+
+    Offloaded layers are the first of a chunk, recomputed ones the last.
+    """
+    stay = chunk.layers - min(job.offload_layers, chunk.layers)
+    again = min(job.recompute_layers or chunk.layers, stay) if job.recompute == "full" else 0
+    boundary = boundary_activations(job)
+    kept = again * boundary + (stay - again) * whole_layer(job)
     if chunk.first and job.stack.dropout:
         kept += local_tokens(job) * job.model.hidden
     if chunk.last:
-        kept += 2 * boundary + head_activations(job)
+        kept += 2 * boundary + (head_activations(job) if job.heads_in_flight > 1 else 0.0)
     return kept
 
 
+def boundary_activations(job: Job) -> float:
+    """Bytes of one microbatch between two layers on one rank."""
+    return local_tokens(job) * job.model.hidden * job.element
+
+
+def whole_layer(job: Job) -> float:
+    """Bytes that a layer keeps of one microbatch where it is not recomputed as a whole."""
+    dropped = job.recompute == "selective" and job.attention == "unfused"
+    return layer_activations(job) - (attention_activations(job) if dropped else 0.0)
+
+
+def kept_of_layer(job: Job) -> float:
+    """Bytes that a layer keeps of one microbatch, wherever it keeps them; those of a mixed chunk as if nothing were
+    recomputed."""
+    everything = job.recompute == "full" and job.recompute_layers is None
+    return boundary_activations(job) if everything else whole_layer(job)
+
+
 def head_activations(job: Job) -> float:
-    """Bytes of logits (in the working precision and, for the loss, in fp32) of one microbatch."""
-    return float(job.tokens * vocabulary_shard(job) * (4 + job.element))
+    """Bytes of logits of one microbatch: in the working precision and, where the loss wants it, in fp32."""
+    return float(job.tokens * vocabulary_shard(job) * (job.element + 4 * job.stack.fp32_logits))
 
 
 def working_memory(job: Job, stage: int) -> float:
-    """Bytes at the worst moment inside a pass: a recomputed layer, gradients of its widest tensors, of the logits."""
+    """Bytes at the worst moment inside a pass: inside a layer, or between the logits and their gradient.
+
+    Inside a layer are the gradients of its widest tensors, what was recomputed, and two layers of what comes from the
+    host or goes there.
+    """
     chunks = chunks_of_stage(job, stage)
     inside = 2.0 * job.tokens * widths(job)["mlp in"][1] * job.element
     if job.recompute == "full":
         inside += layer_activations(job)
     elif job.recompute == "selective":
         inside += attention_activations(job)
-    logits = float(job.element * job.tokens * vocabulary_shard(job)) if any(c.last for c in chunks) else 0.0
-    return max(inside, logits)
+    if job.offload_layers:
+        inside += 2 * kept_of_layer(job)
+    if not any(c.last for c in chunks):
+        return inside
+    gradient = float(job.element * job.tokens * vocabulary_shard(job))
+    return max(inside, gradient + (head_activations(job) if job.heads_in_flight == 1 else 0.0))
+
+
+def peak_activations(job: Job, stage: int) -> float:
+    """Most bytes of kept activations on a rank of the stage, whose passes follow each other as its schedule says."""
+    schedule = job.schedule
+    part = slice(int(schedule.rank_start[stage]), int(schedule.rank_start[stage + 1]))
+    kind, chunk = schedule.kind[part], schedule.stage[part]
+    sizes = np.array([chunk_activations(job, c) for c in all_chunks(job)])
+    sign = (kind == Kind.F).astype(float) - np.isin(kind, (Kind.B, Kind.W))
+    return float(np.cumsum(sizes[chunk] * sign).max(initial=0.0))
+
+
+def peak_memory(job: Job) -> float:
+    """Bytes of the fullest rank at its worst moment."""
+    return max(
+        sum(static_memory(job, stage).values()) + peak_activations(job, stage) + working_memory(job, stage)
+        for stage in range(job.pp)
+    )

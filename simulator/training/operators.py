@@ -159,10 +159,16 @@ def _products(job: Job) -> tuple[Gemm, Gemm]:
     return _gemm(job, s, s, d, batch), _gemm(job, s, d, s, batch)
 
 
+def _seen(job: Job) -> float:
+    """Share of the scores that the softmax reads: a fused causal kernel reads the lower triangle (Megatron-LM's
+    scaled_upper_triang_masked_softmax)."""
+    return 0.5 if job.causal and job.stack.fused_elementwise else 1.0
+
+
 def _unfused_forward(job: Job) -> Iterator[Step]:
     scores, (outer, inner) = _scores(job), _products(job)
     yield Kernel("scores", outer)
-    yield _stream(job, "softmax", scores, scores)
+    yield _stream(job, "softmax", scores * _seen(job), scores)
     if job.stack.dropout:
         yield _stream(job, "attention dropout", scores, scores * 1.5)
     yield Kernel("weighted values", inner)
@@ -174,7 +180,7 @@ def _unfused_backward(job: Job) -> Iterator[Step]:
     yield Kernel("weighted values", inner)
     if job.stack.dropout:
         yield _stream(job, "attention dropout", scores * 1.5, scores)
-    yield _stream(job, "softmax", 2 * scores, scores)
+    yield _stream(job, "softmax", 2 * scores * _seen(job), scores)
     yield Kernel("scores", inner)
     yield Kernel("scores", inner)
 
@@ -322,8 +328,8 @@ def head_backward(job: Job) -> Iterator[Step]:
 
 
 def _loss(job: Job, passes_read: float, passes_written: float) -> Kernel:
-    """Cross entropy over fp32 logits; unfused frameworks walk over them about twice as often."""
-    size = 4.0 * job.tokens * vocabulary_shard(job)
+    """Cross entropy over logits, in fp32 or as they are; unfused frameworks walk over them about twice as often."""
+    size = float((4 if job.stack.fp32_logits else job.element) * job.tokens * vocabulary_shard(job))
     factor = 1.0 if job.stack.fused_norm_and_loss else 2.0
     return Kernel("loss", Stream(passes_read * factor * size, passes_written * factor * size, kernels=3))
 
@@ -340,5 +346,5 @@ def recomputed(job: Job, layers: int) -> Iterator[tuple[int, tuple[Step, ...]]]:
 def optimizer_step(job: Job, parameters: float) -> Iterator[Step]:
     """Adam on `parameters` fp32 copies: gradient norm, then moments and weights read and written."""
     yield Kernel("gradient norm", Stream(parameters * job.stack.gradient_bytes, 0.0))
-    read = job.stack.gradient_bytes + 8.0 + (job.master or job.element)
-    yield Kernel("adam", Stream(parameters * read, parameters * (8.0 + job.master + job.element), kernels=4))
+    read = job.stack.gradient_bytes + 8.0 + (job.master or job.stored)
+    yield Kernel("adam", Stream(parameters * read, parameters * (8.0 + job.master + job.stored), kernels=4))

@@ -4,18 +4,19 @@ host.
 Every kernel and collective is rounded to ticks on its own, so that a lumped pass lasts exactly as long as its layers
 run one by one. A tensor-parallel collective that the stack overlaps hides behind the kernels it may run beside, as
 far as these last; of the hidden part only the stack's `overlap_quality` is really free. A layer lasts at least as
-long as its host needs to launch it.
+long as its host needs to launch it, and as offloaded activations need to cross the host's link; where launches block,
+that time comes on top.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from simulator import units
-from simulator.cost import Device, price
+from simulator.cost import Device, Stream, price
 from simulator.training import operators
 from simulator.training.job import Job
-from simulator.training.memory import Chunk
+from simulator.training.memory import Chunk, kept_of_layer
 from simulator.training.operators import Collective, Step, Work
 
 TensorTicks = Callable[[str, float], int]
@@ -31,7 +32,12 @@ class PassCost:
     tensor: int = 0
     """Exposed tensor-parallel communication."""
     host: int = 0
-    """Waiting for launches."""
+    """Waiting for the host: launches, activations on their way to or from its memory."""
+
+    memory: int = 0
+    """Of compute and recompute, the ticks of kernels that the memory bounds."""
+    latency: int = 0
+    """Of compute and recompute, the ticks of kernels that launches and other fixed costs bound."""
 
     @property
     def total(self) -> int:
@@ -47,7 +53,7 @@ class PassCost:
 
     def again(self) -> "PassCost":
         """The same work, counted as recomputation."""
-        return PassCost(0, self.compute + self.recompute, self.tensor, self.host)
+        return replace(self, compute=0, recompute=self.compute + self.recompute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +80,44 @@ class Pricer:
         self.kernel = lru_cache(maxsize=None)(self._kernel)
 
     def _kernel(self, work: Work) -> int:
-        return units.to_ticks(price(work, self.device).seconds / self.job.stack.compute_efficiency.value)
+        rate = 1.0 if isinstance(work, Stream) else self.job.stack.compute_efficiency.value
+        return units.to_ticks(price(work, self.device).seconds / rate)
 
     def cost(self, steps: Iterable[Step]) -> PassCost:
         """Ticks of steps that run one after the other."""
-        compute = tensor = 0
+        tensor = 0
+        bound = {"compute": 0, "memory": 0, "latency": 0}
         for step in steps:
             if isinstance(step, Collective):
                 tensor += self._exposed(step)
             else:
-                compute += self.kernel(step.work)
-                if not price(step.work, self.device).valid:
+                priced = price(step.work, self.device)
+                bound[priced.bound] += self.kernel(step.work)
+                if not priced.valid:
                     self.invalid.add(step.name)
-        return PassCost(compute, 0, tensor, 0)
+        return PassCost(sum(bound.values()), 0, tensor, memory=bound["memory"], latency=bound["latency"])
 
     def _exposed(self, step: Collective) -> int:
         ticks = self.tensor(step.operation, step.size)
-        if not step.beside:
+        if not step.beside or self.job.blocking:
             return ticks
         hidden = min(ticks, sum(self.kernel(work) for work in step.beside))
         return ticks - round(hidden * self.job.stack.overlap_quality.value)
 
     def layer_pass(self, steps: Iterable[Step]) -> PassCost:
-        """A pass through one layer, at least as long as the host needs to launch it."""
+        """A pass through one layer, at least as long as the host needs to launch it and to move what is offloaded."""
         cost = self.cost(steps)
-        host = units.to_ticks(self.job.stack.layer_overhead.value)
-        return cost + PassCost(host=max(host - cost.total, 0))
+        host = units.to_ticks(max(self.job.stack.layer_overhead.value, self._moved()))
+        return cost + PassCost(host=host if self.job.blocking else max(host - cost.total, 0))
+
+    def _moved(self) -> float:
+        """Seconds in which a layer's share of the offloaded activations crosses the host's link.
+
+        Copies run on lanes of their own and are spread evenly over the passes of a chunk.
+        """
+        if not self.job.offload_layers:
+            return 0.0
+        return self.job.offloaded * kept_of_layer(self.job) / self.job.host_link
 
     def layers(self) -> LayerCosts:
         """All passes of the job's layers."""
@@ -115,9 +133,9 @@ class Pricer:
             head=(self.cost(operators.head_forward(job)), self.cost(operators.head_backward(job))),
         )
 
-    def optimizer(self, parameters: float) -> int:
-        """Ticks of the optimizer on that many parameters."""
-        return self.cost(operators.optimizer_step(self.job, parameters)).total
+    def optimizer(self, parameters: float) -> PassCost:
+        """The optimizer on that many parameters."""
+        return self.cost(operators.optimizer_step(self.job, parameters))
 
 
 def recomputed_layers(job: Job, chunk: Chunk) -> int:

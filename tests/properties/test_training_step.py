@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.report.link_load import over_time
 from simulator.results import dumps, to_json
+from simulator.results.result import CriticalPath
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
@@ -75,6 +77,34 @@ def test_the_critical_path_is_the_step(vpp: int, **choices: object) -> None:
     assert spans.start[path.operations[0]] == 0
     assert spans.end[path.operations[-1]] == spans.end.max()
     assert np.array_equal(spans.start[path.operations[1:]], spans.end[path.operations[:-1]])
+    assert_adds_up(path)
+
+
+def assert_adds_up(path: CriticalPath) -> None:
+    """Operations explain the step, links its communication, roofs its kernels."""
+    communication = sum(seconds for part, seconds in path.seconds.items() if part.startswith("exposed"))
+    kernels = sum(path.seconds.get(part, 0.0) for part in ("compute", "recompute", "optimizer"))
+    for parts, whole in (
+        (path.by_operation, sum(path.seconds.values())), (path.by_link, communication), (path.by_roof, kernels),
+    ):  # fmt: skip
+        assert sum(parts.values()) == pytest.approx(whole, rel=1e-9)
+        assert all(seconds > 0 for seconds in parts.values())
+        assert list(parts.values()) == sorted(parts.values(), reverse=True)
+
+
+@settings(max_examples=15, deadline=None)
+@given(**CHOICES, zero=st.sampled_from([0, 1, 2, 3]))
+def test_link_load_over_time_is_the_load(zero: int, **choices: object) -> None:
+    """What a link carries over the step is what its operations send, whenever that is."""
+    result = simulate(build(**choices, zero=zero))  # type: ignore[arg-type]
+    for load in result.links:
+        assert sum(load.by_operation.values()) == pytest.approx(load.bytes, rel=1e-9)
+        assert set(load.by_operation) <= set(result.spans.names)
+        assert load.users
+        rates = over_time(result, load)
+        assert rates.bytes == pytest.approx(load.bytes, rel=1e-9)
+        assert rates.at_most(7).bytes == pytest.approx(load.bytes, rel=1e-9)
+        assert len(rates.at_most(7).time) <= 8
 
 
 @settings(max_examples=20, deadline=None)
@@ -117,7 +147,6 @@ def test_a_faster_network_never_hurts(factor: float, **choices: object) -> None:
     bandwidth = node.nics.bandwidth.model_copy(update={"value": node.nics.bandwidth.value * factor})
     faster = node.model_copy(update={"nics": node.nics.model_copy(update={"bandwidth": bandwidth})})
     cluster = scenario.cluster.model_copy(update={"node": faster})
-    assert (
-        simulate(scenario.model_copy(update={"cluster": cluster})).metrics["step_time_s"]
-        <= simulate(scenario).metrics["step_time_s"] * (1 + 1e-9)
-    )
+    assert simulate(scenario.model_copy(update={"cluster": cluster})).metrics["step_time_s"] <= simulate(
+        scenario
+    ).metrics["step_time_s"] * (1 + 1e-9)

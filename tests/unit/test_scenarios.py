@@ -12,12 +12,14 @@ from simulator.errors import InputError
 from simulator.results.metrics import METRICS
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
+from simulator.serving.system import resolve
 from simulator.specs import data_root, load_scenario, names
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.training.job import Job, build_job
 
 FAMILIES = [name for name in names(Scenario) if "families/" in name]
-SCENARIOS = [name for name in names(Scenario) if name not in FAMILIES]
+SERVING = [name for name in names(Scenario) if name.startswith(("serving/", "papers/"))]
+SCENARIOS = [name for name in names(Scenario) if name not in FAMILIES and name not in SERVING]
 LONG = ("training/frontier-1t", "training/megatron-1t", "training/megatron-529.6b")
 """Scenarios of more than a hundred thousand operations."""
 QUICK = [name for name in SCENARIOS if name not in LONG]
@@ -36,7 +38,9 @@ ROWS = {
 
 def scenario(name: str, *overrides: str) -> Scenario:
     """A shipped scenario by name."""
-    return load_scenario(name, overrides).scenario
+    loaded = load_scenario(name, overrides).scenario
+    assert isinstance(loaded, Scenario)
+    return loaded
 
 
 @cache
@@ -57,11 +61,18 @@ def test_every_scenario_makes_a_job(name: str) -> None:
     assert build_job(scenario(name)).mesh.world == scenario(name).cluster.devices
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", SERVING)
+def test_every_serving_scenario_has_replicas_that_fit(name: str) -> None:
+    loaded = load_scenario(name).scenario
+    assert isinstance(loaded, ServingScenario)
+    assert all(system.price.fits for system in resolve(loaded))
+
+
+@pytest.mark.parametrize("name", SCENARIOS + SERVING)
 def test_every_published_figure_is_a_quantity_with_a_source(name: str) -> None:
-    for published in scenario(name).published:
+    for published in load_scenario(name).scenario.published:
         assert units.parse(published.value, METRICS[published.metric].dimension) > 0
-        assert "arXiv" in published.source
+        assert any(word in published.source for word in ("arXiv", "github", "README"))
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -21,6 +21,42 @@
     tip.style.top = (event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 12 : event.clientY + 16) + "px";
   };
 
+  document.querySelectorAll("svg.scatter").forEach(plot => {
+    const say = event => show(event.target.dataset.tip || "", event);
+    plot.addEventListener("pointermove", say);
+    plot.addEventListener("pointerdown", say);
+    plot.addEventListener("pointerleave", () => show(""));
+  });
+
+  document.querySelectorAll("table.sortable").forEach(table => {
+    const heads = [...table.tHead.rows[0].cells];
+    const value = (row, column) => {
+      const { dataset, textContent } = row.cells[column];
+      return dataset.v === undefined ? textContent : Number(dataset.v);
+    };
+    // What is missing comes last, whichever way is up.
+    const order = (a, b, sign) => a === b ? 0 : a === "" ? 1 : b === "" ? -1
+      : sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+    heads.forEach((head, column) => {
+      const sort = () => {
+        const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        heads.forEach(other => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+        const rows = [...table.tBodies[0].rows];
+        rows.sort((a, b) => order(value(a, column), value(b, column), sign));
+        table.tBodies[0].append(...rows);
+      };
+      head.tabIndex = 0;
+      head.addEventListener("click", sort);
+      head.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); sort(); } });
+    });
+  });
+  const filter = document.getElementById("filter");
+  if (filter) filter.addEventListener("input", () => {
+    const wanted = filter.value.toLowerCase();
+    for (const row of document.getElementById("rows").tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+
   document.querySelectorAll("[data-chart]").forEach(figure => {
     const data = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
     const plot = figure.querySelector("svg");

@@ -17,6 +17,18 @@ def test_small_messages_take_the_quick_protocol_and_large_ones_the_wide_one() ->
     assert chosen == [("ring/quick",), ("ring/wide",)]
 
 
+def test_the_link_that_decides_the_rate_is_named() -> None:
+    fabric, library = build(cluster(nodes=2, network=RAILS)), two_protocols()
+    inside = collectives.price("all_reduce", [range(8)], 1e9, fabric, library)
+    across = collectives.price("all_reduce", [[0, 8], [1, 9]], 1e9, fabric, library)
+    assert [fabric.kinds[kind] for kind in inside.bottleneck] == ["scale-up"]
+    assert {fabric.kinds[kind] for kind in across.bottleneck} <= {"NIC up", "NIC down"}
+    for cost in (inside, across):
+        assert (0.9 * cost.ticks < cost.moving).all() and (cost.moving < cost.ticks).all()
+    nothing = collectives.price("all_reduce", [[0]], 1e9, fabric, library)
+    assert (nothing.moving.tolist(), nothing.bottleneck.tolist()) == ([0], [-1])
+
+
 def test_a_named_algorithm_and_protocol_are_taken() -> None:
     fabric, library = build(cluster()), two_protocols()
     cost = collectives.price("all_reduce", [range(8)], 1e9, fabric, library, "halving_doubling/quick")

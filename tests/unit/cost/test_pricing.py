@@ -72,6 +72,13 @@ def test_sides_that_are_not_aligned_are_padded_and_slow() -> None:
     assert result_only == pytest.approx(1.0 / RAGGED)
 
 
+@pytest.mark.parametrize("work", [Gemm(2048, 2048, 108, batch=48), Gemm(2048, 108, 2048, batch=48)])
+def test_heads_that_are_not_aligned_slow_both_products_of_an_attention(work: Gemm) -> None:
+    device = compile_device(load_spec(Accelerator, "a100-sxm-80gb"))
+    padded = replace(work, n=-(-work.n // 8) * 8, k=-(-work.k // 8) * 8)
+    assert seconds(work, device) / seconds(padded, device) == pytest.approx(1.0 / device.gemm["fp16"].misaligned_batch)
+
+
 def test_half_precision_prices_like_bfloat() -> None:
     device = compile_device(load_spec(Accelerator, "a100-sxm-80gb"))
     assert price(Gemm(4096, 4096, 4096, dtype="fp16"), device) == price(Gemm(4096, 4096, 4096), device)

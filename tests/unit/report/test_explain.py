@@ -7,6 +7,7 @@ from simulator.specs import load_file, load_scenario, names
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.model import Model
+from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +22,9 @@ def test_what_is_shown_can_be_loaded_and_means_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in (Accelerator, Cluster, Model, Stack) for name in names(kind)[::6]]
+    ("kind", "name"),
+    [(kind, name) for kind in (Accelerator, Cluster, Model) for name in names(kind)[::6]]
+    + [(Stack, "fsdp"), (Stack, "megatron-core"), (ServingStack, "vllm"), (ServingStack, "tensorrt-llm")],
 )
 def test_profiles_survive(kind: type[Spec], name: str, tmp_path: Path) -> None:
     loaded = load_file(kind, name)

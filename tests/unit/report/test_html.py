@@ -17,7 +17,7 @@ from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
 from tests.factories import out_of_memory, training_result
 
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 HOSTILE = '</script><script>alert(1)</script><img src="http://evil.example/x" onerror=alert(2)>\x1b[31m\u202e&amp;'
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -117,6 +117,22 @@ def test_what_it_says() -> None:
         assert words in text.replace(' class="path"', "")
     assert "Out of memory" not in text
     assert "Out of memory" in document(out_of_memory())
+
+
+def test_links_over_time_and_what_the_critical_path_is_made_of() -> None:
+    result = training_result()
+    text = document(result)
+    sections = "".join(Outline(text).texts["h3"])
+    for name in (
+        "What the busiest link of each kind carries",
+        "Operations",
+        "Communication, by the link",
+        "Kernels, by",
+    ):
+        assert name in sections
+    assert text.count('<div class="load">') == len(result.links)
+    unknown = tuple(replace(load, by_operation={}) for load in result.links)
+    assert "What the busiest link" not in document(replace(result, links=unknown))
 
 
 def test_profiles_with_their_sources() -> None:

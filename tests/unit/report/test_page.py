@@ -212,7 +212,7 @@ def test_critical_path() -> None:
     lines = section(page(training_result()), "Critical path")
     assert re.search(r"compute.*dp", lines[0])
     assert lines[1].split()[:2] == ["whole", "path"]
-    assert len(lines) == 2, "one class is the whole path"
+    assert [line.split()[0] for line in lines[2:]] == ["operations", "links", "roofs"], "one class is the whole path"
 
 
 def test_critical_path_through_several_classes() -> None:
@@ -221,11 +221,20 @@ def test_critical_path_through_several_classes() -> None:
     half = {part: seconds / 2 for part, seconds in path.seconds.items()}
     through = replace(path, by_class=(half, half, {}, {}))
     lines = section(page(replace(result, critical_path=through)), "Critical path")
-    assert [line.split()[0] for line in lines[1:]] == ["whole", "stage", "stage"]
+    assert [line.split()[0] for line in lines[1:4]] == ["whole", "stage", "stage"]
 
 
 def test_no_critical_path_no_section() -> None:
     assert "Critical path" not in page(replace(training_result(), critical_path=CriticalPath()))
+
+
+def test_the_critical_path_names_operations_links_and_roofs() -> None:
+    path = training_result().critical_path
+    step_s = sum(path.seconds.values())
+    text = page(training_result())
+    for name, parts in (("operations", path.by_operation), ("links", path.by_link), ("roofs", path.by_roof)):
+        said = next(line for line in text.splitlines() if line.strip().startswith(f"{name} "))
+        assert all(f"{one} {100 * seconds / step_s:.1f}" in said for one, seconds in parts.items())
 
 
 def test_sensitivities_begin_with_the_most_useful() -> None:

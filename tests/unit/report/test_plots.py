@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -26,7 +27,7 @@ def test_new_axes_where_none_are_given() -> None:
 
 
 def test_files_are_the_same_each_time(tmp_path: Path) -> None:
-    result = training_result(name="costs $1 and _more_ $x^$")
+    result = training_result(name="costs $1 and _more_ $x^$", step_times=np.array([10**12, 2 * 10**12, 10**12]))
     for folder in ("one", "other"):
         (tmp_path / folder).mkdir()
         plots.save_plots(result, tmp_path / folder)
@@ -34,6 +35,11 @@ def test_files_are_the_same_each_time(tmp_path: Path) -> None:
     assert names == sorted(f"{name}.{kind}" for name in plots.PLOTS for kind in plots.FORMATS)
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+
+
+def test_one_step_has_no_distribution(tmp_path: Path) -> None:
+    plots.save_plots(training_result(), tmp_path)
+    assert not list(tmp_path.glob("step-times*"))
 
 
 def test_no_folder(tmp_path: Path) -> None:

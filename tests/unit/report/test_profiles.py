@@ -6,6 +6,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.report.profiles import ROOMS, profiles
 from simulator.specs import names
+from simulator.specs.training import Stack
 
 
 def show(name: str | None) -> str:
@@ -15,7 +16,7 @@ def show(name: str | None) -> str:
 @pytest.mark.parametrize("kind", ROOMS)
 def test_list_of_a_kind_has_every_profile_and_fits(kind: str) -> None:
     text = show(kind)
-    assert all(name in text for name in names(ROOMS[kind].kind))
+    assert all(name in text for name in ROOMS[kind].names())
     assert max(map(len, text.splitlines())) <= 100
     assert "cannot be read" not in text
 
@@ -24,6 +25,31 @@ def test_list_of_all_kinds() -> None:
     text = show(None)
     assert all(f"\n {kind}\n" in text for kind in ROOMS)
     assert re.search(r"NVIDIA H100 SXM5 80GB +2023 +989 TFLOP/s bf16", text)
+
+
+def test_stacks_for_training_and_for_serving_are_listed_apart() -> None:
+    text = show("stacks")
+    training, serving = text.split("serving stacks")
+    assert "training stacks" in training
+    assert "megatron-core" in training and "megatron-core" not in serving
+    assert "vllm-v0" in serving and "vllm-v0" not in training
+    assert set(ROOMS["training stacks"].names()) | set(ROOMS["serving stacks"].names()) == set(names(Stack))
+    assert show("serving stacks").strip() == f"serving stacks{serving}".strip()
+    assert "policy: vllm-v1" in show("vllm")
+    assert "policy: static" in show("stacks/fastertransformer")
+
+
+def test_a_broken_serving_stack_is_listed_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hardware_profiles" / "stacks").mkdir(parents=True)
+    (tmp_path / "hardware_profiles" / "stacks" / "mine.yaml").write_text("extends: vllm\npolicy: [x]\n")
+    monkeypatch.chdir(tmp_path)
+    training, serving = show("stacks").split("serving stacks")
+    assert "mine" not in training
+    assert "cannot be read" in serving
+
+
+def test_mixtures_of_experts_say_how_many_a_token_visits() -> None:
+    assert re.search(r"qwen3-30b-a3b .* 8/128 x 768", show("models"))
 
 
 @pytest.mark.parametrize("name", ["h100-sxm", "accelerators/h100-sxm", "hardware_profiles/accelerators/h100-sxm.yaml"])

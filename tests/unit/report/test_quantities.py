@@ -7,7 +7,7 @@ from simulator.report.quantities import EXAMPLES, dimension_of, exact
 from simulator.specs.base import Bytes, Figure
 from simulator.specs.hardware import Nics
 
-DIMENSIONS = sorted(set(units.DIMENSIONS) - {"fraction"})
+DIMENSIONS = sorted(set(units.DIMENSIONS) - {"fraction", "count"})
 
 
 @pytest.mark.parametrize(

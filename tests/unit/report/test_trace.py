@@ -85,7 +85,26 @@ def test_trace_of_a_step(tmp_path: Path) -> None:
     counts = Counter(event["ph"] for event in events)
     assert counts["X"] == len(result.spans.start)
     assert counts["s"] == len(result.spans.flows)
-    assert counts["C"] == sum(len(use.time) for use in result.memory)
+    levels = [event for event in of(events, "C") if event["name"] == "device memory"]
+    assert len(levels) == sum(len(use.time) for use in result.memory)
+    assert len({event["name"] for event in of(events, "C")}) == 1 + len(result.links)
+
+
+def test_counters_of_links_carry_what_the_links_carry(tmp_path: Path) -> None:
+    result = training_result(microbatches=32)
+    events = trace(result, tmp_path)
+    for load in result.links:
+        points = [(e["ts"] / 1e6, e["args"]["bytes/s"]) for e in of(events, "C") if e["name"] == load.name]
+        carried = sum(rate * (after - begin) for (begin, rate), (after, _) in pairwise(points))
+        assert carried == pytest.approx(load.bytes, rel=1e-5)
+        assert points[-1][1] == 0
+
+
+def test_no_counter_of_a_link_of_which_nobody_knows_when_it_carried(tmp_path: Path) -> None:
+    result = training_result()
+    unknown = tuple(replace(load, by_operation={}, users=()) for load in result.links)
+    events = trace(replace(result, links=unknown), tmp_path)
+    assert {event["name"] for event in of(events, "C")} == {"device memory"}
 
 
 def test_names(tmp_path: Path) -> None:

@@ -111,6 +111,17 @@ def header(**changes: Any) -> Callable[[bytes], bytes]:
     return lambda content: json.dumps(json.loads(content) | changes).encode()
 
 
+def path_of(**changes: Any) -> dict[str, Any]:
+    """The header of a critical path."""
+    return {"seconds": {}, "by_class": [], "by_operation": {}, "by_link": {}, "by_roof": {}} | changes
+
+
+def link_of(**changes: Any) -> dict[str, Any]:
+    """The header of a link."""
+    known = {"name": "NIC up", "links": 1, "capacity": 1, "bytes": 1, "utilisation": 1, "by_operation": {}, "users": []}
+    return known | changes
+
+
 def column(array: Any) -> Callable[[bytes], bytes]:
     def edit(_: bytes) -> bytes:
         buffer = io.BytesIO()
@@ -152,9 +163,12 @@ OPERATIONS = len(training_result().spans.start)
         ("spans.flows.npy", column(np.zeros((1, 3), np.int64)), "leads nowhere"),
         ("critical_path.operations.npy", column(np.full(1, 10**9)), "critical path leads nowhere"),
         ("critical_path.operations.npy", lambda _: None, "`critical_path.operations.npy` is missing"),
-        ("result.json", header(critical_path={"seconds": {}, "by_class": [{}]}), "critical path and classes differ"),
-        ("result.json", header(critical_path={"seconds": {"a": "b"}, "by_class": []}), "'b' is not a number"),
+        ("result.json", header(critical_path=path_of(by_class=[{}])), "critical path and classes differ"),
+        ("result.json", header(critical_path=path_of(seconds={"a": "b"})), "'b' is not a number"),
+        ("result.json", header(critical_path=path_of(by_link={"NIC up": None})), "'None' is not a number"),
         ("result.json", header(sensitivities=[{"name": "nics", "change": 1, "step_time_s": 1, "gain": 0}]), "not text"),
+        ("result.json", header(links=[link_of(users=[10**6])]), "a link is used by no class"),
+        ("result.json", header(links=[link_of(by_operation={"forward": "much"})]), "'much' is not a number"),
         ("memory.0.level.npy", column(np.zeros(1)), "memory columns differ"),
     ],
 )  # fmt: skip

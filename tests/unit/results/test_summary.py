@@ -51,6 +51,15 @@ def test_critical_path_names_the_classes_that_it_meets() -> None:
     assert sum(path["seconds"].values()) == pytest.approx(document["metrics"]["step_time_s"])
     assert path["by_class"] == {"stage 0": path["seconds"]}
     assert path["operations"] == 2
+    assert path["by_link"] == {"NIC up": path["seconds"]["exposed_dp"]}
+    assert path["by_roof"] == {"compute": path["seconds"]["compute"]}
+    assert sum(path["by_operation"].values()) == pytest.approx(sum(path["seconds"].values()))
+
+
+def test_links_say_what_loads_them_and_whose_they_are() -> None:
+    links = to_json(training_result())["links"]
+    assert links[1]["by_operation"] == {"forward": 4e9, "backward": 5e9}
+    assert [load["used_by"] for load in links] == [["stage 0"], ["stage 1"]]
 
 
 def test_sensitivities() -> None:

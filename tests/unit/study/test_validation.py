@@ -59,6 +59,48 @@ def test_what_a_row_leaves_open_is_listed() -> None:
     assert map_row(read_row(row())).assumed == ()
 
 
+GB200: dict[str, Any] = {
+    "device": "GB200", "devices": 64, "devices_per_node": 4, "intra_node": "NVLink5 1800 GB/s, NVL72 domain",
+    "hidden": 8192, "layers": 80, "heads": 64, "kv_heads": 8, "ffn": 28672, "gated_ffn": True, "vocab": 128256,
+    "seq_len": 8192,
+    "precision": "fp8", "global_batch": 256, "tp": 1, "pp": 1, "shard": "megatron-fsdp group=64", "recompute": None,
+    "framework": "Megatron-Bridge (Megatron-Core)",
+}  # fmt: skip
+
+
+def test_trays_of_a_rack_are_one_node() -> None:
+    assert map_row(read_row(row(**GB200))).scenario.cluster.node.devices == 64
+
+
+def test_a_run_that_does_not_fit_offloads_where_the_link_is_fast() -> None:
+    """NVIDIA's recipe for this run offloads 40 of its 80 layers."""
+    mapped = map_row(read_row(row(**GB200)))
+    assert 30 <= (mapped.scenario.training.offload_layers or 0) <= 50
+    assert any("offload_layers" in text for text in mapped.assumed)
+    assert validate_row(mapped.row).feasible
+
+
+def test_a_run_that_does_not_fit_recomputes_where_the_link_is_slow() -> None:
+    slow = GB200 | {"device": "B200", "devices_per_node": 8, "intra_node": None}
+    training = map_row(read_row(row(**slow))).scenario.training
+    assert training.recompute == "full"
+    assert training.offload_layers is None
+    assert 0 < (training.recompute_layers or 0) < 80
+
+
+def test_a_run_that_says_what_it_recomputes_stays_as_it_is() -> None:
+    training = map_row(read_row(row(**GB200 | {"recompute": "none"}))).scenario.training
+    assert (training.recompute, training.offload_layers) == ("none", None)
+
+
+@pytest.mark.parametrize(("devices", "blocks"), [(384, True), (64, False)])
+def test_large_runs_on_jean_zay_block_on_launches(devices: int, blocks: bool) -> None:
+    words = "NVLink3 (4 inter-GPU connects)"
+    mapped = map_row(read_row(row(devices=devices, intra_node=words, global_batch=devices * 4)))
+    assert mapped.scenario.training.blocking_launches is blocks
+    assert any("launches block" in text for text in mapped.assumed) is blocks
+
+
 def test_layers_that_do_not_divide_leave_first_and_last_short() -> None:
     mapped = map_row(read_row(row(layers=10, pp=4, tp=2)))
     assert mapped.job.chunks == (2, 3, 3, 2)
@@ -128,7 +170,15 @@ def test_a_file_of_100_megabytes_is_read_in_bounded_memory(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "arguments", [["missing.jsonl"], ["--by", "colour"], ["--jobs", "0"], ["--json", "/nowhere/x.json"]]
+    "arguments",
+    [
+        ["missing.jsonl"],
+        ["--by", "colour"],
+        ["--jobs", "0"],
+        ["--json", "/nowhere/x.json"],
+        ["--html", "/nowhere/x.html"],
+        ["--html", "-"],
+    ],
 )
 def test_bad_arguments_exit_2(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -158,6 +208,18 @@ def test_a_document_has_every_row(tmp_path: Path) -> None:
     assert found["rows"][0]["error"] == pytest.approx(found["rows"][0]["predicted"] / 1.0 - 1)
     assert found["rows"][1]["refused"] == "mixture of experts"
     assert found["summary"]["coverage"] == 0.5
+    assert found["summary"]["in_scope"]["rows"] == 1
+    assert [r["in_scope"] for r in found["rows"]] == [True, False]
+
+
+def test_a_page_of_the_rows(tmp_path: Path) -> None:
+    file, out = tmp_path / "rows.jsonl", tmp_path / "errors.html"
+    file.write_text(json.dumps(row()) + "\n" + json.dumps(row(id="moe", experts=8)) + "\n")
+    assert exit_code("validate", str(file), "--html", str(out), "--by", "precision", "--quiet") == 0
+    text = out.read_text(encoding="utf-8")
+    for words in ("By source", "By device", "By precision", "r1: measured", "mixture of experts"):
+        assert words in text
+    assert exit_code("validate", str(file), "--html", str(file), "--quiet") == 2
 
 
 # ---- the shipped rows ----------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 import pytest
 
 from simulator.errors import InputError
+from simulator.run.simulate import simulate
+from simulator.specs.base import Figure
 from simulator.training import flops
 from simulator.training.job import build_job
 from tests import jobs
@@ -42,6 +44,13 @@ def test_sizes_that_do_not_fit(changes: dict[str, int], path: str, words: str) -
     assert caught.value.problems[0].path == path
 
 
+def test_mixtures_of_experts_are_refused() -> None:
+    shape = jobs.model(experts=8, top_k=2)
+    with pytest.raises(InputError, match="mixtures of experts can be served, not trained yet") as caught:
+        build_job(jobs.scenario(shape=shape))
+    assert [problem.path for problem in caught.value.problems] == ["model.experts"]
+
+
 def test_what_has_no_effect_is_a_warning() -> None:
     job = build_job(jobs.scenario(training={"recompute": "none", "recompute_layers": 2}, sequence_parallel=True))
     assert len(job.warnings) == 2
@@ -56,3 +65,21 @@ def test_flops_are_megatrons_formula(recompute: str, factor: int) -> None:
     assert flops.hardware_flops(job) == pytest.approx(
         factor * batch * s * layers * h**2 * (1 + s / (6 * h) + v / (head * layers * h))
     )
+
+
+def test_launches_that_block_add_up_and_overlap_nothing() -> None:
+    overhead = Figure[float](value=1e-3, status="estimate", source="test")
+    software = jobs.stack("megatron-lm-2022", layer_overhead=overhead)
+    free = jobs.scenario(software=software, tp=4, dp=2)
+    blocked = jobs.scenario(software=software, tp=4, dp=2, training={"blocking_launches": True})
+    job = build_job(blocked)
+    assert not (job.overlap_gradients or job.overlap_parameters or job.overlap_pipeline)
+    more = simulate(blocked).metrics["step_time_s"] - simulate(free).metrics["step_time_s"]
+    passes = job.microbatches * job.model.layers * 2
+    assert more >= 0
+    assert simulate(blocked).metrics["step_time_s"] > passes * 1e-3
+
+
+def test_blocking_launches_are_refused_with_zero_3() -> None:
+    with pytest.raises(InputError, match="waits for every kernel"):
+        build_job(jobs.scenario(zero=3, training={"blocking_launches": True}))

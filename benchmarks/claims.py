@@ -1,0 +1,351 @@
+"""What published systems claim, as data, and how a figure of a claim comes out of scenarios.
+
+A claim is a figure: a metric of one run, the price of one iteration, the largest rate that keeps an objective, a point
+of a curve, or a ratio, difference or product of such figures. The claims are `workloads/measurements/papers.yaml`.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from benchmarks.fitted import priced
+from simulator import units
+from simulator.run.serve import serve
+from simulator.serving.prices import ReplicaPrice
+from simulator.serving.system import resolve
+from simulator.serving.workload import generate
+from simulator.specs import data_root, load_file, load_scenario
+from simulator.specs.base import Spec
+from simulator.specs.scenario import ServingScenario
+from simulator.study.load import load
+from simulator.study.search import largest
+
+CLAIMS = Path("workloads") / "measurements" / "papers.yaml"
+FOLDER = "papers"
+"""Where the scenarios are, below `scenarios`."""
+TOLERANCE = 0.03
+"""Relative distance of the two ends of a search for a rate."""
+
+
+class Iteration(Spec):
+    """One iteration of the first replica, all stages after each other; its seconds."""
+
+    prompts: tuple[tuple[int, int], ...] = ()
+    """Pieces of prompts: tokens, and tokens that are in the cache before them."""
+    decodes: int = 0
+    """Sequences that decode."""
+    context: int = 0
+    """Tokens of all of them that are in the cache."""
+
+
+class Curve(Spec):
+    """A metric where another one reaches a value, interpolated over a sweep of one key."""
+
+    metric: str
+    """What is read off."""
+    where: str
+    """The other metric."""
+    equals: float
+    """Its value."""
+    over: str
+    """Key of the scenario that is changed."""
+    values: tuple[int, ...]
+    """Its values."""
+
+
+class Figure(Spec):
+    """One way to a number; exactly one of the keys besides `of` and `changes`."""
+
+    of: str = ""
+    """Scenario below scenarios/papers."""
+    changes: tuple[str, ...] = ()
+    """Overrides of it."""
+    metric: str | None = None
+    """A metric of its result."""
+    iteration: Iteration | None = None
+    """Seconds of an iteration."""
+    cache_bytes: Literal["token"] | None = None
+    """Bytes of keys and values of one token on all devices of a replica."""
+    goodput: Literal["per device"] | None = None
+    """Requests per second and device up to which the scenario keeps its objectives."""
+    latencies: str | None = None
+    """For `goodput`: iterations take what was fitted to this engine, see `Fit`, in place of our prices."""
+    gaps: Literal["variation"] | None = None
+    """Coefficient of variation of the gaps between arrivals."""
+    curve: Curve | None = None
+    """A point of a sweep."""
+    value: float | None = None
+    """A number."""
+    ratio: "tuple[Figure, Figure] | None" = None
+    """The first over the second."""
+    difference: "tuple[Figure, Figure] | None" = None
+    """The first less the second."""
+    product: "tuple[Figure, Figure] | None" = None
+    """One times the other."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        beside = {"of", "changes", "latencies"}
+        given = [name for name in type(self).model_fields if name not in beside and getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("a figure has exactly one key besides `of`, `changes` and `latencies`")
+        if self.latencies is not None and self.goodput is None:
+            raise ValueError("`latencies` goes with `goodput`")
+        if not self.parts and self.value is None and not self.of:
+            raise ValueError("`of` names the scenario")
+        return self
+
+    @property
+    def parts(self) -> "tuple[Figure, ...]":
+        """The figures that it is made of."""
+        return self.ratio or self.difference or self.product or ()
+
+
+class Check(Spec):
+    """A suspected cause, changed to see whether it explains the difference."""
+
+    what: str
+    """The change in words."""
+    changes: tuple[str, ...]
+    """Overrides of every scenario of the figure."""
+
+
+class Claim(Spec):
+    """A published figure and ours."""
+
+    paper: str
+    """Folder of its scenarios."""
+    claim: str
+    """What is claimed."""
+    published: float
+    """The figure."""
+    bound: Literal["least", "most"] | None = None
+    """Whether the authors say that it is at least or at most so much ("over 3", "up to 2")."""
+    unit: str = ""
+    """Its unit; none for ratios."""
+    source: str
+    """Where it was published."""
+    figure: Figure
+    """How ours is found."""
+    reason: str = ""
+    """Why ours differs, as far as it was looked into."""
+    checks: tuple[Check, ...] = ()
+    """What was changed to look into it; the page shows what each change comes to."""
+
+
+class Fit(Spec):
+    """A latency model that authors fitted to their measurements: milliseconds a + b x + c y."""
+
+    of: str
+    """Scenario below scenarios/papers of that model."""
+    tp: int
+    """Devices of a tensor-parallel group."""
+    engine: str
+    """Whose kernels were measured."""
+    prefill: tuple[float, float, float]
+    """x: tokens of all prompts, y: sum of their squares."""
+    decode_small: tuple[float, float, float]
+    """Of batches below `threshold`; x: cached tokens of all sequences, y: sequences."""
+    decode_large: tuple[float, float, float]
+    """Of larger batches."""
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Overrides of the scenario."""
+        return (f"serving.parallel.tp={self.tp}",)
+
+
+class Fits(Spec):
+    """Fits of one source and where to compare them."""
+
+    paper: str
+    """Folder of the scenarios."""
+    source: str
+    threshold: int
+    """Sequences from which a batch is large."""
+    prompts: tuple[int, ...]
+    """Tokens of single prompts."""
+    decodes: tuple[int, ...]
+    """Sequences."""
+    contexts: tuple[int, ...]
+    """Cached tokens of each."""
+    models: tuple[Fit, ...]
+
+
+class Absent(Spec):
+    """A published figure that is not reproduced."""
+
+    paper: str
+    claim: str
+    why: str
+
+
+class Papers(Spec):
+    """The file of claims."""
+
+    titles: dict[str, str]
+    """Title of each paper by its folder."""
+    claims: tuple[Claim, ...]
+    fits: tuple[Fits, ...] = ()
+    absent: tuple[Absent, ...] = ()
+
+
+Figure.model_rebuild()
+
+
+def known_claims() -> Papers:
+    """The shipped file of claims."""
+    return load_file(Papers, data_root() / CLAIMS).spec
+
+
+def scenario(name: str, changes: Iterable[str] = ()) -> ServingScenario:
+    """A scenario of a paper."""
+    spec = load_scenario(f"{FOLDER}/{name}", tuple(changes)).spec
+    assert isinstance(spec, ServingScenario)
+    return spec
+
+
+class Tried(NamedTuple):
+    """A rate and whether it kept the objectives."""
+
+    rate: float
+    meets: bool
+
+
+@dataclass(slots=True)
+class Bench:
+    """Runs scenarios, each once."""
+
+    fits: tuple[Fits, ...] = ()
+    _metrics: dict[tuple[str, tuple[str, ...]], dict[str, float]] = field(default_factory=dict)
+    _prices: dict[tuple[str, tuple[str, ...]], ReplicaPrice] = field(default_factory=dict)
+    _goodputs: dict[tuple[str, tuple[str, ...], str | None], float] = field(default_factory=dict)
+
+    def value(self, figure: Figure) -> float:
+        """The number that a figure comes to; NaN where a scenario does not fit its devices."""
+        if figure.parts:
+            first, second = map(self.value, figure.parts)
+            return first / second if figure.ratio else first - second if figure.difference else first * second
+        if figure.value is not None:
+            return figure.value
+        if figure.metric is not None:
+            return self.metrics(figure.of, figure.changes).get(figure.metric, float("nan"))
+        if figure.iteration is not None:
+            return self.iteration(figure.of, figure.changes, figure.iteration)
+        if figure.cache_bytes is not None:
+            return self.price(figure.of, figure.changes).kv_replica_bytes
+        if figure.goodput is not None:
+            return self.goodput(figure.of, figure.changes, figure.latencies)
+        if figure.gaps is not None:
+            return variation(scenario(figure.of, figure.changes))
+        assert figure.curve is not None
+        return self.point(figure.of, figure.changes, figure.curve)
+
+    def named(self, name: str) -> str:
+        """The model of a scenario."""
+        return scenario(name).model.name
+
+    def metrics(self, name: str, changes: tuple[str, ...] = ()) -> dict[str, float]:
+        """Metrics of a run."""
+        if (name, changes) not in self._metrics:
+            self._metrics[name, changes] = serve(scenario(name, changes)).metrics
+        return self._metrics[name, changes]
+
+    def price(self, name: str, changes: tuple[str, ...] = ()) -> ReplicaPrice:
+        """What the iterations of its first replica cost."""
+        if (name, changes) not in self._prices:
+            self._prices[name, changes] = resolve(scenario(name, changes))[0].price
+        return self._prices[name, changes]
+
+    def iteration(self, name: str, changes: tuple[str, ...], asked: Iteration) -> float:
+        """Seconds of one iteration."""
+        ticks, prompts, decodes = 0, asked.prompts, asked.decodes
+        tokens = decodes + sum(chunk for chunk, _ in prompts)
+        sequences = decodes + len(prompts)
+        for price in self.price(name, changes).stages:
+            ticks += price.rows(tokens, sequences) + price.host(sequences) + price.send(tokens)
+            ticks += price.prompts(prompts) if prompts else 0
+            segments = price.decode(decodes)
+            ticks += next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
+        return units.to_seconds(ticks)
+
+    def goodput(self, name: str, changes: tuple[str, ...] = (), engine: str | None = None) -> float:
+        """Largest rate of arrivals per device at which enough requests keep their objectives; 0 where none does."""
+        if (name, changes, engine) not in self._goodputs:
+            asked = scenario(name, changes)
+            with nullcontext() if engine is None else self._fitted(asked.model.name, engine):
+                self._goodputs[name, changes, engine] = goodput(asked)
+        return self._goodputs[name, changes, engine]
+
+    def _fitted(self, model: str, engine: str) -> AbstractContextManager[None]:
+        """Runs in it take the latencies that were fitted to an engine."""
+        known = {
+            fit.tp: (fit.prefill, fit.decode_small, fit.decode_large)
+            for fits in self.fits for fit in fits.models
+            if fit.engine == engine and scenario(fit.of).model.name == model
+        }  # fmt: skip
+        return priced(lambda system: known[system.price.devices // len(system.price.stages)], self.fits[0].threshold)
+
+    def point(self, name: str, changes: tuple[str, ...], curve: Curve) -> float:
+        """A metric where another one has a value; NaN outside the sweep."""
+        runs = [self.metrics(name, (*changes, f"{curve.over}={value}")) for value in curve.values]
+        found = sorted((run[curve.where], run[curve.metric]) for run in runs)
+        where, metric = map(np.array, zip(*found, strict=True))
+        return float(np.interp(curve.equals, where, metric, left=np.nan, right=np.nan))
+
+    def fitted(self, fits: Fits, fit: Fit) -> dict[str, list[float]]:
+        """Relative differences of our iterations from a fit, by phase."""
+        found: dict[str, list[float]] = {"prefill": [], "decode": []}
+        for prompt in fits.prompts:
+            a, b, c = fit.prefill
+            ours = self.iteration(fit.of, fit.changes, Iteration(prompts=((prompt, 0),)))
+            found["prefill"].append(1e3 * ours / (a + b * prompt + c * prompt**2) - 1)
+        for decodes in fits.decodes:
+            a, b, c = fit.decode_small if decodes < fits.threshold else fit.decode_large
+            for context in (decodes * each for each in fits.contexts):
+                ours = self.iteration(fit.of, fit.changes, Iteration(decodes=decodes, context=context))
+                found["decode"].append(1e3 * ours / (a + b * context + c * decodes) - 1)
+        return found
+
+
+def goodput(asked: ServingScenario) -> float:
+    """Largest rate of arrivals per device of a scenario, see `Bench.goodput`."""
+    assert asked.slo is not None
+    share, offered, systems = asked.slo.attainment, load(asked), resolve(asked)
+
+    def attempt(rate: float) -> Tried:
+        return Tried(rate, serve(offered.at(rate)).metrics.get("slo_attainment", 0.0) >= share)
+
+    def reachable() -> bool:
+        return attempt(offered.rate / 64).meets
+
+    best = largest(attempt, offered.rate, TOLERANCE, reachable=reachable).best
+    devices = sum(system.replicas * system.price.devices for system in systems)
+    return 0.0 if best is None else best.rate / devices
+
+
+def variation(asked: ServingScenario) -> float:
+    """Standard deviation over mean of the gaps between arrivals."""
+    gaps = np.diff(generate(asked.requests, asked.seed, None).arrival.astype(np.float64))
+    return float(gaps.std() / gaps.mean())
+
+
+def changed(figure: Figure, changes: tuple[str, ...]) -> Figure:
+    """The same figure of scenarios with more overrides."""
+    update: dict[str, object] = {"changes": (*figure.changes, *changes)} if figure.of else {}
+    for name in ("ratio", "difference", "product"):
+        parts = getattr(figure, name)
+        if parts is not None:
+            update[name] = tuple(changed(part, changes) for part in parts)
+    return figure.model_copy(update=update)
+
+
+def scenarios_of(figure: Figure) -> list[tuple[str, tuple[str, ...]]]:
+    """(scenario, overrides) of all that a figure needs."""
+    own = [(figure.of, figure.changes)] if figure.of else []
+    return own + [found for part in figure.parts for found in scenarios_of(part)]

@@ -1,0 +1,153 @@
+"""Find the largest rate of arrivals at which a serving system keeps its objectives (`slo`), and compare layouts by it.
+
+The rate of the scenario's arrivals is varied, with the same requests each time. --vary lists values of a key, and
+--layouts auto the layouts that the cluster has room for; every combination is planned. With --rate the cheapest one
+that carries a rate is marked. Exit code 4 where no layout meets the objectives, or none carries the rate.
+"""
+
+import os
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli import console
+from simulator.errors import InfeasibleError
+
+if TYPE_CHECKING:
+    from simulator.study.plan import Options
+
+SUMMARY = "largest rate within the objectives, cheapest layout that carries one"
+EXAMPLES = (
+    'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s, tpot: 50 ms}"',
+    "scenarios/serving/disaggregated-70b-h100.yaml requests.count=500 --html plan.html",
+    'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --vary serving.parallel.tp=1,2,4 --jobs 2',
+    'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --layouts auto --rate "20 /s"',
+)
+
+_TOLERANCES = (1e-4, 0.5)
+_MOST_RATES = 200
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `plan`."""
+    parser.add_argument("file", metavar="FILE", help="scenario that serves, with `slo` (YAML)")
+    parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="changes of the scenario, as for `run`")
+    parser.add_argument(
+        "--vary", metavar="KEY=V,V", action="append", default=[],
+        help="plan with each of these values of a key; several times for all combinations",
+    )  # fmt: skip
+    parser.add_argument(
+        "--layouts", choices=("auto",),
+        help="plan with tensor and pipeline parallelism in powers of two and replicas on all devices",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rate", metavar="RATE", type=_rate,
+        help="arrivals per second that must be carried (20 /s); `--layouts auto` then takes as few replicas as it can",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tolerance", metavar="SHARE", type=_tolerance, help="how close to the largest rate to come (default 1 %%)"
+    )
+    parser.add_argument(
+        "--curve", metavar="N", type=_curve, help="rates to simulate besides those of the search (default 8; of several"
+        " layouts 0)",
+    )  # fmt: skip
+    parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="processes to plan several layouts with")
+    parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
+    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
+    parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
+    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+
+
+def _quantity(text: str, dimension: str, what: str, low: float, high: float) -> float:
+    from simulator import units
+
+    try:
+        value = units.parse(text, dimension)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+    if not low <= value <= high:
+        raise ArgumentTypeError(f"{text!r} is out of range: write {what}")
+    return value
+
+
+def _rate(text: str) -> float:
+    return _quantity(text, "rate", "a rate above 0, for example `20 /s`", 1e-6, 1e9)
+
+
+def _tolerance(text: str) -> float:
+    return _quantity(text, "fraction", "a share from 0.01 % to 50 %, for example `1 %`", *_TOLERANCES)
+
+
+def _whole(text: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdigit()) or not low <= int(text[:12]) <= high:
+        raise ArgumentTypeError(f"{text!r} is no whole number from {low:,} to {high:,}")
+    return int(text)
+
+
+def _curve(text: str) -> int:
+    return _whole(text, 0, _MOST_RATES)
+
+
+def _jobs(text: str) -> int:
+    return _whole(text, 1, 1_000_000)
+
+
+def execute(arguments: Namespace) -> int:
+    """Read, search, write, show."""
+    from simulator.cli import outputs
+    from simulator.cli.progress import progress
+    from simulator.study.layouts import candidates
+    from simulator.study.variants import parse_axes
+
+    axes = parse_axes(arguments.vary)
+    found = candidates(arguments.file, arguments.overrides, axes, arguments.layouts == "auto")
+    files = {"--json": arguments.json, "--html": arguments.html}
+    outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
+    from simulator.study.plan import plan
+    from simulator.study.plan_document import document
+
+    begin, options = perf_counter(), _options(arguments, len(found))
+    what = f"planning {found[0].scenario.name}" if len(found) == 1 else f"planning {len(found)} layouts"
+    with progress(what, arguments.quiet):
+        plans = plan(found, options, min(arguments.jobs, os.cpu_count() or 1))
+    told = document(plans, options)
+    _write(told, arguments)
+    _show(told, arguments, perf_counter() - begin)
+    return 0 if told["feasible"] else InfeasibleError.exit_code
+
+
+def _options(arguments: Namespace, layouts: int) -> "Options":
+    from simulator.study.plan import CURVE, TOLERANCE, Options
+
+    curve = arguments.curve if arguments.curve is not None else CURVE if layouts == 1 else 0
+    return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate)
+
+
+def _write(told: dict[str, Any], arguments: Namespace) -> None:
+    """The files that were asked for; each appears whole or not at all."""
+    if arguments.html:
+        from simulator.report.plan_html import write_html
+
+        write_html(told, arguments.html)
+    if arguments.plots:
+        from simulator.report.plan_plots import save_plots
+
+        save_plots(told, arguments.plots)
+    if arguments.json and arguments.json != "-":
+        from simulator.results import dumps
+        from simulator.results.writing import replacing
+
+        with replacing(arguments.json) as file:
+            file.write(dumps(told).encode())
+
+
+def _show(told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
+    """The page, or the JSON form in its place, or nothing."""
+    if arguments.json == "-":
+        from simulator.results import dumps
+
+        console.write(dumps(told))
+    elif not arguments.quiet:
+        from simulator.report.plan_page import page
+
+        console.write(page(told, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

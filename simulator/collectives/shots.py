@@ -1,0 +1,33 @@
+"""All-reduces by kernels of a serving engine: every device reads what it needs from the memory of its neighbours.
+
+One shot reads the whole message of all n - 1 others; two shots sum a piece of 1 / n each and gather the pieces, with
+one more synchronisation. For S bytes and links of B bytes/s at efficiency e,
+
+    one shot:  launch + (n - 2) member + (n - 1) S / (e B)
+    two shots: launch + (n - 2) member + hop + 2 (n - 1) / n S / (e B)
+
+and the faster one runs. Inside one node only. Fit and errors: docs/models/serving-cost.md.
+"""
+
+from simulator.fabric import Fabric
+from simulator.specs.collectives import EngineSums
+
+JOINED = ("switch", "mesh")
+"""Scale-up fabrics on which every device reaches every other one directly."""
+
+
+def serves(group: tuple[int, ...], fabric: Fabric) -> bool:
+    """Whether a group of ranks lies in one node whose devices reach each other directly."""
+    nodes = {rank // fabric.per_node for rank in group}
+    return len(nodes) == 1 and fabric.scale_up in JOINED
+
+
+def engine_seconds(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: EngineSums) -> float:
+    """Seconds of an all-reduce of `size_bytes` over a group that `serves` accepts."""
+    n = len(group)
+    link = min(float(fabric.capacity[link]) for link in fabric.route(group[0], group[1]))
+    rate = link * (1 if fabric.scale_up == "switch" else n - 1) * spec.efficiency.value
+    start = spec.launch.value + (n - 2) * spec.member.value
+    one = start + (n - 1) * size_bytes / rate
+    two = start + spec.hop.value + 2 * (n - 1) / n * size_bytes / rate
+    return one if n == 2 else min(one, two)

@@ -1,0 +1,1 @@
+"""Foreign formats: what other tools write, as what we read."""

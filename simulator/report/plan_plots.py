@@ -1,0 +1,87 @@
+"""Plots of a plan with matplotlib: goodput and share of requests within the objectives, over the rate of arrivals."""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.report import palette
+from simulator.report.plain import clean
+from simulator.report.plan_html import SLOTS, drawn
+from simulator.results.writing import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("png", "svg")
+"""What `save_plots` writes of each plot."""
+
+
+def goodput(document: dict[str, Any], axes: "Axes") -> "Axes":
+    """Requests per second within all objectives over arrivals per second; a dot at the largest rate of each layout."""
+    most = _lines(document, axes, lambda probe: probe["metrics"].get("request_goodput") or 0.0)
+    axes.axline((0, 0), slope=1, color="black", linestyle=":", linewidth=1, label="all that arrive")
+    axes.set_ylabel("requests per second within all objectives")
+    _finish(document, axes, most)
+    return axes
+
+
+def attainment(document: dict[str, Any], axes: "Axes") -> "Axes":
+    """Percent of the requests within all objectives over arrivals per second; dashed: the share that is wanted."""
+    most = _lines(document, axes, lambda probe: 100 * probe["attainment"])
+    axes.axhline(100 * document["slo"]["attainment"], color="black", linestyle="--", linewidth=1, label="wanted")
+    axes.set_ylabel("% of the requests within all objectives")
+    _finish(document, axes, most)
+    return axes
+
+
+PLOTS = {"goodput": goodput, "attainment": attainment}
+"""The plots by the names of their files."""
+
+
+def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
+    """Write the plots as PNG and SVG into a folder that exists, none where no layout has a rate; returns the files.
+
+    Raises InputError where one cannot be written.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    written = []
+    for name, draw in PLOTS.items() if drawn(document) else ():
+        figure = Figure(figsize=(11, 6), layout="constrained")
+        draw(document, figure.subplots())
+        figure.suptitle(_plain(document["name"]))
+        for kind in FORMATS:
+            path, buffer = Path(folder) / f"{name}.{kind}", BytesIO()
+            # Neither date nor random ids, so that the same plan gives the same bytes.
+            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
+                metadata = {"Date": None} if kind == "svg" else {"Software": None}
+                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+                file.write(buffer.getvalue())
+            written.append(path)
+    return written
+
+
+def _lines(document: dict[str, Any], axes: "Axes", value: Callable[[dict[str, Any]], float]) -> float:
+    """The curves of all layouts that have one; returns the highest value."""
+    layouts = drawn(document)
+    for layout, slot in zip(layouts, SLOTS, strict=False):
+        probes, colour = layout["curve"], palette.LIGHT[slot]
+        name = _plain(layout["name"]) or f"simulated, largest rate {layout['rate']:.3g}/s"
+        axes.plot([probe["rate"] for probe in probes], [value(probe) for probe in probes], color=colour, label=name)
+        best = layout["at_best"]
+        axes.plot(best["rate"], value(best), "o", color=colour)
+    return max(value(probe) for layout in layouts for probe in layout["curve"])
+
+
+def _finish(document: dict[str, Any], axes: "Axes", most: float) -> None:
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 1.08 * (most or 1.0))
+    axes.set_xlabel(f"{document['layouts'][0]['unit']} that arrive per second")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, fontsize="small", frameon=False)
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formula."""
+    return clean(text).replace("$", r"\$")

@@ -1,0 +1,160 @@
+"""Plots of a serving run with matplotlib; every function draws on the axes that it is given."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.report import palette, serving_facts
+from simulator.report.plain import clean
+from simulator.report.serving_facts import LATENCIES, WORDS, goals
+from simulator.report.serving_html import BINS, MOST_POINTS, MOST_REQUESTS, SLOTS
+from simulator.results.request_time import request_time
+from simulator.results.result import Result, Service
+from simulator.results.service import attainment, latencies
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = {"ttft": palette.BLUE, "tpot": palette.ORANGE, "itl": palette.GREEN, "e2el": palette.PURPLE}
+_THICK = 1.6  # points of a request's line: 200 of them fill the plot
+_GROUPS = 20  # of requests by the order of arrival
+
+
+def latency(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """Distributions of TTFT, TPOT, ITL and E2E latency over milliseconds, with dashed lines at the objectives."""
+    for key, cdf in serving_facts.cdfs(service).items():
+        thin = serving_facts.thinned(cdf, MOST_POINTS)
+        short = next(short for name, short, _ in LATENCIES if name == key)
+        colour = palette.LIGHT[_COLOURS[key]]
+        axes.step(thin.value, 100 * thin.share, where="post", color=colour, label=short)
+        if (goal := goals(result).of(key)) is not None:
+            axes.axvline(1e3 * goal, color=colour, linestyle="--", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("latency in ms")
+    axes.set_ylabel("% of requests (ITL: of tokens) that take at most that long")
+    _legend(axes)
+    return axes
+
+
+def requests_over_time(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """Requests in the queue and running, means over stretches of equal length."""
+    drawn = serving_facts.series(service, BINS)
+    for level, slot, label in ((drawn.running, palette.BLUE, "running"), (drawn.queue, SLOTS["queue"], "in the queue")):
+        axes.stairs(level, drawn.edge, color=palette.LIGHT[slot], label=label, linewidth=1.3)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("time in s")
+    axes.set_ylabel("requests")
+    _legend(axes)
+    return axes
+
+
+def cache_over_time(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """Cache blocks in use over time, in percent of all replicas' blocks."""
+    drawn = serving_facts.series(service, BINS)
+    axes.stairs(100 * drawn.usage, drawn.edge, color=palette.LIGHT[palette.GREEN], fill=True, alpha=0.8)
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("time in s")
+    axes.set_ylabel("cache blocks in use, %")
+    return axes
+
+
+def tokens_over_time(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """Output tokens per second over time, with a dashed line at the throughput of the whole run."""
+    drawn = serving_facts.series(service, BINS)
+    axes.stairs(drawn.rate, drawn.edge, color=palette.LIGHT[palette.PURPLE], linewidth=1.3)
+    if (mean := result.metrics.get("output_throughput", float("nan"))) == mean:
+        axes.axhline(mean, color="black", linestyle="--", linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("time in s")
+    axes.set_ylabel("output tokens per second")
+    return axes
+
+
+def lives(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """The first requests that finished, a row each: waiting, prefill, first to last token."""
+    rows, stretches = serving_facts.bars_of(service, MOST_REQUESTS)
+    labels = {"queue": WORDS["queue"], "prefill": WORDS["prefill"], "decode": "first to last token"}
+    for name, (begin, end) in stretches.items():
+        colour = palette.LIGHT[SLOTS[name]]
+        axes.hlines(np.arange(len(rows)), begin, end, color=colour, linewidth=_THICK, label=labels[name])
+    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+    axes.set_xlabel("time in s")
+    axes.set_ylabel("requests in the order of arrival")
+    _legend(axes)
+    return axes
+
+
+def request_parts(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """Mean time of a request by what it does, for groups of requests in the order of arrival."""
+    parts = request_time(service)
+    number = len(parts["queue"])
+    groups = np.array_split(np.arange(number), min(_GROUPS, max(number, 1)))
+    bottom = np.zeros(len(groups))
+    for name, values in parts.items():
+        means = np.array([values[group].mean() / 1e12 if len(group) else 0.0 for group in groups])
+        if means.any():
+            colour = palette.LIGHT[SLOTS[name]]
+            axes.bar(np.arange(len(groups)), means, bottom=bottom, width=0.85, color=colour, label=WORDS[name])
+            bottom += means
+    axes.set_xticks([])
+    axes.set_xlabel(f"requests in the order of arrival, {len(groups)} groups of equal size")
+    axes.set_ylabel("mean time in s")
+    _legend(axes)
+    return axes
+
+
+def objectives(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """TTFT and TPOT of single requests in milliseconds with the box of the objectives."""
+    times, promised = latencies(service.requests), goals(result)
+    shown = np.unique(np.linspace(0, max(len(times.ttft) - 1, 0), MOST_POINTS).astype(int))[: len(times.ttft)]
+    met = attainment(service, promised).get("slo", np.ones(len(times.ttft), bool))[shown]
+    for good, slot, label in ((met, palette.BLUE, "met all objectives"), (~met, palette.VERMILION, "did not")):
+        if good.any():
+            x, y = times.ttft[shown][good], times.tpot[shown][good]
+            axes.scatter(x, y, s=9, color=palette.LIGHT[slot], label=label, alpha=0.6, linewidths=0)
+    for goal, line in ((promised.ttft, axes.axvline), (promised.tpot, axes.axhline)):
+        if goal is not None:
+            line(1e3 * goal, color="black", linestyle="--", linewidth=1)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("TTFT in ms")
+    axes.set_ylabel("TPOT in ms")
+    if promised != serving_facts.Goals():
+        _legend(axes)
+    return axes
+
+
+def replicas(result: Result, service: Service, axes: "Axes") -> "Axes":
+    """What the busy time of each replica consists of, in seconds, up to the whole run."""
+    shown = service.replicas[:MOST_REPLICAS]
+    names = list(dict.fromkeys(part for replica in shown for part in replica.parts))
+    left = np.zeros(len(shown))
+    for number, part in enumerate(names):
+        seconds = np.array([replica.parts.get(part, 0.0) for replica in shown])
+        colour = palette.LIGHT[number % (palette.GREY + 1)]
+        axes.barh(np.arange(len(shown)), seconds, left=left, height=0.8, color=colour, label=clean(part))
+        left += seconds
+    axes.set_yticks(range(len(shown)), [clean(replica.name).replace("$", r"\$") for replica in shown], fontsize="small")
+    axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
+    axes.set_xlim(0, max(result.metrics.get("duration", 0.0), float(left.max(initial=0.0)), 1e-12))
+    axes.set_xlabel("busy time in s, of the whole run")
+    _legend(axes)
+    return axes
+
+
+MOST_REPLICAS = 40
+"""Replicas in the plot of busy time."""
+
+PLOTS: dict[str, Callable[[Result, Service, "Axes"], "Axes"]] = {
+    "latency": latency, "requests-over-time": requests_over_time, "cache-over-time": cache_over_time,
+    "tokens-over-time": tokens_over_time, "requests": lives, "request-time": request_parts, "objectives": objectives,
+    "replicas": replicas,
+}  # fmt: skip
+"""The plots of a serving run by the names of their files."""
+
+
+def _legend(axes: "Axes") -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5, fontsize="small", frameon=False)

@@ -1,0 +1,95 @@
+"""Inline SVG of curves and scattered points with labelled axes; places are shares of the width and of the height."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.report.markup import Markup, tag
+from simulator.report.svg import WIDTH, picture
+
+HEIGHT = 150.0
+_MARKS = 5
+_ROUND = (1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0)
+_LEAST_STEP = 0.15  # parts of the width or height below which a point is not drawn again
+
+Floats = NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """Points that a line joins."""
+
+    x: Floats
+    y: Floats
+    slot: int
+    steps: bool = False
+    """Whether a level stays until the next point."""
+
+
+def curves(drawn: Iterable[Curve], label: str, goals: Sequence[float] = (), height: float = HEIGHT) -> Markup:
+    """Lines over each other; `goals` are dashed vertical lines."""
+    lines = [tag("path", d=_path(curve, height), class_=f"line k{curve.slot}") for curve in drawn if len(curve.x)]
+    marks = [tag("path", d=f"M{_number(goal * WIDTH)} 0V{height:g}", class_="goal") for goal in goals if 0 <= goal <= 1]
+    return picture(height, *lines, *marks, label=label, class_="plot")
+
+
+def dots(groups: Iterable[tuple[Floats, Floats, int]], label: str, box: tuple[float, float], height: float) -> Markup:
+    """Points in groups of one colour and, dashed, the right and upper side of a box; beyond 1 there is no side."""
+    drawn = [(zip((x * WIDTH).tolist(), ((1 - y) * height).tolist(), strict=True), slot) for x, y, slot in groups]
+    points = [
+        tag("path", d="".join(f"M{_number(a)} {_number(b)}h0" for a, b in places), class_=f"dots k{slot}")
+        for places, slot in drawn
+    ]
+    right, top = box
+    sides = (f"M{_number(right * WIDTH)} {height:g}V0" if right <= 1 else "") + (
+        f"M0 {_number((1 - top) * height)}H{WIDTH}" if top <= 1 else ""
+    )
+    goal = [tag("path", d=sides, class_="goal")] if sides else []
+    return picture(height, *points, *goal, label=label, class_="plot")
+
+
+def framed(drawn: Markup, across: Sequence[str], upward: Sequence[str]) -> Markup:
+    """A picture with labels of its axes, from left to right and from the bottom up."""
+    levels = tag("div", *(tag("span", text) for text in reversed(upward)), class_="levels")
+    axis = tag("div", *(tag("span", text) for text in across), class_="axis")
+    return tag("div", levels, drawn, axis, class_="chart")
+
+
+def shares(number: int = _MARKS) -> list[float]:
+    """Where labels stand: evenly from 0 to 1."""
+    return [i / (number - 1) for i in range(number)]
+
+
+def round_end(largest: float) -> float:
+    """The end of an axis that reaches `largest` and whose quarters are short numbers."""
+    if not largest > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(largest))
+    return power * next((digit for digit in _ROUND if digit * power >= largest * (1 - 1e-9)), 10.0)
+
+
+def round_time(largest_s: float) -> float:
+    """The same for seconds, in minutes and hours where `units.format` writes them."""
+    unit = next((size for size in (86_400.0, 3600.0, 60.0) if largest_s >= 2 * size), 1.0)
+    return unit * round_end(largest_s / unit)
+
+
+def _path(curve: Curve, height: float) -> str:
+    """The line as a path, without the points that nobody could tell from the ones before them."""
+    x = np.clip(curve.x, 0, 1.05) * WIDTH
+    y = (1 - curve.y) * height
+    kept, last = [0], (x[0], y[0])
+    for i, point in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
+        if abs(point[0] - last[0]) > _LEAST_STEP or abs(point[1] - last[1]) > _LEAST_STEP:
+            kept.append(i)
+            last = point
+    start = f"M{_number(x[0])} {_number(y[0])}"
+    if curve.steps:
+        return start + "".join(f"H{_number(x[i])}V{_number(y[i])}" for i in kept[1:])
+    return start + "".join(f"L{_number(x[i])} {_number(y[i])}" for i in kept[1:])
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") or "0"

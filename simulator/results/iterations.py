@@ -1,0 +1,109 @@
+"""Figures of a replica's iterations without writing out those that a row stands for.
+
+Iteration j of a row (from 0) lasts `first + j growth`, so m of them last `m first + growth m (m - 1) / 2` together.
+All times are picoseconds.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.results.result import Iterations
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def lengths(iterations: Iterations) -> Ints:
+    """How long the iterations of each row take together."""
+    return _together(iterations.count, iterations.first, iterations.growth)
+
+
+def ends(iterations: Iterations) -> Ints:
+    """When the last iteration of each row ends."""
+    return iterations.start + lengths(iterations)
+
+
+def overlap(iterations: Iterations) -> bool:
+    """Whether iterations run at the same time, as batches in the stages of a pipeline do."""
+    return bool((iterations.start[1:] < ends(iterations)[:-1]).any())
+
+
+def written_out(iterations: Iterations) -> tuple[Ints, Ints, Ints]:
+    """Every single iteration: its row, when it begins and when it ends."""
+    row = np.repeat(np.arange(len(iterations.count)), iterations.count)
+    number = np.arange(len(row)) - np.repeat(np.cumsum(iterations.count) - iterations.count, iterations.count)
+    first, growth = iterations.first[row], iterations.growth[row]
+    start = iterations.start[row] + _together(number, first, growth)
+    return row, start, start + first + number * growth
+
+
+def ended(iterations: Iterations, rows: Ints, moments: Ints) -> Ints:
+    """How many iterations of row `rows[i]` ended before `moments[i]`."""
+    count, first, growth = iterations.count[rows], np.maximum(iterations.first[rows], 1), iterations.growth[rows]
+    past = moments - iterations.start[rows]
+    slope = first - growth / 2
+    grows = growth > 0
+    root = np.sqrt(np.maximum(slope**2 + 2.0 * growth * np.maximum(past, 0), 0))
+    guess = np.where(grows, (root - slope) / np.where(grows, growth, 1), past / first)
+    found = np.clip(guess.astype(np.int64), 0, count)
+    for step in (-1, -1, 1, 1):  # the guess may be off by rounding
+        better = np.clip(found + step, 0, count)
+        wrong = _together(found, first, growth) >= past if step < 0 else _together(better, first, growth) < past
+        found = np.where(wrong, better, found)
+    return found
+
+
+def tokens_per_bin(iterations: Iterations, origin: int, width: int, bins: int) -> Floats:
+    """Tokens that decoding sequences got in each of `bins` half-open stretches of `width` from `origin` on."""
+    last = ends(iterations)
+    single = iterations.count == 1
+    tokens = np.zeros(bins)
+    at = (last[single] - origin) // width
+    inside = (at >= 0) & (at < bins)
+    tokens += np.bincount(at[inside], iterations.decodes[single][inside], bins)[:bins]
+    rows = np.flatnonzero(~single & (iterations.count > 0))
+    begin = np.clip((iterations.start[rows] + iterations.first[rows] - origin) // width, 0, bins)
+    stop = np.clip((last[rows] - origin) // width + 1, 0, bins)
+    stretches = np.maximum(stop - begin, 0)
+    row = np.repeat(rows, stretches)
+    at = np.repeat(begin, stretches) + np.arange(len(row)) - np.repeat(np.cumsum(stretches) - stretches, stretches)
+    number = ended(iterations, row, origin + (at + 1) * width) - ended(iterations, row, origin + at * width)
+    tokens += np.bincount(at, number * iterations.decodes[row], bins)[:bins]
+    return tokens
+
+
+def accumulated(start: Ints, end: Ints, amount: Floats, moments: Ints) -> Floats:
+    """How much of amounts that grow evenly from `start[i]` to `end[i]` is there at each moment, all together."""
+    length = end - start
+    some = length > 0
+    origin = int(start.min()) if len(start) else 0
+    rate = amount[some] / length[some]
+    return _ramps(start[some] - origin, rate, moments - origin) - _ramps(end[some] - origin, rate, moments - origin)
+
+
+def blocks(iterations: Iterations, block_size: int, capacity: int) -> tuple[Floats, Floats]:
+    """(mean, largest) number of cache blocks in use over each row.
+
+    Within a row the cache grows by a token for each sequence and iteration, on average a block for every `block_size`.
+    """
+    grown = iterations.decodes * np.maximum(iterations.count - 1, 0) / max(block_size, 1)
+    mean = np.minimum(iterations.blocks + grown / 2, capacity)
+    return mean, np.minimum(iterations.blocks + np.floor(grown), capacity)
+
+
+def _together(number: Ints, first: Ints, growth: Ints) -> Ints:
+    """How long the first `number` iterations of a row take."""
+    total: Ints = number * first + growth * (number * (number - 1) // 2)
+    return total
+
+
+def _ramps(begin: Ints, rate: Floats, moments: Ints) -> Floats:
+    """The sum of `rate[i] (t - begin[i])` over what has begun by each moment t."""
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, rate = begin[order], rate[order]
+    begun = np.searchsorted(begin, moments, side="right")
+    rates = np.append(0.0, np.cumsum(rate))[begun]
+    offsets = np.append(0.0, np.cumsum(rate * begin))[begun]
+    total: Floats = rates * moments - offsets
+    return total

@@ -1,0 +1,145 @@
+"""Where the time of a request goes, from its arrival to its last token.
+
+The parts of a finished request sum to its end-to-end latency, to the tick:
+
+* `queue`: from arrival to the begin of the first iteration that worked on it;
+* `prefill`: from there to its first token: its own prompt, and whatever else these iterations worked on;
+* `handover`: from the first token to the begin of the first decoding iteration, where another replica decodes it;
+* `preempted`: pauses, from the last token before it lost its memory to the next token;
+* `stalled`: what iterations between its tokens took longer because they worked on prompts of others;
+* `decode`: the rest.
+
+`stalled` compares an iteration that works on prompts with the last one of the same replica before it that worked on
+none (the first one after it where there is none before); an iteration that only works on prompts is a stall from begin
+to end. Where a replica never decodes without prompts beside it, nothing can be told apart and all is `decode`. Where
+batches overlap in the stages of a pipeline, stalls are averaged over the batches in flight.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.results import iterations as of
+from simulator.results.result import Iterations, Replica, Service
+from simulator.results.service import FINISHED, SECOND
+
+PARTS = ("queue", "prefill", "handover", "preempted", "stalled", "decode")
+"""The parts in the order of a request's life."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def mean_request_time(service: Service) -> dict[str, float]:
+    """Mean seconds of each part over the finished requests, 0 without any; sums to their mean end-to-end latency."""
+    parts = request_time(service)
+    return {name: float(values.mean()) / SECOND if len(values) else 0.0 for name, values in parts.items()}
+
+
+def request_time(service: Service) -> dict[str, Floats]:
+    """Picoseconds of each part of the finished requests, in the order of arrival."""
+    requests = service.requests
+    done = np.flatnonzero(requests.status == FINISHED)
+    arrival, scheduled = requests.arrival[done], requests.scheduled[done]
+    first, finish = requests.first_token[done], requests.finish[done]
+    decoding = (finish - first).astype(np.float64)
+    handover, preempted, stalled = _handover(service)[done], _paused(service)[done], _stalled(service)[done]
+    handover = np.minimum(handover, decoding)
+    preempted = np.minimum(preempted, decoding - handover)
+    stalled = np.clip(stalled, 0.0, decoding - handover - preempted)
+    return {
+        "queue": (scheduled - arrival).astype(np.float64),
+        "prefill": (first - scheduled).astype(np.float64),
+        "handover": handover,
+        "preempted": preempted,
+        "stalled": stalled,
+        "decode": decoding - handover - preempted - stalled,
+    }
+
+
+def stalls(iterations: Iterations) -> Floats:
+    """Picoseconds of each row that its decoding sequences lost to prompts."""
+    length = of.lengths(iterations)
+    beside = iterations.prompt_tokens > 0
+    pure = np.flatnonzero(~beside & (iterations.decodes > 0))
+    lost = np.where(beside & (iterations.decodes == 0), length, 0).astype(np.float64)
+    mixed = np.flatnonzero(beside & (iterations.decodes > 0))
+    if not len(pure):
+        return lost
+    last = iterations.first + iterations.growth * np.maximum(iterations.count - 1, 0)
+    before = np.searchsorted(pure, mixed) - 1
+    usual = np.where(before >= 0, last[pure[before]], iterations.first[pure[0]])
+    lost[mixed] = np.maximum(length[mixed] - iterations.count[mixed] * usual, 0)
+    return lost
+
+
+def _stalled(service: Service) -> Floats:
+    """Picoseconds lost to prompts between the tokens of each request."""
+    requests = service.requests
+    total = np.zeros(len(requests.arrival))
+    begin = requests.first_token + _handover(service).astype(np.int64)
+    for number, replica in enumerate(service.replicas):
+        rows = replica.iterations
+        mine = np.flatnonzero((requests.replica == number) & (requests.status == FINISHED))
+        lost = stalls(rows) / _depth(rows)
+        some = lost > 0
+        lossy = rows.start[some], of.ends(rows)[some], lost[some]
+
+        def upto(moments: Ints, lossy: tuple[Ints, Ints, Floats] = lossy) -> Floats:
+            return of.accumulated(*lossy, moments)
+
+        total[mine] = upto(requests.finish[mine]) - upto(begin[mine])
+        paused = service.pauses[np.isin(service.pauses[:, 0], mine)]
+        np.subtract.at(total, paused[:, 0], upto(paused[:, 2]) - upto(paused[:, 1]))
+    return total
+
+
+def _depth(rows: Iterations) -> float:
+    """Batches in flight, on average over the time in which there are any."""
+    if not len(rows.start):
+        return 1.0
+    end = of.ends(rows)
+    reached = np.maximum.accumulate(end)
+    covered = np.maximum(reached - np.maximum(rows.start, np.append(rows.start[0], reached[:-1])), 0).sum()
+    return max(float((end - rows.start).sum()) / max(float(covered), 1.0), 1.0)
+
+
+def _paused(service: Service) -> Floats:
+    total = np.zeros(len(service.requests.arrival))
+    np.add.at(total, service.pauses[:, 0], service.pauses[:, 2] - service.pauses[:, 1])
+    return total
+
+
+def _handover(service: Service) -> Floats:
+    """From the first token to the first decoding iteration of requests whose cache moved."""
+    waited = np.zeros(len(service.requests.arrival))
+    moves = service.transfers
+    if moves is None:
+        return waited
+    requests = service.requests
+    for number, replica in enumerate(service.replicas):
+        mine = (requests.replica[moves.request] == number) & (requests.status[moves.request] == FINISHED)
+        moved = moves.request[mine & (requests.generated[moves.request] > 1)]
+        waited[moved] = np.maximum(_joined(service, replica, moved) - requests.first_token[moved], 0)
+    return waited
+
+
+def _joined(service: Service, replica: Replica, requests: Ints) -> Ints:
+    """When the first decoding iteration of requests began: as many iterations before their end as they got tokens."""
+    row, start, end = of.written_out(replica.iterations)
+    decoding = replica.iterations.decodes[row] > 0
+    order = np.argsort(end[decoding], kind="stable")
+    start, end = start[decoding][order], end[decoding][order]
+    if not len(end):
+        return service.requests.first_token[requests]
+    missed = np.zeros(len(service.requests.arrival), np.int64)
+    pauses = service.pauses
+    np.add.at(missed, pauses[:, 0], _between(end, pauses[:, 1], pauses[:, 2]))
+    last = np.searchsorted(end, service.requests.finish[requests], side="right")
+    first = last - (service.requests.generated[requests] - 1) - missed[requests]
+    return np.asarray(start[np.clip(first, 0, len(start) - 1)], np.int64)
+
+
+def _between(end: Ints, after: Ints, before: Ints) -> Ints:
+    """How many iterations ended strictly between two moments."""
+    upto, since = np.searchsorted(end, before, side="left"), np.searchsorted(end, after, side="right")
+    return np.asarray(upto - since, np.int64)

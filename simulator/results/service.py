@@ -1,0 +1,250 @@
+"""Headline figures of a serving run, with the names and the definitions of `vllm bench serve` (vLLM 0.11 and later).
+
+Latencies are those of requests that finished: TTFT from arrival to the first token, E2EL from arrival to the last one,
+TPOT = (E2EL - TTFT) / (tokens - 1) of requests with more than one token, ITL the times between two tokens of a request.
+Throughputs divide by `duration`, from the first arrival to the last token. Percentiles interpolate linearly. What vLLM
+does not report is ours and explained in docs/reference/metrics.md. Pure functions of what was simulated.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.results import iterations as of
+from simulator.results.result import Replica, RequestRecords, Service
+from simulator.results.sample import PERCENTILES, Spread, spread
+
+FINISHED, REJECTED, IN_FLIGHT = range(3)
+"""Values of `RequestRecords.status`."""
+SECOND = 10**12
+"""Picoseconds."""
+_MS = 10**9
+_WAITING = {"host", "communication", "transfer", "send", "idle", "bubble", "tp", "pp", "ep"}
+"""Words in the names of parts of busy time in which the arithmetic units of a device do nothing."""
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+class Objectives(Protocol):
+    """What each request is promised, in seconds; None where nothing is."""
+
+    @property
+    def ttft(self) -> float | None:
+        """Time to first token."""
+
+    @property
+    def tpot(self) -> float | None:
+        """Time per output token after the first."""
+
+    @property
+    def e2e(self) -> float | None:
+        """Time to the last token."""
+
+
+class Accelerator(NamedTuple):
+    """What a device costs, as far as its profile knows."""
+
+    peak_w: float | None = None
+    """Watts when busy."""
+    idle_w: float = 0.0
+    """Watts when idle."""
+    price: float | None = None
+    """US dollars per second."""
+
+
+class Latencies(NamedTuple):
+    """Milliseconds of each finished request, in the order of arrival."""
+
+    ttft: Floats
+    tpot: Floats
+    """0 where a request has a single token, as vLLM counts for goodput; those are left out of its percentiles."""
+    e2el: Floats
+    several: Bools
+    """Whether a request has more than one token."""
+
+
+def serving_metrics(
+    service: Service,
+    slo: Objectives | None = None,
+    *,
+    accelerators: Mapping[str, Accelerator] | None = None,
+    peak_memory: float | None = None,
+) -> dict[str, float]:
+    """The figures of a serving run by their names; NaN for those of an empty sample.
+
+    `accelerators` are by the names that replicas call their devices; `peak_memory` is in bytes, of the fullest device.
+    """
+    duration = seconds(span(service))
+    found = _throughput(service, duration)
+    if slo is not None and (goals := attainment(service, slo)):
+        found["request_goodput"] = _per(float(goals["slo"].sum()), duration)
+    times = latencies(service.requests)
+    found |= _latencies("ttft", spread(times.ttft)) | _latencies("tpot", spread(times.tpot[times.several]))
+    found |= _latencies("itl", spread(service.gaps.gap / _MS, service.gaps.count))
+    found |= _latencies("e2el", spread(times.e2el))
+    if slo is not None:
+        asked = int((service.requests.arrival >= 0).sum())
+        found |= {f"{name}_attainment": _per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
+    found |= _queue(service.requests) | _work(service, duration)
+    if peak_memory is not None:
+        found["peak_memory_bytes"] = peak_memory
+    return found | _economy(service, accelerators or {}, duration, found["total_output_tokens"])
+
+
+def span(service: Service) -> tuple[int, int]:
+    """First arrival and last token in picoseconds; where requests were cut off, the end of the last iteration."""
+    requests = service.requests
+    came = requests.arrival[requests.arrival >= 0]
+    begin = int(came.min()) if len(came) else 0
+    end = int(requests.finish.max(initial=begin))
+    if (requests.status == IN_FLIGHT).any():
+        lasts = [int(of.ends(replica.iterations).max(initial=end)) for replica in service.replicas]
+        end = max(lasts, default=end)
+    return begin, end
+
+
+def seconds(stretch: tuple[int, int]) -> float:
+    """Seconds from one moment to another."""
+    return (stretch[1] - stretch[0]) / SECOND
+
+
+def latencies(requests: RequestRecords) -> Latencies:
+    """Latencies of the finished requests."""
+    done = requests.status == FINISHED
+    ttft, e2el = (requests.first_token - requests.arrival)[done], (requests.finish - requests.arrival)[done]
+    tokens = requests.generated[done]
+    tpot = (e2el - ttft) / np.maximum(tokens - 1, 1) / _MS
+    return Latencies(ttft / _MS, np.where(tokens > 1, tpot, 0.0), e2el / _MS, tokens > 1)
+
+
+def attainment(service: Service, slo: Objectives) -> dict[str, Bools]:
+    """For each finished request whether it met each objective that there is and, as `slo`, all of them.
+
+    Requests that did not finish have met nothing and are not in it.
+    """
+    times = latencies(service.requests)
+    goals = (("ttft", times.ttft, slo.ttft), ("tpot", times.tpot, slo.tpot), ("e2el", times.e2el, slo.e2e))
+    met = {name: measured <= goal * 1e3 for name, measured, goal in goals if goal is not None}
+    return {"slo": np.logical_and.reduce(list(met.values())), **met} if met else {}
+
+
+def tokens_per_bin(service: Service, origin: int, width: int, bins: int) -> Floats:
+    """Tokens that came out in each of `bins` stretches of `width` picoseconds from `origin` on."""
+    requests = service.requests
+    tokens: Floats = np.zeros(bins)
+    for replica in service.replicas:
+        tokens += of.tokens_per_bin(replica.iterations, origin, width, bins)
+    first = requests.first_token[requests.first_token >= 0]
+    tokens += _histogram(first, np.ones(len(first)), origin, width, bins)
+    # A prompt that is computed again after a preemption ends with a token that no decoding iteration counts.
+    decoded = sum(int((r.iterations.decodes * r.iterations.count).sum()) for r in service.replicas)
+    missing = int(requests.generated.sum()) - len(first) - decoded
+    again = service.pauses[:, 2]
+    weight = min(max(missing / max(len(again), 1), 0.0), 1.0)
+    return tokens + _histogram(again, np.full(len(again), weight), origin, width, bins)
+
+
+def working(replica: Replica) -> float:
+    """Seconds in which the arithmetic units or the memory of a replica's devices work: not host, not communication."""
+    idle = sum(s for part, s in replica.parts.items() if _WAITING.intersection(part.split()))
+    return max(replica.busy - idle, 0.0)
+
+
+def _histogram(moments: Ints, weights: Floats, origin: int, width: int, bins: int) -> Floats:
+    at = (moments - origin) // width
+    inside = (at >= 0) & (at < bins)
+    return np.asarray(np.bincount(at[inside], weights[inside], bins)[:bins], np.float64)
+
+
+def _throughput(service: Service, duration: float) -> dict[str, float]:
+    requests = service.requests
+    done = requests.status == FINISHED
+    completed, prompts = float(done.sum()), float(requests.prompt[done].sum())
+    outputs = float(requests.generated[done].sum())
+    devices = sum(replica.devices for replica in service.replicas)
+    rates = tokens_per_bin(service, span(service)[0], SECOND, int(np.ceil(duration)) + 1)
+    return {
+        "duration": duration,
+        "completed": completed,
+        "failed": float((requests.status == REJECTED).sum()),
+        "unfinished": float(((requests.status == IN_FLIGHT) & (requests.arrival >= 0)).sum()),
+        "total_input_tokens": prompts,
+        "total_output_tokens": outputs,
+        "request_throughput": _per(completed, duration),
+        "output_throughput": _per(outputs, duration),
+        "total_token_throughput": _per(prompts + outputs, duration),
+        "output_throughput_per_device": _per(_per(outputs, duration), devices),
+        "max_output_tokens_per_s": float(rates.max()),
+        "max_concurrent_requests": float(_concurrent(requests.arrival[done], requests.finish[done])),
+    }
+
+
+def _concurrent(arrival: Ints, finish: Ints) -> int:
+    """Most requests between arrival and finish at once; one that leaves makes room for one that comes."""
+    arrival = np.sort(arrival)
+    gone = np.searchsorted(np.sort(finish), arrival, side="right")
+    return int((np.arange(1, len(arrival) + 1) - gone).max(initial=0))
+
+
+def _latencies(name: str, found: Spread) -> dict[str, float]:
+    keys = {f"mean_{name}_ms": found.mean, f"median_{name}_ms": found.median, f"std_{name}_ms": found.std}
+    return keys | {f"p{p}_{name}_ms": value for p, value in zip(PERCENTILES, found.percentiles, strict=True)}
+
+
+def _queue(requests: RequestRecords) -> dict[str, float]:
+    begun = (requests.status == FINISHED) & (requests.scheduled >= 0)
+    waited = spread((requests.scheduled - requests.arrival)[begun] / _MS)
+    tokens = float(requests.prompt[requests.scheduled >= 0].sum())
+    return {
+        "mean_queue_ms": waited.mean,
+        "p99_queue_ms": waited.percentiles[PERCENTILES.index(99)],
+        "prefix_cache_hit_rate": _per(float(requests.cached[requests.scheduled >= 0].sum()), tokens),
+        "preemptions": float(requests.preemptions.sum()),
+    }
+
+
+def _work(service: Service, duration: float) -> dict[str, float]:
+    """What the replicas did: sequences at once, use of the caches, share of time in which they worked."""
+    busy = sequences = decoding = usage = at_most = 0.0
+    for replica in service.replicas:
+        length = of.lengths(replica.iterations) / SECOND
+        mean, most = of.blocks(replica.iterations, replica.block_size, replica.blocks)
+        usage += _per(float((mean * length).sum()), replica.blocks)
+        at_most = max(at_most, _per(float(most.max(initial=0.0)), replica.blocks))
+        busy += float(length.sum())
+        if replica.role != "prefill":
+            decoding += float(length.sum())
+            sequences += float((replica.iterations.decodes * length).sum())
+    devices = sum(replica.devices for replica in service.replicas)
+    return {
+        "mean_batch": _per(sequences, decoding),
+        "mean_kv_usage": _per(usage, busy),
+        "max_kv_usage": at_most,
+        "utilisation": _per(sum(r.busy * r.devices for r in service.replicas), devices * duration),
+    }
+
+
+def _economy(
+    service: Service, accelerators: Mapping[str, Accelerator], duration: float, tokens: float
+) -> dict[str, float]:
+    """Energy and money, where the profiles of all devices know power and price; power is linear in the busy share."""
+    used = [(replica, accelerators.get(replica.device, Accelerator())) for replica in service.replicas]
+    found = {}
+    if used and all(device.peak_w is not None for _, device in used):
+        found["energy_j"] = sum(r.devices * _energy(d, working(r), duration) for r, d in used)
+    if used and all(device.price is not None for _, device in used):
+        found["cost_usd"] = sum(r.devices * duration * (d.price or 0.0) for r, d in used)
+    return found | {f"{name}_per_million_tokens": _per(value, tokens / 1e6) for name, value in found.items()}
+
+
+def _energy(device: Accelerator, busy: float, duration: float) -> float:
+    return device.idle_w * duration + ((device.peak_w or 0.0) - device.idle_w) * min(busy, duration)
+
+
+def _per(amount: float, size: float) -> float:
+    """A ratio; NaN where there is nothing to divide by."""
+    return amount / size if size else float("nan")

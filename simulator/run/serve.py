@@ -1,0 +1,130 @@
+"""A serving scenario on its machines: requests drawn, replicas placed, the agenda run, the Result gathered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import lcm
+
+from simulator import fabric, units
+from simulator.engine.agenda import Agenda
+from simulator.errors import InputError, Problem
+from simulator.fabric.sharing import max_min
+from simulator.interop import traces
+from simulator.random import stream
+from simulator.results.result import Result
+from simulator.run.service import gather
+from simulator.serving.fleet import Fleet
+from simulator.serving.ledger import Ledger, open_ledger
+from simulator.serving.mover import Mover
+from simulator.serving.prefix import PrefixCache
+from simulator.serving.replica import Memory, Replica
+from simulator.serving.router import ROUTERS, Choice
+from simulator.serving.sharing import BLOCK
+from simulator.serving.system import System, resolve
+from simulator.serving.workload import Workload, generate
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.scenario import ServingScenario
+
+HOST_LINK = 25e9
+"""Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRun:
+    """Everything that a finished run consists of."""
+
+    scenario: ServingScenario
+    systems: tuple[System, ...]
+    workload: Workload
+    ledger: Ledger
+    replicas: tuple[Replica, ...]
+    homes: tuple[System, ...]
+    """The pool of each replica."""
+    mover: Mover | None
+    events: int
+
+
+def serve(
+    scenario: ServingScenario, *, leap: bool | None = None, progress: Callable[[int], None] | None = None
+) -> Result:
+    """Simulate a serving scenario.
+
+    `leap` overrides the scenario's. Raises InputError for what cannot be simulated; a model that does not fit into its
+    devices is a Result with `feasible` False.
+    """
+    return gather(run_serving(scenario, leap=leap, progress=progress))
+
+
+def run_serving(
+    scenario: ServingScenario, *, leap: bool | None = None, progress: Callable[[int], None] | None = None,
+    systems: tuple[System, ...] | None = None,
+) -> ServingRun:  # fmt: skip
+    """A serving scenario until its last request, not yet gathered into a Result.
+
+    `systems` are its pools where they have been resolved already.
+    """
+    router = ROUTERS.get(scenario.serving.router, "serving.router")
+    systems = resolve(scenario) if systems is None else systems
+    workload = _workload(scenario, systems)
+    promise = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
+    ledger = open_ledger(workload, promise)
+    if not all(system.price.fits for system in systems):
+        return ServingRun(scenario, systems, workload, ledger, (), (), None, 0)
+    network = fabric.build(scenario.cluster)
+    agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
+    fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")))
+    leaps = scenario.leap if leap is None else leap
+    homes = tuple(system for system in systems for _ in range(system.replicas))
+    replicas = tuple(
+        _replica(system, i, number, agenda, ledger, fleet, leaps)
+        for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
+    )
+    places = {number: system.devices(i) for number, (system, i) in enumerate(
+        (system, i) for system in systems for i in range(system.replicas)
+    )}  # fmt: skip
+    if any(system.role == "prefill" for system in systems):
+        profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
+        token = max(system.price.kv_replica_bytes for system in systems)
+        by_layer = scenario.serving.transfer == "layer"
+        fleet.mover = Mover(agenda, ledger, network, profile, places, token, scenario.model.layers, by_layer)
+        fleet.mover.decoders = [replica for replica in replicas if replica.role == "decode"]
+    fleet.open([replica for replica in replicas if replica.role != "decode"])
+    agenda.run(progress)
+    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.mover, agenda.events)
+
+
+def _replica(
+    system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, leaps: bool
+) -> Replica:
+    price, accelerator = system.price, system.cluster.node.accelerator
+    rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * price.devices
+    memory = Memory(
+        price.blocks, price.block_size, system.watermark, price.kv_replica_bytes, system.context, system.swap_tokens,
+        rate,
+    )
+    name = system.name if system.replicas == 1 else f"{system.name} {i + 1}"
+    return Replica(
+        name, number, system.role, agenda, ledger, system.make_policy(), price.stages, memory, fleet,
+        _cache(system, ledger), leaps, system.instances * (1 if price.serial else len(price.stages)), system.reads_once,
+    )  # fmt: skip
+
+
+def _cache(system: System, ledger: Ledger) -> PrefixCache | None:
+    """The prefix cache of a replica, where prompts share anything and its blocks are not larger than what is shared."""
+    if system.prefix_caching == "none" or ledger.prefix is None:
+        return None
+    blocks, rest = divmod(ledger.prefix_block, system.price.block_size)
+    if rest or not blocks:
+        size = system.price.block_size
+        message = f"prefixes are known in blocks of {ledger.prefix_block} tokens, the cache has blocks of {size}"
+        hint = f"write a divisor of {ledger.prefix_block}, or `prefix_caching: none`"
+        raise InputError(Problem(message, path="serving.kv_cache.block_size", hint=hint))
+    return PrefixCache(blocks)
+
+
+def _workload(scenario: ServingScenario, systems: tuple[System, ...]) -> Workload:
+    """The requests, drawn or read, with those that no replica could hold left to be rejected."""
+    block = lcm(BLOCK, *(system.price.block_size for system in systems))  # whole cache blocks of every pool
+    requests = scenario.requests
+    trace = None if requests.trace is None else traces.read(requests.trace)
+    return generate(requests, scenario.seed, trace, block)

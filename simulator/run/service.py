@@ -1,0 +1,263 @@
+"""From a finished serving run to a Result: records, what replicas did, metrics, memory, warnings."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+import simulator
+from simulator import units
+from simulator.results.metrics import METRICS, compare
+from simulator.results.result import (
+    Comparison,
+    DeviceClass,
+    Iterations,
+    MemoryUse,
+    RequestRecords,
+    Result,
+    Service,
+    Spans,
+    TokenGaps,
+    Transfers,
+)
+from simulator.results.result import Replica as ReplicaRecord
+from simulator.results.service import Accelerator, serving_metrics, span
+from simulator.serving.ledger import REJECTED, Ledger
+from simulator.serving.replica import COLUMNS, Replica
+from simulator.serving.system import System
+from simulator.specs.hardware import Accelerator as AcceleratorSpec
+from simulator.specs.resolve import dump, scenario_hash
+
+if TYPE_CHECKING:
+    from simulator.run.serve import ServingRun
+
+Ints = NDArray[np.int64]
+GROWN = 0.1
+"""Share of all requests that wait when the last one arrives from which a growing queue is worth a warning."""
+
+
+def gather(run: "ServingRun") -> Result:
+    """The Result of a run."""
+    fits = all(system.price.fits for system in run.systems)
+    service = _service(run) if fits else None
+    metrics = {} if service is None else _metrics(run, service)
+    comparisons, notes = _comparisons(run, metrics)
+    return Result(
+        kind="serving", name=run.scenario.name, metrics=metrics, classes=_classes(run),
+        breakdown=() if service is None else _breakdown(service), spans=_no_spans(), memory=_memory(run),
+        comparisons=comparisons, feasible=fits, service=service,
+        warnings=(
+            *run.workload.warnings, *_told(run, "warnings"), *notes,
+            *(() if service is None else _rejected(service) + _saturated(service)),
+        ),
+        assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
+        provenance={
+            "version": simulator.__version__, "seed": run.scenario.seed, "scenario": scenario_hash(run.scenario),
+            "events": run.events,
+        },
+        scenario=dump(run.scenario),
+    )  # fmt: skip
+
+
+def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
+    """Warnings or assumptions of the prices, each once, with its pool where there are several."""
+    several = len(run.systems) > 1
+    return tuple(
+        dict.fromkeys(
+            f"{system.name}: {text}" if several else text
+            for system in run.systems
+            for text in getattr(system.price, kind)
+        )
+    )
+
+
+def _service(run: "ServingRun") -> Service:
+    replicas = tuple(_record(replica, home) for replica, home in zip(run.replicas, run.homes, strict=True))
+    order = _order(run.ledger)
+    row = np.empty_like(order)
+    row[order] = np.arange(len(order))
+    pauses = np.array(run.ledger.pauses, np.int64).reshape(-1, 3)
+    pauses[:, 0] = row[pauses[:, 0]]
+    return Service(
+        requests=_requests(run.ledger, order), replicas=replicas, gaps=_gaps(run.replicas), pauses=pauses,
+        transfers=_transfers(run, row),
+    )  # fmt: skip
+
+
+def _order(ledger: Ledger) -> Ints:
+    """Requests in the order of arrival; those that nothing released come last."""
+    arrival = np.array(ledger.arrival, np.int64)
+    return np.argsort(np.where(arrival < 0, np.iinfo(np.int64).max, arrival), kind="stable").astype(np.int64)
+
+
+def _requests(ledger: Ledger, order: Ints) -> RequestRecords:
+    def column(values: list[int]) -> Ints:
+        return np.array(values, np.int64)[order]
+
+    return RequestRecords(
+        arrival=column(ledger.arrival), scheduled=column(ledger.scheduled), first_token=column(ledger.first_token),
+        finish=column(ledger.finish), prompt=column(ledger.prompt), output=column(ledger.output),
+        generated=column(ledger.done), cached=column(ledger.cached), preemptions=column(ledger.preemptions),
+        replica=column(ledger.replica), status=column(ledger.status), priority=column(ledger.priority),
+    )  # fmt: skip
+
+
+def _record(replica: Replica, home: System) -> ReplicaRecord:
+    log = np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS)
+    rows = np.ascontiguousarray(log.T)
+    price = home.price
+    return ReplicaRecord(
+        name=replica.name, pool=home.name, role=replica.role, devices=price.devices,
+        device=home.cluster.node.accelerator.name, blocks=price.blocks, block_size=price.block_size,
+        weights=price.weights_bytes, iterations=Iterations(*rows[:10]), busy=units.to_seconds(replica.busy),
+        parts=_parts(replica, rows),
+    )  # fmt: skip
+
+
+def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
+    """Seconds in which a replica worked by what they consist of, the mean over its stages."""
+    _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
+    # A static batch computes rows of members that are done as well: what they cost is found under attention.
+    seconds: dict[str, float] = {}
+    for price in replica.prices:
+        for body, amount in ((price.body, decodes + tokens), (price.ending, decodes + ended)):
+            sizes, times = _times(amount, count)
+            for part, each in body(sizes).items():
+                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(replica.prices)
+    host = replica.prices[0].host
+    sequences, times = _times(decodes + prompts, count)
+    waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
+    seconds["host"] = waits / len(replica.prices) / units.TICKS_PER_SECOND
+    seconds["attention"] = units.to_seconds(replica.busy) - sum(seconds.values())
+    return {part: value for part, value in seconds.items() if value > 0}
+
+
+def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
+    """Amounts above 0 that iterations have, and how many iterations have each."""
+    times = np.bincount(amount, weights=count)
+    sizes = np.flatnonzero(times[1:]) + 1
+    return sizes.astype(np.int64), times[sizes].astype(np.float64)
+
+
+def _gaps(replicas: tuple[Replica, ...]) -> TokenGaps:
+    """Gaps at the first iteration of each row, as noted, and those inside leaps, from the rows."""
+    ticks = [np.frombuffer(replica.gap_ticks, np.int64) for replica in replicas]
+    counts = [np.frombuffer(replica.gap_counts, np.int64) for replica in replicas]
+    for replica in replicas:
+        log = np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS)
+        leaps = log[log[:, 1] > 1]
+        more = leaps[:, 1] - 1
+        row = np.repeat(np.arange(len(leaps)), more)
+        step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
+        ticks.append(leaps[row, 2] + step * leaps[row, 3])
+        counts.append(leaps[row, 4])
+    return TokenGaps(np.concatenate(ticks), np.concatenate(counts))
+
+
+def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
+    if run.mover is None:
+        return None
+    rows = run.mover.rows
+    columns = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
+    request, start, end = np.ascontiguousarray(columns)
+    return Transfers(row[request], start, end, np.array([row[3] for row in rows], np.float64))
+
+
+def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
+    """One class for each replica; where the model does not fit, one for each pool."""
+    if run.replicas:
+        first = 0
+        classes = []
+        for replica, home in zip(run.replicas, run.homes, strict=True):
+            classes.append(DeviceClass(replica.name, home.price.devices, first))
+            first += home.price.devices
+        return tuple(classes)
+    return tuple(
+        DeviceClass(system.name, system.replicas * system.price.devices, system.first_device) for system in run.systems
+    )
+
+
+def _breakdown(service: Service) -> tuple[dict[str, float], ...]:
+    begin, end = span(service)
+    duration = units.to_seconds(end - begin)
+    return tuple({**replica.parts, "idle": duration - replica.busy} for replica in service.replicas)
+
+
+def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
+    """The ledger of each class: what is set aside before the first request comes."""
+    uses = []
+    for i, home in enumerate(run.homes or run.systems):
+        kinds = dict(home.price.ledger)
+        peak = sum(kinds.values())
+        uses.append(MemoryUse(i, home.price.capacity, peak, kinds, np.zeros(1, np.int64), np.full(1, peak)))
+    return tuple(uses)
+
+
+def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
+    accelerators = {
+        system.cluster.node.accelerator.name: _economy(system.cluster.node.accelerator) for system in run.systems
+    }
+    peak = max(sum(system.price.ledger.values()) for system in run.systems)
+    return serving_metrics(service, run.scenario.slo, accelerators=accelerators, peak_memory=peak)
+
+
+def _economy(accelerator: AcceleratorSpec) -> Accelerator:
+    power, price = accelerator.power, accelerator.price
+    return Accelerator(
+        None if power is None else power.peak.value,
+        0.0 if power is None or power.idle is None else power.idle.value,
+        None if price is None else price.value,
+    )
+
+
+def _comparisons(run: "ServingRun", metrics: dict[str, float]) -> tuple[tuple[Comparison, ...], list[str]]:
+    """Published figures beside ours, and notes on those that cannot be compared."""
+    found, notes = [], []
+    for i, published in enumerate(run.scenario.published):
+        if published.metric in metrics:
+            found.append(
+                compare(published.metric, published.value, metrics[published.metric], published.source, published.note)
+            )
+        elif metrics:
+            known = "is none of this run's" if published.metric in METRICS else "is no metric"
+            notes.append(f"published.{i}.metric: `{published.metric}` {known}: not compared")
+    return tuple(found), notes
+
+
+def _rejected(service: Service) -> tuple[str, ...]:
+    """How many requests could never run."""
+    status = service.requests.status
+    count = int((status == REJECTED).sum())
+    if not count:
+        return ()
+    return (
+        f"{count:,} of {len(status):,} requests were rejected: prompt and answer exceed the context or all"
+        " cache blocks of a replica; figures are of the others",
+    )
+
+
+def _saturated(service: Service) -> tuple[str, ...]:
+    """What to say of a queue that grew as long as requests came."""
+    requests = service.requests
+    came = (requests.arrival >= 0) & (requests.status != REJECTED)
+    arrival = requests.arrival[came]
+    if len(arrival) < 2 or arrival[-1] == arrival[0]:
+        return ()
+    started = np.sort(requests.scheduled[came & (requests.scheduled >= 0)])
+    last, middle = int(arrival[-1]), int(arrival[0] + arrival[-1]) // 2
+    waiting = len(arrival) - int(np.searchsorted(started, last, side="right"))
+    halfway = int((arrival <= middle).sum()) - int(np.searchsorted(started, middle, side="right"))
+    if waiting < GROWN * len(arrival) or waiting < 1.5 * halfway:
+        return ()
+    offered = (len(arrival) - 1) / units.to_seconds(last - int(arrival[0]))
+    begun = int(np.searchsorted(started, last, side="right")) / units.to_seconds(last - int(arrival[0]))
+    return (
+        f"saturated: requests come at {offered:.3g}/s and are taken up at {begun:.3g}/s; the queue grew to {waiting:,}"
+        f" of {len(arrival):,} by the last arrival, and latencies grow with the length of the run",
+    )
+
+
+def _no_spans() -> Spans:
+    none = np.zeros(0, np.int64)
+    small = np.zeros(0, np.int32)
+    return Spans(none, none, small, small, small, small, (), ())

@@ -1,0 +1,1 @@
+"""Arrivals, requests, cache blocks, batching and routing as decisions; the engine lets time pass between them."""

@@ -1,0 +1,41 @@
+"""Layers of each stage by what prompts do in them: pass them, or leave them after their keys and values (SwiftKV).
+
+With `prompt_layers` of a model (arXiv:2410.03960) the stream of a prompt's tokens ends after so many layers; the later
+ones project their keys and values from it. Rows that give a token, the last one of each prompt among them, pass all.
+Groups of later layers may share one cache (AcrossKV). Left out: what the last row of a prompt reads in later layers.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from simulator.specs.model import Model
+
+
+class Depth(NamedTuple):
+    """Layers of a stage."""
+
+    full: int
+    """That all rows pass."""
+    late: int
+    """That only rows pass which give a token."""
+    late_caches: int
+    """Keys and values that those have."""
+
+    @property
+    def layers(self) -> int:
+        """All of them."""
+        return self.full + self.late
+
+    @property
+    def caches(self) -> int:
+        """Keys and values that the stage keeps of a token."""
+        return self.full + self.late_caches
+
+
+def depths(model: Model, counts: Sequence[int]) -> tuple[Depth, ...]:
+    """The layers of each stage; `counts` are their numbers."""
+    end = model.layers if model.prompt_layers is None else model.prompt_layers
+    full = [min(count, max(0, end - (after - count))) for count, after in zip(counts, accumulate(counts), strict=True)]
+    late = [count - kept for count, kept in zip(counts, full, strict=True)]
+    return tuple(Depth(kept, left, -(-left // model.cache_group)) for kept, left in zip(full, late, strict=True))

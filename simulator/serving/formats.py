@@ -1,0 +1,81 @@
+"""Number formats with nothing left open: what weights, factors, and the cache of keys and values take."""
+
+from dataclasses import dataclass
+
+from simulator.cost import Device
+from simulator.errors import InputError, Problem
+from simulator.specs.serving import NumberFormats
+
+BITS = {"fp32": 32.0, "bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.25, "int4": 4.25, "ternary": 2.0}
+"""Bits of a weight: 4-bit formats with a 16-bit scale (and zero point) for each 64 or 128 of them, ternary ones packed
+in two bits."""
+ELEMENT = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5}
+"""Bytes of an element of activations or of the cache."""
+BOTH = ("fp8", "int8", "fp4")
+"""Formats of weights for which the other factor is rounded to the same format where the device multiplies in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Number formats of a replica."""
+
+    weights: str
+    """Format of the weights of linear layers."""
+    weight_size: float
+    """Bytes of such a weight, scales included."""
+    compute: str
+    """Format of the device in which linear layers are multiplied."""
+    factor_size: float
+    """Bytes of an element of the other factor."""
+    kv: str
+    """Format of keys and values."""
+    kv_size: float
+    """Bytes of one of them."""
+    plain: str
+    """Format of what is not quantised: 16 bits, or 32 where the weights have them."""
+    plain_size: float
+    """Bytes of one of those elements in memory."""
+
+    whole: bool
+    """Whether embedding and output head are in the format of the linear layers too: bits a weight are then given as
+    the average of a whole file."""
+
+    @property
+    def table_size(self) -> float:
+        """Bytes of a weight of embedding and output head."""
+        return self.weight_size if self.whole else self.plain_size
+
+    @property
+    def widened(self) -> bool:
+        """Whether weights are turned into a wider format as they are read."""
+        return self.weight_size < 0.9 * self.factor_size
+
+    @property
+    def cast(self) -> bool:
+        """Whether activations are rounded to a narrower format before each product."""
+        return self.factor_size < self.plain_size
+
+
+def resolve_formats(formats: NumberFormats, device: Device) -> tuple[Formats, tuple[str, ...]]:
+    """(formats, assumptions); InputError where the device has no arithmetic for them."""
+    weights: str = formats.weights or "bf16"
+    plain = "fp32" if weights == "fp32" else "fp16" if weights == "fp16" else "bf16"
+    notes: list[str] = []
+    activations: str = formats.activations or plain
+    if formats.activations is None:
+        if weights in BOTH and device.native(weights) == weights:
+            activations = weights
+        if BITS[weights] < 16.0:
+            notes.append(f"activations' format is not given: {activations}, with weights in {weights} on {device.name}")
+    if activations not in ELEMENT:
+        raise InputError(Problem(f"activations cannot be {activations}", path="serving.precision.activations"))
+    compute = device.native(activations)
+    narrow = ELEMENT[activations] < 2.0 and compute == activations
+    kv: str = formats.kv or plain
+    if kv not in ELEMENT:
+        raise InputError(Problem(f"keys and values cannot be {kv}", path="serving.precision.kv"))
+    return Formats(
+        weights=weights, weight_size=(formats.weight_bits or BITS[weights]) / 8.0, compute=compute,
+        factor_size=ELEMENT[activations] if narrow else ELEMENT[plain], kv=kv, kv_size=ELEMENT[kv], plain=plain,
+        plain_size=ELEMENT[plain], whole=formats.weight_bits is not None,
+    ), tuple(notes)

@@ -1,0 +1,169 @@
+"""Seconds of the pieces of a stage for many numbers of rows at once."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives import pricing
+from simulator.collectives.shots import engine_seconds, serves
+from simulator.cost import Device
+from simulator.cost.experts import expert_seconds, experts_hit
+from simulator.cost.gemm import GemmCurve
+from simulator.cost.rows import Weights, product_seconds
+from simulator.cost.stream import stream_rows
+from simulator.fabric import Fabric
+from simulator.serving.depth import Depth
+from simulator.serving.operators import (
+    Experts,
+    Pass,
+    Piece,
+    Product,
+    Shard,
+    Sum,
+    Write,
+    embedding,
+    head,
+    kernels,
+    keys,
+    layer,
+)
+from simulator.serving.sizes import Sizes
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.serving import ServingStack
+from simulator.units import TICKS_PER_SECOND
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Priced = Callable[[Ints], dict[str, Floats]]
+"""From numbers of rows, shape (r,), to seconds by part, each of shape (r,)."""
+
+PARTS = ("linear", "head", "tp", "other")
+"""What the rows of a pass cost time for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Prices of the pieces of one stage."""
+
+    shard: Shard
+    device: Device
+    stack: ServingStack
+    fabric: Fabric
+    profile: CollectiveProfile
+    group: tuple[int, ...]
+    """Ranks of the tensor-parallel group."""
+    _sizes: dict[str, Sizes] = field(default_factory=dict)
+
+    def body(self, depth: Depth, first: bool, launch: float) -> Priced:
+        """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
+        pieces: list[tuple[int, Piece]] = [(depth.full, piece) for piece in layer(self.shard)]
+        pieces += [(depth.late_caches, piece) for piece in keys(self.shard)] if depth.late else []
+        pieces += [(1, piece) for piece in embedding(self.shard)] if first else []
+        launches = depth.full * (kernels(layer(self.shard)) + 1) + depth.late_caches * kernels(keys(self.shard))
+        return self._passed(pieces, launches, depth.full * launch)
+
+    def ending(self, depth: Depth, last: bool, launch: float) -> Priced:
+        """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
+        stage."""
+        pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
+        if not depth.late:
+            return lambda rows: self._total(pieces, rows)
+        pieces += [(depth.late, piece) for piece in layer(self.shard, late=True)]
+        return self._passed(pieces, depth.late * (kernels(layer(self.shard, late=True)) + 1), depth.late * launch)
+
+    def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> Priced:
+        """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
+        host = self.stack.kernel_launch * launches
+
+        def price(rows: Ints) -> dict[str, Floats]:
+            found = self._total(pieces, rows)
+            found["other"] += launch / self.stack.kernel_efficiency.value
+            # Without captured graphs the device waits for the host wherever kernels are shorter than their launches.
+            waiting = np.maximum(host - sum(found.values()), 0.0)
+            found["other"] += np.where(rows > (self.stack.graphs or 0), waiting, 0.0)
+            return found
+
+        return price
+
+    def _total(self, pieces: Sequence[tuple[int, Piece]], rows: Ints) -> dict[str, Floats]:
+        """Seconds of pieces, each so many times, by part; equal pieces are priced once."""
+        found = {part: np.zeros(len(rows)) for part in PARTS}
+        known: dict[Piece, Floats] = {}
+        for count, piece in pieces:
+            if piece not in known:
+                known[piece] = self.seconds(piece, rows)
+            found[piece.part] += count * known[piece]
+        return found
+
+    def seconds(self, piece: Piece, rows: Ints) -> Floats:
+        """Seconds of a piece for each number of rows; the engine's efficiency applies to kernels, not to sums."""
+        if isinstance(piece, Sum):
+            return self._sum(piece.operation).seconds(rows.astype(np.float64) * piece.row_bytes)
+        return self._kernel(piece, rows) / self.stack.kernel_efficiency.value
+
+    def _kernel(self, piece: Product | Experts | Pass | Write, rows: Ints) -> Floats:
+        stream, decode = self.device.stream, self.device.decode
+        if isinstance(piece, Pass):
+            return stream_rows(rows.astype(np.float64) * piece.row_bytes, piece.kernels, stream)
+        if isinstance(piece, Write):
+            moved = (piece.row_bytes + piece.wide_bytes) / min(decode.write, decode.peak)
+            return stream.launch + rows.astype(np.float64) * max(decode.write_token, moved)
+        curve, weights = self.product(isinstance(piece, Product) and piece.plain)
+        if isinstance(piece, Product):
+            return product_seconds(rows, piece.n, piece.k, curve, weights)
+        hit = experts_hit(rows, piece.experts, piece.top_k)
+        experts = self.device.experts[self.shard.formats.compute]
+        return expert_seconds(
+            rows, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights
+        )
+
+    def product(self, plain: bool) -> tuple[GemmCurve, Weights]:
+        """(curve, weights) of products with matrices in 16 bits, or in the format of the linear layers."""
+        formats = self.shard.formats
+        dtype = self.device.native(formats.plain) if plain else formats.compute
+        size = formats.plain_size if plain else formats.factor_size
+        curve = replace(self.device.gemm[dtype], size=size, result_size=formats.plain_size)
+        if plain:
+            return curve, Weights(formats.plain_size)
+        if formats.widened:
+            return curve, Weights(formats.weight_size, *self.device.widening, slim=True)
+        return curve, Weights(formats.weight_size)
+
+    def _sum(self, operation: str) -> Sizes:
+        """Cost of an operation of the tensor-parallel group by its size."""
+        if operation not in self._sizes:
+            self._sizes[operation] = Sizes(lambda size: self._collective(operation, size))
+        return self._sizes[operation]
+
+    def _collective(self, operation: str, size: float) -> float:
+        """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
+        library = pricing.price(operation, [self.group], size, self.fabric, self.profile).slowest / TICKS_PER_SECOND
+        own = self.profile.engine if operation == "all_reduce" and self.stack.all_reduce == "custom" else None
+        if own is None or size >= own.largest.value or not serves(self.group, self.fabric):
+            return library
+        return min(library, engine_seconds(size, self.group, self.fabric, own))
+
+
+def hop(pieces: Pieces, source: int, destination: int) -> Sizes:
+    """Cost of sending activations from a rank to another by size."""
+    pair = [[source, destination]]
+    return Sizes(
+        lambda size: pricing.price("send", pair, size, pieces.fabric, pieces.profile).slowest / TICKS_PER_SECOND
+    )
+
+
+def by_part(priced: Iterable[dict[str, Floats]]) -> dict[str, int]:
+    """Ticks by part of prices of one number of rows each."""
+    found = dict.fromkeys(PARTS, 0)
+    for price in priced:
+        for part, seconds in price.items():
+            found[part] += int(ticks(seconds)[0])
+    return found
+
+
+def ticks(seconds: Floats) -> Ints:
+    """Whole ticks."""
+    rounded: Ints = np.rint(seconds * TICKS_PER_SECOND).astype(np.int64)
+    return rounded

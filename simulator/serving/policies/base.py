@@ -1,0 +1,113 @@
+"""What policies see, what they answer, and the admission in order that most of them share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from simulator.registry import Registry
+
+if TYPE_CHECKING:
+    from simulator.serving.batch import Batch
+
+Chunks = list[tuple[int, int]]
+"""(request, tokens of its prompt to work on)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The numbers that a scenario gives a policy."""
+
+    token_budget: int
+    """Most tokens of an iteration."""
+    max_sequences: int
+    """Most sequences of the batch at once."""
+    tile: int = 128
+    """Rows that `sarathi` rounds an iteration to."""
+    ageing: int | None = None
+    """Ticks of waiting that raise a request by one priority class."""
+
+
+class Policy:
+    """Base of policies. Class attributes say what the engine of a replica may rely on."""
+
+    reserve: ClassVar[Literal["chunk", "prompt", "whole"]] = "chunk"
+    """What memory an admission takes: of the tokens to be worked on, of the prompt, of the prompt and the whole
+    answer."""
+    timeless: ClassVar[bool] = True
+    """Whether its choice does not depend on the time."""
+    in_order: ClassVar[bool] = True
+    """Whether a request that cannot be admitted keeps those behind it waiting."""
+    together: ClassVar[bool] = False
+    """Whether the members of a batch leave together."""
+    chunked: ClassVar[bool] = True
+    """Whether a prompt may be cut over several iterations; if not, one longer than the budget is worked on whole."""
+    spans: ClassVar[bool] = False
+    """Whether the budget, where the scenario sets none, is at least the longest sequence."""
+
+    def __init__(self, rules: Rules) -> None:
+        """Take the numbers of the scenario."""
+        self.rules = rules
+        self.grows = self.reserve != "whole"
+        """Whether sequences take blocks as they grow."""
+
+    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
+        """Prompts to work on, and whether sequences decode beside them.
+
+        `room` counts the blocks that may be taken, those that decoding needs apart. Without prompts, all decode.
+        """
+        raise NotImplementedError
+
+    def order(self, batch: "Batch", now: int) -> Iterable[int]:
+        """Waiting requests in the order in which they are looked at."""
+        return batch.replica.waiting
+
+
+POLICIES: Registry[type[Policy]] = Registry("batching policy")
+
+
+def fill(
+    policy: Policy, batch: "Batch", budget: int, room: int, waiting: Iterable[int], started: Sequence[int] | None = None
+) -> Chunks:
+    """Prompts under way first, then waiting ones, in their order while places, tokens and blocks last."""
+    replica = batch.replica
+    left = replica.ledger.left
+    chunks: Chunks = []
+    size, free = replica.block_size, room
+    for request in batch.partial if started is None else started:
+        chunk = min(left[request], budget)
+        if chunk <= 0:
+            return chunks
+        blocks = replica.blocks_for(request, chunk) if replica.reserve == "chunk" else 0
+        if blocks > free:
+            chunk = min(chunk, free * size + replica.slack(request))
+            if chunk <= 0:
+                return chunks
+            blocks = free
+        chunks.append((request, chunk))
+        budget -= chunk
+        free -= blocks
+    if batch.closed:
+        return chunks
+    places = policy.rules.max_sequences - batch.running
+    free -= replica.watermark
+    for request in waiting:
+        if budget <= 0 or places <= 0:
+            break
+        chunk = replica.uncached(request)
+        if chunk > budget:
+            if policy.chunked:
+                chunk = budget
+            elif chunks or chunk <= policy.rules.token_budget:  # longer than any budget: whole, in its own iteration
+                if policy.in_order:
+                    break
+                continue
+        blocks = replica.demand(request, chunk)
+        if blocks > free:
+            if policy.in_order:
+                break
+            continue
+        chunks.append((request, chunk))
+        budget -= chunk
+        free -= blocks
+        places -= 1
+    return chunks

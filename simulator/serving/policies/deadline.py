@@ -1,0 +1,31 @@
+"""Earliest deadline first: the request whose first token is due soonest goes next."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from simulator.serving.policies.base import POLICIES
+from simulator.serving.policies.vllm_v1 import VllmV1
+
+if TYPE_CHECKING:
+    from simulator.serving.batch import Batch
+
+
+@POLICIES.add("deadline")
+class Deadline(VllmV1):
+    """As `vllm-v1`, but by the time left until the promised first token, less what the prompt itself will take.
+
+    Requests that are late already come after those that can still be in time.
+    """
+
+    timeless = False
+
+    def order(self, batch: "Batch", now: int) -> Iterable[int]:
+        """By latest start that still meets the objective; missed ones last, by arrival."""
+        replica = batch.replica
+        arrival, promise = replica.ledger.arrival, replica.ledger.promise
+
+        def rank(request: int) -> tuple[bool, int, int]:
+            start = arrival[request] + promise - replica.alone(request)
+            return start < now, start if start >= now else arrival[request], request
+
+        return sorted(replica.waiting, key=rank)

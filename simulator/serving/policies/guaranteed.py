@@ -1,0 +1,25 @@
+"""In-flight batching that never evicts: a request joins when the cache has room for its longest answer.
+
+TensorRT-LLM's GUARANTEED_NO_EVICT scheduler, its default (docs: Tuning Max Batch Size and Max Num Tokens, KV cache
+scheduler policy). Prompts share iterations with decodes within max_num_tokens; they are not cut (context chunking is
+off by default), and one that is longer than what is left waits for an iteration with room for all of it.
+"""
+
+from typing import TYPE_CHECKING
+
+from simulator.serving.policies.base import POLICIES, Chunks, Policy, fill
+
+if TYPE_CHECKING:
+    from simulator.serving.batch import Batch
+
+
+@POLICIES.add("guaranteed")
+class Guaranteed(Policy):
+    """Decodes and prompts in one iteration within a token budget, memory for the longest answer taken at once."""
+
+    reserve = "whole"
+    chunked = False
+
+    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
+        """All sequences decode; prompts fill what they leave of the budget."""
+        return fill(self, batch, self.rules.token_budget - batch.n, room, self.order(batch, now)), True

@@ -1,0 +1,225 @@
+"""Price of an iteration, compiled once for a model, a layout, software, and a machine, in integer ticks.
+
+An iteration of a stage takes rows(T, sampled) + decode(n)(K) + prompts + host. What depends on the rows of the pass is
+priced for blocks of row counts at once and remembered; decode attention is piecewise linear in the cached tokens.
+Equations and known errors: docs/models/serving-cost.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simulator import fabric
+from simulator.cost import compile_device
+from simulator.errors import InputError, Problem
+from simulator.serving.attention import Attention, Segments
+from simulator.serving.depth import Depth, depths
+from simulator.serving.footprint import blocks_of, footprint
+from simulator.serving.formats import resolve_formats
+from simulator.serving.operators import Shard
+from simulator.serving.pieces import Pieces, Priced, by_part, hop, ticks
+from simulator.serving.sizes import Sizes
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.resolve import load_spec
+from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
+from simulator.units import to_ticks
+
+BLOCK = 256
+"""Row counts that are priced together."""
+@dataclass(slots=True)
+class StagePrice:
+    """One pipeline stage of a replica; made by `compile_prices`."""
+
+    body: Priced
+    """Seconds of everything that depends on the rows of a pass, by part."""
+    ending: Priced
+    """Seconds of the output head, by part."""
+    attention: Attention
+    """What attention costs here."""
+    hop: Sizes | None
+    """To the next stage; None on the last."""
+    hop_bytes: float
+    """Bytes of a row on that way."""
+    host_ticks: tuple[int, int]
+    """Of an iteration and of each of its sequences."""
+    _body: dict[int, int] = field(default_factory=dict)
+    _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
+    _decode: dict[int, Segments] = field(default_factory=dict)
+    _prompt: dict[tuple[int, int], int] = field(default_factory=dict)
+    _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _send: dict[int, int] = field(default_factory=dict)
+
+    def rows(self, tokens: int, sampled: int) -> int:
+        """Ticks of everything that depends on the rows of the pass; the output head for `sampled` of them."""
+        try:
+            return self._body[tokens] + self._ending[sampled]
+        except KeyError:
+            _fill(self._body, tokens, self.body)
+            _fill(self._ending, sampled, self.ending)
+            return self._body[tokens] + self._ending[sampled]
+
+    def parts(self, tokens: int, sampled: int) -> dict[str, int]:
+        """`rows` by what it is: linear, head, tp, other."""
+        asked = ((self.body, tokens), (self.ending, sampled))
+        return by_part(price(np.array([count])) for price, count in asked if count)
+
+    def decode(self, sequences: int) -> Segments:
+        """Segments (up to this many cached tokens, base, slope): ticks of the attention of `sequences` decodes that
+        read `context` cached tokens together are base + slope * context."""
+        known = self._decode.get(sequences)
+        if known is None:
+            known = self._decode[sequences] = self.attention.decode(sequences)
+        return known
+
+    def shared(self, sequences: int) -> tuple[int, int]:
+        """(base, slope): ticks of the attention of `sequences` decodes to a prefix of theirs that is read once are
+        base + slope * tokens of the prefix."""
+        known = self._shared.get(sequences)
+        if known is None:
+            known = self._shared[sequences] = self.attention.shared(sequences)
+        return known
+
+    def prompt(self, chunk: int, before: int) -> int:
+        """Ticks of the attention of `chunk` prompt tokens after `before` cached ones."""
+        known = self._prompt.get((chunk, before))
+        if known is None:
+            known = self._prompt[chunk, before] = self.attention.prompt(chunk, before)
+        return known
+
+    def prompts(self, pieces: Sequence[tuple[int, int]]) -> int:
+        """Ticks of the attention of several chunks in one kernel, each (tokens, cached tokens before them): no more
+        than the sum of `prompt`, as small ones fill the device together."""
+        return self.prompt(*pieces[0]) if len(pieces) == 1 else self.attention.prompts(pieces)
+
+    def host(self, sequences: int) -> int:
+        """Ticks of the host for an iteration of so many sequences; 0 on stages after the first."""
+        return self.host_ticks[0] + self.host_ticks[1] * sequences
+
+    def send(self, tokens: int) -> int:
+        """Ticks until so many rows have moved to the next stage; 0 on the last."""
+        if self.hop is None or tokens == 0:
+            return 0
+        known = self._send.get(tokens)
+        if known is None:
+            seconds = self.hop.seconds(np.array([tokens * self.hop_bytes]))
+            known = self._send[tokens] = int(ticks(seconds)[0])
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPrice:
+    """A replica: what its iterations cost and what fits."""
+
+    stages: tuple[StagePrice, ...]
+    """Pipeline stages in order."""
+    serial: bool
+    """Whether decoding has one batch in flight over all stages (`split: layer`); prompts still follow each other."""
+    weights_bytes: float
+    """Weights of the fullest device."""
+    kv_token_bytes: float
+    """Keys and values of one token on the fullest device."""
+    kv_replica_bytes: float
+    """Keys and values of one token on all devices of the replica together."""
+    blocks: int
+    """Cache blocks of the replica; 0 where the model does not fit."""
+    block_size: int
+    """Tokens of a block."""
+    capacity: float
+    """Memory of one device in bytes."""
+    ledger: dict[str, float]
+    """Bytes of the fullest device by kind, the cache as far as it fits or one block if it does not."""
+    devices: int
+    """Devices of the replica."""
+    warnings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is memory for at least one block."""
+        return self.blocks > 0
+
+
+def _fill(known: dict[int, int], count: int, price: Priced) -> None:
+    """Price the block of row counts around `count`."""
+    if count in known:
+        return
+    first = max(1, count // BLOCK * BLOCK)
+    counts = np.arange(first, (count // BLOCK + 1) * BLOCK)
+    total = sum((ticks(seconds) for seconds in price(counts).values()), np.zeros(len(counts), np.int64))
+    known.update(zip(counts.tolist(), total.tolist(), strict=True))
+    known[0] = 0
+
+
+def compile_prices(
+    model: Model,
+    layout: Layout,
+    formats: NumberFormats,
+    stack: ServingStack,
+    cluster: Cluster,
+    context: int,
+    kv_cache: KvCache,
+    token_budget: int,
+    max_sequences: int,
+) -> ReplicaPrice:
+    """Prices of a replica on the first devices of a cluster.
+
+    `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
+    does not fit has no blocks. InputError where the cluster has too few devices or no arithmetic for the formats.
+    """
+    serial = stack.split == "layer"
+    tp, stages = (1, layout.devices) if serial else (layout.tp, layout.pp)
+    _check(model, layout, cluster, tp, stages)
+    device = compile_device(cluster.node.accelerator)
+    resolved, notes = resolve_formats(formats, device)
+    shard = Shard(model, tp, resolved, stack.fused_elementwise)
+    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    layers = depths(model, split_layers(model.layers, stages))
+    pieces = Pieces(shard, device, stack, network, profile, tuple(range(tp)))
+    prices = tuple(_stage(pieces, layers, stage) for stage in range(stages))
+    needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences) for stage in range(stages)]
+    capacity = cluster.node.accelerator.memory.capacity.value
+    fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
+    kept = fullest.kv_token * size * max(blocks, 1)
+    return ReplicaPrice(
+        stages=prices, serial=serial, weights_bytes=max(need.weights for need in needs),
+        kv_token_bytes=max(need.kv_token for need in needs), kv_replica_bytes=tp * sum(need.kv_token for need in needs),
+        blocks=blocks, block_size=size, capacity=capacity, ledger=fullest.kinds() | {"kv cache": kept},
+        devices=tp * stages, warnings=told, assumptions=notes,
+    )
+
+
+def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
+    if layout.devices > cluster.devices:
+        taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
+        message = f"a replica takes {taken}, the cluster has {cluster.devices}"
+        raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
+    if stages > model.layers:
+        message = f"{stages} stages for {model.layers} layers: some would have none"
+        raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
+    if tp > model.heads:
+        message = f"tp {tp} is more than the {model.heads} heads of {model.name}"
+        raise InputError(Problem(message, path="serving.parallel.tp", hint=f"at most {model.heads}"))
+
+
+def split_layers(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers of each stage, as even as it goes, the first ones with one more."""
+    even, more = divmod(layers, stages)
+    return tuple(even + (stage < more) for stage in range(stages))
+
+
+def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int) -> StagePrice:
+    shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
+    first, last = stage == 0, stage == len(layers) - 1
+    own = replace(pieces, group=tuple(range(stage * tp, (stage + 1) * tp)), _sizes={})
+    attention = Attention(shard, layers[stage], pieces.device, stack)
+    times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
+    return StagePrice(
+        body=own.body(layers[stage], first, attention.curve.launch),
+        ending=own.ending(layers[stage], last, attention.curve.launch), attention=attention,
+        hop=None if last else hop(own, stage * tp, (stage + 1) * tp),
+        hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
+        host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
+    )

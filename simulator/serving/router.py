@@ -1,0 +1,77 @@
+"""Which replica gets a request: pure decisions on what the replicas show.
+
+A router is a function (replicas, request, state) -> index. Sources: power of two choices, Mitzenmacher 2001; routing by
+prefix as in SGLang's router: the longest match, unless its replica is much busier than the idlest one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from numpy.random import Generator
+
+from simulator.registry import Registry
+from simulator.serving.replica import Replica
+
+BUSIER = 1.5
+"""How many times the mean work a replica may have for its cached prefix to count."""
+SLACK = 4
+"""Requests more than the idlest replica that never count as imbalance."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """What a router knows besides the replicas."""
+
+    random: Generator
+    """Its own stream of random numbers."""
+    now: int = 0
+    turn: int = -1
+    """The last replica of a round."""
+
+
+Router = Callable[[Sequence[Replica], int, Choice], int]
+
+ROUTERS: Registry[Router] = Registry("router")
+
+
+@ROUTERS.add("round-robin")
+def round_robin(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
+    """One after the other."""
+    choice.turn = (choice.turn + 1) % len(replicas)
+    return choice.turn
+
+
+@ROUTERS.add("random")
+def random(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
+    """Any, with equal probability."""
+    return int(choice.random.integers(len(replicas)))
+
+
+@ROUTERS.add("least-outstanding")
+def least_outstanding(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
+    """The one with the fewest unfinished requests; the first of equals."""
+    return min(range(len(replicas)), key=lambda i: (replicas[i].outstanding, i))
+
+
+@ROUTERS.add("shortest-queue")
+def shortest_queue(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
+    """The one with the fewest tokens queued and in contexts; the first of equals."""
+    return min(range(len(replicas)), key=lambda i: (replicas[i].tokens(choice.now), i))
+
+
+@ROUTERS.add("power-of-two")
+def power_of_two(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
+    """The less busy of two drawn at random."""
+    if len(replicas) == 1:
+        return 0
+    first, second = choice.random.choice(len(replicas), 2, replace=False).tolist()
+    return int(min((first, second), key=lambda i: (replicas[i].outstanding, i)))
+
+
+@ROUTERS.add("prefix-aware")
+def prefix_aware(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
+    """The longest cached prefix among those that are not much busier than the rest; then the least busy."""
+    busy = [replica.outstanding for replica in replicas]
+    most = max(min(busy) + SLACK, BUSIER * sum(busy) / len(busy))
+    open_ones = [i for i, outstanding in enumerate(busy) if outstanding <= most]
+    return min(open_ones, key=lambda i: (-replicas[i].cached(request), busy[i], i))

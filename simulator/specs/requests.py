@@ -1,0 +1,224 @@
+"""What is asked of a serving system: when requests come, how long they are, what they share, what they are promised."""
+
+from functools import partial
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from simulator import units
+from simulator.specs.base import Count, Fraction, Rate, Seconds, Spec
+
+MOST_TOKENS = 100_000_000
+"""A prompt or an answer is never longer."""
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+RateOrNone = Annotated[float, BeforeValidator(partial(units.parse, dimension="rate")), Field(ge=0)]
+
+
+class Gamma(Spec):
+    """Gamma-distributed gaps: bursty below 1, regular above, Poisson at 1, as `vllm bench serve --burstiness`."""
+
+    rate: Rate
+    """Mean requests per second."""
+    burstiness: float = Field(gt=0)
+    """Shape of the gamma distribution; the coefficient of variation of the gaps is its inverse square root."""
+
+
+class RateStep(Spec):
+    """A stretch of constant rate."""
+
+    duration: Annotated[Seconds, Field(gt=0)]
+    """How long."""
+    rate: RateOrNone
+    """Mean requests per second (Poisson); 0: none come."""
+
+
+class ClosedLoop(Spec):
+    """A fixed number of users, each of whom waits for the answer, thinks, and asks again."""
+
+    clients: Count
+    """Users at work."""
+    think: "Distribution | None" = None
+    """Seconds from an answer to the next question, and before the first one; none where left out."""
+
+
+class Arrivals(Spec):
+    """When requests come; one of the keys. Where none is given: at the times of the trace, or else all at once."""
+
+    poisson: Rate | None = None
+    """Poisson arrivals: mean requests per second."""
+    gamma: Gamma | None = None
+    """Gamma-distributed gaps."""
+    constant: Rate | None = None
+    """Equal gaps: requests per second."""
+    varying: tuple[RateStep, ...] | None = Field(default=None, min_length=1)
+    """A rate that changes over time (Poisson within each step), repeated from the start when it ends."""
+    closed_loop: ClosedLoop | None = None
+    """Users who wait for their answers."""
+    at_once: Literal[True] | None = None
+    """All at the start, whatever the trace says."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give one of {' and '.join(f'`{name}`' for name in given)}")
+        if self.varying is not None and not any(step.rate for step in self.varying):
+            raise ValueError("one of the steps of `varying` has a rate above 0")
+        return self
+
+    @property
+    def given(self) -> bool:
+        """Whether they say when requests come."""
+        return any(getattr(self, name) is not None for name in type(self).model_fields)
+
+
+class Distribution(Spec):
+    """A distribution of lengths (tokens) or of times (seconds); exactly one of the keys besides the bounds."""
+
+    fixed: Number | None = Field(default=None, ge=0)
+    """Always this."""
+    uniform: tuple[Number, Number] | None = None
+    """Equally likely between two bounds, both included."""
+    normal: tuple[Number, Number] | None = None
+    """Mean and standard deviation."""
+    lognormal: tuple[Number, Number] | None = None
+    """Median and standard deviation of the logarithm."""
+    exponential: Number | None = Field(default=None, gt=0)
+    """Mean."""
+    zipf: Number | None = Field(default=None, gt=0)
+    """Exponent a: the probability of x in [`low`, `high`] is proportional to x**-a; both bounds are needed."""
+    cdf: tuple[tuple[Number, Number], ...] | None = Field(default=None, min_length=1)
+    """Points (value, probability of at most that value), rising, the last probability 1; straight in between."""
+    low: Number | None = Field(default=None, ge=0)
+    """Smaller values become this."""
+    high: Number | None = Field(default=None, ge=0)
+    """Larger values become this."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        bounds = {"low", "high"}
+        given = [name for name in type(self).model_fields if name not in bounds and getattr(self, name) is not None]
+        if len(given) != 1:
+            kinds = ", ".join(f"`{name}`" for name in type(self).model_fields if name not in bounds)
+            raise ValueError(f"give exactly one of {kinds}")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"`low` {self.low:g} is above `high` {self.high:g}")
+        self._check_zipf()
+        self._check_pairs()
+        self._check_cdf()
+        return self
+
+    def _check_zipf(self) -> None:
+        if self.zipf is not None and (self.low is None or self.low < 1 or self.high is None):
+            raise ValueError("`zipf` needs `low` (at least 1) and `high`")
+        if self.zipf is not None and any(bound != int(bound) for bound in (self.low, self.high) if bound is not None):
+            raise ValueError("`low` and `high` of `zipf` are whole numbers")
+
+    def _check_pairs(self) -> None:
+        low, high = self.uniform or (0.0, 0.0)
+        if not 0 <= low <= high:
+            raise ValueError("`uniform` takes two bounds, the lower first, neither negative")
+        if self.normal is not None and self.normal[1] < 0:
+            raise ValueError("`normal` takes a mean and a standard deviation, which is not negative")
+        if self.lognormal is not None and (self.lognormal[0] <= 0 or self.lognormal[1] < 0):
+            raise ValueError("`lognormal` takes a median above 0 and a standard deviation of the logarithm from 0 on")
+
+    def _check_cdf(self) -> None:
+        points = self.cdf or ((0.0, 1.0),)
+        pairs = pairwise(points)
+        if any(b[0] < a[0] or b[1] < a[1] for a, b in pairs) or points[0][0] < 0 or points[0][1] < 0:
+            raise ValueError("the points of `cdf` rise in value and in probability, from 0 on")
+        if points[-1][1] != 1:
+            raise ValueError(f"the last probability of `cdf` is 1, not {points[-1][1]:g}")
+
+
+class Lengths(Spec):
+    """How long prompts and answers are."""
+
+    folder: ClassVar[str] = "workloads/requests"
+
+    name: str = ""
+    """What workload it stands for."""
+    prompt: Distribution
+    """Tokens of a prompt; rounded, at least 1."""
+    output: Distribution
+    """Tokens of an answer; rounded, at least 1."""
+    correlation: float = Field(default=0.0, ge=-1, le=1)
+    """Spearman's rank correlation of prompt and answer (Gaussian copula)."""
+    source: str = ""
+    """What it was fitted to."""
+
+
+class Sessions(Spec):
+    """Conversations: each turn repeats what was said before and adds to it.
+
+    `arrivals` then says when conversations begin, `count` how many turns there are in all.
+    """
+
+    turns: Distribution
+    """Turns of a conversation; rounded, at least 1. `lengths` gives what each turn adds."""
+    think: Distribution
+    """Seconds from an answer to the next turn."""
+
+
+class SharedPrefix(Spec):
+    """Tokens that many prompts begin with (system prompts, documents); they are part of the prompt."""
+
+    tokens: Distribution
+    """Length of such a prefix; prompts that are shorter are made one token longer than it."""
+    groups: Count = 1
+    """How many different ones there are."""
+    zipf: float = Field(default=0.0, ge=0)
+    """Exponent of their popularity; 0: all alike."""
+
+
+class Requests(Spec):
+    """The workload of a serving run."""
+
+    arrivals: Arrivals = Arrivals()
+    """When requests come."""
+    lengths: Lengths | None = None
+    """How long they are; a name is looked up in `workloads/requests`."""
+    count: Count | None = None
+    """How many are asked; the first ones of a trace, all of them where left out."""
+    trace: str | None = None
+    """File of requests (Azure, BurstGPT, Mooncake, ShareGPT, LLMServingSim, vLLM's details, plain CSV): arrivals and
+    lengths come from it; `arrivals` and `lengths`, where given too, replace its."""
+    speed: float = Field(default=1.0, gt=0)
+    """Times of the trace are divided by this."""
+    sessions: Sessions | None = None
+    """Conversations instead of single questions."""
+    shared_prefix: SharedPrefix | None = None
+    """What prompts have in common."""
+    priorities: tuple[Fraction, ...] = ()
+    """Share of requests of each priority class, most urgent first, for policies that look at it; sums to 1."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.trace is None and self.lengths is None:
+            raise ValueError("write `lengths` (how long requests are) or `trace` (a file of requests)")
+        if self.trace is None and self.count is None:
+            raise ValueError("write `count`, the number of requests")
+        if self.trace is not None and self.sessions is not None:
+            raise ValueError("`sessions` are made up and a `trace` is recorded: give one of them")
+        if self.priorities and abs(sum(self.priorities) - 1) > 1e-9:
+            raise ValueError(f"`priorities` are shares that sum to 1, not to {sum(self.priorities):g}")
+        return self
+
+
+class Slo(Spec):
+    """Objectives that each request is held to."""
+
+    ttft: Seconds | None = None
+    """Time to first token."""
+    tpot: Seconds | None = None
+    """Mean time per output token after the first."""
+    e2e: Seconds | None = None
+    """Time from arrival to the last token."""
+    attainment: Fraction = 0.9
+    """Share of the requests that must meet all of them."""
+
+
+ClosedLoop.model_rebuild()

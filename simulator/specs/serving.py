@@ -1,0 +1,213 @@
+"""A serving system: replicas of a model, how they batch, where their caches live, and the software that runs them."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+from simulator.specs.hardware import Cluster
+
+Format = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "ternary"]
+
+
+class Layout(Spec):
+    """How one replica is spread over devices."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "tensor_parallel_size": "tp",
+        "pipeline_parallel_size": "pp",
+        "expert_parallel_size": "ep",
+    }
+
+    tp: Count = 1
+    """Tensor parallelism: layers are cut across this many devices."""
+    pp: Count = 1
+    """Pipeline parallelism: layers are spread over this many stages, as many batches in flight."""
+    ep: Count = 1
+    """Expert parallelism; only 1 so far: experts are cut across the tensor-parallel group."""
+
+    @property
+    def devices(self) -> int:
+        """Devices of a replica."""
+        return self.tp * self.pp
+
+
+class NumberFormats(Spec):
+    """Number formats; the model's 16 bits where left out."""
+
+    weights: Format | None = None
+    """Of the weights of linear layers."""
+    weight_bits: float | None = Field(default=None, gt=0, le=32)
+    """Bits that a weight takes, scales included, where it differs from the format's own (4.85 for Q4_K_M); embedding
+    and output head then take them too."""
+    activations: Format | None = None
+    """Of the other factor: with `weights: int4` and 16-bit activations, weights are widened as they are read."""
+    kv: Format | None = None
+    """Of keys and values in the cache."""
+
+
+class Batching(Spec):
+    """Which requests an iteration works on."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "max_num_batched_tokens": "token_budget",
+        "max_num_tokens": "token_budget",
+        "max_num_seqs": "max_sequences",
+        "max_batch_size": "max_sequences",
+        "chunk_size": "token_budget",
+    }
+
+    policy: str | None = None
+    """`static`, `orca`, `vllm-v0`, `vllm-v1`, `sarathi`, `splitfuse`, `prefill-first`, `guaranteed`, `shortest-first`,
+    `priority`, `deadline`; the stack's where left out."""
+    token_budget: Count | None = None
+    """Most tokens of an iteration, decodes and prompts together; the stack's where left out."""
+    max_sequences: Count | None = None
+    """Most sequences that run at once; the stack's where left out."""
+    tile: Count = 128
+    """For `sarathi`: the rows of an iteration are rounded down to a multiple of this where prompts fill it."""
+    ageing: Seconds | None = Field(default=None)
+    """For `priority`: waiting this long raises a request by one class; never where left out."""
+    instances: Count = 1
+    """Batches of a replica that run beside each other, each of up to `max_sequences`: instances of the engine on the
+    same devices (FasterTransformer). They have the weights in memory once, read them each for itself, and take turns
+    iteration by iteration."""
+
+
+class KvCache(Spec):
+    """Memory of keys and values."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "gpu_memory_utilization": "memory_share",
+        "kv_cache_free_gpu_mem_fraction": "free_share",
+        "swap_space": "host_memory",
+    }
+
+    block_size: Count | None = None
+    """Tokens of a block; the stack's where left out."""
+    memory_share: Fraction | None = None
+    """Share of the device's memory that weights, activations and cache may take together; the stack's where left
+    out."""
+    free_share: Fraction | None = None
+    """Share of what weights and activations leave; the stack's where left out."""
+    blocks: Count | None = None
+    """Blocks of a replica, where they are not derived from memory."""
+    watermark: Fraction = 0.01
+    """Share of the blocks that stays free when a request is admitted."""
+    preemption: Literal["recompute", "swap"] = "recompute"
+    """What happens to a sequence that must make room: dropped and computed again, or moved to the host."""
+    host_memory: Bytes = 4 * 2**30
+    """Host memory of a replica for swapped sequences."""
+    prefix_reads: Literal["each", "once"] | None = None
+    """Whether decodes that share cached blocks read them each for itself (vLLM), or once for all as one matrix product
+    (Hydragen); the stack's where left out."""
+    prefix_caching: Literal["none", "block", "radix"] | None = None
+    """Whether prompts reuse blocks of equal prefixes: by hashes of whole blocks, or in a radix tree. Both find whole
+    pieces of 16 tokens (of `block_size` where that is more), so that a radix tree of single tokens would find up to 15
+    more."""
+
+
+class Pool(Spec):
+    """Equal replicas of one role; what is left out is as in `serving`."""
+
+    name: str
+    """Name in reports."""
+    role: Literal["both", "prefill", "decode"] = "both"
+    """What its replicas do with a request."""
+    replicas: Count = 1
+    """How many."""
+    parallel: Layout | None = None
+    """Layout of a replica."""
+    batching: Batching | None = None
+    """Batching of its replicas."""
+    kv_cache: KvCache | None = None
+    """Cache of its replicas."""
+    cluster: Cluster | None = None
+    """Other machines than those of the scenario."""
+
+
+class Serving(Spec):
+    """The system that answers requests."""
+
+    replicas: Count = 1
+    """Copies of the model, where no `pools` are listed."""
+    parallel: Layout = Layout()
+    """Layout of a replica."""
+    batching: Batching = Batching()
+    """How iterations are filled."""
+    kv_cache: KvCache = KvCache()
+    """Where keys and values live."""
+    precision: NumberFormats = NumberFormats()
+    """Number formats."""
+    router: str = "round-robin"
+    """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`."""
+    pools: tuple[Pool, ...] = ()
+    """Replicas of several kinds: other devices, or prefill and decode apart."""
+    transfer: Literal["end", "layer"] = "end"
+    """Between prefill and decode pools: the cache of a prompt moves when the prompt is done, or layer by layer."""
+    context: Count | None = None
+    """Longest prompt and answer together; the model's where left out."""
+
+    @model_validator(mode="after")
+    def _roles(self) -> Self:
+        roles = {pool.role for pool in self.pools}
+        if ("prefill" in roles) != ("decode" in roles):
+            raise ValueError("a `prefill` pool needs a `decode` pool and the other way round")
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) < len(names):
+            raise ValueError("pools have different names")
+        return self
+
+
+class ServingStack(Spec):
+    """A family of serving software: its defaults, its kernels and at most three numbers fitted on measured runs."""
+
+    folder: ClassVar[str] = "hardware_profiles/stacks"
+
+    name: str
+    """Engine and the versions that it stands for."""
+    kind: Literal["serving"]
+    """What it runs."""
+    policy: str
+    """Batching policy."""
+    token_budget: Count
+    """Most tokens of an iteration."""
+    max_sequences: Count
+    """Most sequences that run at once."""
+    block_size: Count = 16
+    """Tokens of a cache block."""
+    memory_share: Fraction | None = None
+    """Share of device memory that weights, activations and cache may take together (vLLM)."""
+    free_share: Fraction | None = None
+    """Share of what weights and activations leave that the cache takes (TensorRT-LLM)."""
+    prefix_caching: Literal["none", "block", "radix"] = "none"
+    """Reuse of equal prefixes."""
+    prefix_reads: Literal["each", "once"] = "each"
+    """Whether decodes that share cached blocks read them each for itself, or once for all."""
+    attention_kernel: str | None = None
+    """Generation of the fused attention kernel of prompts; None takes the best that the device has."""
+    grouped_decode: bool = True
+    """Whether decoding reads keys and values once for all query heads of a group."""
+    all_reduce: Literal["library", "custom"] = "custom"
+    """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
+    graphs: Count | None = None
+    """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
+    kernel_launch: Seconds = 6e-6
+    """Host time to launch one kernel where no captured graph is replayed."""
+    overlap_scheduling: bool = False
+    """Whether the host prepares the next iteration while the device runs this one."""
+    fused_elementwise: bool = True
+    """Whether activation, residual and normalisation are fused into few kernels."""
+    split: Literal["tensor", "layer"] = "tensor"
+    """How a model is spread over the devices of a replica unless said otherwise; `layer`: llama.cpp, decoding one
+    device at a time."""
+    iteration_overhead: Figure[Seconds]
+    """Fitted: host time of an iteration that the device waits for."""
+    sequence_overhead: Figure[Seconds]
+    """Fitted: host time of each sequence of an iteration."""
+    kernel_efficiency: Figure[Annotated[float, Field(gt=0, le=1.5)]]
+    """Fitted: rate of the engine's kernels over that of the measured kernel tables."""
+    memory_overhead: Figure[Bytes]
+    """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
+    notes: str = ""
+    """What a reader should know."""

@@ -1,0 +1,106 @@
+"""Layouts of a serving system to choose from: listed ones, and those that a cluster has room for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simulator.errors import InputError, Problem
+from simulator.specs import load_scenario
+from simulator.specs.scenario import ServingScenario
+from simulator.study.variants import Axis, combinations, short_name
+
+_CHOSEN = ("serving.parallel", "serving.replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scenario that may be chosen."""
+
+    file: str
+    """Where it comes from."""
+    common: tuple[str, ...]
+    """Overrides of all candidates."""
+    overrides: tuple[str, ...]
+    """Those that set it apart from the others."""
+    scenario: ServingScenario
+    shrinks: bool = False
+    """Whether it may have fewer replicas than it says."""
+
+    @property
+    def name(self) -> str:
+        """What sets it apart from the others; empty where there are none."""
+        return short_name(self.overrides)
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of all pools together."""
+        serving = self.scenario.serving
+        return sum(pool.replicas for pool in serving.pools) if serving.pools else serving.replicas
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it crosses to another process: read again there, for generic specs have no name to import."""
+        return candidate, (self.file, self.common, self.overrides, self.shrinks)
+
+
+def candidate(file: str, common: Sequence[str] = (), overrides: Sequence[str] = (), shrinks: bool = False) -> Candidate:
+    """A candidate from its file; InputError for what the loader refuses, and for a scenario that trains."""
+    scenario = _serving(file, (*common, *overrides))
+    return Candidate(file, tuple(common), tuple(overrides), scenario, shrinks)
+
+
+def candidates(file: str, overrides: Sequence[str], axes: Sequence[Axis], auto: bool) -> list[Candidate]:
+    """The scenario of a file with each combination of values, and with `auto` with each layout that has room.
+
+    Raises InputError for a scenario that trains, an unknown key, a value that the schema refuses, and a key that `auto`
+    chooses itself.
+    """
+    _check(axes, auto)
+    found = []
+    for listed in combinations(axes):
+        plain = candidate(file, overrides, listed)
+        if auto:
+            every = _automatic(plain.scenario)
+            found += [candidate(file, overrides, (*listed, *more), shrinks=True) for more in every]
+        else:
+            found.append(plain)
+    return found
+
+
+def with_replicas(layout: Candidate, replicas: int) -> Candidate:
+    """The same layout with another number of replicas, where `auto` made it."""
+    serving = layout.scenario.serving.model_copy(update={"replicas": replicas})
+    overrides = (*layout.overrides[:-1], f"serving.replicas={replicas}")
+    return replace(layout, overrides=overrides, scenario=layout.scenario.model_copy(update={"serving": serving}))
+
+
+def _check(axes: Sequence[Axis], auto: bool) -> None:
+    for axis in axes if auto else ():
+        key = axis.key.removeprefix("+")
+        if any(key == chosen or key.startswith(f"{chosen}.") for chosen in _CHOSEN):
+            hint = "leave out one of the two"
+            raise InputError(Problem(f"`--layouts auto` chooses `{key}` itself", hint=hint))
+
+
+def _serving(file: str, overrides: Sequence[str]) -> ServingScenario:
+    scenario = load_scenario(file, overrides).scenario
+    if not isinstance(scenario, ServingScenario):
+        message = "capacity is planned for scenarios that serve, and this one trains"
+        raise InputError(Problem(message, file=file, hint="use a scenario with `serving:` and `requests:`"))
+    return scenario
+
+
+def _automatic(scenario: ServingScenario) -> Iterator[tuple[str, ...]]:
+    """Tensor parallelism within a node and pipeline stages, both in powers of two, and replicas on all that is left."""
+    if scenario.serving.pools:
+        hint = "list them: `--vary serving.pools.0.parallel.tp=1,2,4`"
+        raise InputError(Problem("`--layouts auto` knows no layouts of `pools`", path="serving.pools", hint=hint))
+    cluster = scenario.cluster
+    for tp in _powers(cluster.node.devices):
+        for pp in _powers(min(cluster.devices // tp, scenario.model.layers)):
+            replicas = cluster.devices // (tp * pp)
+            yield f"serving.parallel.tp={tp}", f"serving.parallel.pp={pp}", f"serving.replicas={replicas}"
+
+
+def _powers(largest: int) -> Iterator[int]:
+    """1, 2, 4 and so on up to `largest`."""
+    return (1 << exponent for exponent in range(largest.bit_length()))

@@ -1,0 +1,242 @@
+"""Capacity: the largest rate of arrivals at which a serving system keeps its promise, and the layout to choose.
+
+Every load is the same requests (same seed, same draws) at another rate. A system meets its objectives at a rate where
+at least `slo.attainment` of all requests met every one of them; requests that were rejected or did not finish met none.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from simulator.errors import InputError, Problem
+from simulator.run.dispatch import simulate as run
+from simulator.specs.requests import Slo
+from simulator.specs.scenario import ServingScenario
+from simulator.study.layouts import Candidate, with_replicas
+from simulator.study.load import Load, load
+from simulator.study.probe import DoesNotFit, Probe, Simulate, probe
+from simulator.study.search import exceptions, in_order, largest
+
+TOLERANCE = 0.01
+"""Relative distance of the largest rate that meets from the smallest one that misses."""
+CURVE = 8
+"""Rates of the curve besides those of the search, where there is one layout."""
+FEW = 10
+"""Requests that may miss below which the share of them says little."""
+_REACH = 1.6  # the curve goes up to this times the largest rate
+_AT_ONCE = 0.01  # share of the run in which all requests have come, below which a higher rate changes nothing
+
+State = Literal["found", "unbounded", "unreachable", "out of memory", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to plan."""
+
+    tolerance: float = TOLERANCE
+    """Relative distance of the two ends of the search."""
+    curve: int = 0
+    """Rates to simulate besides those of the search."""
+    target: float | None = None
+    """Arrivals per second that must be carried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was found for one layout."""
+
+    candidate: Candidate
+    state: State
+    reason: str = ""
+    """Why nothing was simulated, or does not fit."""
+    process: str = ""
+    """What is varied: a key of `Arrivals`, or `trace`."""
+    unit: str = "requests"
+    """What arrives."""
+    best: Probe | None = None
+    """At the largest rate that meets; where none does, where most requests did: at best one after the other."""
+    miss: Probe | None = None
+    """At the smallest rate above it that misses."""
+    probes: tuple[Probe, ...] = ()
+    """All rates that were tried, rising."""
+    odd: tuple[Probe, ...] = ()
+    """Those of them that met above a miss, or missed below the best."""
+    devices: int = 0
+    """Devices of all replicas."""
+    usd_per_hour: float | None = None
+    """Price of the devices, where their profiles know it."""
+    carries: bool | None = None
+    """Whether the target was met; None where there is none."""
+    runs: int = 0
+    """Simulations."""
+
+    @property
+    def rate(self) -> float | None:
+        """The largest rate that meets."""
+        return self.best.rate if self.best is not None and self.state in ("found", "unbounded") else None
+
+    @property
+    def rate_per_device(self) -> float | None:
+        """The same for each device."""
+        return None if self.rate is None or not self.devices else self.rate / self.devices
+
+
+def promise(scenario: ServingScenario) -> Slo:
+    """The objectives of a scenario; InputError where it has none."""
+    slo = scenario.slo
+    if slo is None or (slo.ttft is None and slo.tpot is None and slo.e2e is None):
+        message = "nothing is promised, so that any rate would do"
+        hint = 'write `slo: {ttft: 1 s, tpot: 50 ms}`, or add it: "+slo={ttft: 1 s, tpot: 50 ms}"'
+        raise InputError(Problem(message, path="slo", hint=hint))
+    return slo
+
+
+def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run) -> Plan:
+    """The largest rate of one layout; with a target, of the fewest replicas for it.
+
+    Raises InputError where objectives or a rate are missing; what the simulation refuses is a Plan that says why.
+    """
+    scenario = candidate.scenario.model_copy(update={"published": ()})
+    slo, offered = promise(scenario), load(scenario)
+    runs: list[Probe] = []
+
+    def attempt(asked: ServingScenario, rate: float) -> Probe:
+        runs.append(probe(simulate, asked, slo, rate))
+        return runs[-1]
+
+    try:
+        if candidate.shrinks and options.target is not None:
+            candidate = _fewest(candidate, options.target, attempt)
+            offered = replace(offered, scenario=candidate.scenario.model_copy(update={"published": ()}))
+        found = _search(candidate, offered, options, attempt)
+        return replace(found, runs=len(runs))
+    except DoesNotFit as error:
+        devices, price = _devices(candidate.scenario)
+        return Plan(
+            candidate, "out of memory", _overflow(error), devices=devices, usd_per_hour=price, runs=len(runs),
+            carries=None if options.target is None else False,
+        )  # fmt: skip
+    except InputError as error:
+        return Plan(candidate, "refused", " ".join(str(error).split()), runs=len(runs))
+
+
+def plan(
+    candidates: Sequence[Candidate], options: Options, jobs: int = 1, progress: Callable[[int], None] | None = None
+) -> list[Plan]:
+    """Plan layouts on `jobs` processes, in their order; `progress` is told how many are done.
+
+    Raises InputError where no layout can be simulated, with the reason of each.
+    """
+    for candidate in candidates:
+        promise(candidate.scenario)
+        load(candidate.scenario)
+    found: list[Plan] = []
+    several = min(jobs, len(candidates))
+    with ProcessPoolExecutor(several) if several > 1 else nullcontext() as pool:
+        each = pool.map if pool else map
+        for one in each(plan_layout, candidates, [options] * len(candidates)):
+            found.append(one)
+            if progress:
+                progress(len(found))
+    if all(one.state == "refused" for one in found):
+        raise InputError(*dict.fromkeys(one.reason for one in found))
+    return found
+
+
+def best_per_device(plans: Sequence[Plan]) -> Plan | None:
+    """The layout with the largest rate for each device; a rate without an upper end is none to compare."""
+    known = [one for one in plans if one.state == "found"]
+    return max(known, key=lambda one: one.rate_per_device or 0.0, default=None)
+
+
+def cheapest(plans: Sequence[Plan]) -> Plan | None:
+    """Of the layouts that carry the target, the one at the lowest price; by devices where a price is not known."""
+    able = [one for one in plans if one.carries]
+    priced = all(one.usd_per_hour is not None for one in able)
+    return min(
+        able,
+        key=lambda one: ((one.usd_per_hour or 0.0) if priced else 0.0, one.devices, -(one.rate or 0.0)),
+        default=None,
+    )
+
+
+def _search(
+    candidate: Candidate, offered: Load, options: Options, attempt: Callable[[ServingScenario, float], Probe]
+) -> Plan:
+    """Bisect, then fill the curve."""
+    alone: list[Probe] = []
+
+    def reachable() -> bool:
+        alone.append(attempt(offered.alone(), 0.0))
+        return alone[0].meets
+
+    found = largest(
+        lambda rate: attempt(offered.at(rate), rate), options.target or offered.rate, options.tolerance,
+        reachable=reachable, exhausted=_exhausted,
+    )  # fmt: skip
+    best = found.best
+    state: State = "found" if found.miss is not None else "unbounded"
+    probes = found.tried
+    carries = None if options.target is None else next(one.meets for one in probes if one.rate == options.target)
+    if best is None:
+        best, state = max((*alone, *probes), key=lambda one: one.attainment), "unreachable"
+    else:
+        more = tuple(attempt(offered.at(rate), rate) for rate in _grid(best.rate, options.curve, probes))
+        probes = in_order((*probes, *more))
+    odd = exceptions(probes, best, found.miss) if found.best is not None else ()
+    devices, price = _devices(candidate.scenario)
+    return Plan(
+        candidate, state, process=offered.process, unit=offered.unit, best=best, miss=found.miss, probes=probes,
+        odd=odd, devices=devices, usd_per_hour=price, carries=carries,
+    )  # fmt: skip
+
+
+def _grid(rate: float, number: int, known: Sequence[Probe]) -> list[float]:
+    """Evenly spaced rates up to somewhat above the largest one, without those that were tried already."""
+    wanted = [rate * _REACH * (step + 1) / number for step in range(number)]
+    return [each for each in wanted if all(abs(probe.rate / each - 1) > TOLERANCE for probe in known)]
+
+
+def _exhausted(tried: Probe) -> bool:
+    """Whether all requests came so close together that a higher rate would be the same run."""
+    requests = tried.metrics["completed"] + tried.metrics["failed"] + tried.metrics["unfinished"]
+    return requests / tried.rate <= _AT_ONCE * tried.metrics["duration"]
+
+
+def _fewest(candidate: Candidate, target: float, attempt: Callable[[ServingScenario, float], Probe]) -> Candidate:
+    """The layout with the fewest replicas that carry the target; all of them where none do."""
+
+    def carried(replicas: int) -> bool:
+        scenario = with_replicas(candidate, replicas).scenario.model_copy(update={"published": ()})
+        return attempt(load(scenario).at(target), target).meets
+
+    low, high = 0, candidate.replicas  # low does not carry it; high does, as far as is known
+    if not carried(high):
+        return candidate
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if carried(middle) else (middle, high)
+    return with_replicas(candidate, high)
+
+
+def _devices(scenario: ServingScenario) -> tuple[int, float | None]:
+    """Devices of all replicas, and their price in US dollars per hour where it is known."""
+    serving = scenario.serving
+    sizes = [
+        (pool.replicas * (pool.parallel or serving.parallel).devices, pool.cluster or scenario.cluster)
+        for pool in serving.pools
+    ] or [(serving.replicas * serving.parallel.devices, scenario.cluster)]
+    prices = [(number, cluster.node.accelerator.price) for number, cluster in sizes]
+    known = [number * price.value * 3600 for number, price in prices if price is not None]
+    return sum(number for number, _ in sizes), sum(known) if len(known) == len(prices) else None
+
+
+def _overflow(error: DoesNotFit) -> str:
+    """What is missing on the fullest device, in words."""
+    uses = error.result.memory
+    if not uses:
+        return "the model does not fit"
+    worst = max(uses, key=lambda use: use.peak / use.capacity)
+    return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"

@@ -1,0 +1,77 @@
+"""What a row leaves open and the memory decides: the micro batch, and what gives way where a run does not fit.
+
+The rules are the same for every row, none looks at the measured value, and what they choose is listed as assumed.
+"""
+
+from typing import Any
+
+from simulator.errors import InputError
+from simulator.specs.scenario import Scenario
+from simulator.training import flops, memory
+from simulator.training.job import Job, build_job
+
+
+def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
+    """The largest power of two up to 8 that leaves 4 microbatches a stage and fits in 90 % of the memory."""
+    best = scenario
+    for micro in (1, 2, 4, 8):
+        candidate = scenario.model_copy(
+            update={"training": scenario.training.model_copy(update={"micro_batch": micro})}
+        )
+        try:
+            job = build_job(candidate)
+        except InputError:
+            continue
+        if micro > 1 and (job.microbatches < 4 * job.pp * (job.pp > 1) or not _fits(candidate, job)):
+            break
+        best = candidate
+    assumed.append(f"micro_batch {best.training.micro_batch}")
+    return best
+
+
+def _fits(scenario: Scenario, job: Job, share: float = 0.9) -> bool:
+    """Whether a run needs at most a share of the device's memory."""
+    return memory.peak_memory(job) <= share * scenario.cluster.node.accelerator.memory.capacity.value
+
+
+def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:
+    """What a user does who runs out of memory: give up as little time as makes it fit.
+
+    Where the host's link takes a layer's share faster than the device could compute the layer, activations of the
+    fewest layers that suffice wait in the host's memory; else the fewest layers are recomputed. A run that neither
+    makes fit stays as it is.
+    """
+    job = build_job(scenario)
+    if _fits(scenario, job, 1.0):
+        return scenario
+    for key in ("offload_layers", "recompute_layers"):
+        fixed = {"recompute": "full"} if key == "recompute_layers" else {}
+        found = _fewest_layers(scenario, key, fixed)
+        if found is not None and (key == "recompute_layers" or _copied_in_time(found)):
+            count = getattr(found.training, key)
+            assumed.append(f"{key} {count} of {max(job.chunks)} a stage, the fewest that fit")
+            return found
+    return scenario
+
+
+def _fewest_layers(scenario: Scenario, key: str, fixed: dict[str, Any]) -> Scenario | None:
+    """The scenario with the smallest value of `key` that fits in the memory, None where none does."""
+    most = max(build_job(scenario).chunks)
+    for count in range(1, most + 1):
+        training = scenario.training.model_copy(update={key: count, **fixed})
+        candidate = scenario.model_copy(update={"training": training})
+        try:
+            if _fits(candidate, build_job(candidate), 1.0):
+                return candidate
+        except InputError:
+            return None
+    return None
+
+
+def _copied_in_time(scenario: Scenario) -> bool:
+    """Whether offloaded activations cross the host's link in less time than the layers take at the device's peak."""
+    job, peaks = build_job(scenario), scenario.cluster.node.accelerator.peak
+    peak = peaks.get(job.precision, peaks.get("bf16"))  # type: ignore[call-overload]
+    flops_of_layer = job.micro_batch * flops.layer_forward_flops(job) / job.tp
+    copied = job.offloaded * memory.kept_of_layer(job)
+    return bool(peak and job.host_link and copied / job.host_link <= flops_of_layer / peak.value)

@@ -1,0 +1,225 @@
+"""Serving, whatever comes: leaps change nothing, nothing is lost, nobody overtakes, and faster is never slower."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from simulator.serving.ledger import FINISHED
+from simulator.serving.policies import POLICIES, Policy
+from simulator.serving.router import ROUTERS
+from simulator.serving.workload import ANY, NEVER, Workload
+from tests.replicas import ENDLESS, TOKENS, Price, Setting, System, asked, check, gaps, run
+
+COLUMNS = (
+    "arrival",
+    "scheduled",
+    "first_token",
+    "finish",
+    "cached",
+    "done",
+    "preemptions",
+    "replica",
+    "status",
+    "pauses",
+)
+FEW = settings(max_examples=80, deadline=None)
+IN_ORDER = [name for name in POLICIES.names() if POLICIES.get(name).order is Policy.order]
+FLAT = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=90, each=0)
+"""Decodes of a batch of one last 100 ticks, so that arrivals at multiples of 100 come on boundaries."""
+
+
+@st.composite
+def workloads(draw: st.DrawFn, prefixes: bool = False) -> Workload:
+    """Up to a dozen requests: all at once, on a grid, anywhere, or from users who wait for their answers."""
+    count = draw(st.integers(1, 12))
+    kind = draw(st.sampled_from(("at once", "grid", "anywhere", "users")))
+    gap = {"at once": st.just(0), "grid": st.integers(0, 6).map(lambda n: 100 * n)}.get(kind, st.integers(0, 900))
+    arrival = np.cumsum([0, *(draw(gap) for _ in range(count - 1))]).tolist()
+    prompt = [draw(st.sampled_from((1, 4, 15, 16, 17, 40, 90))) for _ in range(count)]
+    output = [draw(st.sampled_from((1, 2, 8, 13, 30))) for _ in range(count)]
+    columns: dict[str, Any] = {"priority": [draw(st.integers(0, 2)) for _ in range(count)]}
+    if kind == "users":
+        users = draw(st.integers(1, count))
+        arrival = [0] * users + [NEVER] * (count - users)
+        columns["follows"] = [NEVER] * users + [ANY] * (count - users)
+        columns["delay"] = [draw(st.sampled_from((0, 100, 333))) for _ in range(count)]
+    prefix = None
+    if prefixes and draw(st.booleans()):
+        block = columns["prefix_block"] = draw(st.sampled_from((4, 8, 16)))
+        groups = [100 * draw(st.integers(0, 2)) for _ in range(count)]
+        prefix = [range(group, group + tokens // block) for group, tokens in zip(groups, prompt, strict=True)]
+    return asked(zip(arrival, prompt, output, strict=True), prefix, **columns)
+
+
+@st.composite
+def systems(draw: st.DrawFn, policies: Sequence[str] = (), **fixed: Any) -> Setting:
+    """Systems of small memory, so that all that can go wrong does."""
+    drawn: dict[str, Any] = {
+        "policy": st.sampled_from(policies or POLICIES.names()), "budget": st.sampled_from((8, 32, 64)),
+        "most": st.sampled_from((1, 2, 4, 8)), "blocks": st.sampled_from((12, 30, 40, 80, 400)),
+        "watermark": st.integers(0, 1), "swap": st.sampled_from((0, 60, 1000)), "replicas": st.integers(1, 3),
+        "stages": st.sampled_from((1, 1, 1, 2, 3)), "serial": st.booleans(), "decoders": st.sampled_from((0, 0, 1, 2)),
+        "instances": st.sampled_from((1, 1, 1, 2)), "reads_once": st.booleans(),
+        "decode_blocks": st.sampled_from((None, 20)), "by_layer": st.booleans(),
+        "router": st.sampled_from(ROUTERS.names()), "ageing": st.sampled_from((None, 500)),
+        "promise": st.sampled_from((0, 2000)), "price": st.sampled_from((Price(), FLAT, Price(pair=1, hop=2))),
+    }  # fmt: skip
+    return Setting(**{name: fixed.get(name, draw(strategy)) for name, strategy in drawn.items()})
+
+
+def same(one: System, other: System, names: tuple[str, ...] = COLUMNS) -> None:
+    for name in names:
+        assert getattr(one.ledger, name) == getattr(other.ledger, name), name
+
+
+@pytest.mark.parametrize("policy", POLICIES.names())
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_leaping_changes_nothing(policy: str, data: st.DataObject) -> None:
+    workload, setting = data.draw(workloads(prefixes=True)), data.draw(systems([policy]))
+    setting = replace(setting, cached=workload.prefix is not None)
+    leaping, stepping = run(workload, setting), run(workload, setting, leaps=False)
+    same(leaping, stepping)
+    assert gaps(leaping) == gaps(stepping)
+    check(leaping)
+    check(stepping)
+
+
+@pytest.mark.parametrize("policy", POLICIES.names())
+@pytest.mark.parametrize("router", ROUTERS.names())
+def test_arrivals_on_the_boundaries_of_equal_replicas(policy: str, router: str) -> None:
+    at_once = [(0, 10, 8)] * 6
+    often = [(100 * i, 1, 8) for i in range(24)]
+    users: dict[str, Any] = {"follows": [NEVER] * 4 + [ANY] * 20, "delay": [0] * 24}
+    for workload in (asked(at_once + often), asked([(0, 1, 8)] * 4 + [(NEVER, 1, 8)] * 20, **users)):
+        for setting in (
+            Setting(policy, replicas=3, router=router, price=FLAT),
+            Setting(policy, decoders=2, price=FLAT),
+        ):
+            leaping, stepping = run(workload, setting), run(workload, setting, leaps=False)
+            same(leaping, stepping)
+            assert leaping.agenda.events <= stepping.agenda.events
+
+
+@FEW
+@given(workloads(prefixes=True), systems())
+def test_batches_keep_to_their_limits(workload: Workload, setting: Setting) -> None:
+    """Memory and places are watched over by the replicas of `tests.replicas` themselves."""
+    ran = run(workload, replace(setting, cached=workload.prefix is not None))
+    check(ran)
+    policy = POLICIES.get(setting.policy)
+    for number, replica in enumerate(ran.replicas):
+        rows = ran.log(number)
+        decodes, tokens, prompts, blocks = rows[:, 4], rows[:, 5], rows[:, 6], rows[:, 8]
+        assert (decodes + prompts <= setting.most).all()
+        assert ((blocks >= 0) & (blocks <= replica.memory.blocks)).all()
+        if policy.chunked:
+            assert (decodes + tokens <= max(setting.budget, setting.most)).all()
+
+
+@FEW
+@given(workloads(prefixes=True), systems())
+def test_tokens_out_are_tokens_asked(workload: Workload, setting: Setting) -> None:
+    ran = run(workload, replace(setting, cached=workload.prefix is not None))
+    finished = ran.times("status") == FINISHED
+    output, done = ran.workload.output, ran.times("done")
+    assert (done[finished] == output[finished]).all() and not done[~finished].any()
+    of_decodes = sum(int((ran.log(i)[:, 1] * ran.log(i)[:, 4]).sum()) for i in range(len(ran.replicas)))
+    of_prompts = sum(int(ran.log(i)[:, 10].sum()) for i in range(len(ran.replicas)))
+    assert of_decodes + of_prompts == done.sum()
+
+
+@FEW
+@given(workloads(prefixes=True), systems())
+def test_gaps_between_tokens_add_up(workload: Workload, setting: Setting) -> None:
+    """A request's gaps, pauses and moves between pools included, fill the time from its first token to its last."""
+    ran = run(workload, replace(setting, cached=workload.prefix is not None))
+    found = gaps(ran)
+    finished = ran.times("status") == FINISHED
+    assert len(found) == ran.times("done").sum() - finished.sum()
+    assert all(gap > 0 for gap in found)
+    whole = (ran.times("finish") - ran.times("first_token"))[finished].sum()
+    if POLICIES.get(setting.policy).together:  # who is done waits for the longest answer
+        assert sum(found) <= whole
+    else:
+        assert sum(found) == whole
+    for request, begin, end in ran.ledger.pauses:
+        assert ran.ledger.first_token[request] <= begin < end <= ran.ledger.finish[request]
+    counted = Counter(request for request, *_ in ran.ledger.pauses)
+    assert all(count <= ran.ledger.preemptions[request] for request, count in counted.items())
+
+
+@FEW
+@given(workloads(), systems(IN_ORDER, replicas=1, decoders=0, stages=1))
+def test_in_order_nobody_overtakes(workload: Workload, setting: Setting) -> None:
+    """Policies that look at requests in the order of arrival start them in it."""
+    ran = run(workload, setting)
+    started = [
+        (arrival, scheduled)
+        for arrival, scheduled in zip(ran.ledger.arrival, ran.ledger.scheduled, strict=True)
+        if scheduled != NEVER
+    ]
+    scheduled = [scheduled for _, scheduled in sorted(started)]
+    assert scheduled == sorted(scheduled)
+
+
+@FEW
+@given(workloads(prefixes=True), systems(), st.integers(0, 3))
+def test_the_same_seed_gives_the_same_bytes(workload: Workload, setting: Setting, seed: int) -> None:
+    setting = replace(setting, cached=workload.prefix is not None)
+    one, other = run(workload, setting, seed=seed), run(workload, setting, seed=seed)
+    same(one, other)
+    for mine, yours in zip(one.replicas, other.replicas, strict=True):
+        assert mine.log.tobytes() == yours.log.tobytes()
+        assert (mine.gap_ticks, mine.gap_counts, mine.busy) == (yours.gap_ticks, yours.gap_counts, yours.busy)
+
+
+@FEW
+@given(workloads(), systems(IN_ORDER, replicas=1, decoders=0, stages=1, blocks=4000))
+def test_twice_the_speed_never_costs_time(workload: Workload, setting: Setting) -> None:
+    """One replica, in order of arrival, memory for all: half of every price never raises the mean latency."""
+    assume((workload.follows == NEVER).all())
+    slow = Price(row=20, sample=6, read=2, base=14, overhead=200, each=4, edge=ENDLESS)
+    fast = Price(row=10, sample=3, read=1, base=7, overhead=100, each=2, edge=ENDLESS)
+
+    def latency(price: Price) -> int:
+        ran = run(workload, replace(setting, price=price))
+        assert not any(ran.ledger.preemptions)
+        return int((ran.times("finish") - ran.times("arrival")).sum())
+
+    assert latency(fast) <= latency(slow)
+
+
+URGENT, LATE = 0, 1
+
+
+def stream_of_urgent_ones(load: float, ageing: int | None) -> System:
+    """One request of a low class behind urgent ones of 1,000 ticks each that keep coming."""
+    gap = int(1000 / load)
+    rows = sorted([(gap * i, 100, 1) for i in range(200)] + [(1, 100, 1)])
+    priority = [LATE if arrival == 1 else URGENT for arrival, *_ in rows]
+    setting = Setting("priority", budget=1000, most=1, ageing=ageing, price=TOKENS)
+    return run(asked(rows, priority=priority), setting)
+
+
+@pytest.mark.parametrize("load", [1.0, 1.25, 2.0])
+@pytest.mark.parametrize("ageing", [2_000, 7_777, 30_000])
+def test_ageing_bounds_waiting(load: float, ageing: int) -> None:
+    """Urgent requests overtake only if they come before it has aged by a class: it waits for these and no others."""
+    ran = stream_of_urgent_ones(load, ageing)
+    late = ran.ledger.priority.index(LATE)
+    before = sum(arrival < 1 + ageing for arrival in ran.ledger.arrival) - 1
+    assert ran.ledger.scheduled[late] <= max(before * 1000, 1 + ageing + 1000)
+
+
+@pytest.mark.parametrize("load", [1.0, 1.25, 2.0])
+def test_without_ageing_the_low_class_starves(load: float) -> None:
+    ran = stream_of_urgent_ones(load, None)
+    late = ran.ledger.priority.index(LATE)
+    assert ran.ledger.scheduled[late] == max(ran.ledger.scheduled)

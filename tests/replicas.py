@@ -1,0 +1,254 @@
+"""Replicas with prices made by hand, for tests of serving: what an iteration takes is known exactly.
+
+Every replica watches over itself: memory is never overdrawn, no batch has more sequences than it may.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import fabric, units
+from simulator.engine.agenda import Agenda
+from simulator.fabric.sharing import max_min
+from simulator.random import stream
+from simulator.serving.batch import Batch
+from simulator.serving.fleet import Fleet
+from simulator.serving.ledger import FINISHED, REJECTED, Ledger, open_ledger
+from simulator.serving.mover import Mover
+from simulator.serving.policies import POLICIES, Rules
+from simulator.serving.policies.base import Chunks
+from simulator.serving.prefix import PrefixCache
+from simulator.serving.replica import COLUMNS, Memory, Replica
+from simulator.serving.router import ROUTERS, Choice
+from simulator.serving.workload import NEVER, Workload
+from tests.machines import cluster, profile
+
+ENDLESS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Ticks of an iteration of a stage; what `StagePrice` promises."""
+
+    row: int = 10
+    """Of each row of the pass."""
+    sample: int = 3
+    """Of each row that gives a token."""
+    read: int = 1
+    """Of each cached token that decodes read; twice as much beyond `edge`."""
+    edge: int = 500
+    base: int = 7
+    """Of attention of decodes."""
+    pair: int = 0
+    """Of each (token of a piece of a prompt, cached token before it)."""
+    overhead: int = 100
+    """Of the host."""
+    each: int = 2
+    """Of the host for each sequence."""
+    hop: int = 0
+    """Of each row on its way to the next stage."""
+
+    def rows(self, tokens: int, sampled: int) -> int:
+        return self.row * tokens + self.sample * sampled
+
+    def parts(self, tokens: int, sampled: int) -> dict[str, int]:
+        return {"linear": self.row * tokens, "head": self.sample * sampled}
+
+    def decode(self, sequences: int) -> tuple[tuple[int, int, int], ...]:
+        near = (self.edge, self.base, self.read)
+        return (near,) if self.edge == ENDLESS else (near, (ENDLESS, self.base + sequences, 2 * self.read))
+
+    def shared(self, members: int) -> tuple[int, int]:
+        return 5, self.read
+
+    def prompt(self, chunk: int, before: int) -> int:
+        return self.pair * chunk * (before + chunk)
+
+    def prompts(self, pieces: Sequence[tuple[int, int]]) -> int:
+        return sum(self.prompt(chunk, before) for chunk, before in pieces)
+
+    def host(self, sequences: int) -> int:
+        return self.overhead + self.each * sequences
+
+    def send(self, tokens: int) -> int:
+        return self.hop * tokens
+
+
+TOKENS = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=0, each=0)
+"""10 ticks a row of the pass and nothing else."""
+
+
+class Watched(Replica):
+    """Stops at the moment at which it would break its own limits, and remembers what it admitted."""
+
+    admitted: list[tuple[int, Chunks, int]]
+    """(tick, prompts, sequences that decode) of each iteration with prompts."""
+
+    def take(self, blocks: int) -> None:
+        super().take(blocks)
+        assert 0 <= self.free <= self.memory.blocks
+
+    def give_back(self, blocks: int) -> None:
+        super().give_back(blocks)
+        assert 0 <= self.free <= self.memory.blocks
+
+    def welcome(self, batch: Batch, now: int) -> None:
+        super().welcome(batch, now)
+        assert batch.running <= self.policy.rules.max_sequences
+
+    def make_room(self, batch: Batch, need: int, now: int) -> tuple[int, int]:
+        made = super().make_room(batch, need, now)
+        assert batch.running <= self.policy.rules.max_sequences
+        return made
+
+    def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:
+        self.admitted.append((now, list(chunks), batch.n))
+        super().admit(batch, chunks, now)
+        assert batch.running <= self.policy.rules.max_sequences
+
+
+def asked(
+    rows: Iterable[tuple[int, int, int]], prefix: Sequence[Sequence[int]] | None = None, **columns: Any
+) -> Workload:
+    """Requests (arrival, prompt, output) in ticks and tokens."""
+    arrival, prompt, output = np.array(list(rows), np.int64).reshape(-1, 3).T
+    none = np.zeros(len(arrival), np.int64)
+    given = {"priority": none, "follows": np.full(len(arrival), NEVER), "delay": none} | {
+        name: np.array(values, np.int64) for name, values in columns.items() if name != "prefix_block"
+    }
+    block = {"prefix_block": columns["prefix_block"]} if "prefix_block" in columns else {}
+    shared = None if prefix is None else tuple(tuple(chain) for chain in prefix)
+    return Workload(arrival=arrival, prompt=prompt, output=output, prefix=shared, **given, **block)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A system of equal replicas, or of prefill replicas and decode replicas."""
+
+    policy: str = "vllm-v1"
+    budget: int = 64
+    most: int = 4
+    tile: int = 16
+    ageing: int | None = None
+    blocks: int = 1000
+    block_size: int = 4
+    watermark: int = 0
+    context: int = ENDLESS
+    swap: int = 0
+    """Tokens of host memory."""
+    replicas: int = 1
+    stages: int = 1
+    serial: bool = False
+    """One batch in flight over all stages."""
+    instances: int = 1
+    """Batches that take turns on each stage."""
+    reads_once: bool = False
+    """Whether decodes read cached blocks that they share once."""
+    decoders: int = 0
+    """Replicas that only decode; the others then only work on prompts."""
+    decode_blocks: int | None = None
+    by_layer: bool = False
+    router: str = "round-robin"
+    cached: bool = False
+    price: Price = field(default_factory=Price)
+    promise: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system that has run."""
+
+    workload: Workload
+    ledger: Ledger
+    replicas: tuple[Watched, ...]
+    fleet: Fleet
+    agenda: Agenda
+
+    def log(self, replica: int = 0) -> NDArray[np.int64]:
+        """Rows of a replica's log."""
+        return np.frombuffer(self.replicas[replica].log, np.int64).reshape(-1, COLUMNS)
+
+    def times(self, name: str) -> NDArray[np.int64]:
+        """A column of the ledger."""
+        return np.array(getattr(self.ledger, name), np.int64)
+
+
+def system(workload: Workload, setting: Setting = Setting(), leaps: bool = True, seed: int = 0) -> System:
+    """Replicas, a router and requests, before anything has happened."""
+    network = _network()
+    agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
+    ledger = open_ledger(workload, setting.promise)
+    fleet = Fleet(agenda, ledger, workload, ROUTERS.get(setting.router), Choice(stream(seed, "router")))
+    roles = ["both"] * setting.replicas
+    if setting.decoders:
+        roles = ["prefill"] * setting.replicas + ["decode"] * setting.decoders
+    replicas = tuple(replica(setting, number, role, fleet, leaps) for number, role in enumerate(roles))
+    if setting.decoders:
+        places = {number: (number,) for number in range(len(replicas))}
+        fleet.mover = Mover(agenda, ledger, network, profile(), places, 1000.0, 4, setting.by_layer)
+        fleet.mover.decoders = replicas[setting.replicas :]
+    fleet.open([replica for replica in replicas if replica.role != "decode"])
+    return System(workload, ledger, replicas, fleet, agenda)
+
+
+def run(workload: Workload, setting: Setting = Setting(), leaps: bool = True, seed: int = 0) -> System:
+    """The system when all is done."""
+    made = system(workload, setting, leaps, seed)
+    made.agenda.run()
+    return made
+
+
+@cache
+def _network() -> fabric.Fabric:
+    """A node of eight devices."""
+    return fabric.build(cluster())
+
+
+def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool) -> Watched:
+    blocks = setting.blocks if role != "decode" or setting.decode_blocks is None else setting.decode_blocks
+    memory = Memory(blocks, setting.block_size, setting.watermark, 1000.0, setting.context, setting.swap, 1e15)
+    rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
+    shared = fleet.ledger.prefix_block // setting.block_size
+    made = Watched(
+        f"{role} {number}", number, role, fleet.agenda, fleet.ledger, POLICIES.get(setting.policy)(rules),
+        (setting.price,) * setting.stages, memory, fleet, PrefixCache(shared) if setting.cached else None, leaps,  # type: ignore[arg-type]
+        setting.instances * (1 if setting.serial else setting.stages), setting.reads_once and setting.cached,
+    )  # fmt: skip
+    made.admitted = []
+    return made
+
+
+def gaps(ran: System) -> list[int]:
+    """Every time between two tokens of one request, rising: those that replicas noted, and those inside leaps."""
+    found: list[int] = []
+    for number, replica in enumerate(ran.replicas):
+        for ticks, count in zip(replica.gap_ticks, replica.gap_counts, strict=True):
+            found += [ticks] * count
+        for _, count, first, growth, decodes, *_ in ran.log(number).tolist():
+            for step in range(1, count):
+                found += [first + step * growth] * decodes
+    return sorted(found)
+
+
+def check(ran: System) -> None:
+    """Nothing is lost: requests, tokens, blocks, places."""
+    ledger = ran.ledger
+    for replica in ran.replicas:
+        resident = 0 if replica.cache is None else len(replica.cache._pins) * replica.cache.blocks
+        assert replica.free + resident == replica.memory.blocks
+        assert replica.cache is None or replica.cache.idle_blocks == resident
+        assert (replica.outstanding, replica.pending, replica.coming) == (0, 0, 0)
+        assert not (replica.held or replica.shared or replica.waiting or replica.swapped or replica.ready)
+        for batch in replica.batches:
+            assert not (batch.n or batch.context or batch.partial or batch.rows or any(batch.counts))
+    for request, status in enumerate(ledger.status):
+        if status == FINISHED:
+            assert ledger.done[request] == ledger.output[request]
+            times = [getattr(ledger, name)[request] for name in ("arrival", "scheduled", "first_token", "finish")]
+            assert 0 <= times[0] <= times[1] < times[2] <= times[3]
+        else:
+            assert status == REJECTED and ledger.done[request] == 0 and ledger.finish[request] == NEVER

@@ -1,0 +1,39 @@
+"""All-reduces of serving engines' own kernels."""
+
+import pytest
+
+from simulator import fabric
+from simulator.collectives.shots import engine_seconds, serves
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+
+MEASURED = {
+    "nccl-a100": ("dgx-a100", {(2, 8192): 5.34, (4, 262144): 14.5, (8, 65536): 11.4, (8, 2097152): 45.4}),
+    "nccl-h100": ("dgx-h100", {(2, 8192): 4.5, (4, 262144): 11.4, (8, 65536): 7.9, (8, 2097152): 30.8}),
+}
+"""Microseconds by (devices, bytes) of ai-dynamo/aiconfigurator's tables."""
+
+
+@pytest.mark.parametrize("profile", MEASURED)
+def test_near_what_was_measured(profile: str) -> None:
+    cluster, rows = MEASURED[profile]
+    network, spec = fabric.build(load_spec(Cluster, cluster)), load_spec(CollectiveProfile, profile).engine
+    assert spec is not None
+    for (members, size), microseconds in rows.items():
+        time = engine_seconds(size, tuple(range(members)), network, spec)
+        assert time == pytest.approx(microseconds * 1e-6, rel=0.2), (members, size)
+
+
+def test_two_devices_take_one_shot() -> None:
+    network, spec = fabric.build(load_spec(Cluster, "dgx-h100")), load_spec(CollectiveProfile, "nccl-h100").engine
+    assert spec is not None
+    slope = engine_seconds(2e6, (0, 1), network, spec) - engine_seconds(1e6, (0, 1), network, spec)
+    assert slope == pytest.approx(1e6 / (450e9 * spec.efficiency.value))
+
+
+def test_only_neighbours_in_a_node_are_served() -> None:
+    network = fabric.build(load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2}))
+    assert serves((0, 1, 2, 3), network)
+    assert not serves((7, 8), network)
+    assert not serves((0, 1), fabric.build(load_spec(Cluster, "l40s-cluster")))

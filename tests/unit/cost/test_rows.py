@@ -1,0 +1,46 @@
+"""Products for many row counts at once."""
+
+import numpy as np
+import pytest
+
+from simulator.cost import Gemm, compile_device, seconds
+from simulator.cost.rows import Weights, product_seconds
+from simulator.specs import load_spec
+from simulator.specs.hardware import Accelerator
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "mi300x"])
+@pytest.mark.parametrize(("n", "k"), [(12288, 4096), (64, 64), (32000, 4096), (640, 8192)])
+def test_equal_to_the_model_for_one_product(name: str, n: int, k: int) -> None:
+    device = compile_device(load_spec(Accelerator, name))
+    rows = np.array([1, 2, 15, 16, 17, 100, 255, 256, 512, 5000])
+    found = product_seconds(rows, n, k, device.gemm["bf16"], Weights(2.0))
+    assert found == pytest.approx([seconds(Gemm(int(m), n, k), device) for m in rows], rel=1e-12)
+
+
+def test_a_batch_is_that_of_the_model() -> None:
+    device = compile_device(load_spec(Accelerator, "h100-sxm"))
+    found = product_seconds(np.array([16, 300]), 1536, 2048, device.gemm["bf16"], Weights(2.0), np.array([8.0, 128.0]))
+    expected = [seconds(Gemm(16, 1536, 2048, 8), device), seconds(Gemm(300, 1536, 2048, 128), device)]
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_prices_do_not_depend_on_their_neighbours() -> None:
+    curve = compile_device(load_spec(Accelerator, "h100-sxm")).gemm["bf16"]
+    alone = product_seconds(np.array([77]), 4096, 4096, curve, Weights(2.0))
+    assert product_seconds(np.arange(1, 200), 4096, 4096, curve, Weights(2.0))[76] == alone[0]
+
+
+def test_narrow_weights_are_read_faster_and_multiplied_slower() -> None:
+    curve = compile_device(load_spec(Accelerator, "a100-sxm-80gb")).gemm["bf16"]
+    few, many = np.array([1]), np.array([8192])
+    wide, narrow = Weights(2.0), Weights(0.53, 0.8, 0.95, slim=True)
+    assert 2.0 < product_seconds(few, 8192, 8192, curve, wide) / product_seconds(few, 8192, 8192, curve, narrow) < 4.0
+    slower = product_seconds(many, 8192, 8192, curve, narrow) / product_seconds(many, 8192, 8192, curve, wide)
+    assert 1.0 < slower[0] < 1.0 / 0.8
+
+
+def test_reading_never_beats_the_memory() -> None:
+    device = compile_device(load_spec(Accelerator, "h100-sxm"))
+    time = product_seconds(np.array([1]), 16384, 16384, device.gemm["bf16"], Weights(0.5, memory=5.0, slim=True))
+    assert time[0] >= 0.5 * 16384**2 / device.bandwidth

@@ -1,0 +1,148 @@
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from simulator.report import svg_graph
+from simulator.report.html import document, write_html
+from simulator.report.plots import save_plots
+from simulator.report.serving_facts import Cdf, cdfs, series, thinned
+from simulator.report.serving_plots import PLOTS
+from simulator.report.svg_graph import round_end, round_time
+from simulator.results.result import Result
+from tests.services import Slo, asked, disaggregated, serve, serving_result
+from tests.unit.report.test_html import HOSTILE, Outline
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+REQUESTS = asked()
+RESULT = serving_result(serve(REQUESTS, blocks=130))
+BARE = serving_result(serve([]), Slo(), comparisons=())
+APART = serving_result(disaggregated(), Slo(None, None, 1.0))
+
+
+def hostile() -> Result:
+    """A result from a file of bad intent."""
+    service = RESULT.service
+    assert service is not None
+    replicas = tuple(replace(one, name=HOSTILE, device=HOSTILE, parts={HOSTILE: 1.0}) for one in service.replicas)
+    scenario = {"model": {"name": HOSTILE}, "slo": {"ttft": HOSTILE, "tpot": -1.0}}
+    return replace(
+        RESULT, name=HOSTILE, service=replace(service, replicas=replicas), scenario=scenario, warnings=(HOSTILE,)
+    )
+
+
+@pytest.mark.parametrize("result", [RESULT, BARE, APART, hostile()], ids=["usual", "bare", "apart", "hostile"])
+def test_the_file_stands_alone(result: Result) -> None:
+    outline = Outline(document(result))
+    assert {name for _, name, _ in outline.attributes}.isdisjoint({"src", "href", "style", "xlink:href"})
+    assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+    assert outline.elements["script"] == 1
+    assert not re.search("nan|inf|e[-+]", "".join(value for _, name, value in outline.attributes if name == "d"))
+
+
+def test_sections() -> None:
+    outline = Outline(document(RESULT))
+    headings = outline.texts["h2"]
+    for name in ("Latency", "Objectives", "Where the time of a request goes", "Over time", "Single requests"):
+        assert name in headings
+    assert "Pipeline" not in headings
+    assert "times are of one step" not in document(RESULT)
+
+
+def test_size_does_not_grow_with_the_run() -> None:
+    small, large = (len(document(serving_result(serve(asked(count, 20.0))))) for count in (300, 1500))
+    assert large < small + 120_000
+    assert large < 400_000
+
+
+def test_a_line_for_each_objective() -> None:
+    assert document(RESULT).count('class="goal"') == 3  # TTFT, TPOT and the box
+    assert document(serving_result(slo=None)).count('class="goal"') == 0
+
+
+def test_same_bytes() -> None:
+    assert document(RESULT) == document(RESULT)
+
+
+def test_distributions() -> None:
+    assert RESULT.service is not None
+    found = cdfs(RESULT.service)
+    assert list(found) == ["ttft", "tpot", "itl", "e2el"]
+    gaps = np.concatenate([np.diff(one.tokens) for one in REQUESTS if len(one.tokens) > 1]) / 1e9
+    for limit in (20.5, 25, 60, 200):
+        below = found["itl"].share[found["itl"].value <= limit]
+        assert (below[-1] if len(below) else 0.0) == pytest.approx((gaps <= limit).mean())
+    thin = thinned(Cdf(np.arange(100_000.0), np.linspace(0, 1, 100_000)), 500)
+    assert len(thin.value) <= 505
+    assert (thin.value[0], thin.share[-1]) == (0, 1)
+
+
+def test_series_keep_what_they_sum_up() -> None:
+    assert RESULT.service is not None
+    drawn = series(RESULT.service, 50)
+    width = drawn.edge[1] - drawn.edge[0]
+    assert drawn.rate.sum() * width == pytest.approx(sum(len(one.tokens) for one in REQUESTS), abs=1)
+    done = [one for one in REQUESTS if one.status == 0]
+    paused = sum(end - begin for one in done for begin, end in one.pauses)
+    waited = sum(one.scheduled - one.arrival for one in done) + paused
+    assert drawn.queue.sum() * width == pytest.approx(waited / 1e12, rel=1e-6)
+    worked = sum(one.tokens[-1] - one.scheduled for one in done) - paused
+    assert drawn.running.sum() * width == pytest.approx(worked / 1e12, rel=1e-6)
+    assert 0 < drawn.usage.max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("largest", "end"), [(0.0, 1.0), (1.0, 1.0), (1.01, 1.2), (9.7, 10.0), (0.033, 0.04), (210, 240)]
+)
+def test_axes_end_at_round_numbers(largest: float, end: float) -> None:
+    assert round_end(largest) == pytest.approx(end)
+
+
+def test_axes_of_minutes_end_at_round_minutes() -> None:
+    assert [round_time(seconds) for seconds in (1.01, 110, 260, 8000)] == pytest.approx([1.2, 120, 360, 8640])
+
+
+def test_curves_leave_out_what_nobody_sees() -> None:
+    x = np.linspace(0, 1, 100_000)
+    drawn = svg_graph.curves([svg_graph.Curve(x, x, 0)], "line")
+    assert len(drawn) < 300_000
+
+
+@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("result", [RESULT, BARE, APART, hostile()], ids=["usual", "bare", "apart", "hostile"])
+def test_a_plot_draws_on_the_axes_that_it_is_given(name: str, result: Result) -> None:
+    axes = Figure().subplots()
+    assert result.service is not None
+    assert PLOTS[name](result, result.service, axes) is axes
+    assert axes.get_xlabel()
+
+
+def test_files_are_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in set(PLOTS) - {"objectives"}:
+        monkeypatch.delitem(PLOTS, name)
+    written = save_plots(hostile(), tmp_path)
+    assert [path.name for path in written] == ["objectives.png", "objectives.svg"]
+    again = tmp_path / "again"
+    again.mkdir()
+    save_plots(hostile(), again)
+    for path in written:
+        assert path.stat().st_size > 5_000
+        assert path.read_bytes() == (again / path.name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_browser_opens_it_without_complaint(tmp_path: Path) -> None:
+    write_html(hostile(), tmp_path / "report.html")
+    done = subprocess.run(
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "report.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    assert '<html lang="en" class="scripted">' in done.stdout

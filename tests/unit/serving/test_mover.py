@@ -1,0 +1,159 @@
+"""Caches that move from prefill to decode replicas: how long, in which order, and what a full decode pool does."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simulator import collectives, fabric, units
+from simulator.engine.agenda import Agenda
+from simulator.fabric.sharing import max_min
+from simulator.random import stream
+from simulator.serving.fleet import Fleet
+from simulator.serving.ledger import FINISHED, REJECTED, open_ledger
+from simulator.serving.mover import Mover
+from simulator.serving.router import ROUTERS, Choice
+from simulator.serving.workload import Workload
+from tests.machines import cluster, profile
+from tests.replicas import ENDLESS, Price, Setting, System, asked, check, replica, run
+
+TOKEN = 1e5
+LAYERS = 4
+PLAIN = Price(row=10_000, sample=0, read=0, edge=ENDLESS, base=0, overhead=50_000, each=0)
+APART = Setting(decoders=1, price=PLAIN, budget=1 << 20, most=8)
+
+
+def moved(
+    workload: Workload, setting: Setting = APART, places: dict[int, tuple[int, ...]] | None = None, **of_cluster: Any
+) -> tuple[System, Mover]:
+    """A run on devices of a cluster: prefill replicas first, then decode replicas."""
+    network = fabric.build(cluster(**of_cluster))
+    agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
+    ledger = open_ledger(workload)
+    fleet = Fleet(agenda, ledger, workload, ROUTERS.get("round-robin"), Choice(stream(0, "router")))
+    roles = ["prefill"] * setting.replicas + ["decode"] * setting.decoders
+    replicas = tuple(replica(setting, number, role, fleet, True) for number, role in enumerate(roles))
+    where = places or {number: (number,) for number in range(len(roles))}
+    mover = fleet.mover = Mover(agenda, ledger, network, profile(), where, TOKEN, LAYERS, setting.by_layer)
+    mover.decoders = replicas[setting.replicas :]
+    fleet.open(replicas[: setting.replicas])
+    agenda.run()
+    ran = System(workload, ledger, replicas, fleet, agenda)
+    check(ran)
+    return ran, mover
+
+
+def sent(tokens: int, pairs: list[tuple[int, int]], **of_cluster: Any) -> int:
+    """Ticks of that cache sent alone, from device to device in equal shares."""
+    network = fabric.build(cluster(**of_cluster))
+    cost = collectives.price("send", pairs, tokens * TOKEN / len(pairs), network, profile())
+    return int(cost.ticks.max())
+
+
+@pytest.mark.parametrize("of_cluster", [{}, {"nodes": 4, "devices": 1, "nics": 1}])
+@pytest.mark.parametrize("tokens", [40, 4000])
+def test_alone_it_lasts_what_the_collective_costs(tokens: int, of_cluster: dict[str, Any]) -> None:
+    ran, mover = moved(asked([(0, tokens, 3)]), replace(APART, blocks=2000), **of_cluster)
+    ((request, start, end, size),) = mover.rows
+    assert (request, start, size) == (0, ran.ledger.first_token[0], tokens * TOKEN)
+    assert end - start == pytest.approx(sent(tokens, [(0, 1)], **of_cluster), rel=1e-6, abs=2)
+    assert ran.ledger.finish[0] == end + 2 * (10_000 + 50_000)
+    assert ran.ledger.replica == [1]
+
+
+def test_all_devices_of_a_replica_send_at_once() -> None:
+    _, mover = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000), {0: (0, 1), 1: (2, 3)})
+    ((_, start, end, _),) = mover.rows
+    assert end - start == pytest.approx(sent(4000, [(0, 2), (1, 3)]), rel=1e-6, abs=2)
+    assert end - start < sent(4000, [(0, 2)])
+
+
+def test_a_wide_replica_feeds_a_narrow_one() -> None:
+    _, mover = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000), {0: (0, 1, 2, 3), 1: (4,)})
+    ((_, start, end, _),) = mover.rows
+    assert end - start == pytest.approx(sent(4000, [(source, 4) for source in range(4)]), rel=1e-6, abs=2)
+
+
+def test_two_at_once_share_the_link_that_both_need() -> None:
+    """Two prefill replicas, one decode replica: its way in carries both."""
+    setting = replace(APART, replicas=2, blocks=2000)
+    _, alone = moved(asked([(0, 4000, 3)]), setting)
+    _, both = moved(asked([(0, 4000, 3)] * 2), setting)
+    single = alone.rows[0][2] - alone.rows[0][1]
+    latency = 1_000_000
+    for _, start, end, _ in both.rows:
+        assert end - start == pytest.approx(latency + 2 * (single - latency), rel=1e-3)
+
+
+def test_two_on_ways_of_their_own_do_not_meet() -> None:
+    setting = replace(APART, replicas=2, decoders=2, blocks=2000)
+    _, alone = moved(asked([(0, 4000, 3)]), setting)
+    _, both = moved(asked([(0, 4000, 3)] * 2), setting)
+    assert [end - start for _, start, end, _ in both.rows] == [alone.rows[0][2] - alone.rows[0][1]] * 2
+
+
+def test_the_decode_replica_with_the_fewest_requests_takes_it() -> None:
+    ran, _ = moved(asked([(0, 40, 400), (10_000_000, 40, 400), (20_000_000, 40, 400)]), replace(APART, decoders=3))
+    assert ran.ledger.replica == [1, 2, 3]
+
+
+def test_finished_prompts_are_pulled_first_come_first_served() -> None:
+    """One place to decode: transfers start one after the other, in the order in which prompts were done."""
+    ran, mover = moved(asked([(i, 40, 30) for i in range(6)]), replace(APART, most=1))
+    assert [request for request, *_ in mover.rows] == list(range(6))
+    starts = [start for _, start, *_ in mover.rows]
+    assert starts[1:] == ran.ledger.finish[:-1]
+
+
+def test_a_large_one_at_the_head_keeps_small_ones_behind_it_waiting() -> None:
+    setting = replace(APART, blocks=1000, decode_blocks=30)
+    ran, mover = moved(asked([(0, 60, 40), (1, 100, 10), (2, 8, 2)]), setting)
+    starts = {request: start for request, start, *_ in mover.rows}
+    assert starts[1] == ran.ledger.finish[0]
+    assert starts[2] >= starts[1]
+
+
+def test_a_full_decode_pool_holds_prefill_up() -> None:
+    """Prompts keep the memory of their replica until they have moved: the third finds none and waits."""
+    setting = replace(APART, blocks=20, most=1)
+    ran, mover = moved(asked([(i, 32, 30) for i in range(4)]), setting)
+    arrived = {request: end for request, _, end, _ in mover.rows}
+    assert ran.ledger.scheduled[2] >= arrived[0]
+    assert ran.ledger.scheduled[3] >= arrived[1]
+
+
+def test_an_answer_of_one_token_does_not_move() -> None:
+    ran, mover = moved(asked([(0, 40, 1), (5, 40, 2)]))
+    assert [request for request, *_ in mover.rows] == [1]
+    assert ran.ledger.replica == [0, 1]
+
+
+def test_what_no_decode_replica_could_hold_is_rejected_and_holds_nobody_up() -> None:
+    setting = replace(APART, decode_blocks=20)
+    ran, _ = moved(asked([(0, 100, 8), (1, 40, 8)]), setting)
+    assert ran.ledger.status == [REJECTED, FINISHED]
+
+
+def test_layer_by_layer_arrives_earlier_and_not_before_the_last_layer_is_done() -> None:
+    setting = replace(APART, blocks=2000)
+    at_end, whole = moved(asked([(0, 4000, 3)]), setting)
+    by_layer, layers = moved(asked([(0, 4000, 3)]), replace(setting, by_layer=True))
+    prompt = at_end.ledger.first_token[0]
+    assert by_layer.ledger.first_token == at_end.ledger.first_token
+    assert layers.rows[0][1] == prompt // LAYERS
+    assert prompt < layers.rows[0][2] < whole.rows[0][2]
+    moving = whole.rows[0][2] - prompt
+    assert layers.rows[0][2] >= prompt + moving // LAYERS
+
+
+def test_the_first_gap_holds_the_move() -> None:
+    ran = run(asked([(0, 400, 3)]), Setting(decoders=1, price=PLAIN, budget=1000))
+    longest = max(ran.replicas[1].gap_ticks)
+    assert longest == ran.ledger.finish[0] - ran.ledger.first_token[0] - 60_000
+
+
+def test_a_place_far_away_takes_longer() -> None:
+    setting = replace(APART, blocks=2000)
+    near = moved(asked([(0, 4000, 3)]), setting, {0: (0,), 1: (1,)}, nodes=2)[1].rows[0]
+    far = moved(asked([(0, 4000, 3)]), setting, {0: (0,), 1: (8,)}, nodes=2)[1].rows[0]
+    assert far[2] - far[1] > 5 * (near[2] - near[1])

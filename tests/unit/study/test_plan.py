@@ -1,0 +1,195 @@
+"""Capacity planning with a made-up simulation: what is asked of it, and what is made of its answers."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from simulator.errors import InputError, Problem
+from simulator.results.result import Result
+from simulator.study.layouts import candidates
+from simulator.study.plan import Options, best_per_device, cheapest, plan, plan_layout
+from simulator.study.plan_document import document, feasible
+from simulator.study.variants import parse_axes
+from tests.plans import QUICKSTART, SLO, Simulated, chosen, one_layout, planned, several_layouts, threshold
+
+
+def test_a_planted_rate_is_found_with_the_same_requests_each_time() -> None:
+    simulated = Simulated(threshold(6.3))
+    found = planned(simulated)
+    assert found.state == "found"
+    assert found.rate is not None
+    assert found.miss is not None
+    assert found.rate <= 6.3 < found.miss.rate <= 1.01 * found.rate
+    assert found.runs == len(simulated.seen) == len(set(simulated.rates))
+    assert simulated.rates[:3] == [4.0, 8.0, pytest.approx(32**0.5)]
+    assert {(scenario.seed, scenario.requests.count) for scenario in simulated.seen} == {(0, 1000)}
+    assert (found.devices, found.rate_per_device, found.odd) == (1, found.rate, ())
+    assert found.usd_per_hour == pytest.approx(3.43)
+    assert found.best is not None
+    assert found.best.binding.name == "tpot"
+
+
+def test_the_curve_adds_rates_that_were_not_tried() -> None:
+    found = planned(Simulated(threshold(6.3)), options=Options(curve=8))
+    rates = [probe.rate for probe in found.probes]
+    assert rates == sorted(set(rates))
+    assert found.rate is not None
+    assert rates[0] == pytest.approx(0.2 * found.rate)
+    assert rates[-1] >= 1.6 * found.rate * 0.999
+    assert all(later / rate > 1.001 for rate, later in pairwise(rates))
+
+
+def test_objectives_out_of_reach_are_told_with_requests_one_at_a_time() -> None:
+    simulated = Simulated(lambda rate: 0.2)
+    found = planned(simulated, options=Options(curve=8))
+    assert (found.state, found.rate, simulated.rates) == ("unreachable", None, [4.0, 0.0])
+    assert found.best is not None
+    assert (found.best.rate, found.best.attainment) == (0.0, 0.2)
+    odd = planned(Simulated(lambda rate: 0.3 if rate else 0.2))
+    assert odd.best is not None
+    assert (odd.state, odd.best.rate) == ("unreachable", 4.0)
+    assert not feasible([found], Options())
+
+
+def test_requests_too_few_to_load_the_system_have_no_largest_rate() -> None:
+    found = planned(Simulated(lambda rate: 1.0))
+    assert found.state == "unbounded"
+    told = document([found], Options())
+    assert "too few to load the system" in told["warnings"][0]
+    assert best_per_device([found]) is None
+
+
+def test_a_higher_rate_that_meets_again_is_told() -> None:
+    found = planned(Simulated(lambda rate: 0.95 if rate <= 5 or rate >= 7.9 else 0.1), options=Options(curve=0))
+    assert found.rate is not None
+    assert found.rate > 7.9  # doubling passed over the gap
+    gap = planned(Simulated(lambda rate: 0.95 if rate < 6 and not 1 < rate < 2 else 0.1), options=Options(curve=8))
+    told = document([gap], Options())
+    missed_below = [probe.rate for probe in gap.odd if not probe.meets]
+    assert missed_below
+    assert any("is not always harder here" in text and "(missed)" in text for text in told["warnings"])
+    assert told["layouts"][0]["odd_rates"] == [probe.rate for probe in gap.odd]
+
+
+def test_a_target_is_tried_first_and_carried_or_not() -> None:
+    simulated = Simulated(threshold(6.3))
+    assert planned(simulated, options=Options(target=5.0)).carries is True
+    assert simulated.rates[0] == 5.0
+    missed = planned(Simulated(threshold(6.3)), options=Options(target=7.0))
+    assert (missed.carries, missed.state) == (False, "found")
+    assert not feasible([missed], Options(target=7.0))
+    assert cheapest([missed]) is None
+
+
+def test_replicas_are_as_few_as_carry_the_target() -> None:
+    """Each replica carries 3/s, and 8 of them are there."""
+
+    class Replicas(Simulated):
+        def __call__(self, scenario: Any) -> Result:
+            self.attained = threshold(3.0 * scenario.serving.replicas)
+            return super().__call__(scenario)
+
+    layout = ("serving.parallel.tp=1", "serving.parallel.pp=1", "serving.replicas=8")
+    found = planned(Replicas(threshold(0)), *layout, shrinks=True, options=Options(target=10.0))
+    assert (found.candidate.name, found.devices, found.carries) == ("tp 1, pp 1, replicas 4", 4, True)
+    assert found.rate == pytest.approx(12.0, rel=0.01)
+    full = planned(Replicas(threshold(0)), *layout, shrinks=True, options=Options(target=30.0))
+    assert (full.devices, full.carries, full.rate) == (8, False, pytest.approx(24.0, rel=0.01))
+
+
+def test_cheapest_and_best_per_device_are_marked() -> None:
+    told = several_layouts(target=4.0)
+    marks = {layout["name"]: (layout["best_per_device"], layout["cheapest"]) for layout in told["layouts"]}
+    assert marks == {"tp 1": (False, True), "tp 2": (True, False), "tp 4": (False, False), "tp 8": (False, False)}
+    assert [layout["state"] for layout in told["layouts"]] == ["found", "found", "unreachable", "out of memory"]
+    assert told["feasible"]
+    assert not any(layout["cheapest"] for layout in several_layouts(target=50.0)["layouts"])
+
+
+def test_what_the_simulation_refuses_is_a_plan_that_says_why() -> None:
+    def refuse(scenario: Any) -> Result:
+        raise InputError(Problem("the replicas take 16 devices", path="serving"))
+
+    found = plan_layout(chosen(), Options(), refuse)
+    assert (found.state, found.reason) == ("refused", "serving: the replicas take 16 devices")
+
+
+def test_where_every_layout_is_refused_the_input_is_wrong() -> None:
+    found = candidates(QUICKSTART, [SLO], parse_axes(["serving.parallel.tp=16,32"]), auto=False)
+    with pytest.raises(InputError, match="the cluster has 8"):
+        plan(found, Options())
+
+
+@pytest.mark.parametrize(
+    ("attainment", "count", "warns"), [(0.9, 100, ""), (0.99, 999, "1,000 or more"), (1.0, 5000, "single worst")]
+)
+def test_too_few_requests_for_the_share_are_a_warning(attainment: float, count: int, warns: str) -> None:
+    class Few(Simulated):
+        def __call__(self, scenario: Any) -> Result:
+            result = super().__call__(scenario)
+            return type(result)(**{**_fields(result), "metrics": {**result.metrics, "completed": float(count)}})
+
+    meets: Callable[[float], float] = lambda rate: 1.0 if rate <= 6 else 0.5  # noqa: E731
+    found = planned(Few(meets), slo=f"+slo={{tpot: 50 ms, attainment: {attainment}}}")
+    warnings = [
+        text for text in document([found], Options())["warnings"] if "meet the obj" in text or "may miss" in text
+    ]
+    assert len(warnings) == bool(warns)
+    assert warns in "".join(warnings)
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in result.__dataclass_fields__}
+
+
+def test_a_queue_that_grows_at_the_largest_rate_is_a_warning() -> None:
+    grown = "saturated: requests come at 8/s"
+    told = document([planned(Simulated(threshold(6.3), warnings=(grown, "a kernel is outside its table")))], Options())
+    assert any("a longer run would miss" in text for text in told["warnings"])
+    assert "a kernel is outside its table" in told["warnings"]
+    assert grown not in told["warnings"]
+
+
+def test_the_document_says_all_of_a_rate() -> None:
+    told = one_layout()
+    (layout,) = told["layouts"]
+    assert told["slo"] == {"ttft_s": 1.0, "tpot_s": 0.05, "e2e_s": None, "attainment": 0.9}
+    assert layout["rate"] < layout["missed_at"] <= 1.01 * layout["rate"]
+    assert (layout["process"], layout["unit"], layout["binding"]) == ("poisson", "requests", "tpot")
+    assert layout["at_best"]["objectives"]["ttft"]["limit_s"] == 1.0
+    assert layout["at_best"]["metrics"]["request_goodput"] == pytest.approx(0.95 * layout["rate"])
+    assert told["provenance"]["simulations"] == len(layout["curve"])
+    assert told["assumptions"] == ["a block has 16 tokens"]
+
+
+def test_layouts_that_a_cluster_has_room_for() -> None:
+    found = candidates(QUICKSTART, ["cluster=clusters/dgx-a100", "cluster.nodes=1", SLO], (), auto=True)
+    sizes = {(c.scenario.serving.parallel.tp, c.scenario.serving.parallel.pp): c.replicas for c in found}
+    assert sizes == {
+        (1, 1): 8, (1, 2): 4, (1, 4): 2, (1, 8): 1, (2, 1): 4, (2, 2): 2, (2, 4): 1, (4, 1): 2, (4, 2): 1, (8, 1): 1,
+    }  # fmt: skip
+    assert found[1].name == "tp 1, pp 2, replicas 4"
+
+
+@pytest.mark.parametrize(
+    ("file", "axes", "message"),
+    [
+        ("scenarios/quickstart.yaml", (), "this one trains"),
+        (QUICKSTART, ("serving.replicas=1,2",), "chooses `serving.replicas` itself"),
+        (QUICKSTART, ("serving.parallel.tp=1,2",), "chooses `serving.parallel.tp` itself"),
+        ("scenarios/serving/disaggregated-70b-h100.yaml", (), "no layouts of `pools`"),
+        (QUICKSTART, ("serving.batching.token_buget=1",), "did you mean `token_budget`"),
+    ],
+)
+def test_layouts_that_cannot_be_made_are_refused(file: str, axes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        candidates(file, (), parse_axes(axes), auto=True)
+
+
+def test_without_objectives_or_a_rate_nothing_is_planned() -> None:
+    with pytest.raises(InputError, match="nothing is promised"):
+        plan(candidates(QUICKSTART, (), (), auto=False), Options())
+    with pytest.raises(InputError, match="all at once"):
+        plan(candidates(QUICKSTART, (SLO, "requests.arrivals={at_once: true}"), (), auto=False), Options())

@@ -1,0 +1,271 @@
+"""Published serving rows: reading without trust, mapping to scenarios, scores, the shipped rows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli import main
+from simulator.specs import data_root
+from simulator.study.lines import Refused, read_lines, sample
+from simulator.study.published import kind_of
+from simulator.study.serving_accuracy import in_scope, serving_summary
+from simulator.study.serving_names import CLUSTERS, FORMATS, MODELS, STACKS, cluster, model, stack, stack_name
+from simulator.study.serving_rows import MappedServing, map_serving_row, read_serving_row
+from simulator.study.serving_validate import (
+    WAVES,
+    Part,
+    ServingOutcome,
+    duration,
+    run_mapped,
+    validate_serving,
+    validate_serving_row,
+)
+
+ROW: dict[str, Any] = {
+    "id": "s1", "source": "test", "kind": "offline_throughput", "model": "Llama-2-7B", "engine": "TensorRT-LLM",
+    "engine_version": "0.20", "accelerator": "NVIDIA H100 SXM 80GB", "num_accelerators": 1, "num_nodes": 1,
+    "parallelism": {"tp": 1, "pp": 1}, "precision": {"compute": "fp8", "kv": "fp8"}, "input_len": 512,
+    "output_len": 128, "num_requests": 200, "metrics": {"output_tokens_per_s": 5000.0},
+}  # fmt: skip
+SHIPPED = data_root() / "workloads" / "measurements" / "serving.jsonl"
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """A row with some keys changed; None takes one away."""
+    return {key: value for key, value in (ROW | changes).items() if value is not None}
+
+
+def mapped(**changes: Any) -> MappedServing:
+    """A changed row as a scenario."""
+    return map_serving_row(read_serving_row(row(**changes)))
+
+
+def outcome(**changes: Any) -> ServingOutcome:
+    """A changed row simulated."""
+    return validate_serving_row(read_serving_row(row(**changes)))
+
+
+ONE = {"num_requests": None, "batch_size": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"input_len": "long"}, "key `input_len`"),
+        ({"num_accelerators": -8}, "key `num_accelerators`"),
+        ({"metrics": {"output_tokens_per_s": float("nan")}}, "key `metrics"),
+        ({"metrics": None}, "key `metrics`"),
+        ({"metrics": {}}, "measured values are missing"),
+        ({"kind": "guesswork"}, "kind `guesswork`"),
+        ({"accelerator": "Zilog Z80"}, "accelerator `Zilog Z80`"),
+        ({"model": "DeepSeek-R1"}, "multi-head latent attention"),
+        ({"model": "../../etc/passwd"}, "model `"),
+        ({"model": "Unheard-9B"}, "model `Unheard-9B`"),
+        ({"engine": "Abacus"}, "engine `Abacus`"),
+        ({"engine": "NanoFlow"}, "engine `NanoFlow`"),
+        ({"precision": {"compute": "fp3"}}, "precision `fp3`"),
+        ({"parallelism": {"tp": 3}, "num_accelerators": 2}, "is not 2 accelerators"),
+        ({"parallelism": {"tp": 16}, "num_accelerators": 16}, "16 accelerators of 8"),
+        ({"parallelism": {"tp": -1, "dp": -1}}, "parallel size below 1"),
+        ({"parallelism": {"attention_dp": 4, "ep": 4}}, "attention data parallelism"),
+        ({"kind": "pd_disaggregated"}, "kind `pd_disaggregated`"),
+        ({"input_len": None}, "lengths of prompts and answers are not stated"),
+        ({"kind": "online_serving", "request_rate_per_s": 0}, "request_rate_per_s"),
+        ({"kind": "online_serving"}, "neither request rate nor concurrency"),
+        ({"kind": "static_batch_throughput"}, "the batch is not stated"),
+        ({"kind": "static_batch_throughput", "batch_size": 10_000_000}, "a batch of 10,000,000"),
+        ({"num_nodes": 2}, "several nodes"),
+    ],
+)
+def test_a_row_that_cannot_be_simulated_says_why(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        mapped(**changes)
+
+
+def test_a_model_without_room_is_refused() -> None:
+    assert "does not fit" in outcome(model="Llama-3.1-405B").refused
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "name"),
+    [
+        ("TensorRT-LLM", "0.5.0", "tensorrt-llm-0.5"),
+        ("TensorRT-LLM", "0.9.0", "tensorrt-llm-0.9"),
+        ("TensorRT-LLM", "1.x (developer-guide)", "tensorrt-llm"),
+        ("TensorRT-LLM + Triton backend", "0.14.0", "tensorrt-llm-triton"),
+        ("vLLM", "0.5.3", "vllm-0.5"),
+        ("vLLM", "0.6.3.dev116", "vllm-v0"),
+        ("vLLM", "0.10.1", "vllm"),
+        ("vllm", None, "vllm"),
+        ("Ollama / llama.cpp", None, "llama.cpp"),
+        ("SGLang", "0.4", "sglang"),
+    ],
+)
+def test_engine_and_version_choose_the_stack(engine: str, version: str | None, name: str) -> None:
+    assert stack_name(engine, version) == name
+
+
+def test_every_name_stands_for_a_profile() -> None:
+    for _, name in CLUSTERS:
+        assert (data_root() / "hardware_profiles" / "clusters" / f"{name}.yaml").is_file()
+    for name in MODELS:
+        assert model(name).layers
+    for *_, found in STACKS:
+        assert found is None or stack(found).kind == "serving"
+    assert cluster("NVIDIA H200 SXM 141GB").node.devices == 8
+    assert FORMATS["q4_k_m"] == ("int4", 4.85)
+
+
+def test_what_a_row_leaves_open_is_listed() -> None:
+    assert mapped(kind="static_batch_throughput", batch_size=4).assumed == ()
+    assert any("keys and values in fp8" in text for text in mapped(precision={"compute": "fp8"}).assumed)
+    assert any("requests" in text for text in mapped(num_requests=None).assumed)
+    assert any("trtllm-bench" in text for text in mapped().assumed)
+    assert any("version" in text for text in mapped(engine_version=None).assumed)
+
+
+def test_lengths_of_a_named_workload() -> None:
+    named = mapped(input_len=None, output_len=None, workload="LMSYS-Chat-1M")
+    assert named.scenario.requests.lengths is not None
+    assert named.scenario.requests.lengths.name.startswith("LMSYS")
+    metrics = {"requests_per_s": 2.0, "total_tokens_per_s": 1000.0, "output_tokens_per_s": 400.0}
+    stated = mapped(input_len=None, output_len=None, workload="ShareGPT", metrics=metrics)
+    assert any("300 and 200" in text for text in stated.assumed)
+
+
+def test_batches_of_replicas_are_their_own() -> None:
+    two = mapped(num_requests=None, batch_size=4, parallelism={"tp": 2, "dp": 2}, num_accelerators=4)
+    assert two.scenario.serving.replicas == 2
+    assert two.requests == 8
+
+
+def test_engine_options_are_taken() -> None:
+    options = "chunked-prefill=TRUE, max-num-batched-tokens=512"
+    online = mapped(
+        kind="online_serving", engine="vLLM", engine_version="0.6", request_rate_per_s=4.0, engine_options=options,
+        max_num_seqs=64, precision={"compute": "bf16"},
+    )  # fmt: skip
+    batching = online.scenario.serving.batching
+    assert (batching.policy, batching.token_budget, batching.max_sequences) == ("vllm-v1", 512, 64)
+
+
+# ---- scores --------------------------------------------------------------------------------------------------------
+
+
+def test_the_sign_of_an_error_is_of_time() -> None:
+    assert Part("ttft_s", 1.0, 1.5, False).error == pytest.approx(0.5)
+    assert Part("output_tokens_per_s", 150.0, 100.0, True).error == pytest.approx(0.5)
+
+
+def test_figures_of_opposite_errors_do_not_cancel() -> None:
+    both = ServingOutcome("x", parts=(Part("ttft_s", 1.0, 1.5, False), Part("tpot_s", 1.0, 0.7, False)))
+    assert both.error == pytest.approx(0.4)
+    assert both.measured is not None and both.predicted == pytest.approx(both.measured * 1.4)
+    assert ServingOutcome("y").error is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "metric"),
+    [
+        ({}, "output_tokens_per_s"),
+        ({"metrics": {"total_tokens_per_s": 9000.0}}, "total_tokens_per_s"),
+        ({"metrics": {"makespan_s": 10.0}}, "makespan_s"),
+        ({"kind": "static_batch_throughput", "batch_size": 16}, "output_tokens_per_s"),
+        ({"kind": "first_token_latency", "metrics": {"ttft_s": 0.01}} | ONE, "ttft_s"),
+        ({"kind": "single_stream_prefill", "metrics": {"input_tokens_per_s": 9000.0}} | ONE, "input_tokens_per_s"),
+        ({"kind": "single_stream_decode"} | ONE, "output_tokens_per_s"),
+        ({"kind": "single_stream_decode", "metrics": {"tpot_s": 0.01}} | ONE, "tpot_s"),
+        (
+            {"kind": "online_serving", "request_rate_per_s": 4, "metrics": {"ttft_mean_s": 0.1, "itl_mean_s": 0.01}},
+            "ttft_mean_s and itl_mean_s",
+        ),
+        (
+            {"kind": "online_serving", "concurrency": 8, "metrics": {"ttft_mean_s": 0.1, "tpot_mean_s": 0.01}},
+            "ttft_mean_s and tpot_mean_s",
+        ),
+    ],
+)
+def test_what_is_scored(changes: dict[str, Any], metric: str) -> None:
+    found = outcome(**changes)
+    assert found.metric == metric, found.refused
+    assert found.predicted is not None and found.predicted > 0
+
+
+def test_a_row_without_its_figure_is_refused() -> None:
+    assert "no latency" in outcome(kind="online_serving", request_rate_per_s=4).refused
+    assert "no rate of output tokens" in outcome(metrics={"ttft_s": 1.0}).refused
+    assert "no time to the first token" in outcome(kind="first_token_latency", **ONE).refused
+
+
+def test_a_static_batch_takes_its_prefill_too() -> None:
+    one = outcome(kind="static_batch_throughput", batch_size=16)
+    longer = outcome(kind="static_batch_throughput", batch_size=16, input_len=4096)
+    assert one.predicted is not None and longer.predicted is not None
+    assert longer.predicted < 0.7 * one.predicted
+
+
+def test_a_long_run_is_continued_in_proportion() -> None:
+    """Equal requests come in waves of one batch: three of them tell how long many take, to 2 %."""
+    many = mapped(num_requests=600, max_num_seqs=50)
+    short = run_mapped(many)
+    assert len(short.ledger.finish) == 50 * WAVES
+    whole = max(_all(many)) / 1e12
+    assert duration(many, short) == pytest.approx(whole, rel=0.02)
+
+
+def _all(many: MappedServing) -> list[int]:
+    from simulator.run.serve import run_serving
+
+    assert many.scenario.requests.count == many.requests
+    return run_serving(many.scenario).ledger.finish
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_recognised_by_their_first_row(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("not json\n" + json.dumps(row()) + "\n")
+    assert kind_of(list(read_lines(file))).name == "serving"
+    file.write_text('{"id": "x", "primary_metric": "step_s"}\n' + json.dumps(row()) + "\n")
+    assert kind_of(list(read_lines(file))).name == "training"
+
+
+def exit_code(*arguments: str) -> int:
+    """What the command line answers."""
+    try:
+        return main(list(arguments))
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_the_command_writes_every_row(tmp_path: Path) -> None:
+    file, out, html = tmp_path / "rows.jsonl", tmp_path / "errors.json", tmp_path / "errors.html"
+    lines = [json.dumps(row()), '{"id": "cut', "[1]", json.dumps(row(id="far", kind="pd_disaggregated"))]
+    file.write_text("\n".join(lines))
+    arguments = ("--json", str(out), "--html", str(html), "--by", "stack,kind", "--quiet")
+    assert exit_code("validate", str(file), *arguments) == 0
+    found = json.loads(out.read_text())
+    assert [r["refused"] is None for r in found["rows"]] == [True, False, False, False]
+    first = found["rows"][0]
+    assert first["error"] == pytest.approx(first["measured"] / first["predicted"] - 1)
+    assert found["summary"]["by_stack"]["tensorrt-llm"]["rows"] == 1
+    assert "By stack" in html.read_text(encoding="utf-8")
+
+
+def test_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row()) + "\n")
+    assert exit_code("validate", str(file), "--kind", "training", "--quiet") == 2
+    assert exit_code("validate", str(file), "--by", "framework", "--quiet") == 2
+
+
+def test_a_stratified_sample_of_the_shipped_rows() -> None:
+    """Below the 23 % of a roofline fitted on all of them; docs/validation.md has all rows."""
+    outcomes = validate_serving(sample(list(read_lines(SHIPPED)), 4))
+    figures = serving_summary([o for o in outcomes if in_scope(o)])
+    assert figures["coverage_in_scope"] > 0.7
+    assert figures["in_scope"]["mean"] < 0.25
+    assert figures["in_scope"]["median"] < 0.15

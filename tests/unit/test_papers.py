@@ -1,0 +1,131 @@
+"""Claims of published systems: all can be found, all scenarios are used, and the cheap ones come out as they did."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from benchmarks import papers
+from benchmarks.claims import Bench, Claim, Figure, Iteration, changed, known_claims, scenario, scenarios_of, variation
+from simulator.run.serve import serve
+from simulator.serving.system import resolve
+from simulator.specs import names
+from simulator.specs.scenario import ServingScenario
+
+PAPERS = known_claims()
+FIGURES = [claim.figure for claim in PAPERS.claims]
+CHECKED = [changed(claim.figure, check.changes) for claim in PAPERS.claims for check in claim.checks]
+USED = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(figure)})
+"""Scenarios of the claims, with their overrides."""
+BENCH = Bench(PAPERS.fits)
+
+
+@pytest.mark.parametrize(("name", "changes"), USED)
+def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes: tuple[str, ...]) -> None:
+    assert all(system.price.fits for system in resolve(scenario(name, changes)))
+
+
+def test_every_scenario_of_a_paper_is_part_of_a_claim() -> None:
+    assert {f"papers/{name}" for name, _ in USED} == {n for n in names(ServingScenario) if n.startswith("papers/")} - {
+        "papers/burstgpt/poisson"  # what the bursts are to be compared with
+    }
+
+
+def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
+    assert {claim.paper for claim in PAPERS.claims} == set(PAPERS.titles)
+    assert {absent.paper for absent in PAPERS.absent} <= set(PAPERS.titles)
+    assert all(claim.figure.of.startswith(claim.paper) for claim in PAPERS.claims if claim.figure.of)
+
+
+@pytest.mark.parametrize(("text", "least", "most"), [
+    ("throughput over separate batches, LLaMA-13B on A6000, 1K, 6 sequences, P:D 50", 1.1, 1.6),
+    ("throughput with a prefix of 16K over that with 1K, read once", 0.8, 1),
+    ("throughput over vLLM while decoding, 1,024 sequences, prefix of 1K", 3, 5),
+    ("keys and values of a token over the unmodified ones, pairs of layers and fp8", 0.375, 0.375),
+    ("time of a prompt of 8K over the unmodified one, Llama-3.1-70B (the authors count arithmetic)", 0.5, 0.6),
+    ("an instance each over fused LLaMA-13B", 10, 16),
+    ("coefficient of variation of the gaps, shape 0.5", 1.3, 1.5),
+    ("first token after 128 tokens", 700, 1200),
+])  # fmt: skip
+def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> None:
+    (claim,) = (claim for claim in PAPERS.claims if claim.claim == text)
+    assert least <= round(BENCH.value(claim.figure), 9) <= most
+
+
+def test_our_iterations_are_near_the_latencies_that_distserve_fitted() -> None:
+    (fits,) = PAPERS.fits
+    fit = next(fit for fit in fits.models if fit.engine == "DistServe" and fit.tp == 4)
+    for errors in BENCH.fitted(fits, fit).values():
+        assert all(abs(error) < 0.3 for error in errors)
+
+
+def test_goodput_with_fitted_latencies_is_a_rate_that_keeps_the_promise() -> None:
+    changes = ("requests.count=100",)
+    rate = BENCH.goodput("distserve/apart-66b", changes, "DistServe")
+    assert rate == BENCH.goodput("distserve/apart-66b", changes, "DistServe") > 0
+    own = BENCH.goodput("distserve/apart-66b", changes)
+    kept = serve(scenario("distserve/apart-66b", (*changes, f"requests.arrivals.poisson={own * 8} /s"))).metrics
+    assert kept["slo_attainment"] >= 0.9
+
+
+def test_figures_are_put_together() -> None:
+    parts: list[Any] = [{"value": 6}, {"value": 4}]
+    found = [BENCH.value(Figure.model_validate({how: parts})) for how in ("ratio", "difference", "product")]
+    assert found == [1.5, 2, 24]
+
+
+def test_a_check_changes_every_scenario_of_a_figure() -> None:
+    figure = Figure.model_validate({"ratio": [{"of": "a", "changes": ["x=1"], "metric": "m"}, {"value": 2}]})
+    assert scenarios_of(changed(figure, ("y=2",))) == [("a", ("x=1", "y=2"))]
+
+
+def test_reasons_show_what_the_checks_come_to() -> None:
+    claim = next(claim for claim in PAPERS.claims if claim.claim == "one request of LLaMA-13B")
+    found = papers.row(claim, BENCH)
+    assert found.checked[0] < found.ours
+    assert papers.reason(found).endswith(f" {found.checked[0]:.3f} s")
+
+
+def test_a_point_of_a_curve_lies_between_its_runs() -> None:
+    sweep = {"metric": "request_throughput", "where": "mean_e2el_ms", "over": "requests.arrivals.closed_loop.clients"}
+    of, values = "fastgen/vllm-2600-60", (1, 4)
+    runs = [BENCH.metrics(of, ("requests.count=32", f"{sweep['over']}={value}")) for value in values]
+    middle = sum(run["mean_e2el_ms"] for run in runs) / 2
+    figure = {"of": of, "changes": ["requests.count=32"], "curve": {**sweep, "equals": middle, "values": values}}
+    assert BENCH.value(Figure.model_validate(figure)) == pytest.approx(sum(r["request_throughput"] for r in runs) / 2)
+    figure["curve"] = {**sweep, "equals": 1e9, "values": values}
+    assert str(BENCH.value(Figure.model_validate(figure))) == "nan"
+
+
+def test_an_iteration_of_prompts_and_decodes_takes_longer_than_either() -> None:
+    of = ("sarathi/chunked-13b", ())
+    prompt, decode, both = (
+        BENCH.iteration(*of, asked)
+        for asked in (Iteration(prompts=((251, 0),)), Iteration(decodes=5, context=5000),
+                      Iteration(prompts=((251, 0),), decodes=5, context=5000))
+    )  # fmt: skip
+    assert max(prompt, decode) < both < prompt + decode
+
+
+def test_bursts_vary_more_than_poisson_arrivals() -> None:
+    assert variation(scenario("burstgpt/bursts")) > 1.2 > 1.1 > variation(scenario("burstgpt/poisson")) > 0.9
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [{}, {"value": 1, "metric": "duration", "of": "x"}, {"metric": "duration"}, {"value": 1, "latencies": "vLLM"}],
+)
+def test_a_figure_is_one_thing(figure: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Figure.model_validate(figure)
+
+
+@pytest.mark.parametrize(("bound", "ours", "text"), [
+    (None, 1.5, "| -25 % |"), ("least", 1.5, "| -25 % |"), ("least", 3, "| holds |"), ("most", 1.5, "| holds |"),
+    ("most", 3, "| +50 % |"),
+])  # fmt: skip
+def test_rows_say_how_far_off_a_figure_is(bound: str | None, ours: float, text: str) -> None:
+    claim = Claim.model_validate(
+        {"paper": "p", "claim": "c", "published": 2, "bound": bound, "source": "s", "figure": {"value": 1}}
+    )
+    assert text in papers.line(papers.Row(claim, ours))

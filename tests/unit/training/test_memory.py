@@ -1,0 +1,101 @@
+"""The ledger of a rank: formats, offload, what is alive at once; the closed form against the simulated run."""
+
+from typing import Any
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.run.simulate import simulate
+from simulator.specs.base import Figure
+from simulator.training import memory
+from simulator.training.job import build_job
+from tests import jobs
+
+MIDDLE = memory.Chunk(layers=4, first=False, last=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "parameters", "optimizer"),
+    [
+        ({}, 2.0, 12.0),
+        ({"master_weights": False}, 2.0, 8.0),
+        ({"master_remainders": True, "precision": "bf16"}, 2.0, 10.0),
+        ({"master_remainders": True, "precision": "fp16"}, 2.0, 12.0),
+        ({"fp32_parameters": True}, 4.0, 8.0),
+    ],
+)
+def test_bytes_of_a_parameter(changes: dict[str, Any], parameters: float, optimizer: float) -> None:
+    job = build_job(jobs.scenario(software=jobs.stack(memory_overhead=None, **changes), dp=8))
+    states, count = memory.static_memory(job, 0), memory.parameters(job, memory.all_chunks(job)[0])
+    assert states["parameters"] / count == pytest.approx(parameters)
+    assert states["optimizer"] / count == pytest.approx(optimizer)
+
+
+def test_inputs_of_products_are_kept_in_8_bits_under_fp8() -> None:
+    """Outputs of norms (2 h) and of the activation (4 h) lose a byte each; the fused attention's is kept twice."""
+    software = jobs.stack("megatron-core")
+    wide, narrow = (
+        build_job(jobs.scenario(on="generic-h100", software=software, training={"precision": name}))
+        for name in ("bf16", "fp8")
+    )
+    hidden, tokens = wide.model.hidden, wide.tokens
+    lost = memory.layer_activations(wide) - memory.layer_activations(narrow)
+    assert lost == pytest.approx(tokens * hidden * (2 + 4 - 1))
+
+
+def test_offloaded_layers_keep_nothing_on_the_device() -> None:
+    shape = jobs.model(vocabulary=1024)  # so that the logits are not what is widest
+    whole = build_job(jobs.scenario(shape=shape, training={"recompute": "none"}))
+    some = build_job(jobs.scenario(shape=shape, training={"recompute": "none", "offload_layers": 3}))
+    layer = memory.layer_activations(some)
+    assert memory.chunk_activations(some, MIDDLE) == pytest.approx(layer)
+    assert memory.working_memory(some, 0) == pytest.approx(memory.working_memory(whole, 0) + 2 * layer)
+
+
+def test_layers_recomputed_and_offloaded_are_counted_once() -> None:
+    job = build_job(jobs.scenario(training={"recompute": "full", "recompute_layers": 2, "offload_layers": 1}))
+    expected = 2 * memory.boundary_activations(job) + memory.layer_activations(job)
+    assert memory.chunk_activations(job, MIDDLE) == pytest.approx(expected)
+
+
+def test_offload_lasts_at_least_as_long_as_the_copies() -> None:
+    plain = jobs.scenario(micro=2, training={"recompute": "none"})
+    slow = Figure[float](value=1e9, status="estimate", source="test")
+    node = plain.cluster.node
+    accelerator = node.accelerator.model_copy(update={"host_link": slow})
+    cluster = plain.cluster.model_copy(update={"node": node.model_copy(update={"accelerator": accelerator})})
+    moved = plain.model_copy(
+        update={"cluster": cluster, "training": plain.training.model_copy(update={"offload_layers": 4})}
+    )
+    job, result = build_job(moved), simulate(moved)
+    copied = job.microbatches * 2 * 4 * memory.layer_activations(job)  # out and back
+    assert result.metrics["step_time_s"] >= copied / 1e9
+    assert result.metrics["step_time_s"] > simulate(plain).metrics["step_time_s"]
+
+
+def test_offload_without_a_known_host_link_is_refused() -> None:
+    with pytest.raises(InputError, match="host_link"):
+        build_job(jobs.scenario(on="tpu-v5p-pod", devices=4, training={"offload_layers": 1}))
+
+
+def test_a_fused_loss_keeps_logits_in_the_working_format() -> None:
+    wide, narrow = (build_job(jobs.scenario(software=jobs.stack(fp32_logits=wide))) for wide in (True, False))
+    assert memory.head_activations(wide) == pytest.approx(3 * memory.head_activations(narrow))
+
+
+def test_logits_wait_only_where_several_microbatches_do() -> None:
+    """Under 1F1B the last stage runs backward at once, so its logits are gone before a layer's pass."""
+    one, all_of_them = (build_job(jobs.scenario(pp=2, training={"schedule": name})) for name in ("1f1b", "gpipe"))
+    assert (one.heads_in_flight, all_of_them.heads_in_flight) == (1, all_of_them.microbatches)
+    last = memory.all_chunks(one)[-1]
+    more = memory.chunk_activations(all_of_them, last) - memory.chunk_activations(one, last)
+    assert more == pytest.approx(memory.head_activations(one))
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [{"pp": 1}, {"pp": 4}, {"pp": 4, "vpp": 2}, {"pp": 2, "training": {"schedule": "gpipe"}}, {"pp": 1, "zero": 3}],
+)
+def test_the_closed_form_is_the_peak_of_the_run(layout: dict[str, Any]) -> None:
+    run = jobs.scenario(**layout)
+    assert memory.peak_memory(build_job(run)) == pytest.approx(simulate(run).metrics["peak_memory_bytes"])
