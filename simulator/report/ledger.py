@@ -81,6 +81,8 @@ def _against(capacity: float, peak: float, width: int) -> Text:
 
 def hints(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
     """Changes of the scenario that shrink what is large, as overrides to type; `scenario` is the resolved one."""
+    if "serving" in scenario:
+        return _for_replicas(use, scenario)
     several = (devices(scenario) or 2) > 1
     found: list[str] = []
     for kind in sorted(use.at_peak, key=lambda kind: -use.at_peak[kind]):
@@ -94,6 +96,18 @@ def hints(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
         *found,
         f"fewer or thinner layers on a device: raise training.parallel.pp or tp (now {now}), or add devices",
     ]
+
+
+def _for_replicas(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
+    """What makes room on the devices of a replica."""
+    tp = whole(scenario, "serving.parallel.tp", 1)
+    found = [f"raise serving.parallel.tp or pp (now tp {tp}), so that a device holds less of the model"]
+    weights = use.at_peak.get("weights", 0.0)
+    if weights >= _NOTABLE * use.peak:
+        found.append(f"weights ({units.format(weights, 'bytes')}): serving.precision.weights=fp8 or int4 makes them smaller")
+    if use.at_peak.get("activations", 0.0) >= _NOTABLE * use.peak:
+        found.append("activations: a smaller serving.batching.token_budget or max_sequences")
+    return [*found, "a device with more memory"]
 
 
 def _remedies(kind: str, scenario: dict[str, Any]) -> Iterable[str]:

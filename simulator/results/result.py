@@ -183,7 +183,7 @@ class Iterations:
     context: NDArray[np.int64]
     """Tokens in the cache that the first one's decodes read."""
     blocks: NDArray[np.int64]
-    """Cache blocks in use when the first one begins."""
+    """Cache blocks in use when the first one begins, with those of its prompts."""
     waiting: NDArray[np.int64]
     """Requests in the queue when the first one begins."""
 

@@ -199,9 +199,10 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
     if stages > model.layers:
         message = f"{stages} stages for {model.layers} layers: some would have none"
         raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
-    if tp > model.heads:
-        message = f"tp {tp} is more than the {model.heads} heads of {model.name}"
-        raise InputError(Problem(message, path="serving.parallel.tp", hint=f"at most {model.heads}"))
+    if model.heads % tp:
+        message = f"tp {tp} does not divide the {model.heads} heads of {model.name}"
+        divisors = ", ".join(str(d) for d in range(1, min(model.heads, 64) + 1) if model.heads % d == 0)
+        raise InputError(Problem(message, path="serving.parallel.tp", hint=f"write one of {divisors}"))
 
 
 def split_layers(layers: int, stages: int) -> tuple[int, ...]:

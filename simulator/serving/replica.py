@@ -490,6 +490,8 @@ class Replica:
         if self.cache is not None:
             self._share(request, tokens)
         self.release(request, tokens)
+        if self.idle and self.waiting:  # another batch rests for want of the memory that is free now
+            self.stir()
         self.owner.finished(request, now)
 
     def cached(self, request: int) -> int:

@@ -233,7 +233,7 @@ class TestMemory:
     [
         ({"tp": 16}, "16 devices, the cluster has 8"),
         ({"model": "llama-2-7b", "pp": 8, "tp": 8}, "64 devices"),
-        ({"model": "gpt3-125m", "cluster": "dgx-a100-superpod", "tp": 16}, "more than the 12 heads"),
+        ({"model": "gpt3-125m", "cluster": "dgx-a100-superpod", "tp": 16}, "does not divide the 12 heads"),
         ({"model": "gpt3-125m", "cluster": "dgx-a100-superpod", "pp": 16}, "16 stages for 12 layers"),
     ],
 )
