@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -22,8 +22,8 @@ from simulator.serving.workload import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Spec
 from simulator.specs.scenario import ServingScenario
-from simulator.study.load import load
-from simulator.study.search import largest
+from simulator.study.layouts import Candidate
+from simulator.study.plan import Options, plan_layout
 
 CLAIMS = Path("workloads") / "measurements" / "papers.yaml"
 FOLDER = "papers"
@@ -210,13 +210,6 @@ def scenario(name: str, changes: Iterable[str] = ()) -> ServingScenario:
     return spec
 
 
-class Tried(NamedTuple):
-    """A rate and whether it kept the objectives."""
-
-    rate: float
-    meets: bool
-
-
 @dataclass(slots=True)
 class Bench:
     """Runs scenarios, each once."""
@@ -279,7 +272,8 @@ class Bench:
         if (name, changes, engine) not in self._goodputs:
             asked = scenario(name, changes)
             with nullcontext() if engine is None else self._fitted(asked.model.name, engine):
-                self._goodputs[name, changes, engine] = goodput(asked)
+                found = plan_layout(Candidate(name, (), changes, asked), Options(tolerance=TOLERANCE))
+            self._goodputs[name, changes, engine] = found.rate_per_device or 0.0
         return self._goodputs[name, changes, engine]
 
     def _fitted(self, model: str, engine: str) -> AbstractContextManager[None]:
@@ -311,22 +305,6 @@ class Bench:
                 ours = self.iteration(fit.of, fit.changes, Iteration(decodes=decodes, context=context))
                 found["decode"].append(1e3 * ours / (a + b * context + c * decodes) - 1)
         return found
-
-
-def goodput(asked: ServingScenario) -> float:
-    """Largest rate of arrivals per device of a scenario, see `Bench.goodput`."""
-    assert asked.slo is not None
-    share, offered, systems = asked.slo.attainment, load(asked), resolve(asked)
-
-    def attempt(rate: float) -> Tried:
-        return Tried(rate, serve(offered.at(rate)).metrics.get("slo_attainment", 0.0) >= share)
-
-    def reachable() -> bool:
-        return attempt(offered.rate / 64).meets
-
-    best = largest(attempt, offered.rate, TOLERANCE, reachable=reachable).best
-    devices = sum(system.replicas * system.price.devices for system in systems)
-    return 0.0 if best is None else best.rate / devices
 
 
 def variation(asked: ServingScenario) -> float:

@@ -6,7 +6,7 @@ The time of a row is nearly linear in the reciprocal of `kernel_efficiency`, in 
 `sequence_overhead`. So each round simulates every row at a point and at one step along each of the three, minimises
 the mean of |log(simulated / measured)| of the linear model, each source weighing as the square root of its rows, and
 starts again from there; the last round decides by simulation which point was best. Rows of dense models on A100, H100
-and H200 SXM count where they are half of a stack's rows or more, all rows elsewhere. Stacks that extend another one
+and H200 SXM count where they are a fifth of a stack's rows or more, all rows elsewhere. Stacks that extend another one
 share its numbers unless they have their own. Leave-one-out fits without a source (a device, or a model, where there is
 one source) and simulates its rows. `--out DIR` rewrites the three lines of the stack files there.
 """
@@ -189,11 +189,15 @@ def write(folder: Path, name: str, point: Point, rows: Sequence[MappedServing]) 
     text = path.read_text()
     sources = ", ".join(sorted({m.row.source for m in rows}))
     for field, value in zip(FIELDS, point, strict=True):
-        shown = f"{value:.3g}" if field == FIELDS[0] else f"{value * 1e6:.3g} us"
+        shown = f"{value:.3g}" if field == FIELDS[0] else _time(value)
         source = f"fitted on {len(rows)} published rows ({sources}), benchmarks/fit_serving_stacks.py, {date.today()}"
         line = f'{field}: {{value: {shown}, status: measured, source: "{source}"}}'
         text = re.sub(rf"^{field}:.*$", line.replace("\\", "\\\\"), text, flags=re.M)
     path.write_text(text)
+
+
+def _time(value: float) -> str:
+    return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} us"
 
 
 def left_out(fit: Fit, scope: Sequence[MappedServing], point: Point) -> dict[str, float]:
@@ -230,7 +234,7 @@ def main() -> None:
             if name in DEFINED or (arguments.stack and name not in arguments.stack):
                 continue
             scope = [m for m in rows if in_scope(m)]
-            scope = scope if 2 * len(scope) >= len(rows) else rows
+            scope = scope if 5 * len(scope) >= len(rows) else rows
             if len(scope) < FEWEST:
                 continue
             fit, chosen = Fit(pool, scope), {m.row.id for m in scope}
@@ -244,6 +248,7 @@ def main() -> None:
             if arguments.out:
                 write(arguments.out, name, point, scope)
             if arguments.leave_out:
+                unseen = {key: value for key, value in unseen.items() if key not in {m.row.id for m in rows}}
                 unseen |= left_out(fit, scope, point)
     if arguments.leave_out:
         LEFT_OUT.write_text(json.dumps(unseen, indent=0, sort_keys=True) + "\n")

@@ -5,6 +5,7 @@ reader of the output went away, as shells have it. Nothing that a user types giv
 in the environment every error comes with one.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     `argv` comes without the program's name; the arguments of the process are taken where it is left out.
     """
+    gc.set_threshold(50_000, 20, 20)  # a short process full of small lasting objects: looking for cycles less often pays
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         console.flush()

@@ -68,6 +68,12 @@ class Agenda:
         heappush(self.queue, (self.now, LAST, next(self._number), appointment))
         return appointment
 
+    def finally_(self, call: Call) -> Appointment:
+        """Call at the end of this instant, when all that begins in it has begun."""
+        appointment = Appointment(call)
+        heappush(self.queue, (self.now, LAST + 1, next(self._number), appointment))
+        return appointment
+
     def alone(self) -> bool:
         """Whether nothing else is due in this instant, so that what begins may begin at once."""
         return not self.queue or self.queue[0][0] > self.now

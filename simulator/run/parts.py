@@ -27,7 +27,13 @@ _WHOLE = {
     d.EMBEDDING: "exposed_pp",
     d.OPTIMIZER: "optimizer",
 }
+_AXES = {d.KINDS[kind]: part.removeprefix("exposed_") for kind, part in _WHOLE.items() if part.startswith("exposed_")}
 _FIELDS = (("compute", "compute"), ("recompute", "recompute"), ("tensor", "exposed_tp"), ("host", "host"))
+
+
+def axis_of(operation: str) -> str | None:
+    """The mesh axis along which an operation communicates (`reduce gradients`, `all_reduce tp`); None for others."""
+    return "tp" if operation.endswith(" tp") else _AXES.get(operation)
 
 
 def busy(columns: Columns, timeline: Timeline, prices: Prices, operations: Ints | slice) -> dict[str, int]:

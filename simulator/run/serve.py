@@ -14,6 +14,7 @@ from simulator.results.result import Result
 from simulator.run.service import gather
 from simulator.serving.fleet import Fleet
 from simulator.serving.ledger import Ledger, open_ledger
+from simulator.serving.lockstep import Lockstep
 from simulator.serving.mover import Mover
 from simulator.serving.prefix import PrefixCache
 from simulator.serving.replica import Memory, Replica
@@ -88,9 +89,20 @@ def run_serving(
         by_layer = scenario.serving.transfer == "layer"
         fleet.mover = Mover(agenda, ledger, network, profile, places, token, scenario.model.layers, by_layer)
         fleet.mover.decoders = [replica for replica in replicas if replica.role == "decode"]
+    _in_step(replicas, homes, agenda)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     agenda.run(progress)
     return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.mover, agenda.events)
+
+
+def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda) -> None:
+    """Tie replicas that share experts together, one group after the other."""
+    first = 0
+    while first < len(replicas):
+        peers = homes[first].peers
+        if peers > 1:
+            Lockstep(agenda, list(replicas[first : first + peers]))
+        first += peers
 
 
 def _replica(

@@ -24,9 +24,9 @@ class Batch:
     """Sequences that run together; a replica has one for each pipeline stage."""
 
     __slots__ = (
-        "agenda", "blocked", "chunks", "closed", "context", "counts", "decoding", "ended_prompts", "ends", "first",
-        "fresh", "growth", "iteration", "last", "leap", "limit", "members", "moment", "n", "over", "partial", "queue",
-        "readers", "replica", "rows", "start", "used", "worked",
+        "agenda", "base", "blocked", "chunks", "closed", "context", "counts", "decoding", "ended_prompts", "ends",
+        "first", "fresh", "growth", "iteration", "last", "leap", "limit", "members", "moment", "n", "over", "partial",
+        "priced", "queue", "readers", "replica", "rows", "slope", "start", "used", "worked",
     )  # fmt: skip
 
     def __init__(self, replica: "Replica") -> None:
@@ -63,6 +63,8 @@ class Batch:
         """Iterations that run in a row; 0 while idle."""
         self.first = self.growth = self.start = 0
         """Ticks of the first of them, by how many each next is longer, and when the first began."""
+        self.priced = self.base = self.slope = 0
+        """Sequences whose price is known, and its ticks: of none of the context, and of a token of it."""
         self.limit = 0
         """Tokens of context up to which the price of its decodes holds."""
         self.last = 0
@@ -140,16 +142,17 @@ class Batch:
         self.used, self.queue = replica.memory.blocks - replica.free, len(replica.waiting)
         n = self.n + self.rows if decodes else 0
         settled = replica.policy.timeless
-        if decodes and need:
+        if need and decodes:
             settled = settled and need <= replica.free  # else a prefix is dropped, which who waits may have counted on
             replica.take(need)
-        self.worked = self.ended_prompts = 0
+        worked = ended = 0
         if chunks:
             left = replica.ledger.left
             for request, chunk in chunks:
-                self.worked += chunk
+                worked += chunk
                 if left[request] == chunk:
-                    self.ended_prompts += 1
+                    ended += 1
+        self.worked, self.ended_prompts = worked, ended
         if replica.turns:
             span = self.first = replica.pass_through(self, n, extra, now)
             if replica.streams and not n and not self.ended_prompts:
@@ -160,6 +163,9 @@ class Batch:
                 self._reach(need)
                 if self.leap > 1:
                     span = self._lasts(self.leap)
+        if replica.group is not None:
+            replica.group.enter(self, span)
+            return
         self.moment = self.agenda.at(now + span, self.ended)
         if chunks and replica.role == "prefill":
             self._announce(now, now + span)
@@ -172,9 +178,19 @@ class Batch:
         if chunks:
             ticks += replica.prompt_price(price, chunks)
         if n:
-            reading, slope, self.limit = replica.decode_price(0, n, self)
-            ticks += reading
-            self.growth = slope * n
+            context = self.context
+            if n == self.priced and context <= self.limit:  # as in the iteration before
+                ticks += self.base + self.slope * context
+            elif self.readers is None:
+                for self.limit, self.base, self.slope in price.decode(n):
+                    if context <= self.limit:
+                        break
+                self.priced = n
+                ticks += self.base + self.slope * context
+            else:
+                reading, self.slope, self.limit = replica.decode_price(0, n, self)
+                ticks += reading
+            self.growth = self.slope * n
         return ticks
 
     def _announce(self, begin: int, end: int) -> None:

@@ -37,6 +37,8 @@ class Experts:
     inner: int
     """Inner width of an expert on this device."""
     gated: bool
+    sharers: int = 1
+    """Replicas over which the experts are spread; each sends as many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Sum:
     operation: str
     row_bytes: float
     """Bytes of a row of the full buffer."""
+    among: bool = False
+    """Whether the replicas that share experts take part, and not the tensor-parallel group."""
 
 
 Piece = Product | Experts | Pass | Write | Sum
@@ -82,6 +86,8 @@ class Shard:
     formats: Formats
     fused: bool
     """Whether elementwise operations are fused into few kernels."""
+    sharers: int = 1
+    """Replicas over which the experts are spread."""
 
     @property
     def heads(self) -> int:
@@ -126,7 +132,7 @@ class Shard:
         mlp = float(model.hidden * self.inner * (3 if model.gated_ffn else 2))
         if model.experts is None:
             return attention + mlp
-        return attention + mlp * (model.experts + model.shared_experts)
+        return attention + mlp * (model.experts / self.sharers + model.shared_experts)
 
     def plain_weights(self) -> float:
         """Weights of one layer that stay in 16 bits: norms and the router."""
@@ -203,7 +209,12 @@ def _experts(shard: Shard) -> Iterator[Piece]:
     assert model.experts is not None and model.top_k is not None
     yield Product("linear", model.experts, model.hidden, plain=True)
     yield _passes(shard, 8.0 * model.experts)
-    yield Experts("linear", model.experts, model.top_k, model.hidden, shard.inner, model.gated_ffn)
+    sent = shard.sharers * model.hidden * shard.formats.plain_size
+    if shard.sharers > 1:
+        yield Sum("tp", "all_gather", sent, among=True)
+    yield Experts("linear", model.experts, model.top_k, model.hidden, shard.inner, model.gated_ffn, shard.sharers)
+    if shard.sharers > 1:
+        yield Sum("tp", "reduce_scatter", sent, among=True)
     if model.shared_experts:
         yield from _mlp(shard, shard.inner * model.shared_experts)
 

@@ -54,6 +54,8 @@ class Pieces:
     profile: CollectiveProfile
     group: tuple[int, ...]
     """Ranks of the tensor-parallel group."""
+    sharers: tuple[int, ...] = ()
+    """Ranks that share experts, this one and its like in other replicas."""
     _sizes: dict[str, Sizes] = field(default_factory=dict)
 
     def body(self, depth: Depth, first: bool, launch: float) -> Priced:
@@ -100,7 +102,7 @@ class Pieces:
     def seconds(self, piece: Piece, rows: Ints) -> Floats:
         """Seconds of a piece for each number of rows; the engine's efficiency applies to kernels, not to sums."""
         if isinstance(piece, Sum):
-            return self._sum(piece.operation).seconds(rows.astype(np.float64) * piece.row_bytes)
+            return self._sum(piece).seconds(rows.astype(np.float64) * piece.row_bytes)
         return self._kernel(piece, rows) / self.stack.kernel_efficiency.value
 
     def _kernel(self, piece: Product | Experts | Pass | Write, rows: Ints) -> Floats:
@@ -113,7 +115,7 @@ class Pieces:
         curve, weights = self.product(isinstance(piece, Product) and piece.plain)
         if isinstance(piece, Product):
             return product_seconds(rows, piece.n, piece.k, curve, weights)
-        hit = experts_hit(rows, piece.experts, piece.top_k)
+        hit = experts_hit(rows * piece.sharers, piece.experts, piece.top_k) / piece.sharers
         experts = self.device.experts[self.shard.formats.compute]
         return expert_seconds(
             rows, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights
@@ -131,19 +133,21 @@ class Pieces:
             return curve, Weights(formats.weight_size, *self.device.widening, slim=True)
         return curve, Weights(formats.weight_size)
 
-    def _sum(self, operation: str) -> Sizes:
-        """Cost of an operation of the tensor-parallel group by its size."""
-        if operation not in self._sizes:
-            self._sizes[operation] = Sizes(lambda size: self._collective(operation, size))
-        return self._sizes[operation]
+    def _sum(self, piece: Sum) -> Sizes:
+        """Cost of an operation of a group by its size."""
+        operation, group = piece.operation, self.sharers if piece.among else self.group
+        key = f"{operation} {piece.among}"
+        if key not in self._sizes:
+            self._sizes[key] = Sizes(lambda size: self._collective(operation, group, size))
+        return self._sizes[key]
 
-    def _collective(self, operation: str, size: float) -> float:
+    def _collective(self, operation: str, group: tuple[int, ...], size: float) -> float:
         """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
-        library = pricing.price(operation, [self.group], size, self.fabric, self.profile).slowest / TICKS_PER_SECOND
+        library = pricing.price(operation, [group], size, self.fabric, self.profile).slowest / TICKS_PER_SECOND
         own = self.profile.engine if operation == "all_reduce" and self.stack.all_reduce == "custom" else None
-        if own is None or size >= own.largest.value or not serves(self.group, self.fabric):
+        if own is None or size >= own.largest.value or not serves(group, self.fabric):
             return library
-        return min(library, engine_seconds(size, self.group, self.fabric, own))
+        return min(library, engine_seconds(size, group, self.fabric, own))
 
 
 def hop(pieces: Pieces, source: int, destination: int) -> Sizes:

@@ -174,7 +174,7 @@ def compile_prices(
     _check(model, layout, cluster, tp, stages)
     device = compile_device(cluster.node.accelerator)
     resolved, notes = resolve_formats(formats, device)
-    shard = Shard(model, tp, resolved, stack.fused_elementwise)
+    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
     network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     layers = depths(model, split_layers(model.layers, stages))
     pieces = Pieces(shard, device, stack, network, profile, tuple(range(tp)))
@@ -196,6 +196,8 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
         taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
         message = f"a replica takes {taken}, the cluster has {cluster.devices}"
         raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
+    if layout.ep > 1:
+        _check_experts(model, layout, cluster)
     if stages > model.layers:
         message = f"{stages} stages for {model.layers} layers: some would have none"
         raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
@@ -203,6 +205,20 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
         message = f"tp {tp} does not divide the {model.heads} heads of {model.name}"
         divisors = ", ".join(str(d) for d in range(1, min(model.heads, 64) + 1) if model.heads % d == 0)
         raise InputError(Problem(message, path="serving.parallel.tp", hint=f"write one of {divisors}"))
+
+
+def _check_experts(model: Model, layout: Layout, cluster: Cluster) -> None:
+    """What replicas that share experts need."""
+    path = "serving.parallel.ep"
+    if model.experts is None or model.experts % layout.ep:
+        message = f"{model.name} has {model.experts or 'no'} experts to spread over {layout.ep} replicas"
+        raise InputError(Problem(message, path=path, hint="write a divisor of its experts"))
+    if layout.tp > 1:
+        message = "replicas that share experts are of one device a stage so far"
+        raise InputError(Problem(message, path=path, hint="write `tp: 1`, or leave `ep` out"))
+    if layout.devices * layout.ep > cluster.devices:
+        message = f"{layout.ep} replicas that share experts take {layout.devices * layout.ep} devices"
+        raise InputError(Problem(message, path=path, hint=f"the cluster has {cluster.devices}"))
 
 
 def split_layers(layers: int, stages: int) -> tuple[int, ...]:
@@ -214,7 +230,8 @@ def split_layers(layers: int, stages: int) -> tuple[int, ...]:
 def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int) -> StagePrice:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
-    own = replace(pieces, group=tuple(range(stage * tp, (stage + 1) * tp)), _sizes={})
+    sharers = tuple(stage * tp + replica * tp * len(layers) for replica in range(shard.sharers))
+    own = replace(pieces, group=tuple(range(stage * tp, (stage + 1) * tp)), sharers=sharers, _sizes={})
     attention = Attention(shard, layers[stage], pieces.device, stack)
     times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
     return StagePrice(

@@ -21,6 +21,7 @@ from simulator.serving.prefix import PrefixCache
 from simulator.serving.workload import NEVER
 
 if TYPE_CHECKING:
+    from simulator.serving.lockstep import Lockstep
     from simulator.serving.prices import StagePrice
 
 COLUMNS = 11
@@ -109,6 +110,10 @@ class Replica:
         """Tokens of prompts in its queue."""
         self.log = array("q")
         self.gap_ticks, self.gap_counts = array("q"), array("q")
+        self.group: Lockstep | None = None
+        """Replicas that it runs in step with."""
+        self.waited = 0
+        """Ticks in which it waited for these."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
         self.reserve = policy.reserve
@@ -418,8 +423,9 @@ class Replica:
     def prompt_price(self, price: "StagePrice", chunks: Chunks) -> int:
         """Ticks of the attention of pieces of prompts on a stage."""
         if len(chunks) == 1:
-            request, chunk = chunks[0]
-            return price.prompt(chunk, self.before(request))
+            ((request, chunk),) = chunks
+            ledger = self.ledger
+            return price.prompt(chunk, ledger.prompt[request] + ledger.done[request] - ledger.left[request])
         return price.prompts([(chunk, self.before(request)) for request, chunk in chunks])
 
     def pass_through(self, batch: Batch, n: int, extra: int, now: int) -> int:
@@ -444,21 +450,24 @@ class Replica:
 
     def note(self, batch: Batch, now: int) -> None:
         """Write down an iteration, or a leap, that is over."""
-        count, first = batch.leap, batch.first
+        first, start = batch.first, batch.start
         n = batch.n if batch.decoding else 0
         self.log.extend((
-            batch.start, count, first, batch.growth, n, batch.worked, len(batch.chunks), batch.context if n else 0,
+            start, batch.leap, first, batch.growth, n, batch.worked, len(batch.chunks), batch.context if n else 0,
             batch.used, batch.queue, batch.ended_prompts,
         ))  # fmt: skip
         if not self.turns:
-            self.busy += now - batch.start
+            self.busy += now - start
         if n:
-            end = batch.start + first
-            old = n - len(batch.fresh)
-            if old:
+            fresh, end = batch.fresh, start + first
+            if not fresh:
                 self.gap_ticks.append(end - batch.last)
-                self.gap_counts.append(old)
-            for tick in batch.fresh:
+                self.gap_counts.append(n)
+                return
+            if n > len(fresh):
+                self.gap_ticks.append(end - batch.last)
+                self.gap_counts.append(n - len(fresh))
+            for tick in fresh:
                 self.gap_ticks.append(end - tick)
                 self.gap_counts.append(1)
 

@@ -1,6 +1,6 @@
 """A serving scenario as replicas on devices: pools resolved, priced and placed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.errors import InputError, Problem
 from simulator.serving.policies import POLICIES, Policy, Rules
@@ -37,6 +37,8 @@ class System:
     """Tokens that fit into host memory; 0 where preempted sequences are computed again."""
     instances: int
     """Batches that take turns on each stage of a replica."""
+    peers: int
+    """Replicas that share experts and run in step; 1: each on its own."""
     first_device: int
     """Of its first replica; the others follow."""
 
@@ -80,11 +82,18 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, first: int)
     rules = _rules(batching, stack, context, kind)
     caching, reads_once = _prefixes(cache, stack)
     price = _priced(scenario.model, layout, serving.precision, stack, cluster, context, cache, rules)
+    if pool.replicas % layout.ep:
+        message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
+        raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
+    in_step = layout.pp == 1 and batching.instances == 1
+    if layout.ep > 1 and not in_step:
+        note = "replicas of several batches that share experts run on their own here, not in step: too fast"
+        price = replace(price, warnings=(*price.warnings, note))
     token = price.kv_replica_bytes
     return System(
         name=pool.name, role=pool.role, replicas=pool.replicas, cluster=cluster, policy=policy, rules=rules,
         price=price, prefix_caching=caching, reads_once=reads_once, context=context, instances=batching.instances,
-        watermark=round(price.blocks * cache.watermark),
+        peers=layout.ep if in_step else 1, watermark=round(price.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0, first_device=first,
     )  # fmt: skip
 

@@ -24,7 +24,8 @@ class Layout(Spec):
     pp: Count = 1
     """Pipeline parallelism: layers are spread over this many stages, as many batches in flight."""
     ep: Count = 1
-    """Expert parallelism; only 1 so far: experts are cut across the tensor-parallel group."""
+    """Expert parallelism: replicas (attention in data parallel) over which the experts are spread, each of one device a
+    stage; with 1, experts are cut across the tensor-parallel group. Taken to have as many rows in every iteration."""
 
     @property
     def devices(self) -> int:
@@ -40,6 +41,8 @@ class NumberFormats(Spec):
     weight_bits: float | None = Field(default=None, gt=0, le=32)
     """Bits that a weight takes, scales included, where it differs from the format's own (4.85 for Q4_K_M); embedding
     and output head then take them too."""
+    embeddings: Literal["fp32", "bf16", "fp16"] | None = None
+    """Of embedding and output head: 16 bits where left out, unless `weight_bits` are given as the average of a file."""
     activations: Format | None = None
     """Of the other factor: with `weights: int4` and 16-bit activations, weights are widened as they are read."""
     kv: Format | None = None

@@ -63,9 +63,13 @@ def _scenario(
     assumed = []
     replicas = int(settings.get("data_parallel_size") or 1)
     if replicas > 1 and settings.get("enable_expert_parallel"):
-        assumed.append("each replica holds all experts, where the engine shares them between replicas")
+        assumed.append("replicas that share experts have as many rows in every iteration")
     serving = Serving(
-        replicas=replicas, parallel=Layout(tp=int(settings.get("tensor_parallel_size") or 1)),
+        replicas=replicas, router="least-outstanding",  # vLLM's balancer of data-parallel ranks counts requests
+        parallel=Layout(
+            tp=int(settings.get("tensor_parallel_size") or 1),
+            ep=replicas if settings.get("enable_expert_parallel") else 1,
+        ),
         precision=NumberFormats(weights=FORMATS.get(str(settings.get("dtype")))),  # type: ignore[arg-type]
         batching=Batching(
             token_budget=settings.get("max_num_batched_tokens"), max_sequences=settings.get("max_num_seqs")

@@ -72,28 +72,32 @@ def fill(
     replica = batch.replica
     left = replica.ledger.left
     chunks: Chunks = []
-    size, free = replica.block_size, room
+    size, free, places = replica.block_size, room, policy.rules.max_sequences - batch.running
+    by_piece = replica.reserve == "chunk"
+    most = len(batch.partial) + max(0, min(places, len(replica.waiting)))
+    # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
+    plenty = by_piece and replica.cache is None and room - replica.watermark >= budget // size + 2 * most
     for request in batch.partial if started is None else started:
         chunk = min(left[request], budget)
         if chunk <= 0:
             return chunks
-        blocks = replica.blocks_for(request, chunk) if replica.reserve == "chunk" else 0
-        if blocks > free:
-            chunk = min(chunk, free * size + replica.slack(request))
-            if chunk <= 0:
-                return chunks
-            blocks = free
+        if not plenty:
+            blocks = replica.blocks_for(request, chunk) if by_piece else 0
+            if blocks > free:
+                chunk = min(chunk, free * size + replica.slack(request))
+                if chunk <= 0:
+                    return chunks
+                blocks = free
+            free -= blocks
         chunks.append((request, chunk))
         budget -= chunk
-        free -= blocks
     if batch.closed:
         return chunks
-    places = policy.rules.max_sequences - batch.running
     free -= replica.watermark
     for request in waiting:
         if budget <= 0 or places <= 0:
             break
-        chunk = replica.uncached(request)
+        chunk = left[request] if replica.cache is None else replica.uncached(request)
         if chunk > budget:
             if policy.chunked:
                 chunk = budget
@@ -101,13 +105,14 @@ def fill(
                 if policy.in_order:
                     break
                 continue
-        blocks = replica.demand(request, chunk)
-        if blocks > free:
-            if policy.in_order:
-                break
-            continue
+        if not plenty:
+            blocks = replica.demand(request, chunk)
+            if blocks > free:
+                if policy.in_order:
+                    break
+                continue
+            free -= blocks
         chunks.append((request, chunk))
         budget -= chunk
-        free -= blocks
         places -= 1
     return chunks

@@ -21,11 +21,13 @@ def test_a_dense_run_is_replayed_within_ten_per_cent() -> None:
 
 
 @pytest.mark.skipif(not RUNS.is_dir(), reason="the measured runs are not part of the project")
-def test_experts_shared_by_replicas_are_said_to_be_copies() -> None:
+def test_a_run_whose_replicas_share_experts() -> None:
+    """They wait for each other in every layer; the tail of the queue is the one figure beyond a tenth."""
     found = replay(RUNS / "Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b", CLUSTER)
     assert any("experts" in text for text in found.assumed)
-    tpot = next(part for part in found.parts if part.metric == "mean_tpot_s")
-    assert 0 < tpot.error < 0.4  # all experts are read where half of them would do
+    errors = {part.metric: part.error for part in found.parts}
+    assert abs(errors.pop("p90_ttft_s")) < 0.2
+    assert all(abs(error) < 0.1 for error in errors.values()), errors
 
 
 def test_files_that_are_missing_or_wrong_are_named(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"parallelism": {"tp": 3}, "num_accelerators": 2}, "is not 2 accelerators"),
         ({"parallelism": {"tp": 16}, "num_accelerators": 16}, "16 accelerators of 8"),
         ({"parallelism": {"tp": -1, "dp": -1}}, "parallel size below 1"),
-        ({"parallelism": {"attention_dp": 4, "ep": 4}}, "attention data parallelism"),
+        ({"parallelism": {"tp": 8, "ep": 2}, "num_accelerators": 8}, "expert parallelism 2 with tp 8"),
+        ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "no experts to spread"),
         ({"kind": "pd_disaggregated"}, "kind `pd_disaggregated`"),
         ({"input_len": None}, "lengths of prompts and answers are not stated"),
         ({"kind": "online_serving", "request_rate_per_s": 0}, "request_rate_per_s"),
@@ -99,6 +100,8 @@ def test_a_model_without_room_is_refused() -> None:
         ("vLLM", "0.6.3.dev116", "vllm-v0"),
         ("vLLM", "0.10.1", "vllm"),
         ("vllm", None, "vllm"),
+        ("vLLM", "v0.6.1", "vllm-v0"),
+        ("TRT-LLM", "v0.12", "tensorrt-llm-0.9"),
         ("Ollama / llama.cpp", None, "llama.cpp"),
         ("SGLang", "0.4", "sglang"),
     ],
@@ -116,6 +119,20 @@ def test_every_name_stands_for_a_profile() -> None:
         assert found is None or stack(found).kind == "serving"
     assert cluster("NVIDIA H200 SXM 141GB").node.devices == 8
     assert FORMATS["q4_k_m"] == ("int4", 4.85)
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [("meta-llama/Meta-Llama-3-8B-Instruct", 32), ("Llama 3.1 70B", 80), ("Qwen/Qwen2.5-7B-Instruct", 28)],
+)
+def test_models_go_by_other_names_too(name: str, layers: int) -> None:
+    assert model(name).layers == layers
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "..", "", "x" * 5000, "llama-2-7b\n"])
+def test_names_that_are_none_are_refused(name: str) -> None:
+    with pytest.raises(Refused):
+        model(name)
 
 
 def test_what_a_row_leaves_open_is_listed() -> None:
@@ -139,6 +156,13 @@ def test_batches_of_replicas_are_their_own() -> None:
     two = mapped(num_requests=None, batch_size=4, parallelism={"tp": 2, "dp": 2}, num_accelerators=4)
     assert two.scenario.serving.replicas == 2
     assert two.requests == 8
+
+
+def test_replicas_share_experts() -> None:
+    shared = mapped(
+        model="Qwen3-30B-A3B", parallelism={"attention_dp": 4, "ep": 4, "tp": 1}, num_accelerators=4, num_requests=None
+    )
+    assert (shared.scenario.serving.replicas, shared.scenario.serving.parallel.ep) == (4, 4)
 
 
 def test_engine_options_are_taken() -> None:
@@ -253,6 +277,24 @@ def test_the_command_writes_every_row(tmp_path: Path) -> None:
     assert first["error"] == pytest.approx(first["measured"] / first["predicted"] - 1)
     assert found["summary"]["by_stack"]["tensorrt-llm"]["rows"] == 1
     assert "By stack" in html.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metrics": {"output_tokens_per_s": 1e308}, "num_requests": 1_000_000_000, "output_len": 1},
+        {"kind": "online_serving", "concurrency": 10_000_000, "output_len": 10_000_000},
+        {"kind": "online_serving", "request_rate_per_s": 1e-300, "metrics": {"ttft_mean_s": 1}},
+        {"kind": "online_serving", "request_rate_per_s": 3, "output_len": 1, "metrics": {"tpot_mean_s": 1.0}},
+        {"kind": "static_batch_throughput", "batch_size": 20_000, "input_len": 0, "output_len": 0},
+        {"input_len": 10_000_000, "output_len": 10_000_000},
+        {"max_num_seqs": 10_000_000, "engine_options": "max-num-batched-tokens=9999999"},
+    ],
+)
+def test_absurd_rows_end_soon(changes: dict[str, Any]) -> None:
+    found = outcome(**changes)
+    assert found.refused or found.error is not None
+    json.dumps([found.measured, found.predicted, found.error], allow_nan=False)
 
 
 def test_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:

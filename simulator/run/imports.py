@@ -1,0 +1,102 @@
+"""Foreign files as scenarios that are known to load and to make a job before they are handed over."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from simulator.errors import InputError, Problem, nearest
+from simulator.interop import megatron, served, torchtitan
+from simulator.interop.draft import Draft, printable
+from simulator.interop.machine import MOST_DEVICES, Machine
+from simulator.specs import catalog, load_scenario, load_spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.scenario import AnyScenario, Scenario
+from simulator.specs.yaml_text import file_text
+
+Format = Literal["megatron", "torchtitan", "huggingface"]
+MOST_LETTERS = 1 << 20
+"""Longest file that is imported."""
+
+
+def import_file(path: str, machine: Machine, form: Format | None = None, given: Mapping[str, str] | None = None) -> str:
+    """The text of a scenario for a file of another program; `form` is told from the file where it is left out.
+
+    `given` sets variables, arguments or keys of the file. Raises InputError with all problems of the file, or of the
+    scenario that it makes.
+    """
+    place = Path(path) / "config.json" if Path(path).is_dir() and form in (None, "huggingface") else Path(path)
+    name = printable(place.name)
+    text = file_text(place, str(place), "script, TOML, YAML or JSON file")
+    if len(text) > MOST_LETTERS:
+        raise InputError(Problem(f"is longer than {MOST_LETTERS:,} letters", name, hint="give the argument list alone"))
+    _check_cluster(machine)
+    form = form or _told(place, text)
+    if form == "huggingface":
+        return _served(text, name, machine, given or {})
+    read = torchtitan.draft_of if form == "torchtitan" else megatron.draft_of
+    return _checked(read(text, name, machine, given or {}))
+
+
+def pairs(words: list[str]) -> dict[str, str]:
+    """`NAME=VALUE` words as a mapping; InputError for others."""
+    wrong = [Problem(f"`{printable(word[:60])}` sets nothing", hint="write --set NAME=VALUE") for word in words if not word.partition("=")[2] or word.startswith("=")]
+    if wrong:
+        raise InputError(*wrong)
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
+
+
+def _told(path: Path, text: str) -> Format:
+    if path.suffix == ".toml":
+        return "torchtitan"
+    return "huggingface" if path.suffix == ".json" and '"model_type"' in text else "megatron"
+
+
+def _check_cluster(machine: Machine) -> None:
+    if machine.nodes is not None and not 1 <= machine.nodes <= MOST_DEVICES:
+        raise InputError(Problem(f"--nodes {machine.nodes} is not between 1 and {MOST_DEVICES:,}"))
+    known = catalog.names(Cluster)
+    if catalog.find(machine.cluster, (str(Cluster.folder),)) is None:
+        hint = nearest(machine.cluster.removeprefix("clusters/"), known)
+        message = f"there is no cluster `{printable(machine.cluster[:80])}`"
+        raise InputError(Problem(message, "--cluster", hint=hint or "`clustersim profiles clusters` lists them"))
+
+
+def _checked(draft: Draft) -> str:
+    """The scenario's text, once it is sure that it makes a job; InputError that says what does not fit."""
+    text = draft.text()
+    scenario = _load(text, draft.file)
+    if isinstance(scenario, Scenario):
+        from simulator.training.job import build_job
+
+        try:
+            build_job(scenario)
+        except InputError as error:
+            raise InputError(*(replace(problem, file=draft.file) for problem in error.problems)) from None
+    return text
+
+
+def _load(text: str, file: str) -> AnyScenario:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.yaml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            return load_scenario(path).scenario
+        except InputError as error:
+            raise InputError(*(replace(p, file=file, line=None, column=None) for p in error.problems)) from None
+
+
+def _served(text: str, name: str, machine: Machine, given: Mapping[str, str]) -> str:
+    """The serving scenario with the fewest tensor-parallel devices on which the model fits."""
+    from simulator.run.serve import serve
+
+    most = load_spec(Cluster, machine.cluster).node.devices
+    sizes = [size for size in (1, 2, 4, 8, 16) if size <= most]
+    for tp in sizes:
+        made = _checked(served.draft_of(text, name, machine, given, tp))
+        scenario = _load(made, name)
+        few = scenario.model_copy(update={"requests": scenario.requests.model_copy(update={"count": 1})})
+        if tp == sizes[-1] or serve(few).feasible:
+            break
+    return made
