@@ -6,8 +6,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SCENARIO ?= scenarios/training/megatron-1t.yaml
+CHECKED = scenarios/quickstart.yaml scenarios/training scenarios/serving --baseline tests/golden
 
-.PHONY: run test test-all check docs bench clean help
+.PHONY: run test test-all check regression baselines docs bench clean help
 
 run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
 	$(BIN)/clustersim run $(SCENARIO)
@@ -22,6 +23,12 @@ check: $(VENV)/.dev  ## lint, types, and the floors that imports must respect
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+regression: $(VENV)/.dev  ## the shipped scenarios against their baselines
+	$(BIN)/clustersim check $(CHECKED) --jobs 2
+
+baselines: $(VENV)/.dev  ## write the baselines anew and print what moved, for the pull request
+	$(BIN)/clustersim check $(CHECKED) --jobs 2 --update
 
 docs: $(VENV)/.docs  ## HTML pages in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

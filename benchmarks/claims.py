@@ -153,11 +153,13 @@ class Fit(Spec):
     """Of batches below `threshold`; x: cached tokens of all sequences, y: sequences."""
     decode_large: tuple[float, float, float]
     """Of larger batches."""
+    stack: str | None = None
+    """Software that ours is priced with, where it is not that of the scenario."""
 
     @property
     def changes(self) -> tuple[str, ...]:
         """Overrides of the scenario."""
-        return (f"serving.parallel.tp={self.tp}",)
+        return (f"serving.parallel.tp={self.tp}", *([] if self.stack is None else [f"stack={self.stack}"]))
 
 
 class Fits(Spec):

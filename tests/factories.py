@@ -149,7 +149,8 @@ def columns(result: Result) -> list[np.ndarray[Any, Any]]:
 def np_free(result: Result) -> list[Any]:
     """Everything of a Result but its arrays."""
     memory = [(use.device_class, use.capacity, use.peak, use.at_peak) for use in result.memory]
-    own = (field.name for field in fields(Result) if field.name not in ("spans", "memory", "critical_path", "step_times"))
+    columns = ("spans", "memory", "critical_path", "step_times")
+    own = (field.name for field in fields(Result) if field.name not in columns)
     path, spans = result.critical_path, result.spans
     tables = [path.seconds, path.by_class, path.by_operation, path.by_link, path.by_roof]
     return [*(getattr(result, name) for name in own), *tables, spans.lanes, spans.names, memory]

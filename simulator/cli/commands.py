@@ -12,10 +12,16 @@ COMMANDS: dict[str, str] = {
     "run": "simulator.cli.run",
     "explain": "simulator.cli.explain",
     "compare": "simulator.cli.compare",
+    "sweep": "simulator.cli.sweep",
     "plan": "simulator.cli.plan",
+    "check": "simulator.cli.check",
     "validate": "simulator.cli.validate",
     "profiles": "simulator.cli.profiles",
     "schema": "simulator.cli.schema",
+    "import": "simulator.cli.import_",
+    "init": "simulator.cli.init",
+    "doctor": "simulator.cli.doctor",
+    "completion": "simulator.cli.completion",
 }
 """Name of each command and its module, in the order of the help."""
 

@@ -1,36 +1,50 @@
 """Simulate several scenarios and set them side by side: the best of each figure, and why one is faster than another.
 
-Name several files, or one file with --vary for each combination of values. Overrides (key.path=value) change all of
-them.
+Name several files, or one file with --vary for each combination of values. A file that `run --save` wrote is compared
+as it is. Overrides (key.path=value) change all scenarios. Exit code 4 where none of them fits into memory.
 """
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.cli import console
-from simulator.errors import InputError, Problem
+from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
-    from simulator.specs.scenario import AnyScenario
+    from simulator.results import Result
 
 SUMMARY = "several scenarios side by side, and why they differ"
 EXAMPLES = (
     "scenarios/training/gpt-175b-plain.yaml scenarios/training/gpt-175b-interleaved.yaml",
-    "scenarios/quickstart.yaml --vary training.parallel.tp=1,2,4",
+    "scenarios/quickstart.yaml --vary training.parallel.tp=1,2,4 --html tp.html",
     "scenarios/serving/chunked-prefill-a100.yaml scenarios/serving/prefill-first-a100.yaml --json comparison.json",
+    "yesterday.result scenarios/quickstart.yaml   # after: run scenarios/quickstart.yaml --save yesterday.result",
 )
 
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `compare`."""
-    parser.add_argument("items", metavar="FILE|KEY=VALUE", nargs="+", help="scenarios (YAML), changes of all of them")
+    parser.add_argument(
+        "items", metavar="FILE|KEY=VALUE", nargs="+", help="scenarios (YAML), saved results, changes of the scenarios"
+    )
     parser.add_argument(
         "--vary", metavar="KEY=V,V", action="append", default=[],
         help="compare these values of a key; several times for all combinations",
     )  # fmt: skip
+    parser.add_argument("--all", dest="everything", action="store_true", help="show every figure, not the headlines")
     parser.add_argument("--json", metavar="FILE", help="write the comparison; `-` prints it and nothing else")
+    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
+    parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
     parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+
+
+class _Run(NamedTuple):
+    """One of the runs: its name and how to get its result."""
+
+    name: str
+    result: "Callable[[], Result]"
 
 
 def execute(arguments: Namespace) -> int:
@@ -39,52 +53,105 @@ def execute(arguments: Namespace) -> int:
     from simulator.cli.progress import progress
 
     runs = _runs(arguments)
-    outputs.check({"--json": arguments.json}, inputs=tuple(_files(arguments.items)))
-    from simulator.run.dispatch import simulate
-    from simulator.study.compare import compare, document
+    named = {"--json": arguments.json, "--html": arguments.html}
+    outputs.check(named, inputs=tuple(_files(arguments.items)), folders={"--plots": arguments.plots})
+    from simulator.study.compare import compare
+    from simulator.study.compare_document import document
 
     results = []
-    for name, scenario in runs:
-        with progress(f"simulating {name}", arguments.quiet):
-            results.append(simulate(scenario))
-    found = compare(results, [name for name, _ in runs])
+    for run in runs:
+        with progress(f"simulating {run.name}", arguments.quiet):
+            results.append(run.result())
+    _show(document(compare(results, [run.name for run in runs])), arguments)
+    return 0 if any(result.feasible for result in results) else InfeasibleError.exit_code
+
+
+def _show(found: dict[str, Any], arguments: Namespace) -> None:
+    """The files that were asked for, and the page or the JSON form in its place."""
+    from simulator.results import dumps
+    from simulator.results.writing import replacing
+
+    if arguments.html:
+        from simulator.report.compare_html import write_html
+
+        write_html(found, arguments.html)
+    if arguments.plots:
+        from simulator.report.compare_plots import save_plots
+
+        save_plots(found, arguments.plots)
     if arguments.json == "-":
-        from simulator.results import dumps
-
-        console.write(dumps(document(found)))
-        return 0
+        console.write(dumps(found))
+        return
     if arguments.json:
-        from simulator.results import dumps
-        from simulator.results.writing import replacing
-
         with replacing(arguments.json) as file:
-            file.write(dumps(document(found)).encode())
+            file.write(dumps(found).encode())
     if not arguments.quiet:
         from simulator.report.compare_page import page
 
-        console.write(page(document(found), width=console.width(), colour=console.coloured()))
-    return 0
+        width, colour = console.width(), console.coloured()
+        console.write(page(found, width=width, colour=colour, everything=arguments.everything))
 
 
 def _files(items: list[str]) -> list[str]:
     return [item for item in items if "=" not in item and not item.startswith("~")]
 
 
-def _runs(arguments: Namespace) -> list[tuple[str, "AnyScenario"]]:
-    """(name, scenario) of every run; InputError where there are fewer than two."""
-    from simulator.specs import load_scenario
-    from simulator.study.variants import combinations, parse_axes, short_name
+def _runs(arguments: Namespace) -> list[_Run]:
+    """Every run with its name; InputError where there are fewer than two, or where one of them cannot be read."""
+    from simulator.results.files import is_result
+    from simulator.study.variants import combinations, parse_axes
 
     files = _files(arguments.items)
     changes = [item for item in arguments.items if item not in files]
     variants = list(combinations(parse_axes(arguments.vary)))
-    if len(files) * len(variants) < 2:
+    saved = {file for file in files if is_result(file)}
+    if (changes or arguments.vary) and saved and len(saved) == len(set(files)):
+        hint = "name scenarios to change, or leave the changes out"
+        raise InputError(Problem("a saved result cannot be changed", file=files[0], hint=hint))
+    if sum(1 if file in saved else len(variants) for file in files) < 2:
         message = "there is nothing to compare it with" if files else "no scenario is named"
         raise InputError(Problem(message, hint="name two files, or one with `--vary key.path=value,value`"))
-    runs = []
-    for file in files:
-        for variant in variants:
-            scenario = load_scenario(file, [*changes, *variant]).scenario
-            own = [Path(file).stem] if len(files) > 1 or not variant else []
-            runs.append((" ".join([*own, short_name(variant)]).strip(), scenario))
+    runs: list[_Run] = []
+    for file, stem in zip(files, short_names(files), strict=True):
+        runs += [_saved(file, stem)] if file in saved else _simulated(file, stem, changes, variants, len(files) > 1)
     return runs
+
+
+def short_names(files: Sequence[str]) -> list[str]:
+    """Names of files without folder and ending; with as much of the folder as tells them apart."""
+    paths = [Path(file).with_suffix("") for file in files]
+    depth, deepest = 1, max((len(path.parts) for path in paths), default=1)
+    while depth < deepest and len({path.parts[-depth:] for path in paths}) < len(set(paths)):
+        depth += 1
+    return ["/".join(path.parts[-depth:]) for path in paths]
+
+
+def _saved(file: str, name: str) -> _Run:
+    """A result that was saved; read at once, so that a wrong file is told before anything is simulated."""
+    from simulator.results import read
+
+    result = read(file)
+    return _Run(name, lambda: result)
+
+
+def _simulated(
+    file: str, stem: str, changes: Sequence[str], variants: Sequence[tuple[str, ...]], several: bool
+) -> list[_Run]:
+    """A run for each variant of a scenario."""
+    from functools import partial
+
+    from simulator.specs import load_scenario
+    from simulator.study.variants import short_name
+
+    runs = []
+    for variant in variants:
+        scenario = load_scenario(file, [*changes, *variant]).scenario
+        name = " ".join([*([stem] if several or not variant else []), short_name(variant)]).strip()
+        runs.append(_Run(name, partial(_simulate, scenario)))
+    return runs
+
+
+def _simulate(scenario: Any) -> "Result":
+    from simulator.run.dispatch import simulate
+
+    return simulate(scenario)

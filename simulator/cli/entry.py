@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     `argv` comes without the program's name; the arguments of the process are taken where it is left out.
     """
-    gc.set_threshold(50_000, 20, 20)  # a short process full of small lasting objects: looking for cycles less often pays
+    gc.set_threshold(50_000, 20, 20)  # a short process of small lasting objects: looking for cycles less often pays
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         console.flush()

@@ -14,9 +14,9 @@ docs/models/serving-cost.md. Left out: uneven lengths, which leave cores idle at
 from dataclasses import dataclass
 
 REREAD = 4.5e12
-"""Bytes/s of the last-level cache, for kernels that read keys once for each query head of a group: what TensorRT-LLM 0.5
-reaches on A100, H100 and H200 where heads are grouped (its published tables); contexts that fit in the cache are read at
-5 to 7 TB/s on H100."""
+"""Bytes/s of the last-level cache, for kernels that read keys once for each query head of a group: what TensorRT-LLM
+0.5 reaches on A100, H100 and H200 where heads are grouped (its published tables); contexts that fit in the cache are
+read at 5 to 7 TB/s on H100."""
 
 
 @dataclass(frozen=True, slots=True)

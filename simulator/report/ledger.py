@@ -104,7 +104,8 @@ def _for_replicas(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
     found = [f"raise serving.parallel.tp or pp (now tp {tp}), so that a device holds less of the model"]
     weights = use.at_peak.get("weights", 0.0)
     if weights >= _NOTABLE * use.peak:
-        found.append(f"weights ({units.format(weights, 'bytes')}): serving.precision.weights=fp8 or int4 makes them smaller")
+        size = units.format(weights, "bytes")
+        found.append(f"weights ({size}): serving.precision.weights=fp8 or int4 makes them smaller")
     if use.at_peak.get("activations", 0.0) >= _NOTABLE * use.peak:
         found.append("activations: a smaller serving.batching.token_budget or max_sequences")
     return [*found, "a device with more memory"]

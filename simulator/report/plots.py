@@ -32,7 +32,7 @@ _HEIGHT = 0.84
 
 def gantt(result: Result, axes: "Axes | None" = None, window: Window | None = None) -> "Axes":
     """Operations of each device class over time in seconds; of many classes some, of many operations merged ones."""
-    axes = axes if axes is not None else _new()
+    axes = axes if axes is not None else new()
     drawn = gantt_chart(result, window)
     found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, float]]]] = {}
     for index, row in enumerate(drawn.rows):
@@ -52,7 +52,7 @@ def gantt(result: Result, axes: "Axes | None" = None, window: Window | None = No
 
 def breakdown(result: Result, axes: "Axes | None" = None) -> "Axes":
     """Where the step goes, a bar per device class, in seconds."""
-    axes = axes if axes is not None else _new()
+    axes = axes if axes is not None else new()
     names = class_names(result.classes)
     shown = sample(len(result.breakdown))
     words = {key: palette.part(key) for key in dict.fromkeys(key for index in shown for key in result.breakdown[index])}
@@ -65,7 +65,7 @@ def breakdown(result: Result, axes: "Axes | None" = None) -> "Axes":
 
 def memory(result: Result, axes: "Axes | None" = None) -> "Axes":
     """Memory of each device class at its peak by kind in GB, with the capacity as a dashed line."""
-    axes = axes if axes is not None else _new()
+    axes = axes if axes is not None else new()
     names = class_names(result.classes)
     uses = [result.memory[index] for index in sample(len(result.memory))]
     slots = palette.memory(list(dict.fromkeys(kind for use in uses for kind in use.at_peak)))
@@ -80,7 +80,7 @@ def memory(result: Result, axes: "Axes | None" = None) -> "Axes":
 
 def memory_over_time(result: Result, axes: "Axes | None" = None) -> "Axes":
     """Memory of the fullest device class over time, in GB and seconds."""
-    axes = axes if axes is not None else _new()
+    axes = axes if axes is not None else new()
     if result.memory:
         use = max(result.memory, key=ledger.filled)
         axes.step(use.time / 1e12, use.level / _GB, where="post", color=palette.LIGHT[palette.BLUE])
@@ -94,7 +94,7 @@ def memory_over_time(result: Result, axes: "Axes | None" = None) -> "Axes":
 
 def links(result: Result, axes: "Axes | None" = None) -> "Axes":
     """Use of the busiest link of each kind over the step, in percent."""
-    axes = axes if axes is not None else _new()
+    axes = axes if axes is not None else new()
     loads = page_sections.busiest(result)
     used = [100 * load.utilisation for _, load in loads]
     axes.barh(range(len(loads)), used, height=_HEIGHT, color=palette.LIGHT[palette.BLUE])
@@ -105,7 +105,7 @@ def links(result: Result, axes: "Axes | None" = None) -> "Axes":
 
 def step_times(result: Result, axes: "Axes | None" = None) -> "Axes":
     """How the times of several steps are distributed, in seconds, with percentiles as dashed lines."""
-    axes = axes if axes is not None else _new()
+    axes = axes if axes is not None else new()
     times = result.step_times / 1e12 if len(result.step_times) else np.array([result.metrics.get("step_time_s", 0.0)])
     axes.hist(times, bins=max(len(page_steps.bars(result)), 1), color=palette.LIGHT[palette.BLUE], edgecolor="white")
     for mark in page_steps.marks(result) if len(result.step_times) else ():
@@ -170,7 +170,8 @@ def _drawn(figure: "object", kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _new() -> "Axes":
+def new() -> "Axes":
+    """Axes of a new figure of the usual size."""
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(11, 6), layout="constrained")[1]

@@ -40,6 +40,7 @@ MAX_COLUMNS = 2**30
 """Bytes of all columns together that are read at most."""
 
 _HEADER = "result.json"
+_MAGIC = b"PK\x03\x04"  # the first member of a zip
 _SPAN_COLUMNS = {
     "start": "<i8",
     "end": "<i8",
@@ -84,6 +85,15 @@ def read(path: str | Path) -> Result:
         if header.get("schema") != SCHEMA:
             raise _Malformed(f"its schema is {header.get('schema')!r} and this version reads {SCHEMA}")
         return _result(header, _Reader(archive))
+
+
+def is_result(path: str | Path) -> bool:
+    """Whether a file begins as `save` writes it; False where it cannot be read."""
+    try:
+        with open(path, "rb") as handle:
+            return handle.read(len(_MAGIC)) == _MAGIC
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

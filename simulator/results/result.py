@@ -268,13 +268,17 @@ class Result:
     breakdown: tuple[dict[str, float], ...]
     """For each class, seconds of the step by what the device did; each sums to the step time."""
     spans: Spans
+    """What ran when on one device of each class."""
     memory: tuple[MemoryUse, ...]
+    """Device memory of each class."""
     links: tuple[LinkLoad, ...] = ()
+    """Traffic of each kind of link."""
     critical_path: CriticalPath = field(default_factory=CriticalPath)
     """What the step time is made of; nothing in it where nobody looked."""
     sensitivities: tuple[Sensitivity, ...] = ()
     """What better parts of the machine would give; empty where nobody asked."""
     comparisons: tuple[Comparison, ...] = ()
+    """Published figures of the scenario beside the simulated ones."""
     warnings: tuple[str, ...] = ()
     """What was asked for and has no effect, or lies outside the range of a model."""
     assumptions: tuple[str, ...] = ()
@@ -291,3 +295,4 @@ class Result:
     service: Service | None = None
     """Requests and replicas of a serving run; None for training."""
     schema: int = SCHEMA
+    """Version of this form."""

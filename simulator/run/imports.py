@@ -12,12 +12,14 @@ from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import MOST_DEVICES, Machine
 from simulator.specs import catalog, load_scenario, load_spec
 from simulator.specs.hardware import Cluster
-from simulator.specs.scenario import AnyScenario, Scenario
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.specs.yaml_text import file_text
 
 Format = Literal["megatron", "torchtitan", "huggingface"]
 MOST_LETTERS = 1 << 20
 """Longest file that is imported."""
+SAMPLE = 100
+"""Requests that a layout must serve to be proposed."""
 
 
 def import_file(path: str, machine: Machine, form: Format | None = None, given: Mapping[str, str] | None = None) -> str:
@@ -41,10 +43,11 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
 
 def pairs(words: list[str]) -> dict[str, str]:
     """`NAME=VALUE` words as a mapping; InputError for others."""
-    wrong = [Problem(f"`{printable(word[:60])}` sets nothing", hint="write --set NAME=VALUE") for word in words if not word.partition("=")[2] or word.startswith("=")]
+    parted = [word.partition("=") for word in words]
+    wrong = [f"`{printable(name[:60])}` sets nothing" for name, _, value in parted if not name or not value]
     if wrong:
-        raise InputError(*wrong)
-    return {name: value for name, _, value in (word.partition("=") for word in words)}
+        raise InputError(*(Problem(message, hint="write --set NAME=VALUE") for message in wrong))
+    return {name: value for name, _, value in parted}
 
 
 def _told(path: Path, text: str) -> Format:
@@ -88,7 +91,7 @@ def _load(text: str, file: str) -> AnyScenario:
 
 
 def _served(text: str, name: str, machine: Machine, given: Mapping[str, str]) -> str:
-    """The serving scenario with the fewest tensor-parallel devices on which the model fits."""
+    """The serving scenario with the fewest tensor-parallel devices that hold the model and turn no request away."""
     from simulator.run.serve import serve
 
     most = load_spec(Cluster, machine.cluster).node.devices
@@ -96,7 +99,10 @@ def _served(text: str, name: str, machine: Machine, given: Mapping[str, str]) ->
     for tp in sizes:
         made = _checked(served.draft_of(text, name, machine, given, tp))
         scenario = _load(made, name)
-        few = scenario.model_copy(update={"requests": scenario.requests.model_copy(update={"count": 1})})
-        if tp == sizes[-1] or serve(few).feasible:
+        if tp == sizes[-1] or not isinstance(scenario, ServingScenario):
+            break
+        few = scenario.model_copy(update={"requests": scenario.requests.model_copy(update={"count": SAMPLE})})
+        result = serve(few)
+        if result.feasible and not result.metrics.get("failed"):
             break
     return made

@@ -10,7 +10,7 @@ TRAINING = """\
 # `clustersim explain {file}` shows every value with where it comes from; `clustersim profiles` lists what can be named.
 version: 1
 name: Llama 3 8B on two nodes of H100
-cluster: {{extends: clusters/dgx-h100, nodes: 2}}   # `clustersim profiles clusters`; any key may be changed here
+cluster: {extends: clusters/dgx-h100, nodes: 2}   # `clustersim profiles clusters`; any key may be changed here
 model: models/llama-3-8b                          # `clustersim profiles models`, or the path of a config.json
 stack: megatron-core                              # the software: fsdp, nemo, megatron-lm-2022, deepspeed ...
 training:
@@ -30,9 +30,9 @@ training:
   # precision: fp8         # bf16, fp16, fp8, fp32; the stack's where left out
   # tokens: 1e12           # of the whole run, for its time, energy and cost
   # steps: 100             # several steps, with
-  # noise: {{jitter: 2 %}}   #   what makes them differ
+  # noise: {jitter: 2 %}   #   what makes them differ
 # published:               # figures to compare with
-#   - {{metric: mfu, value: 40 %, source: "where it was published"}}
+#   - {metric: mfu, value: 40 %, source: "where it was published"}
 """
 
 SERVING = """\
@@ -40,23 +40,23 @@ SERVING = """\
 # `clustersim explain {file}` shows every value with where it comes from; `clustersim profiles` lists what can be named.
 version: 1
 name: Llama 3.1 8B chat on one node of H100
-cluster: {{extends: clusters/dgx-h100, nodes: 1}}   # `clustersim profiles clusters`; any key may be changed here
+cluster: {extends: clusters/dgx-h100, nodes: 1}   # `clustersim profiles clusters`; any key may be changed here
 model: models/llama-3.1-8b                        # `clustersim profiles models`, or the path of a config.json
 stack: vllm                                       # sglang, tensorrt-llm, tgi, llama.cpp ...
 serving:
   replicas: 2              # copies of the model
-  parallel: {{tp: 1}}        # devices of a copy; `pp` spreads its layers
+  parallel: {tp: 1}        # devices of a copy; `pp` spreads its layers
   router: least-outstanding   # round-robin, random, shortest-queue, power-of-two, prefix-aware
-  # batching: {{policy: sarathi, token_budget: 2048, max_sequences: 256}}   # the stack's where left out
-  # kv_cache: {{prefix_caching: block, memory_share: 0.9}}
-  # precision: {{weights: fp8, activations: fp8, kv: fp8}}
+  # batching: {policy: sarathi, token_budget: 2048, max_sequences: 256}   # the stack's where left out
+  # kv_cache: {prefix_caching: block, memory_share: 0.9}
+  # precision: {weights: fp8, activations: fp8, kv: fp8}
   # context: 16384         # longest prompt and answer together
 requests:
-  arrivals: {{poisson: 8 /s}}      # or constant: 8 /s, gamma: {{rate: 8 /s, burstiness: 0.5}}, closed_loop: {{clients: 64}}
-  lengths: azure-conversation    # sharegpt, burstgpt, splitwise ..., or {{prompt: {{fixed: 1024}}, output: {{fixed: 128}}}}
+  arrivals: {poisson: 8 /s}   # or gamma: {rate: 8 /s, burstiness: 0.5}, closed_loop: {clients: 64} ...
+  lengths: azure-conversation # sharegpt, burstgpt ..., or {prompt: {fixed: 1024}, output: {fixed: 128}}
   count: 1000
-  # trace: requests.csv          # recorded requests in place of `arrivals` and `lengths`
-slo: {{ttft: 1 s, tpot: 50 ms}}    # what is promised to each request; goodput counts those that keep it
+  # trace: requests.csv       # recorded requests in place of `arrivals` and `lengths`
+slo: {ttft: 1 s, tpot: 50 ms}    # what is promised to each request; goodput counts those that keep it
 """
 
 STARTERS = {"training": TRAINING, "serving": SERVING}
@@ -66,7 +66,7 @@ STARTERS = {"training": TRAINING, "serving": SERVING}
 def starter(kind: str, file: str | None = None) -> str:
     """The text of a scenario of one of `STARTERS` that will be kept in `file`."""
     shown = file if file and file.isprintable() else "scenario.yaml"
-    return STARTERS[kind].format(file=shown)
+    return STARTERS[kind].replace("{file}", shown)
 
 
 def write_new(path: str, text: str, force: bool = False) -> None:

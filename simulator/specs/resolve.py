@@ -6,7 +6,7 @@ file that is.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -55,6 +55,54 @@ def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[Any
     return _load(AnyScenario, path, overrides, _chosen)
 
 
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A scenario that is read once and changed many times, as a sweep does; its files are not read again."""
+
+    root: Node
+    """What its files say, references followed and merged."""
+    sources: tuple[str, ...] = ()
+    """Files that were read."""
+
+    def changed(self, overrides: Sequence[str]) -> "Template":
+        """The same with overrides; InputError for those that cannot be applied, an unknown key for example."""
+        tree, root = _Tree(), self.root
+        for text in overrides:
+            root = tree.change(root, text, AnyScenario)
+        if tree.problems:
+            raise InputError(*tree.problems)
+        return Template(root, self.sources)
+
+    def filled(self) -> tuple[AnyScenario, dict[str, Any]]:
+        """The validated scenario, and the plain data (text, numbers, lists, mappings) from which `restored` makes it
+        again where its files are not at hand. Raises InputError with every problem."""
+        tree = _Tree()
+        tree.sources.extend(self.sources)
+        chosen = _chosen(self.root, tree)
+        spec = None if chosen is None else _validate(self.root, chosen, tree)
+        if spec is None or tree.problems:
+            raise InputError(*sorted(tree.problems, key=tree.reading_order))
+        return spec, plain(self.root)
+
+
+def read_template(path: str | Path, overrides: Sequence[str] = ()) -> Template:
+    """Read a scenario file, or the one of a name, to be changed many times; InputError for what cannot be read."""
+    tree = _Tree()
+    root = tree.start(path, AnyScenario)
+    if tree.problems:
+        raise InputError(*sorted(tree.problems, key=tree.reading_order))
+    return Template(root, tuple(tree.sources)).changed(overrides)
+
+
+def restored(document: Mapping[str, Any]) -> AnyScenario:
+    """The scenario of the plain data that `Template.filled` gave; InputError where another version gave it."""
+    kind: type[AnyScenario] = ServingScenario if _serves(document) else Scenario
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        raise InputError(f"the scenario is none of this version: {error.errors()[0]['msg']}") from error
+
+
 def load_spec(kind: type[S], reference: str) -> S:
     """The spec that a reference such as `clusters/selene` or `selene` means; InputError as in `load_file`."""
     return load_file(kind, reference).spec
@@ -86,7 +134,7 @@ def _load(
 def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
     """Which kind of scenario a file is; None, and a problem, where its stack is for the other kind."""
     entries = root.value if isinstance(root.value, dict) else {}
-    serves = "training" not in entries and not {"serving", "requests"}.isdisjoint(entries)
+    serves = _serves(entries)
     stack = entries.get("stack")
     told = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
     if stack is not None and isinstance(stack.value, dict) and (told is not None and told.value == "serving") != serves:
@@ -96,6 +144,10 @@ def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
         tree.report([stack.place.problem(message, "stack", hint)])
         return None
     return ServingScenario if serves else Scenario
+
+
+def _serves(entries: Mapping[str, Any]) -> bool:
+    return "training" not in entries and not {"serving", "requests"}.isdisjoint(entries)
 
 
 def dump(spec: Spec) -> dict[str, Any]:

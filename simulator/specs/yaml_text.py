@@ -73,7 +73,7 @@ def read(path: Path, shown: str | None = None, problems: list[Problem] | None = 
     tags) are appended to `problems` where it is given, and raised else.
     """
     name = str(path) if shown is None else shown
-    root = compose(_text(path, name), name, problems)
+    root = compose(file_text(path, name), name, problems)
     if not isinstance(root.value, dict):
         raise InputError(root.place.problem("the file holds no mapping", hint="write `key: value` lines"))
     return root
@@ -138,29 +138,33 @@ def _excerpt(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _text(path: Path, name: str) -> str:
-    """The text of a regular UTF-8 file of bounded size."""
+def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
+    """The text of a regular UTF-8 file of bounded size; `name` and `kind` are for messages.
+
+    Raises InputError where it cannot be read, is no text, is empty or is larger than `MAX_BYTES`.
+    """
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise InputError(Problem("is a directory", name, hint="name a YAML file in it"))
+            raise InputError(Problem("is a directory", name, hint=f"name a {kind} in it"))
         if not stat.S_ISREG(mode):  # opening a pipe could wait for ever
-            raise InputError(Problem("is not a regular file", name, hint="name a YAML file"))
+            raise InputError(Problem("is not a regular file", name, hint=f"name a {kind}"))
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(Problem(f"cannot be read: {reason}", name)) from None
     if len(data) > MAX_BYTES:
-        raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint="is it a YAML file?"))
+        raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint=f"is it a {kind}?"))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError(Problem("is no text in UTF-8", name, hint="name a YAML file"))
+        raise InputError(Problem("is no text in UTF-8", name, hint=f"name a {kind}"))
     if not text.strip():
-        raise InputError(Problem("is empty", name, hint="write `key: value` lines"))
+        hint = "write `key: value` lines" if kind == "YAML file" else f"name a {kind}"
+        raise InputError(Problem("is empty", name, hint=hint))
     return text
 
 

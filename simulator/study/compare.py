@@ -1,22 +1,34 @@
 """Results side by side: figures with the best marked, and why one run is faster than another.
 
-The first result is what the others are held against. A difference in time is explained by its parts: of a training
-step those of the breakdown, of a request those from its arrival to its last token. Parts are in points, hundredths of
-the first one's time, so that they sum to the difference.
+The first result of a kind is what the others of that kind are held against. A difference in time is explained by its
+parts: of a training step those of the breakdown, of a request those from its arrival to its last token. Parts are
+shares of the first one's time for equal work (equal tokens of training, one request of serving), so that what they
+add to the first one's sums to the difference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
+from typing import NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.results.metrics import METRICS, error_of_time, mean
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
+from simulator.study.compare_notes import PER_STEP, notes, step_tokens
 
 SPEED = {"training": "tokens_per_s", "serving": "mean_e2el_ms"}
 """The figure that says how fast a run of each kind is: of training the tokens, as steps may be of other sizes."""
-NOTABLE = 0.005
-"""Share of the first one's time below which a part is not named."""
+HEADLINE = frozenset({
+    "step_time_s", "step_time_p99_s", "tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu", "bubble_fraction",
+    "exposed_communication_s", "run_time_s", "run_energy_j", "run_cost_usd",
+    "request_throughput", "request_goodput", "output_throughput", "output_throughput_per_device", "median_ttft_ms",
+    "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "mean_e2el_ms", "slo_attainment", "mean_queue_ms", "preemptions",
+    "max_kv_usage", "cost_usd_per_million_tokens", "energy_j_per_million_tokens", "peak_memory_bytes",
+})  # fmt: skip
+"""Figures for which most people compare; `energy_j` and `cost_usd` are added to those of training."""
+ALIKE = 1e-3
+"""Share of a figure within which runs are equal; so are those with the same three digits, which a page prints."""
 
 SKIPPED = frozenset({
     "completed", "failed", "unfinished", "total_input_tokens", "total_output_tokens", "mean_batch", "utilisation",
@@ -31,22 +43,43 @@ class Row:
 
     metric: str
     values: tuple[float | None, ...]
-    """SI (vLLM's keys in milliseconds); None where a run does not have it."""
-    best: int | None
-    """Index of the best one; None where all are equal or none is better than another."""
+    """SI (vLLM's keys in milliseconds); None where a run does not have it or it is not a number."""
+    best: tuple[int, ...]
+    """Indices of the best ones; none where all are equal or none is better than another."""
+    headline: bool
+    """Whether it is one of those for which most people compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One of the runs."""
+
+    name: str
+    kind: str
+    """`training` or `serving`."""
+    feasible: bool
+    """Whether it fits into memory."""
+    seconds: dict[str, float]
+    """Seconds of a step, or of a mean request, by what they consist of; empty where nothing ran."""
+    shares: dict[str, float]
+    """The same for the work of the first of its kind, over the time that this one takes for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One run held against the first."""
+    """One run held against the first of its kind."""
 
     name: str
+    against: str
+    """Name of that first one."""
     metric: str
     """The figure that is compared."""
     ratio: float
     """Its time over that of the first one, less 1: positive is slower."""
     parts: dict[str, float]
-    """What each part adds to that ratio, the largest first; sums to it where both runs are of one kind."""
+    """What each part adds to that ratio, the largest first; sums to it."""
+    feasible: bool = True
+    """Whether the run fits into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,112 +87,124 @@ class Comparison:
     """Runs side by side."""
 
     names: tuple[str, ...]
+    """Names of the runs, no two alike."""
     rows: tuple[Row, ...]
+    """Figures: the values of every run and which are the best."""
+    runs: tuple[Run, ...]
+    """What the time of each run consists of."""
     differences: tuple[Difference, ...]
+    """Each run held against the first of its kind."""
     notes: tuple[str, ...]
     """What could not be compared, and why."""
 
 
 def compare(results: Sequence[Result], names: Sequence[str] | None = None) -> Comparison:
-    """Hold results against the first; InputError for fewer than two, or for names that are not as many."""
+    """Hold results against the first of their kind.
+
+    `names` are shown in place of those of the results; equal ones get a number. InputError for fewer than two results,
+    or for names that are not as many.
+    """
     if len(results) < 2:
         raise InputError(Problem("there is nothing to compare", hint="name two scenarios or more"))
-    shown = tuple(names) if names is not None else tuple(result.name for result in results)
-    if len(shown) != len(results):
-        raise InputError(Problem(f"{len(shown)} names for {len(results)} results"))
-    kinds = {result.kind for result in results}
-    known = [name for name in METRICS if any(name in result.metrics for result in results)]
-    common = [name for name in known if all(name in result.metrics for result in results)] if len(kinds) > 1 else known
-    rows = tuple(_row(name, results) for name in common)
-    first = results[0]
-    differences = tuple(
-        _difference(first, other, name) for other, name in zip(results[1:], shown[1:], strict=True)
-        if other.kind == first.kind and first.metrics and other.metrics
-    )
-    return Comparison(shown, rows, differences, tuple(_notes(results, shown, kinds, len(known) - len(common))))
+    if names is not None and len(names) != len(results):
+        raise InputError(Problem(f"{len(names)} names for {len(results)} results"))
+    shown = distinct(names if names is not None else [result.name for result in results])
+    steps = {round(step_tokens(result)) for result in results if result.kind == "training"}
+    mixed = len({result.kind for result in results}) > 1
+    rows = tuple(_row(name, results, mixed or (len(steps) > 1 and name in PER_STEP)) for name in _common(results))
+    timed = [_Timed(result, parts(result) if result.metrics else {}) for result in results]
+    first = {kind: _first(timed, kind) for kind in SPEED}
+    pairs = [(i, first[result.kind]) for i, result in enumerate(results)]
+    ratios = [nan if at is None else _ratio(timed[at], timed[i]) for i, at in pairs]
+    runs = tuple(_run(one, name, ratio) for one, name, ratio in zip(timed, shown, ratios, strict=True))
+    differences = tuple(_difference(runs[i], runs[at], ratios[i]) for i, at in pairs
+                        if at is not None and i != at and runs[i].shares)  # fmt: skip
+    return Comparison(shown, rows, runs, differences, tuple(notes(results, shown, [row.metric for row in rows])))
 
 
-def _notes(results: Sequence[Result], names: Sequence[str], kinds: set[str], left_out: int) -> list[str]:
-    pairs = zip(results, names, strict=True)
-    notes = [f"{name} does not fit into memory" for result, name in pairs if not result.feasible]
-    if len(kinds) > 1:
-        notes.append(
-            f"training and serving share {'no figure' if not left_out else 'few figures'}: {left_out} that only one"
-            " kind has are left out, and times are not explained by parts"
-        )
-    return notes
-
-
-def _row(name: str, results: Sequence[Result]) -> Row:
-    values = tuple(result.metrics.get(name) for result in results)
-    return Row(name, values, None if name in SKIPPED else _best(name, values, [result.feasible for result in results]))
-
-
-def _best(name: str, values: Sequence[float | None], feasible: Sequence[bool]) -> int | None:
-    """The best of those that fit into memory; None where all are alike."""
-    known = [(value, i) for i, value in enumerate(values) if value is not None and value == value and feasible[i]]
-    if len(known) < 2 or max(known)[0] == min(known)[0]:
-        return None
-    return (max(known, key=lambda pair: (pair[0], -pair[1])) if METRICS[name].sense == "rate" else min(known))[1]
-
-
-def _difference(first: Result, other: Result, name: str) -> Difference:
-    metric = SPEED[first.kind]
-    ratio = error_of_time(metric, first.metrics[metric], other.metrics[metric])
-    before, after = parts(first), parts(other)
-    whole = sum(before.values())
-    scale = (1 + ratio) * whole / max(sum(after.values()), 1e-300)  # of the same work, where steps are of other sizes
-    added = {key: (after.get(key, 0.0) * scale - before.get(key, 0.0)) / whole for key in {**before, **after}}
-    return Difference(name, metric, ratio, dict(sorted(added.items(), key=lambda item: -abs(item[1]))))
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """The names; those that come again get a number behind them."""
+    found: list[str] = []
+    for name in names:
+        number, shown = 1, name
+        while shown in found:
+            number += 1
+            shown = f"{name} ({number})"
+        found.append(shown)
+    return tuple(found)
 
 
 def parts(result: Result) -> dict[str, float]:
     """Seconds of a step, or of a request, by what they consist of, on average over devices or requests."""
     if result.service is not None:
         return mean_request_time(result.service)
-    return mean(result.breakdown, [c.ranks for c in result.classes])
+    return mean(result.breakdown, [c.ranks for c in result.classes]) if result.breakdown else {}
 
 
-def sentence(difference: Difference) -> str:
-    """The difference in words: `B is 11 % faster: 9 points less bubble, 2 points more exposed tp communication`."""
-    ratio = difference.ratio
-    if abs(ratio) < NOTABLE:
-        return f"{difference.name} is as fast as the first, within {NOTABLE:.1%}".replace("%", " %")
-    named = [_points(part, share) for part, share in difference.parts.items() if abs(share) >= NOTABLE]
-    speed = f"{abs(ratio):.1%}".replace("%", " %")
-    why = f": {', '.join(named)}" if named else ""
-    return f"{difference.name} takes {speed} {'more' if ratio > 0 else 'less'} time{why}"
+def _common(results: Sequence[Result]) -> list[str]:
+    """Figures to show: of one kind those that any run has, of both kinds those that all have of a run as a whole."""
+    if len({result.kind for result in results}) == 1:
+        return [name for name in METRICS if any(name in result.metrics for result in results)]
+    return [name for name in METRICS if name not in PER_STEP and all(name in result.metrics for result in results)]
 
 
-def _points(part: str, share: float) -> str:
-    word = WORDS.get(part) or (f"exposed {part.removeprefix('exposed_')} communication" if "exposed_" in part else part)
-    return f"{abs(100 * share):.1f} points {'more' if share > 0 else 'less'} {word}"
+def _row(name: str, results: Sequence[Result], unequal: bool) -> Row:
+    values = tuple(_number(result.metrics.get(name)) for result in results)
+    best = () if unequal or name in SKIPPED else _best(name, values, [result.feasible for result in results])
+    training = results[0].kind == "training" and name in ("energy_j", "cost_usd")
+    return Row(name, values, best, name in HEADLINE or training)
 
 
-WORDS = {
-    "compute": "computing", "recompute": "recomputing", "optimizer": "optimizer", "host": "waiting for the host",
-    "stall": "stalling on shared links", "bubble": "bubble", "idle": "idling", "queue": "waiting in the queue",
-    "prefill": "prefill of the prompt", "handover": "moving the cache", "preempted": "preemption",
-    "stalled": "stalling on other prompts", "decode": "decoding",
-}  # fmt: skip
-"""Parts in words."""
+def _number(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
 
 
-def document(comparison: Comparison) -> dict[str, object]:
-    """The comparison as plain data for `--json`."""
-    return {
-        "schema": 1,
-        "names": list(comparison.names),
-        "metrics": {
-            row.metric: {"values": list(row.values), "best": None if row.best is None else comparison.names[row.best]}
-            for row in comparison.rows
-        },
-        "differences": [
-            {
-                "name": difference.name, "metric": difference.metric, "ratio": difference.ratio,
-                "parts": difference.parts, "sentence": sentence(difference),
-            }
-            for difference in comparison.differences
-        ],
-        "notes": list(comparison.notes),
-    }  # fmt: skip
+def _best(name: str, values: Sequence[float | None], feasible: Sequence[bool]) -> tuple[int, ...]:
+    """The best of those that fit into memory and what is as good; none where all are alike."""
+    known = {i: value for i, value in enumerate(values) if value is not None and feasible[i]}
+    least, most = min(known.values(), default=0.0), max(known.values(), default=0.0)
+    if len(known) < 2 or _alike(least, most):
+        return ()
+    best = most if METRICS[name].sense == "rate" else least
+    return tuple(i for i, value in known.items() if _alike(value, best))
+
+
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= ALIKE * max(abs(one), abs(other)) or f"{one:.3g}" == f"{other:.3g}"
+
+
+class _Timed(NamedTuple):
+    """A result and what its time consists of."""
+
+    result: Result
+    seconds: dict[str, float]
+
+    @property
+    def speed(self) -> float:
+        """The figure that says how fast it is; NaN where nothing ran."""
+        speed = self.result.metrics.get(SPEED[self.result.kind], nan)
+        return speed if isfinite(speed) and speed > 0 and sum(self.seconds.values()) > 0 else nan
+
+
+def _first(timed: Sequence[_Timed], kind: str) -> int | None:
+    """The first one of a kind against which others can be held; None where none has a time."""
+    return next((i for i, one in enumerate(timed) if one.result.kind == kind and isfinite(one.speed)), None)
+
+
+def _ratio(first: _Timed, other: _Timed) -> float:
+    """Time of another run over that of the first, less 1; NaN where it has none."""
+    return error_of_time(SPEED[first.result.kind], first.speed, other.speed)
+
+
+def _run(one: _Timed, name: str, ratio: float) -> Run:
+    whole = sum(one.seconds.values())
+    known = one.seconds if isfinite(ratio) else {}
+    shares = {key: value / whole * (1 + ratio) for key, value in known.items()}
+    return Run(name, one.result.kind, one.result.feasible, one.seconds, shares)
+
+
+def _difference(run: Run, first: Run, ratio: float) -> Difference:
+    keys = dict.fromkeys((*first.shares, *run.shares))
+    added = {key: run.shares.get(key, 0.0) - first.shares.get(key, 0.0) for key in keys}
+    ordered = dict(sorted(added.items(), key=lambda item: -abs(item[1])))
+    return Difference(run.name, first.name, SPEED[run.kind], ratio, ordered, run.feasible)

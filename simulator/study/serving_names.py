@@ -2,9 +2,10 @@
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from simulator.specs import load_spec
+from simulator.specs import data_root, load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
@@ -39,6 +40,11 @@ CLUSTERS = (
     (r"M1 Max", "mac-m1-max"),
     (r"M4 (Mac mini|\(Mac mini)", "mac-mini-m4"),
     (r"KV260", "kv260-tellme"),
+    (r"\bA100\b.*\b40", "dgx-a100-40gb"),
+    (r"\bA100\b(?!.*PCIe)", "dgx-a100"),
+    (r"\bH100\b(?!.*NVL)", "dgx-h100"),
+    (r"\bH200\b(?!.*NVL)", "dgx-h200"),
+    (r"\bB200\b", "dgx-b200"),
 )
 """Cluster by words of a row's `accelerator`, first match. A slot of a small host feeds a card enough for one stream."""
 
@@ -54,6 +60,8 @@ MODELS = {
 }  # fmt: skip
 """Model profile by a row's `model`; others are looked up as they are written, in small letters."""
 
+VARIANT = r"(-(instruct|chat|base|hf|it|fp8|awq|gptq|kv|v0\.\d|2507))+$"
+"""Ends of names that say how a model was tuned or stored, and not its shape."""
 NO_MODEL = re.compile(r"deepseek[- ](v3|r1(?! 14b|[- ]distill))|kimi", re.I)
 """Models with multi-head latent attention."""
 
@@ -61,9 +69,9 @@ STACKS = (
     (r"swiftkv|nanoflow|tpi-llm|cloudmatrix|sarathi", r"", None),
     (r"(tensorrt-llm|trt-llm).*triton", r"^0\.1[34](\.|$)", "tensorrt-llm-triton"),
     (r"tensorrt-llm|trt-llm", r"^0\.[0-5](\.|$)", "tensorrt-llm-0.5"),
-    (r"tensorrt-llm|trt-llm", r"^0\.([6-9]|1[0-2])(\.|$)|^$", "tensorrt-llm-0.9"),
+    (r"tensorrt-llm|trt-llm", r"^0\.([6-9]|1[0-2])(\.|$)|^$|2023|2024-0[1-9]", "tensorrt-llm-0.9"),
     (r"tensorrt-llm|trt-llm", r"", "tensorrt-llm"),
-    (r"vllm", r"^0\.[0-5](\.|$)|2023", "vllm-0.5"),
+    (r"vllm", r"^0\.[0-5](\.|$)|2023|2024-0[1-8]", "vllm-0.5"),
     (r"vllm", r"^0\.[67](\.|$)|2024", "vllm-v0"),
     (r"vllm-based", r"", "vllm-0.5"),
     (r"vllm", r"", "vllm"),
@@ -117,18 +125,20 @@ def model(name: str) -> Model:
         raise Refused(f"model `{name}`: multi-head latent attention")
     if name in MODELS:
         return load_spec(Model, MODELS[name])
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", name):
+    plain = re.sub(r"[ _]", "-", name.rpartition("/")[2].lower()).removeprefix("meta-")
+    known = re.sub(VARIANT, "", plain)
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,60}", known) or not _profile(known).is_file():
         raise Refused(f"model `{name}`")
-    from simulator.specs.catalog import data_root
+    return load_spec(Model, known)
 
-    if not (data_root() / Model.folder / f"{name.lower()}.yaml").is_file():
-        raise Refused(f"model `{name}`")
-    return load_spec(Model, name.lower())
+
+def _profile(name: str) -> Path:
+    return data_root() / Model.folder / f"{name}.yaml"
 
 
 def stack_name(engine: str, version: str | None) -> str:
     """The profile that an engine and its version belong to; raises Refused where there is none."""
-    known = (engine.lower(), (version or "").lower())
+    known = (engine.lower(), (version or "").lower().removeprefix("v"))
     for words, versions, name in STACKS:
         if re.search(words, known[0]) and re.search(versions, known[1]):
             if name is not None:

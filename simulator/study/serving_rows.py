@@ -127,8 +127,8 @@ def _check_supported(row: ServingRow) -> None:
     spread = row.parallelism or {}
     reasons = {
         f"kind `{row.kind}`": row.kind not in KINDS,
-        "attention data parallelism over expert parallelism": (spread.get("attention_dp") or 1) > 1,
-        f"expert parallelism {spread.get('ep')}": (spread.get("ep") or 1) > 1,
+        f"expert parallelism {spread.get('ep')} with tp {spread.get('tp') or 1}": (spread.get("ep") or 1) > 1
+        and ((spread.get("tp") or 1) > 1 or spread.get("attention_dp") != spread.get("ep")),
         "lengths are ambiguous": " or " in (row.workload or ""),
         "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),
         "measured values are missing": not any(row.metrics.values()),
@@ -190,6 +190,8 @@ def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
     """(layout of a replica, replicas)."""
     spread = row.parallelism or {}
     tp, pp, dp = (spread.get(key) or 1 for key in ("tp", "pp", "dp"))
+    ep = spread.get("ep") or 1
+    dp *= ep
     if row.num_accelerators is None:
         if not row.parallelism:
             raise Refused("how many accelerators is not stated")
@@ -202,7 +204,7 @@ def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
             tp = row.num_accelerators
     if min(tp, pp, dp) < 1:
         raise Refused("a parallel size below 1")
-    return Layout(tp=tp, pp=pp), dp
+    return Layout(tp=tp, pp=pp, ep=ep), dp
 
 
 def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:

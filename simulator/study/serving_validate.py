@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
@@ -117,6 +118,8 @@ def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = No
     """Simulate a row, or a variant of its scenario; raises Refused where nothing can be compared."""
     run = run_mapped(mapped, scenario)
     parts = score(mapped, run)
+    if not all(isfinite(part.predicted) and part.predicted > 0 and isfinite(part.error * 2) for part in parts):
+        raise Refused("a figure that cannot be compared")
     return ServingOutcome(mapped.row.id, mapped.row, parts, mapped.stack, assumed=mapped.assumed)
 
 
@@ -234,7 +237,8 @@ def _latencies(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
     arrival, first, finish = (np.array(c, np.int64) for c in (ledger.arrival, ledger.first_token, ledger.finish))
     later = np.maximum(np.array(ledger.output, np.int64) - 1, 1)
     ttft = float((first - arrival).mean() / TICKS_PER_SECOND)
-    tpot = float(((finish - first) / later)[np.array(ledger.output) > 1].mean() / TICKS_PER_SECOND) if max(later) else 0
+    several = np.array(ledger.output) > 1
+    tpot = float(((finish - first) / later)[several].mean() / TICKS_PER_SECOND) if several.any() else 0.0
     gap = float((finish - first).sum() / later.sum() / TICKS_PER_SECOND)
     whole = float((finish - arrival).mean() / TICKS_PER_SECOND)
     found = []

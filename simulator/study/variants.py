@@ -50,16 +50,26 @@ def parse_axis(text: str) -> Axis:
     return axis
 
 
-def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
+def parse_axes(texts: Iterable[str], most: int = MOST) -> tuple[Axis, ...]:
     """Read several axes; InputError where one key has two lists or there are too many combinations."""
     axes = tuple(map(parse_axis, texts))
     keys = [axis.key.removeprefix("+") for axis in axes]
     for key in keys:
         if keys.count(key) > 1:
             raise InputError(Problem(f"`{key}` has two lists of values", hint="put all its values into one"))
-    if (number := prod(len(axis.values) for axis in axes)) > MOST:
-        raise InputError(Problem(f"{number:,} combinations are too many", hint=f"list at most {MOST:,}"))
+    if (number := prod(len(axis.values) for axis in axes)) > most:
+        raise InputError(Problem(f"{number:,} combinations are too many", hint=f"list at most {most:,}"))
     return axes
+
+
+def told_apart(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """(overrides, axes) of what a user wrote: an axis lists several values of its key."""
+    overrides: list[str] = []
+    axes: list[str] = []
+    for text in texts:
+        several = not text.startswith("~") and len(list(_split(text.partition("=")[2]))) > 1
+        (axes if several else overrides).append(text)
+    return overrides, axes
 
 
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:

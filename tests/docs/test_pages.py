@@ -88,6 +88,7 @@ def test_scenarios_that_a_page_shows_load(page: Path, tmp_path: Path, monkeypatc
 
 PYTHON = [
     ("docs/howto/scripts.md", "in-python.py", "assert 0 < result.metrics['mfu'] < 1"),
+    ("docs/howto/sweep.md", "a-sweep.py", "assert 0 < table.best('mfu')[0].metrics['mfu'] < 1"),
     ("docs/extending.md", "my_schedules.py", """
 from simulator.run.simulate import simulate
 from simulator.specs import load_scenario
@@ -114,6 +115,17 @@ def test_python_of_pages_runs(page: str, name: str, then: str, tmp_path: Path) -
     text = pages.read_page(ROOT / page).files[name] + then
     command, environment = [sys.executable, "-c", text], {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_about_python_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """Its blocks follow each other, as cells of a notebook do."""
+    text = (DOCS / "howto" / "python.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}
+    command = [sys.executable, "-W", "error:::simulator", "-c", "\n".join(cells)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert len(cells) > 5
     assert done.returncode == 0, done.stderr
 
 

@@ -1,0 +1,178 @@
+"""Results with what notebooks ask of them: plots, frames, a card in a cell, files.
+
+`simulator.results` knows nothing of drawing; the classes here are its own with methods hung on, and hold nothing else.
+"""
+
+from dataclasses import fields
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Literal
+
+from simulator import results
+from simulator.results.writing import replacing
+from simulator.study import compare as comparing
+from simulator.study import table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from simulator.report.plotting import ComparisonPlots, Plots
+
+Frame = Literal["metrics", "breakdown", "operations", "memory", "links", "requests", "replicas"]
+
+
+class Result(results.Result):
+    """Everything that one simulated run has to say, with plots, frames and files; SI units throughout."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, result: results.Result) -> "Result":
+        """The same result with these methods."""
+        return cls(**{field.name: getattr(result, field.name) for field in fields(result)})
+
+    @property
+    def plot(self) -> "Plots":
+        """Plots with matplotlib: `result.plot.gantt()`, `.breakdown(ax=axes)` ...; each returns its axes."""
+        from simulator.report.plotting import Plots
+
+        return Plots(self)
+
+    def to_frame(self, what: Frame = "metrics") -> "DataFrame":
+        """A pandas frame (the extra `frames`): `metrics` is one row; others have a row for each of what they name."""
+        from simulator.report.frames import frame
+
+        return frame(self, what)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file: `.json` the JSON form, `.html` the report, any other ending the whole, which `read` reads.
+
+        Raises InputError where it cannot be written.
+        """
+        name = fspath(path)
+        if name.endswith(".html"):
+            from simulator.report.html import write_html
+
+            write_html(self, name)
+        elif name.endswith(".json"):
+            _write_json(results.to_json(self), name)
+        else:
+            results.save(self, name)
+
+    def __str__(self) -> str:
+        """The page that `clustersim run` prints."""
+        from simulator.report.page import page
+
+        return page(self).rstrip("\n")
+
+    def __repr__(self) -> str:
+        """Name, kind and the figure that says how fast it is."""
+        return f"<{type(self).__name__} of {self.name!r}: {self.kind}, {_speed(self)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from simulator.report.card import card
+
+        return card(self)
+
+
+class Comparison(comparing.Comparison):
+    """Runs side by side, with plots, frames and files."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, comparison: comparing.Comparison) -> "Comparison":
+        """The same comparison with these methods."""
+        return cls(**{field.name: getattr(comparison, field.name) for field in fields(comparison)})
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Why each run is faster or slower than the first of its kind."""
+        return tuple(difference["sentence"] for difference in self._document()["differences"])
+
+    @property
+    def plot(self) -> "ComparisonPlots":
+        """Plots with matplotlib: `comparison.plot.parts()`, `.figures()`; each returns its axes."""
+        from simulator.report.plotting import ComparisonPlots
+
+        return ComparisonPlots(self._document())
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas frame (the extra `frames`): a row for each run, its metrics and the shares of its parts."""
+        from simulator.report.frames import comparison_frame
+
+        return comparison_frame(self._document())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file: `.html` the report, any other ending the JSON form; InputError where it cannot be written."""
+        name = fspath(path)
+        if name.endswith(".html"):
+            from simulator.report.compare_html import write_html
+
+            write_html(self._document(), name)
+        else:
+            _write_json(self._document(), name)
+
+    def __str__(self) -> str:
+        """The page that `clustersim compare` prints."""
+        from simulator.report.compare_page import page
+
+        return page(self._document(), rest="in to_frame()").rstrip("\n")
+
+    def __repr__(self) -> str:
+        """The names of the runs."""
+        return f"<{type(self).__name__} of {', '.join(map(repr, self.names))}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from simulator.report.card import comparison_card
+
+        return comparison_card(self._document())
+
+    def _document(self) -> dict[str, Any]:
+        from simulator.study.compare_document import document
+
+        return document(self)
+
+
+class Sweep(table.SweepTable):
+    """All points of a sweep, with frames and files."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, swept: table.SweepTable) -> "Sweep":
+        """The same sweep with these methods."""
+        return cls(**{field.name: getattr(swept, field.name) for field in fields(swept)})
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas frame (the extra `frames`): a row for each point: what was varied, what became of it, metrics."""
+        from simulator.report.frames import made
+
+        return made(self.columns())
+
+    def __repr__(self) -> str:
+        """What was varied and how many points there are."""
+        return f"<{type(self).__name__} of {self.name!r} over {', '.join(self.axes)}: {len(self.rows)} points>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from simulator.report.card import sweep_card
+
+        return sweep_card(self.document())
+
+
+def _speed(result: results.Result) -> str:
+    """The figure of a result that says how fast it is, in words."""
+    from simulator.report.wording import figure
+
+    if not result.feasible:
+        return "does not fit into memory"
+    name = "step_time_s" if result.kind == "training" else "output_throughput"
+    unit = "" if result.kind == "training" else " output tokens/s"
+    return f"{figure(name, result.metrics.get(name, float('nan')))}{unit}"
+
+
+def _write_json(document: dict[str, Any], path: str) -> None:
+    with replacing(path) as file:
+        file.write(results.dumps(document).encode())

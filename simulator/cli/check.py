@@ -1,0 +1,126 @@
+"""Simulate scenarios and compare them with their baselines; exit code 1 where a figure moved or a baseline is missing.
+
+Each PATH is a scenario, or a folder in which every YAML file is one (what others only extend is left out). A baseline
+is a small JSON file below the folder of baselines, under the path of its scenario. The simulator is deterministic: any
+difference has a cause, and a failure names it. --update writes the baselines that differ and prints the table for the
+pull request.
+"""
+
+import os
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli import console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.study.regression import Checked
+
+SUMMARY = "scenarios against their baselines, for CI"
+EXAMPLES = (
+    "scenarios/quickstart.yaml --baseline baselines --update",
+    "scenarios --baseline baselines --jobs 2",
+    "scenarios --baseline baselines --tolerance 1% --tolerance peak_memory_bytes=5%",
+    "scenarios --baseline baselines --junit check.xml --github",
+)
+_MOST_JOBS = 1_000_000
+_SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `check`."""
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="scenarios (YAML), or folders of them")
+    parser.add_argument("--baseline", metavar="DIR", required=True, help="the folder of baselines")
+    parser.add_argument("--update", action="store_true", help="write the baselines that differ or are missing")
+    parser.add_argument(
+        "--tolerance", metavar="[METRIC=]SHARE", action="append", default=[],
+        help="how far figures may move (default 1e-9, which is equality): 1%% for all, mfu=1%% for one; several times",
+    )  # fmt: skip
+    parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="processes to simulate with")
+    parser.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
+    parser.add_argument(
+        "--github", action="store_true", help="print annotations of GitHub Actions, and write the job's summary"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
+    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+
+
+def _jobs(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) <= _MOST_JOBS:
+        raise ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {_MOST_JOBS:,}")
+    return int(text)
+
+
+def execute(arguments: Namespace) -> int:
+    """Find, simulate, compare, write, show."""
+    from simulator.cli import outputs
+    from simulator.cli.progress import progress
+    from simulator.study import regression
+    from simulator.study.check import parse_tolerances
+
+    tolerances = parse_tolerances(arguments.tolerance)
+    cases, notes = regression.cases_of(arguments.paths, arguments.baseline)
+    files = {"--json": arguments.json, "--junit": arguments.junit}
+    outputs.check(files, inputs=tuple(case.file for case in cases))
+    with progress(f"checking {len(cases)} scenarios", arguments.quiet):
+        jobs = min(arguments.jobs, os.cpu_count() or 1)
+        checked = regression.run(cases, tolerances, jobs, arguments.update)
+    notes += regression.tidied(arguments.paths, arguments.baseline, arguments.update)
+    told = regression.document(checked, arguments.baseline, tolerances, notes)
+    _write(told, checked, arguments)
+    _show(told, arguments)
+    return regression.exit_code(checked)
+
+
+def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namespace) -> None:
+    """The files that were asked for; each appears whole or not at all."""
+    from simulator.results import dumps
+    from simulator.results.writing import replacing
+
+    if arguments.junit:
+        from datetime import datetime
+
+        from simulator.report.check_junit import junit
+
+        with replacing(arguments.junit) as file:
+            file.write(junit(told, [one.seconds for one in checked], datetime.now()))
+    if arguments.json and arguments.json != "-":
+        with replacing(arguments.json) as file:
+            file.write(dumps(told).encode())
+    if arguments.github and (name := os.environ.get(_SUMMARY_FILE)):
+        from simulator.report.check_words import table
+
+        with Path(name).open("a", encoding="utf-8") as summary:
+            summary.write(table(told) + "\n")
+
+
+def _show(told: dict[str, Any], arguments: Namespace) -> None:
+    """The page, the table of an update, or the JSON form; annotations go beside them."""
+    from simulator.report.check_github import annotations, harmless
+
+    lines = annotations(told) if arguments.github else []
+    if arguments.quiet or arguments.json == "-":
+        problems = [problem["text"] for entry in told["scenarios"] for problem in entry["problems"]]
+        for text in problems:
+            console.complain(f"clustersim: {text}")
+    if arguments.json == "-":
+        from simulator.results import dumps
+
+        console.write(dumps(told))
+        for line in lines:
+            console.complain(line)
+        return
+    page = "" if arguments.quiet else _page(told, arguments.update)
+    console.write("".join([harmless(page) if arguments.github else page, *(f"{line}\n" for line in lines)]))
+
+
+def _page(told: dict[str, Any], update: bool) -> str:
+    if update:
+        from simulator.report.check_words import table
+
+        return table(told)
+    from simulator.report.check_page import page
+
+    return page(told, width=console.width(), colour=console.coloured())

@@ -1,0 +1,58 @@
+"""Make a scenario of a file that another program reads: arguments of Megatron-LM, a job of torchtitan, a config.json.
+
+Megatron's arguments may stand in a shell script (which is read and never run), in a bare list, in YAML or in JSON. The
+scenario says beside each value where it came from, and at its top what was assumed, left out and ignored. A config.json
+of Hugging Face becomes a scenario that serves the model.
+"""
+
+from argparse import ArgumentParser, Namespace
+
+from simulator.cli import console
+
+SUMMARY = "make a scenario of Megatron, torchtitan or Hugging Face files"
+EXAMPLES = (
+    "pretrain_gpt.sh --cluster selene --nodes 48 --out gpt.yaml",
+    "pretrain_gpt.sh --cluster dgx-h100 --set MODEL_SIZE=7B --set vocab-size=32000",
+    "llama3_70b.toml --cluster dgx-h100 --nodes 32",
+    "my-model/config.json --cluster dgx-h100",
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `import`."""
+    parser.add_argument("file", metavar="FILE", help="script, argument list, TOML or config.json")
+    parser.add_argument(
+        "--cluster",
+        metavar="CLUSTER",
+        required=True,
+        help="machine of the job: `clustersim profiles clusters`, or a file",
+    )
+    parser.add_argument(
+        "--nodes", metavar="N", type=int, help="nodes that the job gets; what the file says if left out"
+    )
+    parser.add_argument(
+        "--format", choices=("megatron", "torchtitan", "huggingface"), help="what the file is; told from it if left out"
+    )
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[],
+        help="set a variable of a script (SIZE, or 1 for its first argument), an argument (seq-length), a key of TOML",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="FILE", help="write the scenario to a file; it is printed else")
+
+
+def execute(arguments: Namespace) -> int:
+    """Read, check, write."""
+    from simulator.cli import outputs
+
+    outputs.check({"--out": arguments.out}, inputs=(arguments.file,), printable="--out")
+    from simulator.interop.machine import Machine
+    from simulator.run.imports import import_file, pairs
+    from simulator.run.starters import write_new
+
+    machine = Machine(arguments.cluster, arguments.nodes)
+    text = import_file(arguments.file, machine, arguments.format, pairs(arguments.set))
+    if arguments.out in (None, "-"):
+        console.write(text)
+    else:
+        write_new(arguments.out, text, force=True)
+    return 0

@@ -1,0 +1,198 @@
+"""Simulate one scenario with every combination of the listed values: a table, the best points, trade-offs, heat maps.
+
+KEY=V,V lists values of a key, KEY=VALUE changes all points. Outcomes are kept in a cache and never simulated twice: a
+sweep that was interrupted goes on where it stopped when it is run again. Points that do not fit into memory or are
+refused are rows with the reason. Exit code 4 where no point is left.
+"""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from contextlib import AbstractContextManager
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli import console
+from simulator.errors import InfeasibleError, InputError, Problem, SimulatorError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from simulator.study.table import SweepTable, View
+
+SUMMARY = "every combination of listed values: best points, trade-offs, heat maps"
+EXAMPLES = (
+    "scenarios/quickstart.yaml training.parallel.tp=1,2,4 training.micro_batch=1,2 --no-cache",
+    "scenarios/quickstart.yaml training.parallel.tp=1,2,4 training.micro_batch=1,2 --where 'peak_memory_bytes < 70 GB'"
+    " --pareto mfu,peak_memory_bytes --csv table.csv",
+    "scenarios/training/frontier-175b.yaml training.parallel.tp=1,2,4,8 training.parallel.pp=2,4,8,16"
+    " training.micro_batch=1,2,4 --random 20 --heat tp,pp,mfu --html sweep.html",
+)
+CACHE = ".clustersim/sweeps.sqlite"
+"""Where outcomes are kept unless another file is named, below the working folder."""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `sweep`."""
+    parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
+    parser.add_argument("items", metavar="KEY=V,V", nargs="*", help="values of a key; with one value, a change of all")
+    parser.add_argument(
+        "--where", metavar="CONDITION", action="append", default=[],
+        help="take only points with `key < value` (< <= > >= == !=), key of the scenario or metric; several times",
+    )  # fmt: skip
+    parser.add_argument("--random", metavar="N", type=_whole, help="only N points, drawn with the scenario's seed")
+    parser.add_argument("--by", metavar="METRIC", help="metric that ranks the points")
+    parser.add_argument("--top", metavar="N", type=_whole, default=10, help="points on the page (default 10)")
+    parser.add_argument("--pareto", metavar="METRIC,METRIC", type=_two, help="the points that none beats in both")
+    parser.add_argument("--heat", metavar="X,Y,METRIC", type=_three, help="a metric over two of the keys")
+    parser.add_argument("--jobs", metavar="N", type=_whole, help="processes (default: one a core)")
+    parser.add_argument("--executor", choices=("processes", "dask"), default="processes", help="who simulates")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster: tcp://host:8786")
+    parser.add_argument("--cache", metavar="FILE", help=f"where outcomes are kept (default {CACHE})")
+    parser.add_argument("--no-cache", action="store_true", help="keep nothing and look nothing up")
+    parser.add_argument("--csv", metavar="FILE", help="write the table; `-` prints it and nothing else")
+    parser.add_argument("--json", metavar="FILE", help="write the table; `-` prints it and nothing else")
+    parser.add_argument("--parquet", metavar="FILE", help="write the table (needs the extra `parquet`)")
+    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
+    parser.add_argument("--plots", metavar="FOLDER", help="write heat map and front as PNG and SVG into a folder")
+    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) <= 1_000_000:
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to 1,000,000")
+    return int(text)
+
+
+def _names(text: str, number: int, example: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if len(names) != number or not all(names) or len(set(names)) < number:
+        raise ArgumentTypeError(f"{text!r} does not name {number} different things: write, for example, {example}")
+    return names
+
+
+def _two(text: str) -> tuple[str, ...]:
+    return _names(text, 2, "mfu,peak_memory_bytes")
+
+
+def _three(text: str) -> tuple[str, ...]:
+    return _names(text, 3, "tp,pp,mfu")
+
+
+def execute(arguments: Namespace) -> int:
+    """Check everything, simulate, write, show."""
+    from simulator.cli.progress import counting
+    from simulator.study.table import View
+    from simulator.study.variants import parse_axes, told_apart
+
+    overrides, axes = told_apart(arguments.items)
+    view = View(arguments.by, arguments.pareto, arguments.heat)
+    view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
+    _check_outputs(arguments)
+    cache = _cache(arguments)
+    from simulator.study.sweep import sweep
+
+    begin = perf_counter()
+    with counting(f"sweeping {Path(arguments.file).stem}", arguments.quiet) as progress:
+        table = sweep(
+            arguments.file, axes, arguments.where, arguments.random, _executor(arguments), cache, progress,
+            overrides=overrides,
+        )  # fmt: skip
+    for note in table.notes:
+        console.complain(f"clustersim: {note}")
+    told = _document(table, view)
+    _write(table, told, arguments)
+    _show(table, told, arguments, perf_counter() - begin)
+    if any(row.status == "failed" for row in table.rows):
+        return SimulatorError.exit_code
+    return 0 if any(row.status == "ok" for row in table.rows) else InfeasibleError.exit_code
+
+
+def _document(table: "SweepTable", view: "View") -> dict[str, Any]:
+    """The table as plain data; a view of points that are not there shows nothing."""
+    from simulator.study.table import View
+
+    return table.document(view if any(row.status == "ok" for row in table.rows) else View())
+
+
+def _check_outputs(arguments: Namespace) -> None:
+    from simulator.cli import outputs
+    from simulator.study.table import check_parquet
+
+    if arguments.csv == "-" and arguments.json == "-":
+        raise InputError(Problem("--csv and --json cannot both print", hint="name a file for one of them"))
+    if arguments.plots and not (arguments.heat or arguments.pareto):
+        raise InputError(Problem("--plots has nothing to draw", hint="add `--heat X,Y,METRIC` or `--pareto A,B`"))
+    files = {"--json": arguments.json, "--html": arguments.html, "--parquet": arguments.parquet}
+    files |= {"--csv": arguments.csv} if arguments.csv != "-" else {}
+    outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
+    if arguments.parquet:
+        check_parquet()
+
+
+def _cache(arguments: Namespace) -> str | None:
+    """The file of the cache; the folder of the one that nobody named is made."""
+    if arguments.no_cache:
+        if arguments.cache:
+            raise InputError(Problem("--cache and --no-cache exclude each other", hint="leave out one of them"))
+        return None
+    if arguments.cache is not None:
+        return str(arguments.cache)
+    try:
+        Path(CACHE).parent.mkdir(exist_ok=True)
+    except OSError as error:
+        hint = "name another file with `--cache FILE`, or write `--no-cache`"
+        message = f"cannot be made for the cache: {error.strerror or error}"
+        raise InputError(Problem(message, file=str(Path(CACHE).parent), hint=hint)) from error
+    return CACHE
+
+
+def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None":
+    from simulator.study import executors
+
+    if arguments.executor == "dask":
+        if not arguments.scheduler:
+            raise InputError(Problem("--executor dask needs a cluster", hint="add `--scheduler tcp://host:8786`"))
+        if arguments.jobs:
+            raise InputError(Problem("--jobs has no meaning with --executor dask", hint="the cluster has its workers"))
+        return executors.dask(arguments.scheduler)
+    if arguments.scheduler:
+        raise InputError(Problem("--scheduler has no meaning without --executor dask", hint="add `--executor dask`"))
+    jobs = min(arguments.jobs or executors.cores(), 4 * executors.cores())
+    return executors.processes(jobs) if jobs > 1 else None
+
+
+def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> None:
+    """The files that were asked for; each appears whole or not at all."""
+    if arguments.csv and arguments.csv != "-":
+        table.to_csv(arguments.csv)
+    if arguments.json and arguments.json != "-":
+        from simulator.results import dumps
+        from simulator.results.writing import replacing
+
+        with replacing(arguments.json) as file:
+            file.write(dumps(told).encode())
+    if arguments.parquet:
+        table.to_parquet(arguments.parquet)
+    if arguments.html:
+        from simulator.report.sweep_html import write_html
+
+        write_html(told, arguments.html)
+    if arguments.plots:
+        from simulator.report.sweep_plots import save_plots
+
+        save_plots(told, arguments.plots)
+
+
+def _show(table: "SweepTable", told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
+    """The page, or what is printed in its place, or nothing."""
+    if arguments.csv == "-":
+        console.write(table.csv())
+    elif arguments.json == "-":
+        from simulator.results import dumps
+
+        console.write(dumps(told))
+    elif not arguments.quiet:
+        from simulator.report.sweep_page import page
+
+        how = {"simulated": table.simulated, "reused": table.reused, "elapsed_s": elapsed_s}
+        console.write(page(told, how, top=arguments.top, width=console.width(), colour=console.coloured()))

@@ -1,0 +1,399 @@
+"""Job files of torchtitan (TOML) as a scenario.
+
+Keys and defaults are those of torchtitan, torchtitan/config/job_config.py (2025), and of its older versions where they
+mean the same. A flavor is a row of the table in torchtitan/models/NAME/__init__.py; the shapes are those of the
+published models, so the models that are shipped stand for them.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from simulator.errors import InputError, Problem, nearest
+from simulator.interop.arguments import MOST
+from simulator.interop.draft import Draft, printable
+from simulator.interop.machine import Machine, Said, place
+from simulator.specs.yaml_text import scalar
+
+FLAVORS = {
+    "llama3": {"8B": "llama-3.1-8b", "70B": "llama-3.1-70b", "405B": "llama-3.1-405b"},
+    "llama2": {"7B": "llama-2-7b", "13B": "llama-2-13b", "70B": "llama-2-70b"},
+    "qwen3": {
+        "0.6B": "qwen3-0.6b", "1.7B": "qwen3-1.7b", "4B": "qwen3-4b", "8B": "qwen3-8b", "14B": "qwen3-14b",
+        "32B": "qwen3-32b",
+    },
+}  # fmt: skip
+"""Shipped model of each flavor of each dense family (torchtitan/models/*/__init__.py: dim, n_layers, n_heads,
+n_kv_heads, ffn_dim_multiplier, multiple_of)."""
+
+EXPERTS = ("deepseek_v3", "llama4", "gpt_oss", "kimi")
+"""Families of mixtures of experts."""
+
+SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "interleaved-1f1b", "LoopedBFS": "gpipe"}
+LOOPED = ("Interleaved1F1B", "LoopedBFS")
+RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
+LEFT_OUT = {
+    "training.compile": "how kernels are fused is the stack's",
+    "compile.enable": "how kernels are fused is the stack's",
+    "training.enable_cpu_offload": "parameters and optimizer stay on the device",
+    "parallelism.enable_async_tensor_parallel": "tensor-parallel collectives do not overlap in this stack",
+    "experimental.enable_async_tensor_parallel": "tensor-parallel collectives do not overlap in this stack",
+    "parallelism.fsdp_reshard_after_forward": "the default is taken",
+    "parallelism.disable_loss_parallel": "the output head is cut over tensor-parallel ranks",
+}
+"""Keys with an effect that a scenario cannot say."""
+_SECTION = re.compile(r"\s*\[([\w.\s\"']+)\]")
+_KEY = re.compile(r"\s*([\w-]+)\s*=")
+
+
+@dataclass(slots=True)
+class Settings:
+    """Values of a job file by dotted key; problems go to the draft."""
+
+    draft: Draft
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+    taken: set[str] = field(default_factory=set)
+
+    def get(self, *keys: str) -> Any:
+        """The value under the first of the keys that is there; None where none is."""
+        self.taken.update(keys)
+        return next((self.values[key] for key in keys if key in self.values), None)
+
+    def whole(self, *keys: str, default: int, least: int = 1) -> int:
+        """A whole number; the default where it is missing, or wrong, which is a problem."""
+        value = self.get(*keys)
+        if value is None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST and value != 0:
+            return value
+        message = f"{self.key(*keys)} is a whole number from 1 to {MOST:,}, not `{printable(str(value)[:40])}`"
+        self.draft.wrong(message, line=self.lines.get(self.key(*keys)))
+        return default
+
+    def key(self, *keys: str) -> str:
+        """The first of the keys that is there, else the first."""
+        return next((key for key in keys if key in self.values), keys[0])
+
+    def note(self, *keys: str, default: str = "torchtitan's default") -> str:
+        """The comment for a value that came from the first of the keys that is there."""
+        key = self.key(*keys)
+        if key not in self.values:
+            return default
+        return f"{key}, line {self.lines[key]}" if key in self.lines else f"{key}, --set"
+
+    def wrong(self, message: str, hint: str, *keys: str) -> None:
+        """Note a problem at a key."""
+        self.draft.wrong(message, hint, self.lines.get(self.key(*keys)) if keys else None)
+
+
+def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -> Draft:
+    """The scenario that a job file describes; its problems are in the draft.
+
+    `given` sets dotted keys. Raises InputError where it is no TOML or no job of torchtitan, or where there is no such
+    cluster.
+    """
+    draft = Draft(file, "job of torchtitan")
+    settings = _read(text, file, draft, given)
+    if not any(key.startswith(("model.", "training.")) for key in settings.values):
+        hint = "a job file has [model] and [training]; say what it is: --format megatron"
+        raise InputError(Problem("no job of torchtitan was found", file, hint=hint))
+    described = settings.get("job.description")
+    title = described if isinstance(described, str) and described.strip() else file.rpartition("/")[2]
+    draft.put("version", 1)
+    draft.put("name", f"{title} (torchtitan)")
+    _refuse(settings)
+    tp = settings.whole(*_degree("tensor"), default=1)
+    pp = settings.whole(*_degree("pipeline"), default=1)
+    dp = _place(settings, machine, tp, pp)
+    layers = _model(settings)
+    draft.assume("stack", "fsdp", "PyTorch FSDP is the nearest; `clustersim profiles stacks` lists others")
+    micro = _batch(settings, pp, dp)
+    _layout(settings, tp, pp, dp)
+    _schedule(settings, pp, layers)
+    _memory(settings, layers, pp)
+    _numbers(settings, micro)
+    for key in settings.values:
+        if key not in settings.taken:
+            reason = LEFT_OUT.get(key)
+            told = reason and settings.values[key] not in (False, "default")
+            (draft.left_out if told else draft.ignored).append(f"{key}: {reason}" if told else key)
+    return draft
+
+
+def _read(text: str, file: str, draft: Draft, given: Mapping[str, str]) -> Settings:
+    try:
+        tree = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = "values are nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError(Problem(f"no TOML: {reason}", file, hint="is the file complete?")) from None
+    values = dict(_flat(tree))
+    lines = {key: line for key, line in _lines(text) if key in values}
+    for key, word in given.items():
+        try:
+            values[key] = scalar(word)
+        except ValueError as error:
+            raise InputError(Problem(str(error), "--set", path=key)) from None
+        lines.pop(key, None)
+    return Settings(draft, values, lines)
+
+
+def _flat(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Values by dotted key; what lies deeper than tables are nested in job files stays together."""
+    for name, value in tree.items():
+        if not isinstance(value, dict):
+            yield name, value
+        for inner, entry in value.items() if isinstance(value, dict) else ():
+            yield f"{name}.{inner}", entry
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """(dotted key, line) of the keys of the tables."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if (match := _SECTION.match(line)) is not None:
+            section = match[1].strip() + "."
+        elif (match := _KEY.match(line)) is not None:
+            yield section + match[1], number
+
+
+def _degree(axis: str) -> tuple[str, ...]:
+    """Keys of the size of an axis, older ones last."""
+    return tuple(f"{section}.{axis}_parallel_degree" for section in ("parallelism", "training", "experimental"))
+
+
+def _refuse(settings: Settings) -> None:
+    for axis, reason in (
+        ("context", "context parallelism is not simulated yet"),
+        ("expert", "expert parallelism is not simulated yet in training"),
+        ("expert_tensor", "expert parallelism is not simulated yet in training"),
+    ):
+        size = settings.whole(*_degree(axis), default=1)
+        if size > 1:
+            key = settings.key(*_degree(axis))
+            hint = f"--set {key}=1 imports it without; its devices go to data parallelism"
+            settings.wrong(f"{key} = {size}: {reason}", hint, key)
+    for key in ("experimental.pipeline_parallel_split_points", "parallelism.pipeline_parallel_split_points"):
+        if settings.get(key):
+            settings.wrong(f"{key} is not read", "write training.stages by hand", key)
+    if settings.get("parallelism.pipeline_parallel_schedule_csv"):
+        hint = "name the file in training.schedule by hand"
+        settings.wrong("a schedule as CSV is not read along", hint, "parallelism.pipeline_parallel_schedule_csv")
+
+
+def _place(settings: Settings, machine: Machine, tp: int, pp: int) -> int:
+    """The data-parallel size; the file's where it gives one."""
+    replicas = settings.whole(*_replicate(), default=1)
+    shards = settings.whole(*_shard(), default=-1, least=-1)
+    said = None
+    if shards > 0 or (replicas > 1 and shards != -1):
+        world = replicas * max(shards, 1) * tp * pp
+        said = Said(world, f"dp {replicas * max(shards, 1)} x tp {tp} x pp {pp}", exact=True)
+    block = tp * pp * (replicas if shards == -1 else 1)
+    named = f"tp {tp} x pp {pp}" + (f" x {replicas} replicas" if replicas > 1 and shards == -1 else "")
+    dp = place(settings.draft, machine, block, said, named)
+    if dp is None:
+        return 1
+    dp *= replicas if shards == -1 else 1
+    if said is not None and dp != replicas * max(shards, 1):
+        message = (
+            f"data_parallel_replicate_degree {replicas} x data_parallel_shard_degree {shards} is not the {dp} of the"
+        )
+        hint = f"--set {settings.key(*_shard())}=-1 derives it, or leave out --nodes"
+        settings.wrong(f"{message} devices", hint, *_shard())
+    return dp
+
+
+def _shard() -> tuple[str, ...]:
+    return (
+        "parallelism.data_parallel_shard_degree",
+        "training.data_parallel_shard_degree",
+        "training.data_parallel_degree",
+    )
+
+
+def _replicate() -> tuple[str, ...]:
+    return "parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"
+
+
+def _model(settings: Settings) -> str:
+    """Write the model's name and return it."""
+    draft = settings.draft
+    family, flavor = str(settings.get("model.name") or ""), str(settings.get("model.flavor") or "")
+    known = FLAVORS.get(family)
+    if family in EXPERTS:
+        settings.wrong(f"{family} is a mixture of experts, which can be served, not trained yet", "", "model.name")
+    elif known is None:
+        settings.wrong(f"the model `{printable(family[:60])}` is not known", nearest(family, FLAVORS), "model.name")
+    elif flavor not in known:
+        hint = nearest(flavor, known) or f"known: {', '.join(known)}"
+        hint += "; --set model.flavor=... takes another one"
+        settings.wrong(f"the flavor `{printable(flavor[:60])}` of {family} is not known", hint, "model.flavor")
+    else:
+        note = f"{family}, flavor {flavor} (torchtitan/models/{family}/__init__.py)"
+        draft.put("model", f"models/{known[flavor]}", note)
+        return known[flavor]
+    return ""
+
+
+def _batch(settings: Settings, pp: int, dp: int) -> int:
+    """Batch sizes; returns the micro batch."""
+    draft = settings.draft
+    local = settings.whole("training.local_batch_size", "training.batch_size", default=8)
+    batch = settings.whole("training.global_batch_size", default=-1, least=-1)
+    split = settings.whole(
+        "parallelism.pipeline_parallel_microbatch_size", "experimental.pipeline_parallel_microbatch_size", default=1
+    )
+    local_note = settings.note("training.local_batch_size", "training.batch_size")
+    older = settings.get("experimental.pipeline_parallel_microbatches")
+    if pp > 1 and isinstance(older, int) and 1 <= older <= local:
+        split = local // older
+    micro = split if pp > 1 else local
+    if batch == -1:
+        draft.put("training.global_batch", local * dp, f"{local} ({local_note}) x dp {dp}: no global_batch_size")
+    else:
+        draft.put("training.global_batch", batch, settings.note("training.global_batch_size"))
+        if pp > 1 and batch > local * dp:
+            draft.left_out.append("gradient accumulation: the pipeline does not drain between local batches")
+    if pp > 1:
+        draft.put("training.micro_batch", micro, settings.note("parallelism.pipeline_parallel_microbatch_size"))
+    else:
+        draft.put("training.micro_batch", micro, local_note)
+    sequence = settings.whole("training.seq_len", default=2048)
+    draft.put("training.sequence_length", sequence, settings.note("training.seq_len"))
+    steps = settings.whole("training.steps", default=10_000)
+    tokens = float(steps * sequence * (batch if batch > 0 else local * dp))
+    draft.put("training.tokens", tokens, f"of the whole run: {settings.note('training.steps')}")
+    return micro
+
+
+def _layout(settings: Settings, tp: int, pp: int, dp: int) -> None:
+    draft = settings.draft
+    replicas = settings.whole(*_replicate(), default=1)
+    draft.put("training.parallel.tp", tp, settings.note(*_degree("tensor")))
+    draft.put("training.parallel.pp", pp, settings.note(*_degree("pipeline")))
+    draft.put("training.parallel.dp", dp, f"replicated x sharded: devices / (tp {tp} x pp {pp})")
+    if tp > 1:
+        draft.put("training.parallel.sequence_parallel", True, "torchtitan's tensor parallelism always cuts sequences")
+    if dp // replicas > 1 and dp > 1:
+        zero = 2 if pp > 1 else 3
+        reason = (
+            "FSDP keeps parameters between forward and backward pass where there is a pipeline" if pp > 1 else "FSDP"
+        )
+        draft.put("training.parallel.zero", zero, f"{reason}: {settings.note(*_shard())}")
+        if replicas > 1:
+            draft.put("training.parallel.shard_size", dp // replicas, settings.note(*_replicate()))
+    elif dp > 1:
+        draft.put("training.parallel.zero", 0, f"replicated only: {settings.note(*_replicate())}")
+
+
+def _schedule(settings: Settings, pp: int, model: str) -> None:
+    """The schedule, and the layers of each stage where they differ."""
+    draft = settings.draft
+    keys = "parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"
+    word = str(settings.get(*keys) or "1F1B")
+    first = settings.whole("parallelism.pipeline_parallel_first_stage_less_layers", default=1, least=0)
+    last = settings.whole("parallelism.pipeline_parallel_last_stage_less_layers", default=1, least=0)
+    each = settings.whole("parallelism.pipeline_parallel_layers_per_stage", default=-1, least=-1)
+    if pp == 1:
+        return
+    folded = {name.casefold(): name for name in SCHEDULES}
+    if word.casefold() not in folded:
+        hint = f"write it as CSV and name the file in training.schedule; {nearest(word, SCHEDULES)}"
+        settings.wrong(f"the schedule `{printable(word[:60])}` is not simulated by name", hint, *keys)
+        return
+    word = folded[word.casefold()]
+    layers = layers_of(model)
+    if layers is None:
+        return
+    stages = pp * (2 if word in LOOPED else 1)
+    if each > 0:
+        stages = ceil((layers + first + last) / each)
+    if stages % pp or (word not in LOOPED and stages != pp):
+        message = f"{layers} layers in stages of {each} are {stages} stages, which {pp} ranks cannot share under {word}"
+        settings.wrong(message, "", "parallelism.pipeline_parallel_layers_per_stage")
+        return
+    if stages > pp:
+        draft.put("training.parallel.vpp", stages // pp, f"{stages} stages on {pp} ranks, {word}")
+    draft.put("training.schedule", SCHEDULES[word], settings.note(*keys))
+    sizes = split(layers, stages, first, last)
+    if min(sizes) < 0:
+        settings.wrong(
+            f"{layers} layers do not make {stages} stages", "choose a smaller pipeline", *_degree("pipeline")
+        )
+    elif len(set(sizes)) > 1:
+        note = f"first stage {first} and last stage {last} layers fewer, as torchtitan splits"
+        draft.put("training.stages", sizes, note)
+
+
+def layers_of(model: str) -> int | None:
+    """Layers of a shipped model; None where there is no name."""
+    if not model:
+        return None
+    from simulator.specs import load_spec
+    from simulator.specs.model import Model
+
+    return load_spec(Model, f"models/{model}").layers
+
+
+def split(layers: int, stages: int, first: int, last: int) -> list[int]:
+    """Layers of each stage: embedding and head count as `first` and `last` layers, the first stages get what is over.
+
+    Source: torchtitan, torchtitan/distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part.
+    """
+    share, over = divmod(layers + first + last, stages)
+    sizes = [share + (stage < over) for stage in range(stages)]
+    sizes[0] -= first
+    sizes[-1] -= last
+    return sizes
+
+
+def _memory(settings: Settings, model: str, pp: int) -> None:
+    """Activation checkpointing."""
+    draft = settings.draft
+    mode = str(settings.get("activation_checkpoint.mode") or "selective")
+    option = str(settings.get("activation_checkpoint.selective_ac_option") or "2")
+    note = settings.note("activation_checkpoint.mode")
+    if mode not in RECOMPUTE:
+        hint = f"known: {', '.join(RECOMPUTE)}"
+        settings.wrong(
+            f"activation_checkpoint.mode `{printable(mode[:40])}` is not simulated", hint, "activation_checkpoint.mode"
+        )
+    elif mode == "selective" and option.isdigit() and len(option) < 6 and int(option) > 0:
+        every = int(option)
+        layers = (layers_of(model) or every) // pp
+        if every > 1 and layers // every:
+            draft.put("training.recompute", "full", f"every {every}. layer: selective_ac_option {option}")
+            draft.put("training.recompute_layers", layers // every, f"of the {layers} layers of a stage")
+        else:
+            draft.put("training.recompute", "full" if every == 1 else "none", f"selective_ac_option {option}")
+    else:
+        draft.put("training.recompute", RECOMPUTE[mode], note)
+        if mode == "selective":
+            draft.left_out.append(
+                "selective_ac_option op: torchtitan recomputes every second matrix product, selective recomputation "
+                "here attention scores alone, so memory comes out too large and time too short"
+            )
+
+
+def _numbers(settings: Settings, micro: int) -> None:
+    """Number formats."""
+    draft = settings.draft
+    converters = settings.get("model.converters")
+    words = converters if isinstance(converters, list) else str(converters or "").split(",")
+    eight = any("float8" in str(word) for word in words)
+    older = settings.get("float8.enable_float8_linear", "float8.enable_float8") is True
+    if eight or older:
+        draft.put("training.precision", "fp8", settings.note("model.converters", "float8.enable_float8_linear"))
+        return
+    word = str(settings.get("training.mixed_precision_param") or "bfloat16")
+    formats = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+    if word not in formats:
+        settings.wrong(f"mixed_precision_param `{printable(word[:40])}` is not known", nearest(word, formats))
+        return
+    draft.put("training.precision", formats[word], settings.note("training.mixed_precision_param"))
+    reduced = str(settings.get("training.mixed_precision_reduce") or "float32")
+    draft.put("training.reduce_precision", formats.get(reduced), settings.note("training.mixed_precision_reduce"))

@@ -1,0 +1,147 @@
+"""A comparison as one self-contained HTML file; reads the document that `study.compare_document` makes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import simulator
+from simulator import units
+from simulator.report import html, palette, svg, wording
+from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label
+from simulator.report.html_sections import notes, table
+from simulator.report.markup import Markup, joined, tag
+from simulator.report.serving_facts import WORDS
+from simulator.report.serving_html import SLOTS
+from simulator.results.writing import replacing
+
+_LONGEST_NAME = 16  # what stands beside a bar on a narrow page
+_INVISIBLE = 0.0005  # share of the first one's time that prints as 0.0
+
+Document = Mapping[str, Any]
+
+
+def write_html(document: Document, path: str | Path) -> None:
+    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
+    with replacing(path) as file:
+        file.write(page(document).encode("utf-8"))
+
+
+def page(document: Document) -> str:
+    """The page as text of an HTML file."""
+    title = f"{wording.plural(len(document['names']), 'run')} side by side"
+    return html.standalone(title, _body(title, numbered(document)), f"clustersim {simulator.__version__}")
+
+
+def numbered(document: Document) -> Document:
+    """The document with numbers before its names where these are so long that they may be cut."""
+    names = document["names"]
+    if max(map(len, names)) <= _LONGEST_NAME:
+        return document
+    known = {name: f"{number} {name}" for number, name in enumerate(names, start=1)}
+    return {
+        **document,
+        "names": [known[name] for name in names],
+        "runs": [run | {"name": known[run["name"]]} for run in document["runs"]],
+        "metrics": {
+            metric: row | {"best": [known[name] for name in row["best"]]} for metric, row in document["metrics"].items()
+        },
+    }
+
+
+def part(key: str) -> tuple[int, str]:
+    """Slot and words of a part of a step or of a request."""
+    return (SLOTS[key], WORDS[key]) if key in SLOTS else palette.part(key)
+
+
+def kinds(document: Document) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Runs whose time is known, by what that time is of: a step or a request."""
+    named = {"training": "Where the step goes", "serving": "Where the time of a request goes"}
+    found = [
+        (words, [run for run in document["runs"] if run["kind"] == kind and run["parts"]])
+        for kind, words in named.items()
+    ]
+    return [(words, runs) for words, runs in found if runs]
+
+
+def visible(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Parts that are worth a colour, in their order."""
+    keys = dict.fromkeys(key for run in runs for key in run["parts"])
+    return [key for key in keys if any(run["parts"].get(key, 0.0) >= _INVISIBLE for run in runs)]
+
+
+def differences(document: Document) -> Iterable[Markup]:
+    """The sentences."""
+    if document["differences"]:
+        yield tag("p", held_against(document), class_="soft small")
+        yield from notes([difference["sentence"] for difference in document["differences"]])
+
+
+def times(document: Document) -> Iterable[Markup]:
+    """Bars of parts, on one scale for each kind, and the same as numbers."""
+    several = len(kinds(document)) > 1
+    for words, runs in kinds(document):
+        yield from [tag("h3", words)] if several else []
+        yield from stacks(runs)
+        keys = visible(runs)
+        rows = [(run["name"], *(f"{100 * run['parts'].get(key, 0.0):.1f}" for key in keys)) for run in runs]
+        heads = ("run name", *(f"{part(key)[1]} n" for key in keys))
+        first = next(run["name"] for run in runs)
+        yield tag("details", tag("summary", f"in percent of the time of {first}"), table(heads, rows))
+
+
+def stacks(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
+    """A legend and a bar of parts for each run."""
+    keys, longest = visible(runs), max(sum(run["parts"].values()) for run in runs)
+    yield svg.legend(part(key) for key in keys)
+    yield svg.bars((run["name"], _bar(run, keys, longest)) for run in runs)
+
+
+def figures(document: Document, everything: bool) -> Markup:
+    """A row for each figure and a column for each run; the best are strong and have a star."""
+    known = {label(name, document): cells(name, row, document) for name, row in chosen(document, everything).items()}
+    rows = [(words, *map(_shown, found)) for words, found in (fits(document) | known).items()]
+    return table(("figure name", *(f"{name} n" for name in document["names"])), rows)
+
+
+def _body(title: str, document: Document) -> Iterable[Markup]:
+    yield tag(
+        "header",
+        tag("h1", title),
+        tag("p", " · ".join(document["names"]), class_="soft"),
+        tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
+    )
+    yield tag("main", *_sections(document))
+    yield tag("footer", tag("p", "Simulated, not measured.", class_="soft small"))
+
+
+def _sections(document: Document) -> Iterable[Markup]:
+    only = kinds(document)[0][0] if len(kinds(document)) == 1 else "Where the time goes"
+    named: tuple[tuple[str, Iterable[Markup]], ...] = (
+        ("Why they differ", differences(document)), ("Notes", notes(document["notes"])), (only, times(document)),
+        ("Figures", _figures(document)),
+    )  # fmt: skip
+    for name, content in named:
+        if pieces := list(content):
+            yield tag("section", tag("h2", name), *pieces)
+
+
+def _figures(document: Document) -> Iterable[Markup]:
+    if not document["metrics"]:
+        return
+    yield figures(document, everything=False)
+    if len(chosen(document)) < len(document["metrics"]):
+        yield tag("details", tag("summary", f"all {len(document['metrics'])} figures"), figures(document, True))
+
+
+def _bar(run: Mapping[str, Any], keys: Sequence[str], longest: float) -> Markup:
+    scale = sum(run["parts_s"].values()) / (sum(run["parts"].values()) or 1.0)
+    drawn = []
+    for key in keys:
+        (slot, words), share = part(key), run["parts"].get(key, 0.0)
+        told = f"{words}: {units.format(share * scale, 'time')}, {wording.percent(share)}"
+        drawn.append((share / (longest or 1.0), slot, told))
+    return svg.stacked(drawn, f"{run['name']}: what its time consists of")
+
+
+def _shown(cell: Cell) -> str:
+    return tag("strong", f"{cell.text} *") if cell.best else joined(cell.text)

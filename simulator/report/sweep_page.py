@@ -1,0 +1,118 @@
+"""A sweep as a page for a terminal; reads the document that `study.table` makes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from simulator import units
+from simulator.report import page as pages
+from simulator.report import sections, sweep_words, wording
+from simulator.report.plain import clean
+from simulator.report.sweep_words import Row
+
+_WIDEST = 12  # values across a heat map
+_BAR = 6
+
+
+def page(
+    document: dict[str, Any], how: Mapping[str, Any], *, top: int = 10, width: int = pages.WIDTH, colour: bool = False
+) -> str:
+    """The page as text that ends with a newline.
+
+    `how` says what the document does not, for it differs from run to run: `simulated`, `reused` and `elapsed_s`.
+    """
+    return pages.draw(_blocks(document, how, top), width=width, colour=colour)
+
+
+def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Iterable[RenderableType]:
+    yield from _title(document)
+    good = any(row["status"] == "ok" for row in document["rows"])
+    yield Text(sweep_words.counted(document), "bold" if good else "bold red")
+    if document["best"] and document["best"]["points"]:
+        yield from _best(document, top)
+    if document["pareto"]:
+        yield sections.heading(f"Pareto front: {sweep_words.front_words(document)}")
+        yield _points(document, document["pareto"]["points"][: 2 * top], tuple(document["pareto"]["metrics"]))
+    if document["heat"]:
+        yield from _heat(document)
+    for status, words in (("failed", "Failed"), ("out of memory", "Out of memory"), ("refused", "Refused")):
+        yield from sections.notes(words, list(sweep_words.reasons(document, status)), "dim")
+    yield Text("")
+    yield Text(_footer(document, how), "dim")
+
+
+def _title(document: dict[str, Any]) -> Iterable[RenderableType]:
+    table = Table.grid(expand=True)
+    table.add_column(ratio=1)
+    table.add_row(Text(clean(document["name"]), "bold cyan"))
+    table.add_row(Rule(style="dim"))
+    table.add_row(Text(sweep_words.subject(document), "dim"))
+    if document["where"]:
+        table.add_row(Text(clean(f"where {' and '.join(document['where'])}"), "dim"))
+    table.add_row("")
+    yield table
+
+
+def _best(document: dict[str, Any], top: int) -> Iterable[RenderableType]:
+    metric, numbers = document["best"]["metric"], document["best"]["points"]
+    shown = f", the best {top:,} of {len(numbers):,}" if len(numbers) > top else ""
+    yield sections.heading(f"Best points by {sweep_words.label(metric)}{shown}")
+    yield _points(document, numbers[:top], (metric,))
+
+
+def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]) -> RenderableType:
+    """Points with what was varied, figures, and a bar of the first figure."""
+    rows = sweep_words.rows_of(document, numbers)
+    names = sweep_words.columns(document, first)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for word in sweep_words.axis_words(list(document["axes"])):
+        table.add_column(word, justify="right", overflow="fold")
+    for name in names:
+        table.add_column(sweep_words.short(name), justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    most = max((abs(row["metrics"].get(first[0]) or 0.0) for row in rows), default=0.0) or 1.0
+    for place, row in enumerate(rows):
+        values = [sweep_words.value(told) for told in row["values"].values()]
+        table.add_row(*values, *(sweep_words.figure(row, name) for name in names), _bar(row, first[0], most),
+                      style="bold" if place == 0 else "")  # fmt: skip
+    return table
+
+
+def _bar(row: Row, metric: str, most: float) -> Text:
+    return Text(wording.bar((row["metrics"].get(metric) or 0.0) / most, _BAR), "blue")
+
+
+def _heat(document: dict[str, Any]) -> Iterable[RenderableType]:
+    """A grid of figures, the best ones green."""
+    told = document["heat"]
+    yield sections.heading(clean(sweep_words.heat_words(document)))
+    if len(told["x_values"]) > _WIDEST:
+        yield Text(f"{len(told['x_values'])} values are too many for a terminal: see --html or --plots", "dim")
+        return
+    good = sweep_words.better(told["metric"]) == "more"
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("", style="dim", justify="right")
+    for value in told["x_values"]:
+        table.add_column(sweep_words.value(value), justify="right", no_wrap=True)
+    for value, cells, shades in zip(told["y_values"], told["cells"], sweep_words.shades(document), strict=True):
+        drawn = [_cell(told["metric"], c, s, good) for c, s in zip(cells, shades, strict=True)]
+        table.add_row(sweep_words.value(value), *drawn)
+    yield table
+
+
+def _cell(metric: str, figure: float | None, shade: float | None, more: bool) -> Text:
+    if figure is None or shade is None:
+        return Text("·", "dim")
+    quality = shade if more else 1 - shade
+    style = "bold green" if quality > 0.9 else "" if quality > 0.4 else "dim"
+    return Text(wording.figure(metric, figure), style)
+
+
+def _footer(document: dict[str, Any], how: Mapping[str, Any]) -> str:
+    parts = [f"{wording.plural(how['simulated'], 'simulation')} in {units.format(how['elapsed_s'], 'time')}"]
+    parts += [f"{how['reused']:,} from the cache"] if how["reused"] else []
+    return " · ".join([*parts, f"clustersim {document['provenance']['version']}"])

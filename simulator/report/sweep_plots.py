@@ -1,0 +1,97 @@
+"""Plots of a sweep with matplotlib: the heat map and the Pareto front."""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.report import palette, sweep_words, wording
+from simulator.report.plain import clean
+from simulator.results.writing import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("png", "svg")
+"""What `save_plots` writes of each plot."""
+_MOST_FIGURES = 200  # cells up to which the figures stand in them
+
+
+def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
+    """A metric over two axes of the sweep; cells without a point stay white."""
+    told = document["heat"]
+    cells = np.array([[np.nan if c is None else c for c in row] for row in told["cells"]], float)
+    drawn = axes.imshow(np.ma.masked_invalid(cells), cmap="viridis", aspect="auto", origin="upper")
+    across, upward = sweep_words.axis_words([told["x"], told["y"]])
+    axes.set_xticks(range(len(told["x_values"])), [_plain(sweep_words.value(v)) for v in told["x_values"]])
+    axes.set_yticks(range(len(told["y_values"])), [_plain(sweep_words.value(v)) for v in told["y_values"]])
+    axes.set_xlabel(_plain(across))
+    axes.set_ylabel(_plain(upward))
+    bar = axes.figure.colorbar(drawn, ax=axes, format=_words(told["metric"]))
+    bar.set_label(_plain(sweep_words.label(told["metric"])))
+    if cells.size <= _MOST_FIGURES:
+        for (row, column), shade in np.ndenumerate(np.array(sweep_words.shades(document), float)):
+            if np.isfinite(shade):
+                text = wording.figure(told["metric"], float(cells[row, column]))
+                colour = "black" if shade > 0.6 else "white"
+                axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+    return axes
+
+
+def pareto(document: dict[str, Any], axes: "Axes") -> "Axes":
+    """All points by two metrics, those that none beats in both joined by a line."""
+    first, second = document["pareto"]["metrics"]
+    sound = [row["metrics"] for row in document["rows"] if row["status"] == "ok"]
+    known = [m for m in sound if m.get(first) is not None and m.get(second) is not None]
+    axes.plot([m[first] for m in known], [m[second] for m in known], ".", color=palette.LIGHT[palette.GREY],
+              label="all points")  # fmt: skip
+    front = [row["metrics"] for row in sweep_words.rows_of(document, document["pareto"]["points"])]
+    axes.plot([m[first] for m in front], [m[second] for m in front], "o-", color=palette.LIGHT[palette.VERMILION],
+              label="front")  # fmt: skip
+    for axis, name in ((axes.xaxis, first), (axes.yaxis, second)):
+        axis.set_major_formatter(_words(name))
+        axis.set_label_text(_plain(f"{sweep_words.label(name)}, {sweep_words.better(name)} is better"))
+    axes.legend(frameon=False)
+    return axes
+
+
+PLOTS: dict[str, Callable[[dict[str, Any], "Axes"], "Axes"]] = {"heat": heat, "pareto": pareto}
+"""The plots by the names of their files, which are the keys of the document that they draw."""
+
+
+def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
+    """Write what the document has of `PLOTS` as PNG and SVG into a folder that exists; returns the files.
+
+    Raises InputError where one cannot be written.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    written = []
+    for name, draw in PLOTS.items():
+        if not document[name]:
+            continue
+        figure = Figure(figsize=(11, 6), layout="constrained")
+        draw(document, figure.subplots())
+        figure.suptitle(_plain(document["name"]))
+        for kind in FORMATS:
+            path, buffer = Path(folder) / f"{name}.{kind}", BytesIO()
+            # Neither date nor random ids, so that the same sweep gives the same bytes.
+            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
+                metadata = {"Date": None} if kind == "svg" else {"Software": None}
+                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+                file.write(buffer.getvalue())
+            written.append(path)
+    return written
+
+
+def _words(metric: str) -> Callable[[float, object], str]:
+    """How the ticks of a metric's axis are written."""
+    return lambda value, _: wording.figure(metric, value)
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formula."""
+    return clean(text).replace("$", r"\$")

@@ -1,0 +1,132 @@
+"""What a comparison must say beside its figures: what does not fit, what is not the same work, what is left out."""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
+from typing import Any
+
+from simulator.results.metrics import METRICS
+from simulator.results.result import Result
+
+PER_STEP = frozenset({
+    "step_time_s", "step_time_p50_s", "step_time_p90_s", "step_time_p95_s", "step_time_p99_s", "step_time_max_s",
+    "exposed_communication_s", "energy_j", "cost_usd",
+})  # fmt: skip
+"""Figures of a whole step: of steps of other sizes none is the best."""
+_MOST_NAMED = 3
+
+
+def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str]) -> Iterable[str]:
+    """Sentences; `shown` are the metrics that are compared."""
+    pairs = list(zip(results, names, strict=True))
+    yield from _infeasible([(result, name) for result, name in pairs if not result.feasible])
+    if len({result.kind for result in results}) > 1:
+        yield _kinds(pairs, shown)
+    for kind, told in (("training", _training), ("serving", _serving)):
+        alike = [(result, name) for result, name in pairs if result.kind == kind and result.metrics]
+        if len(alike) > 1:
+            yield from told(alike)
+
+
+def _infeasible(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    for timed, but in ((True, "; figures say what would be if {} did"), (False, ", so that there are no figures")):
+        names = [name for result, name in pairs if bool(result.metrics) == timed]
+        if names:
+            verb, it = ("does", "it") if len(names) == 1 else ("do", "they")
+            yield f"{_listed(names)} {verb} not fit into memory{but.format(it)}"
+
+
+def step_tokens(result: Result) -> float:
+    """Tokens of a training step; 0 where it has no figures."""
+    return result.metrics.get("tokens_per_s", 0.0) * result.metrics.get("step_time_s", 0.0)
+
+
+def _kinds(pairs: Sequence[tuple[Result, str]], shown: Sequence[str]) -> str:
+    """What runs that train and runs that serve have in common."""
+    trains, serves = (_listed([name for result, name in pairs if result.kind == kind]) for kind in METRICS_OF)
+    known = {name for result, _ in pairs for name in result.metrics if name in METRICS}
+    common = f"both have {_listed([METRICS[name].label for name in shown])}" if shown else "they share no figure"
+    return (
+        f"training ({trains}) and serving ({serves}) do not do the same work: {common}, and {len(known) - len(shown)}"
+        " figures that only one kind has are left out; times are held against each other within a kind"
+    )
+
+
+METRICS_OF = ("training", "serving")
+"""The kinds of run in the order in which they are named."""
+
+
+def _training(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    yield from _models(pairs)
+    sizes = {round(step_tokens(result)) for result, _ in pairs}
+    if len(sizes) > 1:
+        yield (
+            f"steps are of {_listed([f'{size:,}' for size in sorted(sizes)])} tokens: times are compared for equal"
+            " tokens, and of figures of a step none is marked"
+        )
+    yield from _differ(pairs, "sequence lengths", "training.sequence_length")
+    yield from _devices(pairs)
+
+
+def _serving(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    yield from _models(pairs)
+    asked = [tuple(result.metrics.get(name, 0.0) for name in _ASKED) for result, _ in pairs]
+    if len(set(asked)) > 1:
+        yield "the runs do not answer the same requests: part of a difference in latency is one of their lengths"
+    unlike = _values(pairs, lambda result: _at(result, "requests.arrivals"))
+    if unlike > 1:
+        yield "requests do not arrive at the same times: a run under less load answers faster"
+    for result, name in pairs:
+        done, rest = result.metrics.get("completed", 0.0), _rest(result)
+        if rest:
+            yield f"of {name} {done:,.0f} requests are done and {rest:,.0f} are not: latencies are of those done"
+    yield from _devices(pairs)
+
+
+_ASKED = ("total_input_tokens", "total_output_tokens", "completed")
+
+
+def _rest(result: Result) -> float:
+    rest = result.metrics.get("failed", 0.0) + result.metrics.get("unfinished", 0.0)
+    return rest if isfinite(rest) else 0.0
+
+
+def _models(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    yield from _differ(pairs, "models", "model.name")
+
+
+def _devices(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    """Runs on unlike numbers of devices: throughput then says little without the figures for each device."""
+    counts = [size for result, _ in pairs if (size := _number_of_devices(result))]
+    if len(set(counts)) > 1:
+        shown = _listed([f"{count:,}" for count in dict.fromkeys(counts)])
+        yield f"the runs have {shown} devices: figures for each device are the fairer ones"
+
+
+def _number_of_devices(result: Result) -> int:
+    if result.service is not None:
+        return sum(replica.devices for replica in result.service.replicas)
+    return sum(c.ranks for c in result.classes)
+
+
+def _differ(pairs: Sequence[tuple[Result, str]], what: str, path: str) -> Iterable[str]:
+    found = [str(value) for result, _ in pairs if (value := _at(result, path)) is not None]
+    if len(set(found)) > 1:
+        yield f"{what} differ: {_listed(list(dict.fromkeys(found)))}"
+
+
+def _values(pairs: Sequence[tuple[Result, str]], value: Callable[[Result], Any]) -> int:
+    return len({repr(found) for result, _ in pairs if (found := value(result)) is not None})
+
+
+def _at(result: Result, path: str) -> Any:
+    value: Any = result.scenario
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a, b and c`; of many the first few and how many more."""
+    if len(words) > _MOST_NAMED + 1:
+        return f"{', '.join(words[:_MOST_NAMED])} and {len(words) - _MOST_NAMED} more"
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)

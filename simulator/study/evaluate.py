@@ -1,0 +1,79 @@
+"""What a worker does: one scenario from plain data to its figures, so that nothing but plain data crosses processes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import isfinite
+from typing import Literal
+
+from simulator.errors import InputError, Problem
+from simulator.results.result import Result
+from simulator.run.dispatch import simulate
+from simulator.run.gather import gather
+from simulator.run.simulate import run
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.resolve import restored
+from simulator.specs.scenario import AnyScenario, Scenario
+from simulator.study import fingerprint
+
+Status = Literal["ok", "out of memory", "refused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a point."""
+
+    status: Status
+    """`refused` where the simulation refuses the scenario, `failed` where the simulator itself is wrong."""
+    reason: str = ""
+    """Why it is not `ok`."""
+    metrics: Mapping[str, float | None] | None = None
+    """Figures of a point that was simulated, SI units (vLLM's keys in milliseconds); None for one that is not finite.
+    Of a point that is out of memory, what they would be."""
+    warnings: tuple[str, ...] = ()
+
+
+def evaluate(document: str, program: str) -> Outcome:
+    """Simulate the scenario of plain data in JSON (`Point.document`); what is wrong with the point is its outcome.
+
+    Raises InputError where the caller's program is another one than that of this process.
+    """
+    if program != fingerprint.program():
+        hint = "install the same version for all workers, and start them in folders with the same profiles"
+        raise InputError(Problem("a worker has another version of the simulator, or other profiles", hint=hint))
+    try:
+        return _outcome(_simulated(restored(json.loads(document))))
+    except InputError as error:
+        return Outcome("refused", " ".join(str(error).split()))
+    except Exception as error:  # the point's row says it, and the sweep goes on
+        return Outcome("failed", f"internal error: {type(error).__name__}: {str(error)[:300]}")
+
+
+def _simulated(scenario: AnyScenario) -> Result:
+    """As `dispatch.simulate`, but without events where the max-plus sweep gives the same step, and files read once."""
+    scenario = scenario.model_copy(update={"published": ()})
+    if isinstance(scenario, Scenario):
+        return gather(run(scenario, profile=_profile(scenario.cluster.collectives)))
+    return simulate(scenario)
+
+
+@cache
+def _profile(name: str) -> CollectiveProfile:
+    return load_spec(CollectiveProfile, name)
+
+
+def _outcome(result: Result) -> Outcome:
+    metrics = {name: float(value) if isfinite(value) else None for name, value in result.metrics.items()}
+    if result.feasible:
+        return Outcome("ok", "", metrics, result.warnings)
+    return Outcome("out of memory", _overflow(result), metrics, result.warnings)
+
+
+def _overflow(result: Result) -> str:
+    """What is missing on the fullest device, in words."""
+    if not result.memory:
+        return "the model does not fit"
+    worst = max(result.memory, key=lambda use: use.peak / use.capacity)
+    return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"

@@ -1,0 +1,201 @@
+"""Pages, HTML and plots of comparisons, from results with made-up figures."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from simulator.report import compare_html, compare_page, compare_plots
+from simulator.report.card import comparison_card
+from simulator.results.result import Result
+from simulator.study.compare import compare
+from simulator.study.compare_document import document
+from tests.factories import out_of_memory, training_result
+from tests.services import serving_result
+
+LONG = "a scenario of a very long name that somebody wrote without a thought of columns, number {}"
+VOID = {"meta", "br", "input"}
+
+
+class Balanced(HTMLParser):
+    """Fails where elements are not closed as they were opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def runs(count: int) -> list[Result]:
+    """Steps of more and more bubble."""
+    found = []
+    for number in range(count):
+        first = training_result()
+        step = first.metrics["step_time_s"]
+        breakdown = tuple({**part, "bubble": part["bubble"] + number * step / 10} for part in first.breakdown)
+        figures = {"tokens_per_s": first.metrics["tokens_per_s"] / (1 + number / 10)}
+        found.append(replace(first, breakdown=breakdown, metrics=first.metrics | figures))
+    return found
+
+
+def told(results: list[Result], names: list[str] | None = None) -> dict[str, Any]:
+    """The document of a comparison."""
+    return document(compare(results, names))
+
+
+DOCUMENTS = {
+    "two": lambda: told(runs(2), ["plain", "interleaved"]),
+    "long names": lambda: told(runs(3), [LONG.format(i) for i in range(3)]),
+    "one long word": lambda: told(runs(2), ["x" * 150, "y"]),
+    "many": lambda: told(runs(20), [f"tp {i}" for i in range(20)]),
+    "many long": lambda: told(runs(20), [LONG.format(i) for i in range(20)]),
+    "formulas": lambda: told(runs(2), ["costs $1 and _more_", "$x^$"]),
+    "infeasible": lambda: told([training_result(), out_of_memory()], ["a", "b"]),
+    "serving": lambda: told([serving_result(), serving_result()], ["a", "b"]),
+    "mixed": lambda: told([training_result(), serving_result(), *runs(2)]),
+    "nothing": lambda: told(
+        [replace(serving_result(), metrics={}, service=None, feasible=False) for _ in range(2)]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_pages_keep_to_their_width(name: str, width: int) -> None:
+    lines = compare_page.page(DOCUMENTS[name](), width=width, everything=True).splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)
+
+
+def test_two_runs_stand_side_by_side() -> None:
+    text = compare_page.page(DOCUMENTS["two"]())
+    assert re.search(r"^ +plain +interleaved$", text, re.MULTILINE)
+    assert re.search(r"^ tokens per second +[\d,]+ \* +[\d,]+$", text, re.MULTILINE)
+    assert "Held against plain (points: hundredths of its time)" in text
+    assert "· interleaved takes 10.0 % more time: 10.0 points more bubble" in text
+
+
+def test_long_names_are_numbered_and_written_out_once() -> None:
+    text = compare_page.page(DOCUMENTS["long names"]())
+    assert re.search(r"^ +1 +2 +3$", text, re.MULTILINE)
+    assert re.search(r"^ 1 +a scenario of a very long name", text, re.MULTILINE)
+    assert re.search(r"^ step time +", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "row"), [("many", r"tp 19"), ("many long", r"20")])
+def test_of_many_runs_each_is_a_row(name: str, row: str) -> None:
+    text = compare_page.page(DOCUMENTS[name]())
+    assert re.search(rf"^ {row} +\d", text, re.MULTILINE)
+    assert not re.search(r"^ step time +", text, re.MULTILINE)
+    lines = text.splitlines()
+    for head in (line for line in lines if line.strip().startswith("step")):
+        assert len(head) <= 100
+
+
+def test_no_figure_is_lost_in_any_form() -> None:
+    for name in ("two", "long names", "many"):
+        found = DOCUMENTS[name]()
+        text = compare_page.page(found, everything=True)
+        for metric in found["metrics"]:
+            for cell in compare_page.cells(metric, found["metrics"][metric], found):
+                assert cell.text in text
+
+
+def test_few_figures_unless_all_are_asked_for() -> None:
+    found = DOCUMENTS["serving"]()
+    few, all_ = compare_page.page(found), compare_page.page(found, everything=True)
+    assert "standard deviation of ITL" in all_
+    assert "standard deviation of ITL" not in few
+    assert re.search(r"\d+ further figures with --all", few)
+    assert "further" not in all_
+    assert "energy of the run" in all_
+
+
+def test_what_does_not_fit_is_marked() -> None:
+    text = compare_page.page(DOCUMENTS["infeasible"]())
+    assert re.search(r"fits into memory +yes +no", text)
+    assert "fits into memory" not in compare_page.page(DOCUMENTS["two"]())
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_html_is_whole_and_refers_to_nothing_outside(name: str) -> None:
+    page = compare_html.page(DOCUMENTS[name]())
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"(?:src|href)=|https?://", page)
+    assert "Content-Security-Policy" in page
+    assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL))
+
+
+def test_html_has_sentences_bars_and_a_table() -> None:
+    page = compare_html.page(DOCUMENTS["two"]())
+    assert "interleaved takes 10.0 % more time: 10.0 points more bubble" in page
+    assert page.count("what its time consists of") == 2
+    assert "<strong>" in page
+    mixed = compare_html.page(DOCUMENTS["mixed"]())
+    assert "<h3>Where the step goes</h3>" in mixed
+    assert "<h3>Where the time of a request goes</h3>" in mixed
+
+
+def test_bars_are_on_one_scale_of_equal_work() -> None:
+    page = compare_html.page(DOCUMENTS["two"]())
+    bars = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    ends = []
+    for bar in bars:
+        last = re.findall(r'x="([\d.]+)" y="1" width="([\d.]+)"', bar)[-1]
+        ends.append(float(last[0]) + float(last[1]))
+    assert ends == pytest.approx([1000 / 1.1, 1000], rel=1e-3)
+
+
+def test_long_names_are_numbered_in_html() -> None:
+    page = compare_html.page(DOCUMENTS["long names"]())
+    assert f"1 {LONG.format(0)}" in page
+    assert f"· {LONG.format(0)}" not in page
+
+
+@pytest.mark.parametrize("draw", [compare_html.page, compare_page.page, comparison_card])
+def test_text_of_a_scenario_is_no_markup(draw: Any) -> None:
+    told_of = told(runs(2), ["<b>one</b>", "two \x1b[31m <i>x</i>"]) | {"notes": ["<u>note</u>"]}
+    text = draw(told_of)
+    assert "\x1b" not in text
+    if draw is not compare_page.page:
+        assert not re.search(r"<b>|<i>x|<u>", text)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_plots_are_written_where_there_is_something_to_draw(name: str, tmp_path: Path) -> None:
+    found = DOCUMENTS[name]()
+    kinds = {run["kind"] for run in found["runs"] if run["parts"]}
+    written = compare_plots.save_plots(found, tmp_path)
+    wanted = [*(["figures"] if found["metrics"] else []), *(["parts"] if kinds else [])]
+    assert sorted(path.name for path in written) == [f"{one}.{end}" for one in wanted for end in ("png", "svg")]
+
+
+def test_equal_comparisons_give_equal_plots(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        compare_plots.save_plots(DOCUMENTS["two"](), tmp_path / folder)
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+@pytest.mark.parametrize("draw", compare_plots.PLOTS.values())
+def test_a_plot_draws_on_the_axes_that_it_is_given(draw: Any) -> None:
+    for name in ("two", "mixed", "nothing"):
+        axes = Figure().subplots()
+        assert draw(DOCUMENTS[name](), axes) is axes
+        assert axes.get_xlabel()
