@@ -76,7 +76,7 @@ def test_a_batch_takes_at_most_its_products_one_by_one(name: str, m: int, n: int
     """With aligned sides: others slow a batch, in which either may be contiguous, more than a single product."""
     device, one = _device(name), Gemm(m, 8 * n, 8 * k)
     power = device.gemm["bf16"].limit  # which a long batch reaches and a short product does not
-    assert seconds(replace(one, batch=batch), device) <= batch * seconds(one, device) * 1.001 / power
+    assert seconds(replace(one, batch=batch), device) <= batch * seconds(one, device) * 1.01 / power
 
 
 @given(measured, st.integers(1, 64), st.integers(1, 16_000), st.integers(0, 4000), st.booleans(), st.booleans())
