@@ -1,7 +1,6 @@
 """Plots of a comparison with matplotlib: what the time of each run consists of, and figures relative to the first."""
 
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,12 @@ import numpy as np
 from simulator.report import palette, plots
 from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import chosen, label
+from simulator.report.drawing import new_figure, plain, save_figure
 from simulator.report.plain import clean
-from simulator.results.writing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = ("png", "svg")
 """What `save_plots` writes of each plot."""
 _HEIGHT = 0.8
 _LONGEST_NAME = 36
@@ -76,30 +74,20 @@ def save_plots(document: Document, folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    written = []
+    written: list[Path] = []
     for name, draw in PLOTS.items():
         if (draw is parts and not kinds(document)) or (draw is figures and not chosen(document)):
             continue
-        figure = Figure(figsize=(11, 6), layout="constrained")
+        figure = new_figure()
         draw(document, figure.subplots())
-        for kind in FORMATS:
-            path, buffer = Path(folder) / f"{name}.{kind}", BytesIO()
-            # Neither date nor random ids, so that the same comparison gives the same bytes.
-            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
-                metadata = {"Date": None} if kind == "svg" else {"Software": None}
-                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-                file.write(buffer.getvalue())
-            written.append(path)
+        written += save_figure(figure, folder, name)
     return written
 
 
 def _plain(text: str) -> str:
     """Text in which matplotlib sees no formula, and no longer than what leaves room for the plot."""
     short = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
-    return clean(short).replace("$", r"\$")
+    return plain(short)
 
 
 def _legend(axes: "Axes") -> None:

@@ -1,19 +1,16 @@
 """Plots of a plan with matplotlib: goodput and share of requests within the objectives, over the rate of arrivals."""
 
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.report import palette
-from simulator.report.plain import clean
+from simulator.report.drawing import new_figure, plain, save_figure
 from simulator.report.plan_html import SLOTS, drawn
-from simulator.results.writing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = ("png", "svg")
 """What `save_plots` writes of each plot."""
 
 
@@ -44,22 +41,12 @@ def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    written = []
+    written: list[Path] = []
     for name, draw in PLOTS.items() if drawn(document) else ():
-        figure = Figure(figsize=(11, 6), layout="constrained")
+        figure = new_figure()
         draw(document, figure.subplots())
-        figure.suptitle(_plain(document["name"]))
-        for kind in FORMATS:
-            path, buffer = Path(folder) / f"{name}.{kind}", BytesIO()
-            # Neither date nor random ids, so that the same plan gives the same bytes.
-            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
-                metadata = {"Date": None} if kind == "svg" else {"Software": None}
-                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-                file.write(buffer.getvalue())
-            written.append(path)
+        figure.suptitle(plain(document["name"]))
+        written += save_figure(figure, folder, name)
     return written
 
 
@@ -68,7 +55,7 @@ def _lines(document: dict[str, Any], axes: "Axes", value: Callable[[dict[str, An
     layouts = drawn(document)
     for layout, slot in zip(layouts, SLOTS, strict=False):
         probes, colour = layout["curve"], palette.LIGHT[slot]
-        name = _plain(layout["name"]) or f"simulated, largest rate {layout['rate']:.3g}/s"
+        name = plain(layout["name"]) or f"simulated, largest rate {layout['rate']:.3g}/s"
         axes.plot([probe["rate"] for probe in probes], [value(probe) for probe in probes], color=colour, label=name)
         best = layout["at_best"]
         axes.plot(best["rate"], value(best), "o", color=colour)
@@ -81,7 +68,3 @@ def _finish(document: dict[str, Any], axes: "Axes", most: float) -> None:
     axes.set_xlabel(f"{document['layouts'][0]['unit']} that arrive per second")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, fontsize="small", frameon=False)
 
-
-def _plain(text: str) -> str:
-    """Text in which matplotlib sees no formula."""
-    return clean(text).replace("$", r"\$")

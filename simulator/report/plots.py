@@ -5,7 +5,6 @@ Every function draws on the axes that it is given, or on new ones, and returns t
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +13,16 @@ import numpy as np
 from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
 from simulator.report import steps as page_steps
+from simulator.report.drawing import new_figure, plain, save_figure
 from simulator.report.gantt import Box, Window, phases, sample
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
 from simulator.results.result import Result, Service
 from simulator.results.summary import class_names
-from simulator.results.writing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = ("png", "svg")
 """What `save_plots` writes of each plot."""
 _GB = 1e9
 _HEIGHT = 0.84
@@ -129,22 +127,14 @@ def save_plots(result: Result, folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    written = []
+    written: list[Path] = []
     for name, draw in _wanted(result).items():
         if draw is step_times and len(result.step_times) < 2:
             continue
-        figure = Figure(figsize=(11, 6), layout="constrained")
+        figure = new_figure()
         draw(result, figure.subplots())
-        figure.suptitle(_plain(result.name))
-        for kind in FORMATS:
-            path = Path(folder) / f"{name}.{kind}"
-            # Neither date nor random ids, so that the same Result gives the same bytes.
-            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
-                file.write(_drawn(figure, kind))
-            written.append(path)
+        figure.suptitle(plain(result.name))
+        written += save_figure(figure, folder, name)
     return written
 
 
@@ -163,12 +153,6 @@ def _of_service(
     return draw(result, service, axes)
 
 
-def _drawn(figure: "object", kind: str) -> bytes:
-    buffer = BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)  # type: ignore[attr-defined]
-    return buffer.getvalue()
-
 
 def new() -> "Axes":
     """Axes of a new figure of the usual size."""
@@ -176,10 +160,6 @@ def new() -> "Axes":
 
     return pyplot.subplots(figsize=(11, 6), layout="constrained")[1]
 
-
-def _plain(text: str) -> str:
-    """Text in which matplotlib sees no formula."""
-    return clean(text).replace("$", r"\$")
 
 
 def _stack(found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, float]]]], box: Box, row: int) -> None:
@@ -218,7 +198,7 @@ def _stacked(
 
 def _rows(axes: "Axes", names: Iterable[str]) -> None:
     """Names of the rows, the first one on top."""
-    labels = [_plain(name) for name in names]
+    labels = [plain(name) for name in names]
     axes.set_yticks(range(len(labels)), labels, fontsize="small" if len(labels) <= 20 else "x-small")
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
 

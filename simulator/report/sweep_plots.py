@@ -1,20 +1,17 @@
 """Plots of a sweep with matplotlib: the heat map and the Pareto front."""
 
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simulator.report import palette, sweep_words, wording
-from simulator.report.plain import clean
-from simulator.results.writing import replacing
+from simulator.report.drawing import new_figure, plain, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = ("png", "svg")
 """What `save_plots` writes of each plot."""
 _MOST_FIGURES = 200  # cells up to which the figures stand in them
 
@@ -25,12 +22,12 @@ def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
     cells = np.array([[np.nan if c is None else c for c in row] for row in told["cells"]], float)
     drawn = axes.imshow(np.ma.masked_invalid(cells), cmap="viridis", aspect="auto", origin="upper")
     across, upward = sweep_words.axis_words([told["x"], told["y"]])
-    axes.set_xticks(range(len(told["x_values"])), [_plain(sweep_words.value(v)) for v in told["x_values"]])
-    axes.set_yticks(range(len(told["y_values"])), [_plain(sweep_words.value(v)) for v in told["y_values"]])
-    axes.set_xlabel(_plain(across))
-    axes.set_ylabel(_plain(upward))
+    axes.set_xticks(range(len(told["x_values"])), [plain(sweep_words.value(v)) for v in told["x_values"]])
+    axes.set_yticks(range(len(told["y_values"])), [plain(sweep_words.value(v)) for v in told["y_values"]])
+    axes.set_xlabel(plain(across))
+    axes.set_ylabel(plain(upward))
     bar = axes.figure.colorbar(drawn, ax=axes, format=_words(told["metric"]))
-    bar.set_label(_plain(sweep_words.label(told["metric"])))
+    bar.set_label(plain(sweep_words.label(told["metric"])))
     if cells.size <= _MOST_FIGURES:
         for (row, column), shade in np.ndenumerate(np.array(sweep_words.shades(document), float)):
             if np.isfinite(shade):
@@ -52,7 +49,7 @@ def pareto(document: dict[str, Any], axes: "Axes") -> "Axes":
               label="front")  # fmt: skip
     for axis, name in ((axes.xaxis, first), (axes.yaxis, second)):
         axis.set_major_formatter(_words(name))
-        axis.set_label_text(_plain(f"{sweep_words.label(name)}, {sweep_words.better(name)} is better"))
+        axis.set_label_text(plain(f"{sweep_words.label(name)}, {sweep_words.better(name)} is better"))
     axes.legend(frameon=False)
     return axes
 
@@ -66,24 +63,14 @@ def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    written = []
+    written: list[Path] = []
     for name, draw in PLOTS.items():
         if not document[name]:
             continue
-        figure = Figure(figsize=(11, 6), layout="constrained")
+        figure = new_figure()
         draw(document, figure.subplots())
-        figure.suptitle(_plain(document["name"]))
-        for kind in FORMATS:
-            path, buffer = Path(folder) / f"{name}.{kind}", BytesIO()
-            # Neither date nor random ids, so that the same sweep gives the same bytes.
-            with rc_context({"svg.hashsalt": name}), replacing(path) as file:
-                metadata = {"Date": None} if kind == "svg" else {"Software": None}
-                figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-                file.write(buffer.getvalue())
-            written.append(path)
+        figure.suptitle(plain(document["name"]))
+        written += save_figure(figure, folder, name)
     return written
 
 
@@ -91,7 +78,3 @@ def _words(metric: str) -> Callable[[float, object], str]:
     """How the ticks of a metric's axis are written."""
     return lambda value, _: wording.figure(metric, value)
 
-
-def _plain(text: str) -> str:
-    """Text in which matplotlib sees no formula."""
-    return clean(text).replace("$", r"\$")

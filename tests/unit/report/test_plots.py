@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError
-from simulator.report import plots
+from simulator.report import drawing, plots
 from tests.factories import out_of_memory, training_result
 
 
@@ -32,7 +32,7 @@ def test_files_are_the_same_each_time(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         plots.save_plots(result, tmp_path / folder)
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert names == sorted(f"{name}.{kind}" for name in plots.PLOTS for kind in plots.FORMATS)
+    assert names == sorted(f"{name}.{kind}" for name in plots.PLOTS for kind in drawing.FORMATS)
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
 

@@ -1,0 +1,41 @@
+"""Figures of matplotlib as files: PNG and SVG, whole or not at all, with the same bytes for the same figure."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simulator.report.plain import clean
+from simulator.results.writing import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg")
+
+
+def new_figure() -> "Figure":
+    """An empty figure of the usual size."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(11, 6), layout="constrained")
+
+
+def save_figure(figure: "Figure", folder: str | Path, name: str) -> list[Path]:
+    """Write a figure in every format into a folder that exists; InputError where one cannot be written."""
+    from matplotlib import rc_context
+
+    written = []
+    for kind in FORMATS:
+        path, buffer = Path(folder) / f"{name}.{kind}", BytesIO()
+        # Neither date nor random ids, so that the same figure gives the same bytes.
+        with rc_context({"svg.hashsalt": name}), replacing(path) as file:
+            metadata = {"Date": None} if kind == "svg" else {"Software": None}
+            figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+            file.write(buffer.getvalue())
+        written.append(path)
+    return written
+
+
+def plain(text: str) -> str:
+    """Text in which matplotlib sees no formula."""
+    return clean(text).replace("$", r"\$")
