@@ -105,6 +105,21 @@ machine = load_spec(Cluster, "clusters/dgx-h100")
 profile = load_spec(CollectiveProfile, machine.collectives)
 one, ring = (price("all_gather", range(8), 1e4, build(machine), profile, name).slowest for name in ("one-shot", "ring"))
 assert 0 < one < ring"""),
+    ("docs/extending.md", "my_policies.py", """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+mine, usual = (
+    simulate(load_scenario("serving/quickstart", ["requests.count=200", "requests.arrivals.poisson=40 /s",
+             f"serving.batching.policy={name}"]).scenario) for name in ("last-come-first-served", "vllm-v1")
+)
+assert mine.metrics["completed"] == usual.metrics["completed"] == 200
+assert mine.metrics["median_ttft_ms"] != usual.metrics["median_ttft_ms"]"""),
+    ("docs/extending.md", "my_routers.py", """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+changes = ["requests.count=100", "+serving.replicas=2", "serving.router=fewest-tokens-first"]
+result = simulate(load_scenario("serving/quickstart", changes).scenario)
+assert set(result.service.requests.replica.tolist()) == {0, 1}"""),
 ]  # fmt: skip
 """Python of pages: page, name of its block, and what must hold after it ran."""
 
