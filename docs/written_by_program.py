@@ -80,7 +80,8 @@ def insert(app: "Sphinx", document: str, source: list[str]) -> None:
 def outdated(app: "Sphinx", *_: Any) -> list[str]:
     """Pages that must be read again in every build, because they depend on the program and not on their own text."""
     pages = {name: Path(app.env.doc2path(name)).read_text(encoding="utf-8") for name in app.env.found_docs}
-    return [name for name, text in pages.items() if "<!-- generated:" in text or "{output}" in text]
+    made = ("<!-- generated:", "{output}", "{code-cell}")
+    return [name for name, text in pages.items() if any(mark in text for mark in made)]
 
 
 def setup(app: "Sphinx") -> dict[str, bool]:

@@ -80,7 +80,7 @@ def _top() -> Parser:
     return parser
 
 
-_PURPOSE = "Simulates how fast LLM training runs on a cluster, and what holds it back."
+_PURPOSE = "Simulates how fast LLM training and serving run on a cluster, and what holds them back."
 _EPILOG = f"""\
 `{PROGRAM} COMMAND --help` says what a command takes.
 

@@ -38,6 +38,7 @@ def configure(parser: ArgumentParser) -> None:
         help="set a variable of a script (SIZE, or 1 for its first argument), an argument (seq-length), a key of TOML",
     )  # fmt: skip
     parser.add_argument("--out", metavar="FILE", help="write the scenario to a file; it is printed else")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
 def execute(arguments: Namespace) -> int:
@@ -54,5 +55,5 @@ def execute(arguments: Namespace) -> int:
     if arguments.out in (None, "-"):
         console.write(text)
     else:
-        write_new(arguments.out, text, force=True)
+        write_new(arguments.out, text, arguments.force)
     return 0

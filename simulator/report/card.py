@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simulator import units
-from simulator.report import compare_html, html_sections, ledger, palette, sections, serving_facts, svg, wording
+from simulator.report import compare_html, html_parts, ledger, palette, sections, serving_facts, svg, wording
 from simulator.report.compare_html import part
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.metrics import METRICS, mean
@@ -67,7 +67,7 @@ def sweep_card(document: Mapping[str, Any]) -> str:
     lost = len([row for row in rows.values() if row["status"] != "ok"])
     names = [best["metric"], *(n for n in _HEADLINE.get(document["of"], ()) if n != best["metric"])]
     names = [name for name in names if name is not None and any(name in row["metrics"] for row in shown)]
-    table = html_sections.table(
+    table = html_parts.table(
         ("point name", *(f"{METRICS[name].label} n" for name in names)),
         [(row["name"], *(_figure(name, row["metrics"].get(name)) for name in names)) for row in shown],
     )

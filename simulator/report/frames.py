@@ -97,9 +97,9 @@ def _requests(result: Result) -> "DataFrame":
     for name, ticks in request_time(result.service).items():
         parts[f"{name}_s"] = np.full(len(done), np.nan)
         parts[f"{name}_s"][done] = ticks / TICKS_PER_SECOND
-    latency = {
-        "ttft_s": times["first_token_s"] - times["arrival_s"], "e2el_s": times["finish_s"] - times["arrival_s"],
-    }  # fmt: skip
+    ttft, e2el = (times[f"{moment}_s"] - times["arrival_s"] for moment in ("first_token", "finish"))
+    further = np.where(records.generated > 1, records.generated - 1.0, np.nan)  # one token alone has no time per token
+    latency = {"ttft_s": ttft, "tpot_s": (e2el - ttft) / further, "e2el_s": e2el}
     names = np.array([*(replica.name for replica in result.service.replicas), None], dtype=object)
     home = names[records.replica]  # -1: the last one, None
     return made(

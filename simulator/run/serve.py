@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import lcm
 
+import numpy as np
+
 from simulator import fabric, units
 from simulator.engine.agenda import Agenda
 from simulator.errors import InputError, Problem
@@ -28,6 +30,12 @@ from simulator.specs.scenario import ServingScenario
 
 HOST_LINK = 25e9
 """Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
+
+
+MOST_DEVICES = 1 << 16
+"""Devices above which a cluster is refused."""
+MOST_REQUESTS = 10_000_000
+"""Requests above which a run is refused: a million takes some 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,31 @@ def run_serving(
 
     `systems` are its pools where they have been resolved already.
     """
+    _check_sizes(scenario)
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            return _run(scenario, leap, progress, systems)
+    except (OverflowError, FloatingPointError):
+        message = "something in it takes longer than 53 days, more than the clock of the simulation counts"
+        raise InputError(Problem(message, hint="look for a size that is too large or a rate that is too low")) from None
+
+
+def _check_sizes(scenario: ServingScenario) -> None:
+    """InputError for more devices or requests than there is memory to think of."""
+    clusters = [scenario.cluster, *(pool.cluster for pool in scenario.serving.pools if pool.cluster is not None)]
+    for cluster in clusters:
+        if cluster.devices > MOST_DEVICES:
+            message = f"the cluster has {cluster.devices:,} devices, more than {MOST_DEVICES:,}"
+            raise InputError(Problem(message, path="cluster.nodes", hint="simulate fewer nodes"))
+    if (scenario.requests.count or 0) > MOST_REQUESTS:
+        message = f"{scenario.requests.count:,} requests are more than {MOST_REQUESTS:,}"
+        raise InputError(Problem(message, path="requests.count", hint="simulate fewer requests"))
+
+
+def _run(
+    scenario: ServingScenario, leap: bool | None, progress: Callable[[int], None] | None,
+    systems: tuple[System, ...] | None,
+) -> ServingRun:  # fmt: skip
     router = ROUTERS.get(scenario.serving.router, "serving.router")
     systems = resolve(scenario) if systems is None else systems
     workload = _workload(scenario, systems)

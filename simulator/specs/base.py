@@ -43,7 +43,7 @@ def _quantity(dimension: str) -> BeforeValidator:
 
 Seconds = Annotated[float, _quantity("time"), Field(ge=0)]
 Bytes = Annotated[float, _quantity("bytes"), Field(ge=0)]
-Bandwidth = Annotated[float, _quantity("bandwidth"), Field(ge=0)]
+Bandwidth = Annotated[float, _quantity("bandwidth"), Field(gt=0)]
 FlopRate = Annotated[float, _quantity("flop_rate"), Field(ge=0)]
 Watts = Annotated[float, _quantity("power"), Field(ge=0)]
 Hertz = Annotated[float, _quantity("frequency"), Field(ge=0)]

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from simulator import units
-from simulator.specs.base import Count, Fraction, Rate, Seconds, Spec
+from simulator.specs.base import Count, Fraction, Percentage, Rate, Seconds, Spec
 
 MOST_TOKENS = 100_000_000
 """A prompt or an answer is never longer."""
@@ -217,7 +217,7 @@ class Slo(Spec):
     """Mean time per output token after the first."""
     e2e: Seconds | None = None
     """Time from arrival to the last token."""
-    attainment: Fraction = 0.9
+    attainment: Percentage = 0.9
     """Share of the requests that must meet all of them."""
 
 

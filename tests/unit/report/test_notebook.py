@@ -136,6 +136,7 @@ def test_the_frame_of_requests_agrees_with_the_metrics() -> None:
     assert len(done) == result.metrics["completed"]
     assert 1e3 * done["e2el_s"].mean() == pytest.approx(result.metrics["mean_e2el_ms"])
     assert 1e3 * done["ttft_s"].mean() == pytest.approx(result.metrics["mean_ttft_ms"])
+    assert 1e3 * done["tpot_s"].mean() == pytest.approx(result.metrics["mean_tpot_ms"])
     parts = [f"{name}_s" for name in ("queue", "prefill", "handover", "preempted", "stalled", "decode")]
     assert done[parts].sum(axis=1).to_numpy() == pytest.approx(done["e2el_s"].to_numpy())
     rejected = table[table["status"] == "rejected"]
