@@ -1,4 +1,4 @@
-"""Configuration of the documentation site: Sphinx, furo, MyST, notebooks, and the pages that the program itself writes."""
+"""Configuration of the documentation site: Sphinx, furo, MyST, notebooks, and the pages that the program writes."""
 
 import os
 import sys
@@ -7,8 +7,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import simulator  # noqa: E402 - only found after the path is set
-from fingerprint import fingerprint  # noqa: E402
+from fingerprint import fingerprint  # noqa: E402 - only found after the path is set
+
+import simulator  # noqa: E402
 
 project = "clustersim"
 author = "the clustersim authors"
@@ -22,9 +23,9 @@ suppress_warnings: list[str] = []
 nitpicky = True
 exclude_patterns = ["_build"]
 
-# Notebooks are text without outputs. A kernel of this environment runs them, with the simulator that is beside these pages;
-# outputs are kept until the notebook, the simulator or its data change. A cell that fails, or runs longer than its
-# notebook allows, is a warning with its traceback, and `make docs` fails on warnings.
+# Notebooks are text without outputs. A kernel of this environment runs them, with the simulator that is beside these
+# pages; outputs are kept until the notebook, the simulator or its data change. A cell that fails, or runs longer than
+# its notebook allows, is a warning with its traceback, and `make docs` fails on warnings.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "notebooks" / fingerprint())

@@ -8,7 +8,7 @@ import simulator
 from simulator import units
 from simulator.report import html, palette, svg, wording
 from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label
-from simulator.report.html_sections import notes, table
+from simulator.report.html_parts import heading, notes, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.serving_facts import WORDS
 from simulator.report.serving_html import SLOTS
@@ -100,16 +100,11 @@ def figures(document: Document, everything: bool) -> Markup:
     """A row for each figure and a column for each run; the best are strong and have a star."""
     known = {label(name, document): cells(name, row, document) for name, row in chosen(document, everything).items()}
     rows = [(words, *map(_shown, found)) for words, found in (fits(document) | known).items()]
-    return table(("figure name", *(f"{name} n" for name in document["names"])), rows)
+    return table(("figure name", *(f"{name} n" for name in document["names"])), rows, sortable=False)
 
 
 def _body(title: str, document: Document) -> Iterable[Markup]:
-    yield tag(
-        "header",
-        tag("h1", title),
-        tag("p", " · ".join(document["names"]), class_="soft"),
-        tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
-    )
+    yield heading(title, tag("p", " · ".join(document["names"]), class_="soft"))
     yield tag("main", *_sections(document))
     yield tag("footer", tag("p", "Simulated, not measured.", class_="soft small"))
 
@@ -118,7 +113,8 @@ def _sections(document: Document) -> Iterable[Markup]:
     only = kinds(document)[0][0] if len(kinds(document)) == 1 else "Where the time goes"
     named: tuple[tuple[str, Iterable[Markup]], ...] = (
         ("Why they differ", differences(document)), ("Notes", notes(document["notes"])), (only, times(document)),
-        ("Figures", _figures(document)),
+        ("Figures", _figures(document)), ("Assumptions", _assumptions(document["runs"])),
+        ("Provenance", _provenance(document["runs"])),
     )  # fmt: skip
     for name, content in named:
         if pieces := list(content):
@@ -131,6 +127,25 @@ def _figures(document: Document) -> Iterable[Markup]:
     yield figures(document, everything=False)
     if len(chosen(document)) < len(document["metrics"]):
         yield tag("details", tag("summary", f"all {len(document['metrics'])} figures"), figures(document, True))
+
+
+def _assumptions(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
+    """What all runs assume, then what only some of them do."""
+    every = [list(run["assumptions"]) for run in runs]
+    common = [line for line in every[0] if all(line in lines for lines in every)]
+    yield from notes(common)
+    for run, lines in zip(runs, every, strict=True):
+        if own := [line for line in lines if line not in common]:
+            yield tag("h3", f"Only {run['name']}" if common else run["name"])
+            yield from notes(own)
+
+
+def _provenance(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
+    facts = ("version", "seed", "scenario")
+    rows = [(run["name"], *(str(run["provenance"].get(fact, "-")) for fact in facts)) for run in runs]
+    yield table(("run name", *(f"{fact} path" for fact in facts)), rows)
+    text = "The report of a single run lists every figure of its hardware and software profiles with its source."
+    yield tag("p", text, class_="soft small")
 
 
 def _bar(run: Mapping[str, Any], keys: Sequence[str], longest: float) -> Markup:

@@ -19,6 +19,10 @@ MOST_ROWS = 40
 """Device classes shown; of more, every second, third ... and the last."""
 MOST_BOXES = 500
 """Operations of a row that are drawn one by one; more are merged."""
+MOST_DRAWN = 27_000
+"""Boxes of all charts of a page, some 60 bytes each; of more, fewer device classes are shown."""
+_MERGED = 3  # how many single ones a merged box is as large as
+_FEWEST_ROWS = 4
 _PAUSE = 1 / 500  # share of the window that shows as a gap
 _CLOSE = 60  # operations of a row in a close-up of the steady state
 _MAIN = "compute"
@@ -46,7 +50,11 @@ class Box:
     parts: tuple[tuple[int, float], ...]
     """(index of the kind in `Spans.names`, share of the box that it fills); shares sum to at most 1."""
     text: str
-    """What it is, in words."""
+    """What it is, in words, without stage and microbatch."""
+    stage: int = -1
+    """Pipeline stage of a single operation, -1 where it has none."""
+    microbatch: int = -1
+    """Microbatch of a single operation, -1 where it has none."""
     chunk: int = 0
     """Which of the stages of its device class it belongs to, counted from 0; interleaved schedules have several."""
 
@@ -73,6 +81,12 @@ class Chart:
     kinds: tuple[int, ...]
     """Indices of the kinds that occur."""
 
+    @property
+    def size(self) -> int:
+        """How much there is to draw, in boxes of single operations."""
+        boxes = (box for row in self.rows for box in (*row.boxes, *row.beside))
+        return sum(_MERGED if box.microbatch < 0 and box.stage < 0 else 1 for box in boxes)
+
 
 def sample(number: int, most: int = MOST_ROWS) -> list[int]:
     """Indices of the device classes that are shown: all, or every k-th and the last."""
@@ -80,10 +94,21 @@ def sample(number: int, most: int = MOST_ROWS) -> list[int]:
     return sorted({*range(0, number, step), *([number - 1] if number else [])})
 
 
-def chart(result: Result, window: Window | None = None) -> Chart:
-    """The rows of a window (the whole step if left out), their boxes merged if there are too many."""
+def charts(result: Result) -> list[Chart]:
+    """The whole step and, where boxes are merged in it, close-ups; together of at most about `MOST_DRAWN` boxes."""
+    first = chart(result)
+    windows = close_ups(result) if first.merged else ()
+    drawn = [first, *(chart(result, window) for window in windows)]
+    if (size := sum(one.size for one in drawn)) <= MOST_DRAWN:
+        return drawn
+    most = max(len(first.rows) * MOST_DRAWN // size, _FEWEST_ROWS)
+    return [chart(result, one.window, most) for one in drawn]
+
+
+def chart(result: Result, window: Window | None = None, most: int = MOST_ROWS) -> Chart:
+    """At most about `most` rows of a window (the whole step if left out), their boxes merged if there are too many."""
     window = window or whole(result.spans)
-    rows = sample(len(result.classes))
+    rows = sample(len(result.classes), most)
     main, beside = lanes(result)
     merged = max((len(_inside(result.spans, main[index], window)) for index in rows), default=0) > MOST_BOXES
     names = class_names(result.classes)
@@ -176,10 +201,9 @@ def _boxes(spans: Spans, rows: Ints, window: Window, merged: bool | None) -> tup
 
 
 def _single(spans: Spans, row: int, window: Window, chunk: int) -> Box:
-    kind, stage, micro = int(spans.name[row]), int(spans.stage[row]), int(spans.microbatch[row])
-    text = clean(spans.names[kind]) + (f", microbatch {micro}" if micro >= 0 else "")
-    text += f", stage {stage}" if stage >= 0 else ""
-    return Box(*_clipped(spans, row, row, window), ((kind, 1.0),), text, chunk)
+    kind, stage, microbatch = int(spans.name[row]), int(spans.stage[row]), int(spans.microbatch[row])
+    place = _clipped(spans, row, row, window)
+    return Box(*place, ((kind, 1.0),), clean(spans.names[kind]), stage, microbatch, chunk)
 
 
 def _clipped(spans: Spans, first: int, last: int, window: Window) -> tuple[int, int]:

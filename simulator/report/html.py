@@ -1,7 +1,7 @@
 """A Result as one self-contained HTML file that people send each other.
 
 No reference leaves the file and nothing but its own style sheet and script is let in: the content security policy names
-both by their hashes. Without the script all is there but hover texts, zoom and the switch between light and dark.
+both by their hashes. Without the script all is there but hover texts, zoom, sorting and the switch of the colours.
 """
 
 from base64 import b64encode
@@ -10,16 +10,18 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from simulator.report import html_gantt, html_sections, html_steps, palette, serving_html
+from simulator.report import html_gantt, html_parts, html_sections, html_steps, palette, serving_html
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.result import Result
 from simulator.results.writing import replacing
 
+_STYLES = ("report.css", "timeline.css")
+_SCRIPTS = ("report.js", "tables.js", "timeline.js")
 _COLOURS = {
     "light": {"page": "#ffffff", "ink": "#1b1f26", "soft": "#5b6472", "line": "#d9dde3", "card": "#f6f7f9",
-              "trough": "#f1f3f5", "bad": "#b42318"},
+              "trough": "#f1f3f5", "bad": "#b42318", "focus": "#0b5cad"},
     "dark": {"page": "#14171c", "ink": "#e8eaee", "soft": "#9aa4b2", "line": "#323943", "card": "#1c2128",
-             "trough": "#20252d", "bad": "#ff8a75"},
+             "trough": "#20252d", "bad": "#ff8a75", "focus": "#7cc0ff"},
 }  # fmt: skip
 
 
@@ -36,7 +38,7 @@ def document(result: Result) -> str:
 
 def standalone(title: str, content: Iterable[Markup], generator: str) -> str:
     """An HTML file with the style sheet and the script of all reports around some content."""
-    style, script = style_sheet(), _asset("report.js")
+    style, script = style_sheet(), _script()
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -59,7 +61,12 @@ def style_sheet() -> str:
         f":root{{{light}}}@media screen{{@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
         f":root[data-theme=dark]{{{dark}color-scheme:dark}}:root[data-theme=light]{{{light}color-scheme:light}}}}"
     )
-    return f"{modes}{slots}\n{_asset('report.css')}"
+    return "\n".join((modes + slots, *map(_asset, _STYLES)))
+
+
+def _script() -> str:
+    """One script in a scope of its own, out of the files that share it."""
+    return "\n".join(('"use strict"; (() => {', *map(_asset, _SCRIPTS), "})();\n"))
 
 
 def _variables(mode: str) -> str:
@@ -109,7 +116,7 @@ def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         ("What to change", html_sections.sensitivities(result)),
         ("Device memory", html_sections.memory(result)),
         ("Links", html_sections.links(result)),
-        ("Warnings", html_sections.notes(result.warnings)),
+        ("Warnings", html_parts.notes(result.warnings)),
         *html_sections.left_open(result),
         ("Provenance", html_sections.provenance(result)),
     )

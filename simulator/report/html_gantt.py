@@ -6,26 +6,24 @@ from typing import Any
 
 from simulator import units
 from simulator.report import palette, svg, wording
-from simulator.report.gantt import Box, Chart, Window, chart, close_ups, phases, whole
+from simulator.report.gantt import Box, Chart, Window, charts, phases, whole
+from simulator.report.html_parts import ticks, timeline
 from simulator.report.link_load import over_time
-from simulator.report.markup import Markup, joined, tag
+from simulator.report.markup import Markup, tag
 from simulator.report.plain import clean
-from simulator.results.result import Result
+from simulator.results.result import Result, Spans
 
-_TICKS = 5
 _MOST_STEPS = 500  # of a link's curve
 _MOST_KINDS = 6
-_PARTS = 100_000  # hover texts know times to this part of a window
+_PARTS = 1_000_000  # hover texts know times to this part of a window
 _PHASES = (palette.SKY, palette.GREY, palette.PURPLE)
-_BUTTONS = (("left", "←", "move left"), ("right", "→", "move right"), ("in", "+", "zoom in"), ("out", "−", "zoom out"),
-            ("all", "whole", "show the whole window"))  # fmt: skip
 
 
 def section(result: Result) -> Iterable[Markup]:
     """What runs when: phases, the whole step, close-ups."""
     if not len(result.spans.start):
         return
-    drawn = chart(result)
+    drawn, *pieces = charts(result)
     ribbon = list(zip(phases(result), _PHASES, strict=False))
     yield _phases(result, ribbon)
     yield svg.legend(_legend(drawn, result.spans.names))
@@ -36,12 +34,10 @@ def section(result: Result) -> Iterable[Markup]:
     if drawn.merged:
         text = "Neighbouring operations are merged: the height of a colour is its share of the time, the rest is idle."
         yield tag("p", text, class_="soft small")
-    yield _figure(drawn, result.spans.names, "gantt-0", ribbon)
-    yield from _links(result)
-    windows = close_ups(result) if drawn.merged else ()
-    for number, window in enumerate(windows, 1):
-        yield tag("h3", f"Close-up: {window.name}, {_from_to(window)}")
-        yield _figure(chart(result, window), result.spans.names, f"gantt-{number}")
+    yield _figure(drawn, result.spans, 0, ribbon, _links(result))
+    for number, piece in enumerate(pieces, 1):
+        yield tag("h3", f"Close-up: {piece.window.name}, {_from_to(piece.window)}")
+        yield _figure(piece, result.spans, number)
 
 
 def _phases(result: Result, found: Sequence[tuple[Window, int]]) -> Markup:
@@ -73,48 +69,47 @@ def _names(names: Iterable[str]) -> list[Markup]:
     return [tag("div", name, title=name) for name in names]
 
 
-def _figure(drawn: Chart, names: Sequence[str], key: str, ribbon: Sequence[tuple[Window, int]] = ()) -> Markup:
-    """Buttons, row names, boxes, time axis and the texts for hovering."""
-    begin, length = drawn.window.begin / 1e12, (drawn.window.end - drawn.window.begin) / 1e12
-    marks = [units.format(begin + length * i / (_TICKS - 1), "time") for i in range(_TICKS)]
-    tools = [tag("button", sign, type="button", data_do=do, aria_label=what, title=what) for do, sign, what in _BUTTONS]
-    return tag(
+def _figure(
+    drawn: Chart, spans: Spans, number: int, ribbon: Sequence[tuple[Window, int]] = (), below: Iterable[Markup] = ()
+) -> Markup:
+    """Row names, boxes, time axis, the texts for hovering; `below` shares the axis. Number 0 is the whole step."""
+    key, axis = f"gantt-{number}", f"piece {number}" if number else "step"
+    begin, end = drawn.window.begin / 1e12, drawn.window.end / 1e12
+    label = f"Gantt chart of {drawn.window.name}, {_from_to(drawn.window)}"
+    picture = tag(
         "div",
-        tag("div", *tools, tag("span", "drag to move, Ctrl and wheel to zoom", class_="soft small"), class_="tools"),
-        tag(
-            "div",
-            tag("div", *_names(row.name for row in drawn.rows), class_=_look(drawn, bool(ribbon))),
-            svg.gantt(drawn, names, f"Gantt chart of {drawn.window.name}, {_from_to(drawn.window)}", ribbon),
-            tag("div", *(tag("span", mark) for mark in marks), class_="axis"),
-            class_="chart",
-        ),
-        tag("script", Markup(_data(drawn)), type="application/json", id=key),
-        data_chart=key,
+        tag("div", *_names(row.name for row in drawn.rows), class_=_look(drawn, bool(ribbon))),
+        svg.gantt(drawn, spans.names, label, ribbon, rows=key),
+        ticks(begin, end),
+        *below,
+        class_="chart",
     )
+    data = tag("script", Markup(_data(drawn, whole(spans).end)), type="application/json", id=key)
+    return timeline(axis, begin, end, picture, data)
 
 
 def _links(result: Result) -> Iterable[Markup]:
     """The load of the links under the chart, the busiest kinds first; kinds with one curve stand together."""
     end = whole(result.spans).end
-    rows: dict[str, list[str]] = {}
+    rows: dict[tuple[svg.Told, str, tuple[float, ...], tuple[float, ...]], list[str]] = {}
     known = [load for load in result.links if load.by_operation]
     for load in sorted(known, key=lambda load: -load.utilisation)[:_MOST_KINDS]:
         rates = over_time(result, load).at_most(_MOST_STEPS)
         top = float(rates.rate.max(initial=0.0)) or 1.0
         share = f", {wording.percent(top / load.capacity)}" if load.capacity else ""
         peak = f"up to {units.format(top, 'bandwidth')}{share}"
-        curve = svg.area((rates.time / max(end, 1)).tolist(), (rates.rate / top).tolist(), palette.BLUE, peak)
-        rows.setdefault(joined(tag("span", peak, class_="soft"), curve), []).append(load.name)
+        xs, ys = (rates.time / max(end, 1)).tolist(), (rates.rate / top).tolist()
+        rows.setdefault((svg.Told(top, "B/s"), peak, tuple(xs), tuple(ys)), []).append(load.name)
     if not rows:
         return
-    yield tag("h3", "What the busiest link of each kind carries")
-    curves = [
-        tag("div", tag("span", ", ".join(names)), ": ", Markup(drawn), class_="load") for drawn, names in rows.items()
-    ]
-    marks = [tag("span", units.format(end / 1e12 * i / (_TICKS - 1), "time")) for i in range(_TICKS)]
-    yield tag("div", *curves, tag("div", *marks, class_="axis"))
+    yield tag("h3", "What the busiest link of each kind carries", class_="across")
+    for (told, peak, x, y), names in rows.items():
+        listed = ", ".join(names)
+        yield tag("div", tag("span", listed, title=listed), tag("span", peak, class_="soft"), class_="load")
+        yield svg.area(x, y, palette.BLUE, f"load of {listed}", told)
+    yield ticks(0.0, end / 1e12)
     text = "Shares are of the link's capacity. What a kind of operation sends is spread evenly over its time."
-    yield tag("p", text, class_="soft small")
+    yield tag("p", text, class_="soft small across")
 
 
 def _look(drawn: Chart, ribbon: bool) -> str:
@@ -122,8 +117,8 @@ def _look(drawn: Chart, ribbon: bool) -> str:
     return "names" + (" below" if ribbon else "") + (" tall" if len(drawn.rows) <= svg.FEW else "")
 
 
-def _data(drawn: Chart) -> str:
-    """The hover texts as JSON that can stand in a script element."""
+def _data(drawn: Chart, length: int) -> str:
+    """The hover texts of a chart of a step of that length, as JSON that can stand in a script element."""
     texts: dict[str, int] = {}
     rows = [
         {"name": row.name, "lanes": [_flat(lane, drawn.window, texts) for lane in (row.boxes, row.beside) if lane]}
@@ -132,19 +127,20 @@ def _data(drawn: Chart) -> str:
     for row in rows:
         row["lanes"] = row["lanes"] or [[]]
     document: dict[str, Any] = {
-        "begin": drawn.window.begin / 1e12, "end": drawn.window.end / 1e12, "parts": _PARTS, "texts": list(texts),
-        "rows": rows,
+        "begin": drawn.window.begin / 1e12, "end": drawn.window.end / 1e12, "parts": _PARTS,
+        "cut": drawn.window.end < length, "texts": list(texts), "rows": rows,
     }  # fmt: skip
     # `<` would let a name end the script element.
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def _flat(boxes: Sequence[Box], window: Window, texts: dict[str, int]) -> list[int]:
-    """(pause before, length, number of the text) of each box, one after the other."""
+    """(pause before, length, number of the text, microbatch or -1) of each box, one after the other."""
     scale, at = _PARTS / (window.end - window.begin), 0
     flat: list[int] = []
     for box in boxes:
         start, end = round((box.start - window.begin) * scale), round((box.end - window.begin) * scale)
-        flat += (start - at, end - start, texts.setdefault(box.text, len(texts)))
+        text = box.text if box.stage < 0 else f"{box.text}, stage {box.stage}"
+        flat += (start - at, end - start, texts.setdefault(text, len(texts)), box.microbatch)
         at = end
     return flat

@@ -7,6 +7,7 @@ from simulator import units
 from simulator.report import ledger, palette, reasons, sections, svg, wording
 from simulator.report.figures import figures
 from simulator.report.gantt import sample, whole
+from simulator.report.html_parts import heading, leveled, notes, table, ticks, timeline
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, mean
@@ -20,12 +21,7 @@ _INVISIBLE = 0.0005  # share of the step that prints as 0.0
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     return joined(
-        tag(
-            "header",
-            tag("h1", result.name),
-            tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft"),
-            tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
-        ),
+        heading(result.name, tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft")),
         _headline(result),
     )
 
@@ -53,12 +49,6 @@ def alarm(result: Result) -> Iterable[Markup]:
     yield tag("div", tag("p", *said), *([tag("p", "What would help:"), *helps] if helps else []), class_="alarm")
 
 
-def notes(lines: Sequence[str]) -> Iterable[Markup]:
-    """A list of sentences."""
-    if lines:
-        yield tag("ul", *(tag("li", line) for line in lines), class_="notes")
-
-
 def left_open(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     """The assumptions with their heading."""
     name, lines = sections.left_open(result)
@@ -79,18 +69,8 @@ def published(result: Result) -> Iterable[Markup]:
         )
         for row in result.comparisons
     ]
-    yield table(("", "published n", "simulated n", "error n", "source source"), rows)
+    yield table(("figure name", "published n", "simulated n", "error n", "source source"), rows)
     yield tag("p", "The error is of time: + is too slow, − too fast.", class_="soft small")
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """A table that scrolls where it is too wide; the last word of a column's name is the class of its cells."""
-    heads = [column.rpartition(" ") for column in columns]
-    classes = [kind if name else None for name, _, kind in heads]
-    names = [name or kind for name, _, kind in heads]
-    head = tag("tr", *(tag("th", name, class_=kind) for name, kind in zip(names, classes, strict=True)))
-    body = [tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, classes, strict=True))) for row in rows]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *body)), class_="wide")
 
 
 def breakdown(result: Result) -> Iterable[Markup]:
@@ -191,7 +171,7 @@ def memory(result: Result) -> Iterable[Markup]:
         if size > 0
     ]
     total = "together", units.format(fullest.peak, "bytes"), wording.percent(ledger.filled(fullest))
-    yield table(("kind name", "at the peak n", "of the device n"), [*rows, total])
+    yield table(("kind name", "at the peak n", "of the device n"), rows, total)
     yield from _level(result, fullest)
 
 
@@ -211,14 +191,11 @@ def _level(result: Result, use: MemoryUse) -> Iterable[Markup]:
         return
     end, top = whole(result.spans).end, max(use.peak, use.capacity) * 1.02
     label = f"memory over time, at most {units.format(use.peak, 'bytes')}"
-    marks = [tag("span", units.format(end / 1e12 * i / 4, "time")) for i in range(5)]
-    yield tag(
-        "div",
-        tag("div", *(tag("span", units.format(top * i / 4, "bytes")) for i in range(4, -1, -1)), class_="levels"),
-        svg.level(use.time, use.level, end, top, use.capacity, label),
-        tag("div", *marks, class_="axis"),
-        class_="chart",
-    )
+    upward = [units.format(top * i / 4, "bytes") for i in range(5)]
+    drawn = svg.level(use.time, use.level, end, top, use.capacity, label)
+    yield timeline("step", 0.0, end / 1e12, leveled(upward, drawn, ticks(0.0, end / 1e12)))
+    if len(result.spans.start):
+        yield tag("p", "Its time zooms and moves together with the pipeline's.", class_="soft small scripts")
 
 
 def links(result: Result) -> Iterable[Markup]:
@@ -243,7 +220,7 @@ def links(result: Result) -> Iterable[Markup]:
 def provenance(result: Result) -> Iterable[Markup]:
     """What simulated it, how ranks were folded, and the figures of the profiles with their sources."""
     facts = [(key.replace("_", " "), str(value)) for key, value in result.provenance.items() if _is_plain(value)]
-    yield table(("what name", "value path"), facts)
+    yield table(("what name", "value path"), facts, sortable=False)
     known = figures(result.scenario)
     if not known:
         return

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from simulator import units
 from simulator.report import palette, steps, svg, wording
-from simulator.report.html_sections import table
+from simulator.report.html_parts import table
 from simulator.report.markup import Markup, tag
 from simulator.results.result import Result
 

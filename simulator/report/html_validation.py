@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator import units
 from simulator.report import html, palette, scatter, svg, wording
-from simulator.report.html_sections import table
+from simulator.report.html_parts import heading, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.writing import replacing
 
@@ -45,12 +45,7 @@ def _footer(what: str) -> Markup:
 
 def _title(figures: dict[str, Any]) -> Iterable[Markup]:
     counted = f"{figures['simulated']:,} of {figures['rows']:,} rows simulated ({wording.percent(figures['coverage'])})"
-    yield tag(
-        "header",
-        tag("h1", "Published measurements and simulation"),
-        tag("p", counted, class_="soft"),
-        tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
-    )
+    yield heading("Published measurements and simulation", tag("p", counted, class_="soft"))
     scope, whole, memory = (figures[key] for key in ("in_scope", "error", "memory"))
     tiles = [(f"{words}, in scope", _said(scope, key)) for key, words in
              (("mean", "mean error"), ("median", "median error"), ("p90", "90 % of errors below"),
@@ -210,11 +205,12 @@ def _all(rows: Sequence[Row]) -> Iterable[Markup]:
     """Every row; a click on a heading sorts."""
     if not rows:
         return
-    top = tag("tr", *(tag("th", name, class_="n" if name in _NUMBERS else None) for name in _HEADS))
+    top = tag("tr", *(tag("th", name, class_="n" if name in _NUMBERS else None, scope="col") for name in _HEADS))
     box = tag("input", type="search", id="filter", placeholder="show rows with …", aria_label="show rows with")
     yield tag("p", box, class_="tools")
     body = tag("tbody", *(tag("tr", *_cells(row)) for row in rows))
-    yield tag("div", tag("table", tag("thead", top), body, class_="sortable", id="rows"), class_="wide tall-table")
+    listed = tag("table", tag("thead", top), body, class_="sortable dense", id="rows")
+    yield tag("div", listed, class_="wide tall-table")
 
 
 def _cells(row: Row) -> Iterable[Markup]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator import units
 from simulator.report import html, palette, plan_words, svg, svg_graph, wording
-from simulator.report.html_sections import notes, table
+from simulator.report.html_parts import graph, heading, notes, table
 from simulator.report.markup import Markup, tag
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 from simulator.report.svg_graph import Curve, framed, round_end, shares
@@ -52,13 +52,8 @@ def _body(document: dict[str, Any]) -> Iterable[Markup]:
 
 def _title(document: dict[str, Any]) -> Iterable[Markup]:
     layouts = document["layouts"]
-    yield tag(
-        "header",
-        tag("h1", document["name"]),
-        tag("p", plan_words.subject(document), class_="soft"),
-        tag("p", f"Wanted: {plan_words.wanted(document)}."),
-        tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
-    )
+    subject = tag("p", plan_words.subject(document), class_="soft")
+    yield heading(document["name"], subject, tag("p", f"Wanted: {plan_words.wanted(document)}."))
     said = [plan_words.target(document)] if document["target_rate"] is not None else []
     said += [plan_words.verdict(document, layouts[0])] if len(layouts) == 1 else []
     if document["feasible"]:
@@ -158,12 +153,14 @@ def _curves(document: dict[str, Any], what: str, value: Any, top: float | None) 
     lines = [_line(layout, slot, value, end, high) for layout, slot in zip(layouts, SLOTS, strict=False)]
     goals = [layouts[0]["rate"] / end] if len(layouts) == 1 else []
     if what == "attainment":
-        lines.append(Curve(np.array([0.0, 1.0]), np.full(2, document["slo"]["attainment"]), palette.GREY))
+        wanted = np.full(2, document["slo"]["attainment"])
+        lines.append(Curve(np.array([0.0, 1.0]), wanted, palette.GREY, name="wanted"))
     if len(layouts) > 1:
         yield svg.legend([(slot, layout["name"]) for layout, slot in zip(layouts, SLOTS, strict=False)])
     upward = [f"{100 * share:.0f} %" if top else rate(high * share) for share in shares()]
-    picture = svg_graph.curves(lines, f"{what} over rate", goals, height=_HEIGHT)
-    yield framed(picture, [rate(end * share) for share in shares()], upward)
+    told = svg.Told(100.0, "%") if top else svg.Told(high, "/s")
+    picture = svg_graph.curves(lines, f"{what} over rate", goals, height=_HEIGHT, told=told)
+    yield graph(end, framed(picture, [rate(end * share) for share in shares()], upward), unit="/s")
     dashed = " Dashed: the largest rate." if goals else ""
     grey = " Grey: the share that is wanted." if what == "attainment" else ""
     yield tag("p", f"Across: {layouts[0]['unit']} that arrive.{dashed}{grey}", class_="soft small")
@@ -172,7 +169,7 @@ def _curves(document: dict[str, Any], what: str, value: Any, top: float | None) 
 def _line(layout: Layout, slot: int, value: Any, end: float, high: float) -> Curve:
     x = np.array([probe["rate"] for probe in layout["curve"]])
     y = np.array([float(value(probe)) for probe in layout["curve"]])
-    return Curve(x / end, y / high, slot)
+    return Curve(x / end, y / high, slot, name=layout["name"])
 
 
 def _rates(document: dict[str, Any]) -> Iterable[Markup]:

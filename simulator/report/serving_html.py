@@ -1,15 +1,16 @@
 """The HTML report of a serving run: its title and its sections."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.report import html_sections, palette, serving_facts, svg, svg_graph, wording
+from simulator.report import html_parts, html_sections, palette, serving_facts, svg, svg_graph, wording
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.report.serving_facts import LATENCIES, WORDS, Cdf, Goals, goals, subject
+from simulator.report.svg import Told
 from simulator.report.svg_graph import Curve, framed, round_end, round_time, shares
 from simulator.results.metrics import METRICS
 from simulator.results.request_time import mean_request_time
@@ -49,19 +50,14 @@ def title(result: Result) -> Markup:
         for name in _TILES
         if name in result.metrics
     ]
-    head = tag(
-        "header",
-        tag("h1", result.name),
-        tag("p", clean(" · ".join(subject(result))), class_="soft"),
-        tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
-    )
+    head = html_parts.heading(result.name, tag("p", clean(" · ".join(subject(result))), class_="soft"))
     return joined(head, tag("dl", *tiles, class_="tiles"))
 
 
 def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     """Names and contents of the sections in their order."""
     yield "Published and simulated", html_sections.published(result)
-    yield "Warnings", html_sections.notes(result.warnings)
+    yield "Warnings", html_parts.notes(result.warnings)
     if (service := result.service) is not None:
         yield "Latency", latency(result, service)
         yield "Objectives", objectives(result, service)
@@ -84,7 +80,7 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
         if any(value is not None for value in shown):
             rows.append((f"{short}, {words}", *("" if v is None else wording.figure("mean_ttft_ms", v) for v in shown)))
     if rows:
-        yield html_sections.table(("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "spread n"), rows)
+        yield html_parts.table(("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "spread n"), rows)
     found, promised = serving_facts.cdfs(service), goals(result)
     graphs = [_distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES
               if key in found]  # fmt: skip
@@ -103,10 +99,10 @@ def _distribution(cdf: Cdf, short: str, words: str, goal: float | None) -> Marku
     x, y = np.append(0.0, thin.value[inside]) / 1e3 / end, np.append(0.0, thin.share[inside])
     drawn = svg_graph.curves(
         [Curve(np.append(x, 1.0), np.append(y, y[-1]), palette.BLUE, steps=True)], f"distribution of {short}",
-        [goal / end] if goal else [],
+        [goal / end] if goal else [], told=Told(100.0, "%"),
     )  # fmt: skip
-    marks = [units.format(end * share, "time") for share in shares()]
-    return tag("div", tag("h3", f"{short}: {words}"), framed(drawn, marks, _percents()))
+    picture = html_parts.leveled(_percents(), drawn, html_parts.ticks(0.0, end))
+    return tag("div", tag("h3", f"{short}: {words}"), html_parts.graph(end, picture))
 
 
 def _percents() -> list[str]:
@@ -123,7 +119,7 @@ def objectives(result: Result, service: Service) -> Iterable[Markup]:
             rows.append((short, units.format(goal, "time") if goal else "", wording.percent(value), bar))
     if not rows:
         return
-    yield html_sections.table(("objective name", "at most n", "met by n", "of all requests bar"), rows)
+    yield html_parts.table(("objective name", "at most n", "met by n", "of all requests bar"), rows)
     yield from _scatter(goals(result), service)
 
 
@@ -160,32 +156,33 @@ def request_time(service: Service) -> Iterable[Markup]:
     yield svg.stacked(bar, "where the time of a mean request goes", pixels=26)
     rows = [(WORDS[n], units.format(s, "time"), wording.percent(s / total)) for n, s in shown.items()]
     together = "arrival to last token", units.format(total, "time"), ""
-    yield html_sections.table(("part name", "mean n", "of the whole n"), [*rows, together])
+    yield html_parts.table(("part name", "mean n", "of the whole n"), rows, together)
 
 
 def over_time(service: Service) -> Iterable[Markup]:
     """Queue, running requests, caches and tokens per second."""
     drawn = serving_facts.series(service, BINS)
     graphs = [
-        _series(drawn.edge, "requests in the queue", [(drawn.queue, SLOTS["queue"])], None),
-        _series(drawn.edge, "requests running", [(drawn.running, palette.BLUE)], None),
-        _series(drawn.edge, "cache blocks in use", [(drawn.usage, palette.GREEN)], 1.0),
-        _series(drawn.edge, "output tokens per second", [(drawn.rate, palette.PURPLE)], None),
+        _series(drawn.edge, "requests in the queue", drawn.queue, SLOTS["queue"], None),
+        _series(drawn.edge, "requests running", drawn.running, palette.BLUE, None),
+        _series(drawn.edge, "cache blocks in use", drawn.usage, palette.GREEN, 1.0),
+        _series(drawn.edge, "output tokens per second", drawn.rate, palette.PURPLE, None),
     ]
-    yield tag("div", *graphs, class_="graphs")
+    end = round_time(float(drawn.edge[-1]))
+    yield html_parts.timeline("run", 0.0, end, tag("div", *graphs, class_="graphs"))
     width = units.format(float(drawn.edge[1] - drawn.edge[0]), "time")
     yield tag("p", f"All replicas together, means over stretches of {width}.", class_="soft small")
 
 
-def _series(edge: Floats, name: str, levels: Sequence[tuple[Floats, int]], top: float | None) -> Markup:
-    """Levels over time up to `top`, or up to the highest."""
-    highest = top or round_end(max(float(level.max(initial=0.0)) for level, _ in levels))
+def _series(edge: Floats, name: str, level: Floats, slot: int, top: float | None) -> Markup:
+    """A level over time up to `top`, or up to the highest."""
+    highest = top or round_end(float(level.max(initial=0.0)))
     end = round_time(float(edge[-1]))
-    x = edge / end
-    lines = [Curve(x, np.append(level, level[-1]) / highest, slot, steps=True) for level, slot in levels]
+    line = Curve(edge / end, np.append(level, level[-1]) / highest, slot, steps=True)
     upward = _percents() if top == 1.0 else [wording.count(float(f"{highest * share:.3g}")) for share in shares()]
-    across = [units.format(end * share, "time") for share in shares()]
-    return tag("div", tag("h3", name), framed(svg_graph.curves(lines, f"{name} over time"), across, upward))
+    told = Told(100.0, "%") if top == 1.0 else Told(highest)
+    drawn = svg_graph.curves([line], f"{name} over time", told=told)
+    return tag("div", tag("h3", name), html_parts.leveled(upward, drawn, html_parts.ticks(0.0, end)))
 
 
 def lives(service: Service) -> Iterable[Markup]:
@@ -207,9 +204,10 @@ def lives(service: Service) -> Iterable[Markup]:
         paths.append(tag("path", d="".join(pieces), class_=f"c{SLOTS[name]}"))
     words = {**WORDS, "decode": "first to last token"}
     yield svg.legend((SLOTS[name], words[name]) for name in stretches)
-    marks = [units.format(end * share, "time") for share in shares()]
     label = f"lives of the first {len(rows):,} requests that finished"
-    yield framed(svg.picture(height, *paths, label=label, class_="plot"), marks, ["last", "first"])
+    drawn = svg.picture(height, *paths, label=label, class_="plot")
+    picture = html_parts.leveled(["last", "first"], drawn, html_parts.ticks(0.0, end))
+    yield html_parts.timeline("requests", 0.0, end, picture)
     yield tag("p", f"The first {wording.plural(len(rows), 'request')} that finished, in the order of arrival.",
               class_="soft small")  # fmt: skip
 
@@ -240,7 +238,7 @@ def replicas(result: Result, service: Service) -> Iterable[Markup]:
         ))  # fmt: skip
     heads = ("replica name", "role name", "devices name", "cache blocks n", "weights n", "busy n", "of the run bar")
     if rows:
-        yield html_sections.table(heads, rows)
+        yield html_parts.table(heads, rows)
     if len(service.replicas) > len(shown):
         yield tag("p", f"The first {len(shown)} of {len(service.replicas):,} replicas.", class_="soft small")
 
@@ -251,5 +249,5 @@ def figures(result: Result) -> Iterable[Markup]:
     labels = {name: METRICS[name].label.replace("of a step", "of the run") for name in known if name in METRICS}
     rows = [(name, labels.get(name, ""), wording.figure(name, value)) for name, value in known.items()]
     if rows:
-        table = html_sections.table(("metric path", "meaning name", "value n"), rows)
+        table = html_parts.table(("metric path", "meaning name", "value n"), rows)
         yield tag("details", tag("summary", wording.plural(len(rows), "figure")), table)

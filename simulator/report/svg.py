@@ -5,6 +5,7 @@ serves light, dark and print.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,33 @@ FEW = 8
 _MAIN = 0.7  # share of a row for the compute lane where others are drawn below it
 _MOST_STEPS = 1500
 _SHADES = 4
-_SEAM = 0.4  # most of what is left free between neighbouring operations, in parts of the width
+_SEAM = 1.5  # boxes that are as wide, in parts of the width, have an edge that parts them from the next
 RIBBON = 8
 """Height of the phases above a chart."""
 
 
+class Told(NamedTuple):
+    """What the height of a curve stands for, told where a reader points at it."""
+
+    top: float
+    """Value at the upper edge of the picture; its lower edge is 0."""
+    unit: str = ""
+    """`B`, `B/s`, `%`, `/s` or nothing."""
+
+
 def picture(
-    height: float, *content: str, label: str, class_: str = "", pixels: float | None = None, top: int = 0
+    height: float, *content: str, label: str, class_: str = "", pixels: float | None = None, top: int = 0,
+    told: Told | None = None, rows: str | None = None,
 ) -> Markup:
-    """An `svg` of the full width and a fixed height."""
+    """An `svg` of the full width and a fixed height.
+
+    `told` says what its paths of class `series` stand for; `rows` names the element with the texts of its rows.
+    """
+    known = {} if told is None else {"data_top": f"{told.top:.6g}", "data_unit": told.unit or None}
     return tag(
         "svg", tag("title", label) if label else Markup(""), *content, viewBox=f"0 {top} {WIDTH} {height:g}",
-        height=f"{pixels or height:g}", preserveAspectRatio="none", role="img", class_=class_ or None,
+        height=f"{pixels or height:g}", preserveAspectRatio="none", role="img", class_=class_ or None, data_rows=rows,
+        **known,
     )  # fmt: skip
 
 
@@ -61,17 +77,16 @@ def level(
         time, values = np.append(0, time), np.append(values.min(), values)
     xs, ys = _thinned(time / max(end, 1.0) * WIDTH, height * (1 - values / (top or 1.0)))
     steps = "".join(f"H{_number(x)}V{_number(y)}" for x, y in zip(xs, ys, strict=True))
-    area = tag("path", d=f"M0 {height:g}{steps}H{WIDTH}V{height:g}Z", class_=f"c{palette.GREY} s2")
+    area = tag("path", d=f"M0 {height:g}{steps}H{WIDTH}V{height:g}Z", class_=f"c{palette.GREY} s2 series")
     cap = tag("path", d=f"M0 {_number(height * (1 - limit / (top or 1.0)))}H{WIDTH}", class_="limit")
-    return picture(height, area, cap, label=label, class_="plot")
+    return picture(height, area, cap, label=label, class_="plot", told=Told(top, "B"))
 
 
-def area(xs: Sequence[float], ys: Sequence[float], slot: int, label: str, height: float = 40.0) -> Markup:
+def area(xs: Sequence[float], ys: Sequence[float], slot: int, label: str, told: Told, height: float = 40.0) -> Markup:
     """A step curve filled down to the bottom: from xs[i] (shares of the width) on the height is ys[i] (a share)."""
     steps = "".join(f"H{_number(x * WIDTH)}V{_number(height * (1 - y))}" for x, y in zip(xs, ys, strict=True))
-    return picture(
-        height, tag("path", d=f"M0 {height:g}{steps}V{height:g}Z", class_=f"c{slot}"), label=label, class_="plot"
-    )
+    path = tag("path", d=f"M0 {height:g}{steps}V{height:g}Z", class_=f"c{slot} series")
+    return picture(height, path, label=label, class_="plot", told=told)
 
 
 def _thinned(xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[list[float], list[float]]:
@@ -82,10 +97,13 @@ def _thinned(xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[list[flo
     return xs[edges].tolist(), np.minimum.reduceat(ys, edges).tolist()
 
 
-def gantt(chart: Chart, names: Sequence[str], label: str, ribbon: Sequence[tuple[Window, int]] = ()) -> Markup:
+def gantt(
+    chart: Chart, names: Sequence[str], label: str, ribbon: Sequence[tuple[Window, int]] = (), rows: str | None = None
+) -> Markup:
     """The boxes of a chart; one path for each colour, so that thousands of boxes stay small.
 
-    `ribbon` gives windows and their slots, drawn as a strip above the rows.
+    `ribbon` gives windows and their slots, drawn as a strip above the rows. Edges between boxes are lines as thin at
+    every zoom; those of boxes too narrow for one are paths of class `fine`, to be shown when zoomed.
     """
     paths: dict[str, list[str]] = {}
     for index, row in enumerate(chart.rows):
@@ -98,25 +116,27 @@ def gantt(chart: Chart, names: Sequence[str], label: str, ribbon: Sequence[tuple
     for piece, slot in ribbon:
         x, width = _place(piece.begin, piece.end, chart.window)
         paths[f"c{slot} phase"] = [f"M{_number(x)} {-RIBBON}h{_number(width)}v{RIBBON - 3}h-{_number(width)}z"]
-    drawn = [tag("path", d="".join(pieces), class_=look) for look, pieces in sorted(paths.items())]
+    order = sorted(paths.items(), key=lambda item: (item[0].startswith("seam"), item[0]))
+    drawn = [tag("path", d="".join(pieces), class_=look) for look, pieces in order]
     top = RIBBON if ribbon else 0
     height = max(len(chart.rows), 1) * ROW + top
     pixels = height * (2 if len(chart.rows) <= FEW else 1)
-    return picture(height, *drawn, label=label, class_="plot", pixels=pixels, top=-top)
+    return picture(height, *drawn, label=label, class_="plot", pixels=pixels, top=-top, rows=rows)
 
 
 def _box(paths: dict[str, list[str]], box: Box, place: tuple[float, float], chart: Chart, names: Sequence[str]) -> None:
     """Add a box: its parts stacked from the bottom up, each as high as its share; what stays free was idle."""
     x, width = _place(box.start, box.end, chart.window)
-    width = max(width - min(_SEAM, 0.2 * width), 0.05)
     (top, height), bottom = place, place[0] + place[1]
     shade = f" s{box.chunk % _SHADES}" if box.chunk % _SHADES else ""
     for kind, share in box.parts:
         high = height * share
         bottom -= high
-        across = _number(width)
+        across = _number(max(width, 0.05))
         piece = f"M{_number(x)} {_number(max(bottom, top))}h{across}v{_number(high)}h-{across}z"
         paths.setdefault(f"c{palette.operation(names[kind])}{shade}", []).append(piece)
+    edge = f"M{_number(x + width)} {_number(top)}v{_number(height)}"
+    paths.setdefault("seam" if width >= _SEAM else "seam fine", []).append(edge)
 
 
 def _place(start: int, end: int, window: Window) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.report.markup import Markup, tag
-from simulator.report.svg import WIDTH, picture
+from simulator.report.svg import WIDTH, Told, picture
 
 HEIGHT = 150.0
 _MARKS = 5
@@ -26,13 +26,21 @@ class Curve(NamedTuple):
     slot: int
     steps: bool = False
     """Whether a level stays until the next point."""
+    name: str = ""
+    """Which one it is, where there are several."""
 
 
-def curves(drawn: Iterable[Curve], label: str, goals: Sequence[float] = (), height: float = HEIGHT) -> Markup:
-    """Lines over each other; `goals` are dashed vertical lines."""
-    lines = [tag("path", d=_path(curve, height), class_=f"line k{curve.slot}") for curve in drawn if len(curve.x)]
+def curves(
+    drawn: Iterable[Curve], label: str, goals: Sequence[float] = (), height: float = HEIGHT, told: Told | None = None
+) -> Markup:
+    """Lines over each other; `goals` are dashed vertical lines, `told` is what the height stands for."""
+    lines = [
+        tag("path", d=_path(curve, height), class_=f"line k{curve.slot} series", data_name=curve.name or None)
+        for curve in drawn
+        if len(curve.x)
+    ]
     marks = [tag("path", d=f"M{_number(goal * WIDTH)} 0V{height:g}", class_="goal") for goal in goals if 0 <= goal <= 1]
-    return picture(height, *lines, *marks, label=label, class_="plot")
+    return picture(height, *lines, *marks, label=label, class_="plot", told=told)
 
 
 def dots(groups: Iterable[tuple[Floats, Floats, int]], label: str, box: tuple[float, float], height: float) -> Markup:

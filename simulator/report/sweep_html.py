@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.report import html, palette, scatter, sweep_words, wording
-from simulator.report.html_sections import notes, table
+from simulator.report.html_parts import notes, table
 from simulator.report.markup import Markup, tag
 from simulator.report.svg_graph import round_end, shares
 from simulator.results.writing import replacing

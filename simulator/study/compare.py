@@ -7,9 +7,9 @@ add to the first one's sums to the difference.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.results.metrics import METRICS, error_of_time, mean
@@ -63,6 +63,10 @@ class Run:
     """Seconds of a step, or of a mean request, by what they consist of; empty where nothing ran."""
     shares: dict[str, float]
     """The same for the work of the first of its kind, over the time that this one takes for it."""
+    assumptions: tuple[str, ...] = ()
+    """What its scenario leaves open and the simulator filled in."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """Version, seed and hash of the scenario, among others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,8 @@ def _run(one: _Timed, name: str, ratio: float) -> Run:
     whole = sum(one.seconds.values())
     known = one.seconds if isfinite(ratio) else {}
     shares = {key: value / whole * (1 + ratio) for key, value in known.items()}
-    return Run(name, one.result.kind, one.result.feasible, one.seconds, shares)
+    result = one.result
+    return Run(name, result.kind, result.feasible, one.seconds, shares, result.assumptions, result.provenance)
 
 
 def _difference(run: Run, first: Run, ratio: float) -> Difference:

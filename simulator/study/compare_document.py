@@ -75,5 +75,6 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _run(run: Run) -> dict[str, Any]:
     return {
         "name": run.name, "kind": run.kind, "feasible": run.feasible, "parts_s": dict(run.seconds),
-        "parts": dict(run.shares),
+        "parts": dict(run.shares), "assumptions": list(run.assumptions),
+        "provenance": {key: run.provenance.get(key) for key in ("version", "seed", "scenario")},
     }  # fmt: skip

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.report.gantt import MOST_BOXES, MOST_ROWS, Window, chart, close_ups, phases, sample
+from simulator.report.gantt import MOST_BOXES, MOST_DRAWN, MOST_ROWS, Window, chart, charts, close_ups, phases, sample
 from simulator.results.result import Result, Spans
 from tests.factories import training_result
 
@@ -40,7 +40,8 @@ def test_boxes_are_the_operations() -> None:
     drawn = chart(training_result(stages=4, microbatches=8))
     assert not drawn.merged
     assert [len(row.boxes) for row in drawn.rows] == [16] * 4
-    assert drawn.rows[0].boxes[0].text == "forward, microbatch 0, stage 0"
+    first = drawn.rows[0].boxes[0]
+    assert (first.text, first.stage, first.microbatch) == ("forward", 0, 0)
     assert [len(row.beside) for row in drawn.rows] == [9, 8, 8, 0]
 
 
@@ -97,3 +98,13 @@ def test_nothing_ran() -> None:
     result = replace(training_result(), spans=Spans(none, none, short, short, short, short, (), ()))
     assert [row.boxes for row in chart(result).rows] == [()] * 4
     assert phases(result) == ()
+
+
+def test_a_page_of_charts_is_bounded_by_showing_fewer_classes() -> None:
+    few, many = training_result(stages=8, microbatches=32), training_result(stages=40, microbatches=240)
+    assert [len(one.rows) for one in charts(few)] == [8]
+    drawn = charts(many)
+    assert sum(one.size for one in drawn) <= 1.2 * MOST_DRAWN
+    assert len({len(one.rows) for one in drawn}) == 1
+    assert 4 <= len(drawn[0].rows) < 40
+    assert drawn[0].rows[-1].name == "stage 39"

@@ -1,7 +1,5 @@
 import json
 import re
-import shutil
-import subprocess
 from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
@@ -15,11 +13,11 @@ from simulator.errors import InputError
 from simulator.report.html import document, write_html
 from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
+from tests.browser import acted, browsed, needs_browser
 from tests.factories import out_of_memory, training_result
 
 VOID = {"meta", "br", "input"}
 HOSTILE = '</script><script>alert(1)</script><img src="http://evil.example/x" onerror=alert(2)>\x1b[31m\u202e&amp;'
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Outline(HTMLParser):
@@ -138,7 +136,7 @@ def test_links_over_time_and_what_the_critical_path_is_made_of() -> None:
 def test_profiles_with_their_sources() -> None:
     figure = {"value": 3.35e12, "status": "datasheet", "source": "a data sheet"}
     text = document(training_result(scenario={"cluster": {"memory": {"bandwidth": figure}}}))
-    assert '<td class="path">cluster.memory.bandwidth</td><td class="n">3.35 TB/s</td>' in text
+    assert '<td class="path">cluster.memory.bandwidth</td><td class="n" data-v="3.35e+12">3.35 TB/s</td>' in text
     assert "a data sheet" in text
 
 
@@ -177,20 +175,6 @@ def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_html(training_result(), tmp_path)
 
 
-def browsed(page: Path, profile: Path) -> tuple[str, str]:
-    """The document as a browser has it after running its scripts, and what it logged."""
-    done = subprocess.run(
-        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         f"--user-data-dir={profile}", "--enable-logging=stderr", "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    return done.stdout, done.stderr
-
-
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-
-
 @pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("result", [training_result(), hostile()], ids=["usual", "hostile"])
@@ -212,26 +196,59 @@ def test_the_policy_stops_what_was_added(tmp_path: Path) -> None:
     assert "CONSOLE" in log
 
 
-ACTIONS = """<script>
-const plot = document.querySelector("svg.live"), box = plot.getBoundingClientRect();
-const at = (x, y) => ({clientX: box.left + box.width * x, clientY: box.top + box.height * y, bubbles: true});
-document.querySelector("button[data-do=in]").click();
-document.getElementById("theme").click();
-plot.dispatchEvent(new PointerEvent("pointermove", at(0, 0.99)));
-</script></body>"""
+TOLD = """
+const plot = one("svg[data-rows]"), tip = one("#tip"), end = one("[data-axis=step]").dataset.end;
+const views = () => all("[data-axis=step] svg").map(s => s.getAttribute("viewBox"));
+one("button[data-do=in]").click();
+one("#theme").click();
+const wide = one("[data-axis=step] .axis").textContent;
+pointer(plot, "pointermove", 0, 0.99);
+const operation = tip.textContent, zoomed = views();
+pointer(one(".load + svg"), "pointermove", 0.5, 0.5);
+const load = tip.textContent;
+key(plot, "ArrowLeft");
+const moved = plot.getAttribute("viewBox");
+key(plot, "0");
+const whole = plot.getAttribute("viewBox");
+pointer(plot, "pointerdown", 0.2, 0.5, {shiftKey: true, pointerId: 7});
+pointer(plot, "pointermove", 0.6, 0.5, {shiftKey: true, pointerId: 7});
+pointer(plot, "pointerup", 0.6, 0.5, {shiftKey: true, pointerId: 7});
+const chosen = plot.getAttribute("viewBox");
+one("button[data-do=all]").click();
+pointer(plot, "pointerdown", 0.4, 0.5, {pointerId: 1});
+pointer(plot, "pointerdown", 0.6, 0.5, {pointerId: 2});
+pointer(plot, "pointermove", 0.2, 0.5, {pointerId: 1});
+pointer(plot, "pointermove", 1.0, 0.5, {pointerId: 2});
+const pinched = plot.getAttribute("viewBox");
+pointer(plot, "pointerup", 0.2, 0.5, {pointerId: 1});
+pointer(plot, "pointerup", 1.0, 0.5, {pointerId: 2});
+one("button[data-do=all]").click();
+plot.dispatchEvent(new view.WheelEvent("wheel", {deltaY: -1, ctrlKey: true, ...at(plot, 0, 0.5)}));
+const wheeled = plot.getAttribute("viewBox");
+return {theme: root.dataset.theme, wide, operation, load, zoomed, moved, whole, chosen, pinched, wheeled, end};
+"""
 
 
 @pytest.mark.slow
 @needs_browser
 def test_zoom_hover_and_theme(tmp_path: Path) -> None:
-    """The buttons work; the policy is taken out, for it would not let the test in."""
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", document(training_result()))
-    (tmp_path / "report.html").write_text(text.replace("</body>", ACTIONS), encoding="utf-8")
-    dom, log = browsed(tmp_path / "report.html", tmp_path / "profile")
-    assert "CONSOLE" not in log
-    assert re.search(r'data-theme="(dark|light)"', dom)
-    assert 'viewBox="250 ' in dom
-    tip = re.search(r'<div id="tip"[^>]*>([^<]*)</div>', dom)
-    assert tip
+    """Chart, links and memory share a time axis, which buttons, keys, wheel, fingers and a choice change."""
+    found = acted(document(training_result()), TOLD, tmp_path)
+    assert found["theme"] in ("dark", "light")
     # a quarter of 340 ms into the step of stage 3, whose forwards of 10 ms start at 30 ms
-    assert tip[1] == "stage 3 · forward, microbatch 5, stage 3: 80 ms to 90 ms (10 ms)"
+    assert found["operation"] == "forward, stage 3, microbatch 5\nbegin 80 ms\nend 90 ms\nduration 10 ms"
+    assert float(found["end"]) == pytest.approx(0.34)
+    assert found["wide"].startswith("85 ms")
+    assert len(found["zoomed"]) > 2
+    assert all(box.startswith("250 ") and box.split()[2] == "500" for box in found["zoomed"])
+    assert re.search(r"load of .*: [\d.]+ .?B/s\nat ", found["load"])
+
+    def window(name: str) -> list[float]:
+        left, _, width, _ = map(float, found[name].split())
+        return [left, width]
+
+    assert window("moved") == [0, 500]
+    assert window("whole") == [0, 1000]
+    assert window("chosen") == pytest.approx([200, 400], abs=2)
+    assert window("pinched") == pytest.approx([350, 250], abs=2)
+    assert window("wheeled") == [0, 800]

@@ -1,6 +1,4 @@
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +13,10 @@ from simulator.report.serving_facts import Cdf, cdfs, series, thinned
 from simulator.report.serving_plots import PLOTS
 from simulator.report.svg_graph import round_end, round_time
 from simulator.results.result import Result
+from tests.browser import acted, browsed, needs_browser
 from tests.services import Slo, asked, disaggregated, serve, serving_result
 from tests.unit.report.test_html import HOSTILE, Outline
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 REQUESTS = asked()
 RESULT = serving_result(serve(REQUESTS, blocks=130))
 BARE = serving_result(serve([]), Slo(), comparisons=())
@@ -136,13 +134,30 @@ def test_files_are_the_same_each_time(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@needs_browser
 def test_a_browser_opens_it_without_complaint(tmp_path: Path) -> None:
     write_html(hostile(), tmp_path / "report.html")
-    done = subprocess.run(
-        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "report.html").as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr
-    assert '<html lang="en" class="scripted">' in done.stdout
+    dom, log = browsed(tmp_path / "report.html", tmp_path / "profile")
+    assert "CONSOLE" not in log
+    assert '<html lang="en" class="scripted">' in dom
+
+
+OVER_TIME = """
+const plots = all("[data-axis=run] svg"), other = one("[data-axis=requests] svg");
+key(plots[1], "+");
+pointer(plots[2], "pointermove", 0.5, 0.5);
+const said = one("#tip").textContent;
+pointer(one(".timeline:not([data-axis]) svg"), "pointermove", 1, 0.5);
+const width = plot => plot.getAttribute("viewBox").split(" ")[2];
+return {zoomed: plots.map(width), other: width(other), said, share: one("#tip").textContent};
+"""
+
+
+@pytest.mark.slow
+@needs_browser
+def test_what_happens_over_time_zooms_together_and_tells_its_values(tmp_path: Path) -> None:
+    found = acted(document(RESULT), OVER_TIME, tmp_path)
+    assert found["zoomed"] == ["500"] * 4
+    assert found["other"] == "1000"
+    assert re.fullmatch(r"cache blocks in use over time: [\d.]+ %\nat [\d.]+ m?s", found["said"])
+    assert re.match(r"distribution of TTFT: (99\.\d|100) %\n", found["share"])
