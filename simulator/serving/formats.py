@@ -35,6 +35,8 @@ class Formats:
     """Format of what is not quantised: 16 bits, or 32 where the weights have them."""
     plain_size: float
     """Bytes of one of those elements in memory."""
+    plain_compute: str
+    """Format of the device in which it is multiplied."""
 
     whole: bool
     """Whether embedding and output head are in the format of the linear layers too: bits a weight are then given as
@@ -56,8 +58,9 @@ class Formats:
         return self.factor_size < self.plain_size
 
 
-def resolve_formats(formats: NumberFormats, device: Device) -> tuple[Formats, tuple[str, ...]]:
-    """(formats, assumptions); InputError where the device has no arithmetic for them."""
+def resolve_formats(formats: NumberFormats, device: Device, sums: str = "fp32") -> tuple[Formats, tuple[str, ...]]:
+    """(formats, assumptions), with sums of fp16 products kept in `sums`; InputError where the device has no arithmetic
+    for them."""
     weights: str = formats.weights or "bf16"
     plain = "fp32" if weights == "fp32" else "fp16" if weights == "fp16" else "bf16"
     notes: list[str] = []
@@ -69,7 +72,7 @@ def resolve_formats(formats: NumberFormats, device: Device) -> tuple[Formats, tu
             notes.append(f"activations' format is not given: {activations}, with weights in {weights} on {device.name}")
     if activations not in ELEMENT:
         raise InputError(Problem(f"activations cannot be {activations}", path="serving.precision.activations"))
-    compute = device.native(activations)
+    compute = _multiplied(activations, device, sums)
     narrow = ELEMENT[activations] < 2.0 and compute == activations
     kv: str = formats.kv or plain
     if kv not in ELEMENT:
@@ -77,5 +80,11 @@ def resolve_formats(formats: NumberFormats, device: Device) -> tuple[Formats, tu
     return Formats(
         weights=weights, weight_size=(formats.weight_bits or BITS[weights]) / 8.0, compute=compute,
         factor_size=ELEMENT[activations] if narrow else ELEMENT[plain], kv=kv, kv_size=ELEMENT[kv], plain=plain,
-        plain_size=ELEMENT[plain], whole=formats.weight_bits is not None and formats.embeddings is None,
+        plain_size=ELEMENT[plain], plain_compute=_multiplied(plain, device, sums), whole=formats.weight_bits is not None and formats.embeddings is None,
     ), tuple(notes)
+
+
+def _multiplied(dtype: str, device: Device, sums: str) -> str:
+    """Format of the device in which factors of a format are multiplied."""
+    native = device.native(dtype)
+    return "fp16_acc16" if native == sums == "fp16" and "fp16_acc16" in device.peaks else native

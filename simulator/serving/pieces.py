@@ -124,7 +124,7 @@ class Pieces:
     def product(self, plain: bool) -> tuple[GemmCurve, Weights]:
         """(curve, weights) of products with matrices in 16 bits, or in the format of the linear layers."""
         formats = self.shard.formats
-        dtype = self.device.native(formats.plain) if plain else formats.compute
+        dtype = formats.plain_compute if plain else formats.compute
         size = formats.plain_size if plain else formats.factor_size
         curve = replace(self.device.gemm[dtype], size=size, result_size=formats.plain_size)
         if plain:

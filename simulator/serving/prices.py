@@ -173,7 +173,7 @@ def compile_prices(
     tp, stages = (1, layout.devices) if serial else (layout.tp, layout.pp)
     _check(model, layout, cluster, tp, stages)
     device = compile_device(cluster.node.accelerator)
-    resolved, notes = resolve_formats(formats, device)
+    resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
     network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     layers = depths(model, split_layers(model.layers, stages))

@@ -22,7 +22,8 @@ from simulator.specs.base import (
     Watts,
 )
 
-DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4", "fp4"]
+DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "int8", "int4", "fp4"]
+"""Number formats of a device; sums of `fp16` products are kept in 32 bits, those of `fp16_acc16` in 16."""
 
 
 class Memory(Spec):
