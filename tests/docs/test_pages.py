@@ -252,11 +252,14 @@ def test_every_page_can_be_reached() -> None:
     assert set(PAGES[1:]) == listed
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("notebooks", ["off", pytest.param("cache", marks=pytest.mark.slow)])
+def test_the_site_builds_without_a_warning(notebooks: str, tmp_path: Path) -> None:
     missing = [name for name in ("sphinx", "furo", "myst_nb") if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    command = [
+        sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-D", f"nb_execution_mode={notebooks}",
+        "-b", "html", str(DOCS), str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
