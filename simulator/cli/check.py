@@ -1,4 +1,5 @@
-"""Simulate scenarios and compare them with their baselines; exit code 1 where a figure moved or a baseline is missing.
+"""Simulate scenarios and compare them with their baselines; exit code 1 where a figure moved, or where a
+baseline or the scenario of one is missing.
 
 Each PATH is a scenario, or a folder in which every YAML file is one (what others only extend is left out). A baseline
 is a small JSON file below the folder of baselines, under the path of its scenario. The simulator is deterministic: any
@@ -67,7 +68,7 @@ def execute(arguments: Namespace) -> int:
     with progress(f"checking {len(cases)} scenarios", arguments.quiet):
         jobs = min(arguments.jobs, os.cpu_count() or 1)
         checked = regression.run(cases, tolerances, jobs, arguments.update)
-    notes += regression.tidied(arguments.paths, arguments.baseline, arguments.update)
+    checked += regression.gone(arguments.paths, arguments.baseline, arguments.update)
     told = regression.document(checked, arguments.baseline, tolerances, notes)
     _write(told, checked, arguments)
     _show(told, arguments)

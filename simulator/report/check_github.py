@@ -34,7 +34,7 @@ def escaped_property(text: str) -> str:
 
 
 def _of(entry: Mapping[str, Any]) -> Iterable[str]:
-    if entry["state"] in ("moved", "missing"):
+    if entry["state"] in ("moved", "missing", "gone"):
         title = f"{STATES[entry['state']].lower()}: {entry['file']}"
         yield _command({"file": entry["file"], "title": title}, "\n".join(lines(entry)))
     for problem in entry["problems"]:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as xml
 
 from simulator.report.check_words import lines, summary
 
-_KINDS = {"moved": "failure", "missing": "failure", "refused": "error"}
+_KINDS = {"moved": "failure", "missing": "failure", "gone": "failure", "refused": "error"}
 
 
 def junit(document: Mapping[str, Any], seconds: Sequence[float], moment: datetime) -> bytes:

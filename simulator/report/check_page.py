@@ -12,7 +12,7 @@ from simulator.report.page import WIDTH, draw
 from simulator.report.plain import clean
 from simulator.report.sections import notes
 
-_STYLES = {"moved": "bold red", "missing": "bold red", "refused": "bold red", "rewritten": "yellow", "new": "yellow"}
+_STYLES = {"moved": "bold red", "missing": "bold red", "gone": "bold red", "refused": "bold red"}
 
 
 def page(document: Mapping[str, Any], *, width: int = WIDTH, colour: bool = False) -> str:
@@ -25,7 +25,8 @@ def _blocks(document: Mapping[str, Any]) -> Iterable[RenderableType]:
     widest = max(len(STATES[entry["state"]]) for entry in document["scenarios"])
     for entry in sorted(document["scenarios"], key=lambda entry: entry["state"] == "same"):
         state = STATES[entry["state"]]
-        yield Text.assemble((state.ljust(widest), _STYLES.get(entry["state"], "green")), "  ", clean(entry["file"]))
+        style = _STYLES.get(entry["state"], "green" if entry["state"] == "same" else "yellow")
+        yield Text.assemble((state.ljust(widest), style), "  ", clean(entry["file"]))
         for line in lines(entry):
             yield Padding(Text(line), (0, 0, 0, 4))
     yield from notes("Notes", tuple(document["notes"]), "yellow")

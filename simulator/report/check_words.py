@@ -17,8 +17,8 @@ MOST_CAUSES = 3
 MOST_FIGURES = 2
 """Figures that are named of a scenario."""
 STATES = {
-    "same": "same", "moved": "MOVED", "missing": "NO BASELINE", "refused": "CANNOT RUN", "new": "new",
-    "rewritten": "rewritten",
+    "same": "same", "moved": "MOVED", "missing": "NO BASELINE", "gone": "NO SCENARIO", "refused": "CANNOT CHECK",
+    "new": "new", "rewritten": "rewritten", "removed": "removed",
 }  # fmt: skip
 """States in words."""
 _WHOLE = {"breakdown": "step", "critical_path": "step", "links": "step", "memory": "memory"}
@@ -33,7 +33,10 @@ def lines(entry: Entry) -> list[str]:
         return [clean(problem["text"]) for problem in entry["problems"]]
     if entry["state"] == "missing":
         return [f"there is no baseline {clean(entry['baseline'])}", _now(entry), f"make it: {clean(entry['accept'])}"]
-    if entry["state"] == "same":
+    if entry["state"] == "gone":
+        there = f"its scenario is gone, its baseline {clean(entry['baseline'])} is not"
+        return [there, f"if it should: {clean(entry['accept'])}"]
+    if entry["state"] in ("same", "removed"):
         return []
     return [moved(entry), f"through {through(entry)}", reason(entry)]
 
@@ -97,8 +100,8 @@ def _rows(entry: Entry) -> Iterable[Sequence[str]]:
         return
     if entry["state"] in ("missing", "new"):
         yield file, STATES[entry["state"]], "", _now(entry), "", entry["accept"] if entry["state"] == "missing" else ""
-    elif entry["state"] == "refused":
-        yield file, STATES["refused"], "", "", "", " ".join(lines(entry))
+    elif entry["state"] in ("refused", "gone", "removed"):
+        yield file, STATES[entry["state"]], "", "", "", "; ".join(lines(entry))
     else:
         figures = entry["moved"][:MOST_FIGURES] or [None]
         for number, one in enumerate(figures):
@@ -180,7 +183,8 @@ def _part(one: Entry, kind: str) -> str:
         return f"{name} communication" if name.rpartition(": ")[2] in ("tp", "pp", "ep", "dp") else name
     axis = f" ({one['axis']})" if one["axis"] else ""
     link = f" over {clean(one['link'])}" if one["link"] else ""
-    return f"{name.removesuffix(' tp') if axis else name}{axis}{link}"
+    exposed = ", exposed" if axis and one["table"] == "critical_path" and not one["hidden"] else ""
+    return f"{name.removesuffix(' tp') if axis else name}{axis}{link}{exposed}"
 
 
 def _moved_by(one: Entry) -> str:

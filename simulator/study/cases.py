@@ -2,7 +2,8 @@
 
 A baseline has the path of its scenario, from the working folder, below the folder of baselines; so it is the same
 whichever of `scenarios` and `scenarios/x.yaml` is named. A file that does not stand for itself but that others extend
-is no case, and neither is a YAML file that has no key of a scenario.
+is no case, and neither is a YAML file that has no key of a scenario; but one that has a baseline was a scenario, and
+one that cannot be parsed may have been.
 """
 
 import os
@@ -11,10 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from simulator.errors import InputError, Problem
 from simulator.specs import data_root, load_scenario
 from simulator.specs.catalog import entrance, shown
 from simulator.specs.scenario import Common
+from simulator.study.baseline import is_foreign
 
 _SUFFIXES = (".yaml", ".yml")
 _KEYS = re.compile(r"^(cluster|model|stack|training|serving|requests|extends)\s*:", re.MULTILINE)
@@ -36,6 +40,8 @@ class Case:
     """Why it cannot be loaded."""
     sources: tuple[str, ...] = ()
     """Files that it reads."""
+    argument: str | None = None
+    """What to name to `check` where it is not the file."""
 
 
 def find(paths: Sequence[str], folder: Path) -> tuple[list[Case], list[str]]:
@@ -65,15 +71,18 @@ def find(paths: Sequence[str], folder: Path) -> tuple[list[Case], list[str]]:
     return found, [f"{cases[key].file} is left out: {reason}" for key, reason in left_out.items()]
 
 
-def orphans(paths: Sequence[str], folder: Path) -> list[Path]:
-    """Baselines below `folder` whose scenario is gone from the folders among `paths`."""
-    found: dict[Path, None] = {}
+def orphans(paths: Sequence[str], folder: Path) -> list[Case]:
+    """Baselines below `folder` whose scenario is gone from the folders among `paths`, as cases without a name."""
+    found: dict[Path, Case] = {}
     for path in paths:
         if os.path.isdir(path):
             below = folder / _relative(Path(path), Path(path))
             kept = {folder / _name(file, root) for file, root in _files(path)}
-            found |= dict.fromkeys(one for one in sorted(below.rglob("*.json")) if one not in kept)
-    return list(found)
+            gone = [one for one in sorted(below.rglob("*.json")) if one not in kept and not is_foreign(one)]
+            for one in gone:
+                place = one.relative_to(folder).with_suffix(_SUFFIXES[0])
+                found[one] = Case(place.as_posix(), place, one, None, argument=path)
+    return list(found.values())
 
 
 def _files(path: str) -> Iterator[tuple[Path, Path | None]]:
@@ -107,12 +116,16 @@ def _shown(file: Path) -> str:
 
 
 def _no_scenario(case: Case, extended: bool) -> str | None:
-    """Why a file that was found in a folder need not be a scenario; None where it should be one."""
+    """Why a file that was found in a folder need not be a scenario; None where it should be one, or was one."""
+    if case.baseline.exists() and not is_foreign(case.baseline):
+        return None
     if extended:
         return "no scenario by itself, others extend it"
     try:
         text = case.path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        for _ in yaml.parse(text, Loader=yaml.SafeLoader):
+            pass
+    except (OSError, ValueError, yaml.YAMLError):
         return None
     return None if _KEYS.search(text) else "no scenario"
 

@@ -121,6 +121,8 @@ def parse_tolerances(texts: Iterable[str]) -> Tolerances:
             continue
         if not 0 <= share <= WIDEST:
             problems.append(Problem("is out of range, from 0 to 1000 %", file=where, hint=_EXAMPLE))
+        elif share >= 1 and "%" not in value:
+            problems.append(Problem(f"would be {share:.0%}", file=where, hint=f"write `{value.strip()}%`"))
         elif name in named:
             problems.append(Problem("is the second one for the same figures", file=where, hint="keep one"))
         named[name] = share

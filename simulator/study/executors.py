@@ -42,9 +42,11 @@ def dask(scheduler: str) -> Iterator[Executor]:
     except ImportError as error:
         hint = "install it: pip install 'clustersim[dask]'"
         raise InputError(Problem("dask.distributed is not installed", hint=hint)) from error
+    client: Any = Client.__new__(Client)
     try:
-        client: Any = Client(scheduler, timeout=_REACH_S, set_as_default=False)
+        client.__init__(scheduler, timeout=_REACH_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
+        client.status = "closed"  # else it would try once more, and complain, when it is collected
         hint = "start one with `dask scheduler`, and name its address: --scheduler tcp://host:8786"
         raise InputError(Problem(f"no Dask scheduler answers at `{scheduler}`", hint=hint)) from error
     with client:

@@ -20,10 +20,10 @@ from simulator.study.baseline import Baseline
 from simulator.study.cases import Case, find, orphans
 from simulator.study.check import Tolerances, Verdict, check, slowest_links
 
-State = Literal["same", "moved", "missing", "refused", "new", "rewritten"]
-"""`missing`: there is no baseline; `refused`: it could not be simulated, or its baseline not be read; `new` and
-`rewritten` with `--update` only."""
-FAILED: Mapping[str, int] = {"moved": 1, "missing": 1, "refused": InputError.exit_code}
+State = Literal["same", "moved", "missing", "gone", "refused", "new", "rewritten", "removed"]
+"""`missing`: there is no baseline; `gone`: there is one, but no scenario any more; `refused`: it could not be
+simulated, or its baseline not be read; `new`, `rewritten` and `removed` with `--update` only."""
+FAILED: Mapping[str, int] = {"moved": 1, "missing": 1, "gone": 1, "refused": InputError.exit_code}
 """Exit code of each state that is a failure."""
 
 
@@ -52,15 +52,13 @@ def cases_of(paths: Sequence[str], folder: str) -> tuple[list[Case], list[str]]:
     return find(paths, Path(folder))
 
 
-def tidied(paths: Sequence[str], folder: str, update: bool) -> list[str]:
-    """A note for each baseline whose scenario is gone; with `update` they are removed."""
-    notes = []
-    for path in orphans(paths, Path(folder)):
-        if not baseline.is_foreign(path):
-            if update:
-                path.unlink()
-            notes.append(f"{path}: its scenario is gone{', so it was removed' if update else '; --update removes it'}")
-    return notes
+def gone(paths: Sequence[str], folder: str, update: bool) -> list[Checked]:
+    """The baselines whose scenario is gone from the folders among `paths`; with `update` they are removed."""
+    found = orphans(paths, Path(folder))
+    if update:
+        for case in found:
+            case.baseline.unlink()
+    return [Checked(case, "removed" if update else "gone") for case in found]
 
 
 def run(
@@ -158,7 +156,7 @@ def _fit_for_a_folder(path: Path) -> bool:
 
 
 def exit_code(checked: Iterable[Checked]) -> int:
-    """0 where all are as they were, 1 where one moved or has no baseline, 2 where one could not be checked."""
+    """0 where all are as they were, 1 where one moved or lacks baseline or scenario, 2 where one cannot be checked."""
     return max((FAILED.get(one.state, 0) for one in checked), default=0)
 
 
@@ -178,7 +176,7 @@ def document(
 
 
 def _entry(one: Checked, folder: str) -> dict[str, Any]:
-    verdict, known = one.verdict, one.after or one.before
+    verdict, known, named = one.verdict, one.after or one.before, one.case.argument or one.case.file
     return {
         "file": one.case.file,
         "name": one.case.name,
@@ -192,5 +190,5 @@ def _entry(one: Checked, folder: str) -> dict[str, Any]:
         "edited": list(verdict.edited) if verdict else [],
         "version": {"before": getattr(one.before, "version", None), "after": getattr(one.after, "version", None)},
         "problems": [asdict(problem) | {"text": str(problem)} for problem in one.problems],
-        "accept": shlex.join(["clustersim", "check", one.case.file, "--baseline", folder, "--update"]),
+        "accept": shlex.join(["clustersim", "check", named, "--baseline", folder, "--update"]),
     }

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,14 @@ def everything(name: str = "x") -> dict[str, Any]:
         Checked(case("refused"), "refused", problems=(Problem(f"is {name}", "plans/refused.yaml", 3, 7, "a.b"),)),
         Checked(case("new"), "new", None, BEFORE),
         Checked(case("rewritten"), "rewritten", BEFORE, WORSE, verdict),
+        Checked(replace(case("gone"), name=None, argument="plans"), "gone"),
+        Checked(case("removed"), "removed"),
     ]
     assert exit_code(checked) == 2
     return document(checked, "base", Tolerances(), [f"a note on {name}"])
 
 
-SECONDS = (0.5, 0.25, 0, 0, 0, 0)
+SECONDS = (0.5, 0.25, 0, 0, 0, 0, 0, 0)
 
 # The JUnit schema of Ant: for each element its required and optional attributes, and its children in order.
 SCHEMA: dict[str, tuple[set[str], set[str], str]] = {
@@ -92,10 +95,10 @@ def test_junit_is_as_its_schema_wants_it(name: str) -> None:
     assert_valid(root)
     (suite,) = root
     cases = suite.findall("testcase")
-    assert [suite.get(key) for key in ("tests", "failures", "errors", "time")] == ["6", "2", "1", "0.750"]
-    assert len(cases) == 6
+    assert [suite.get(key) for key in ("tests", "failures", "errors", "time")] == ["8", "3", "1", "0.750"]
+    assert len(cases) == 8
     assert suite.get("timestamp") == "2026-03-01T12:00:00"
-    assert [[child.tag for child in one] for one in cases] == [[], ["failure"], ["failure"], ["error"], [], []]
+    assert [[child.tag for child in one] for one in cases] == [[], ["failure"], ["failure"], ["error"], [], [], ["failure"], []]
     assert {one.get("classname") for one in cases[2:]} == {"plans"}
 
 
@@ -116,16 +119,18 @@ def test_values_of_workflow_commands_are_escaped() -> None:
 @pytest.mark.parametrize("name", ["x", NASTY])
 def test_annotations_are_one_line_each_and_stand_at_the_file(name: str) -> None:
     found = annotations(everything(name))
-    assert len(found) == 4
+    assert len(found) == 5
     for line in found:
         assert line.isprintable()
         assert len(re.findall(r"^::(error|notice) [^:]*::", line)) == 1
-    moved, missing, refused, note = found
+    moved, missing, refused, gone, note = found
     assert moved.startswith(f"::error file={escaped_property(f'plans/{name}.yaml')},title=moved%3A plans/")
     assert "+2.0 %25" in moved
     assert moved.count("%0A") == 2 + escaped_property(name).count("%0A") * 2
     assert "clustersim check plans/missing.yaml --baseline base --update" in missing
     assert refused.startswith("::error file=plans/refused.yaml,line=3,col=7,title=cannot be checked%3A plans/refused")
+    assert gone.startswith("::error file=plans/gone.yaml,title=no scenario%3A plans/gone.yaml::its scenario is gone")
+    assert gone.endswith("clustersim check plans --baseline base --update")
     assert note.startswith("::notice title=clustersim check::a note on")
 
 
@@ -146,13 +151,14 @@ def test_the_table_has_its_columns_whatever_names_hold(name: str) -> None:
 def test_the_page_has_what_failed_first_in_three_lines() -> None:
     shown = page(everything(), width=400)
     assert shown.splitlines()[0] == (
-        " 6 scenarios: 1 same, 1 moved, 1 without a baseline, 1 that cannot be checked, 1 new, 1 rewritten"
+        " 8 scenarios: 1 same, 1 moved, 1 without a baseline, 1 gone, 1 that cannot be checked, 1 new, 1 rewritten, "
+        "1 removed"
     )
-    at = shown.splitlines().index(" MOVED        plans/x.yaml")
+    at = shown.splitlines().index(" MOVED         plans/x.yaml")
     what, through, why = (line.strip() for line in shown.splitlines()[at + 1 : at + 4])
     assert what.startswith("step time")
     assert "(+2.0 %), worse" in what
-    assert "reduce gradients (dp) over NIC up +" in through
+    assert "reduce gradients (dp) over NIC up, exposed +" in through
     assert why.endswith("if it should: clustersim check plans/x.yaml --baseline base --update")
     assert shown.splitlines()[-3].startswith(" same ") or " same " in shown.splitlines()[-4]
     assert all(line.isprintable() for line in page(everything(NASTY)).splitlines())

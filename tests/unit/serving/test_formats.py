@@ -3,8 +3,8 @@
 import pytest
 
 from simulator.cost import compile_device
-from simulator.specs import load_spec
 from simulator.serving.formats import resolve_formats
+from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.serving import NumberFormats
 

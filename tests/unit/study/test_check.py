@@ -61,11 +61,11 @@ def slower(operation: str) -> Any:
 @pytest.mark.parametrize(
     ("scenario", "operation", "named"),
     [
-        ("quickstart", "all_gather", "all_gather (tp) over scale-up +2."),
+        ("quickstart", "all_gather", "all_gather (tp) over scale-up, exposed +2."),
         ("quickstart", "send", "send backward (pp)"),
-        ("training/zero3-175b", "all_gather", "gather parameters (dp) over NIC up +2.0 %"),
-        ("training/zero3-175b", "reduce_scatter", "reduce gradients (dp) over NIC up +2.0 %"),
-        ("training/ptdp-175b", "all_reduce", "all_reduce (tp) over scale-up +2.0 %"),
+        ("training/zero3-175b", "all_gather", "gather parameters (dp) over NIC up, exposed +2.0 %"),
+        ("training/zero3-175b", "reduce_scatter", "reduce gradients (dp) over NIC up, exposed +2.0 %"),
+        ("training/ptdp-175b", "all_reduce", "all_reduce (tp) over scale-up, exposed +2.0 %"),
     ],
 )
 def test_two_percent_of_one_collective_are_caught_and_named(
@@ -224,6 +224,7 @@ def test_figures_that_come_and_go_are_told() -> None:
         (["-1%"], "out of range"),
         (["nan"], "nan"),
         (["mfu=2000%"], "out of range"),
+        (["1"], "would be 100%; write `1%`"),
         (["1%", "2%"], "second one"),
         (["mfu=5 s"], "mfu=5 s"),
     ],
@@ -339,16 +340,32 @@ def test_two_scenarios_cannot_share_a_baseline(workplace: Path) -> None:
         regression.cases_of(["."], "base")
 
 
-def test_baselines_without_scenario_are_told_and_removed_by_update(workplace: Path) -> None:
+def test_a_baseline_without_scenario_fails_and_is_removed_by_update(workplace: Path) -> None:
     entries(["."], update=True)
     os.rename("small.yaml", "large.yaml")
     (workplace / "base" / "mine.json").write_text("{}")
-    assert regression.tidied(["."], "base", update=False) == [
-        "base/small.json: its scenario is gone; --update removes it"
-    ]
-    assert regression.tidied(["large.yaml"], "base", update=True) == []
-    assert len(regression.tidied(["."], "base", update=True)) == 1
+    (one,) = regression.gone(["."], "base", update=False)
+    told = regression.document([one], "base", Tolerances())
+    assert (one.state, regression.exit_code([one]), told["passed"]) == ("gone", 1, False)
+    assert told["scenarios"][0]["file"] == "small.yaml"
+    assert told["scenarios"][0]["accept"] == "clustersim check . --baseline base --update"
+    assert regression.gone(["large.yaml"], "base", update=True) == []
+    assert [one.state for one in regression.gone(["."], "base", update=True)] == ["removed"]
     assert os.listdir("base") == ["mine.json"]
+
+
+@pytest.mark.parametrize("text", ["", "# all of it is a comment\n", "version: 1\nname: x: y: [", "services: {}\n"])
+def test_a_scenario_with_a_baseline_cannot_be_emptied_unseen(text: str, workplace: Path) -> None:
+    entries(["."], update=True)
+    (workplace / "small.yaml").write_text(text)
+    (entry,) = entries(["."])
+    assert (entry["file"], entry["state"]) == ("small.yaml", "refused")
+
+
+def test_a_file_that_cannot_be_parsed_is_not_left_out(workplace: Path) -> None:
+    (workplace / "cut.yaml").write_text("foo: [")
+    cases, notes = regression.cases_of(["."], "base")
+    assert ([case.file for case in cases], notes) == (["cut.yaml", "small.yaml"], [])
 
 
 def test_the_folder_of_baselines_must_be_a_folder(workplace: Path) -> None:
