@@ -6,6 +6,7 @@ of Hugging Face becomes a scenario that serves the model.
 """
 
 from argparse import ArgumentParser, Namespace
+from itertools import takewhile
 
 from simulator.cli import console
 
@@ -56,4 +57,6 @@ def execute(arguments: Namespace) -> int:
         console.write(text)
     else:
         write_new(arguments.out, text, arguments.force)
+        head = takewhile(lambda line: line.startswith("#"), text.splitlines())
+        console.write("\n".join([f"wrote {arguments.out}", *(line.removeprefix("#").rstrip() for line in head)]) + "\n")
     return 0

@@ -4,6 +4,7 @@ It runs as it is. Its comments name the keys that people change first, and what 
 """
 
 from argparse import ArgumentParser, Namespace
+from shlex import quote
 
 from simulator.cli import console
 
@@ -33,4 +34,5 @@ def execute(arguments: Namespace) -> int:
         console.write(text)
     else:
         write_new(arguments.out, text, arguments.force)
+        console.write(f"wrote {arguments.out}; it runs as it is: clustersim run {quote(arguments.out)}\n")
     return 0

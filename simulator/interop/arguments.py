@@ -29,12 +29,17 @@ class Argument:
     @property
     def shown(self) -> str:
         """As a user would type it."""
-        return f"--{self.name.replace('_', '-')}"
+        return typed(self.name)
 
     @property
     def place(self) -> str:
         """For the comment beside a value."""
         return f"{self.shown}, line {self.line}" if self.line else f"{self.shown}, --set"
+
+
+def typed(name: str) -> str:
+    """The name of an argument as a user would type it."""
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(slots=True)
@@ -44,9 +49,12 @@ class Arguments:
     draft: Draft
     found: Mapping[str, Argument]
     taken: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    """Names that somebody looked for, there or not."""
 
     def given(self, *names: str) -> Argument | None:
         """The first of the arguments that is there, from now on taken; None where none is, or only a doubtful one."""
+        self.asked.update(names)
         for name in names:
             argument = self.found.get(name)
             if argument is None:

@@ -6,7 +6,9 @@ the top what was assumed, what has an effect and is left out, and what was ignor
 
 import json
 import textwrap
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from simulator.errors import InputError, Problem
@@ -15,6 +17,8 @@ Value = str | int | float | bool | None | list[int]
 MOST_LISTED = 300
 """Names of what was ignored that are written out."""
 _WIDTH = 110
+_LIKENESS = 0.85
+"""Share of letters in common from which on a name looks like another one misspelt."""
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/ ")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "~"})
 
@@ -43,6 +47,8 @@ class Draft:
     """What the file says, would have an effect, and is not in the scenario."""
     ignored: list[str] = field(default_factory=list)
     """Names of what the file says without an effect on the scenario."""
+    misspelt: list[str] = field(default_factory=list)
+    """Names of what the file says that nothing knows but that look like one that has an effect."""
     problems: list[Problem] = field(default_factory=list)
     """Why there will be no scenario."""
 
@@ -55,6 +61,14 @@ class Draft:
         """Set a value that the file does not give."""
         self.put(key, value, "assumed")
         self.assumed.append(f"{key}: {scalar(value)} ({reason})")
+
+    def ignore(self, name: str, shown: str, known: Iterable[str], show: Callable[[str], str]) -> None:
+        """Note a name without an effect, and whether it looks like one of the known names that have one."""
+        near = get_close_matches(name, [one for one in known if one != name], n=1, cutoff=_LIKENESS)
+        if near:
+            self.misspelt.append(f"{shown} (did you mean {show(near[0])}?)")
+        else:
+            self.ignored.append(shown)
 
     def wrong(self, message: str, hint: str = "", line: int | None = None) -> None:
         """Note a problem."""
@@ -70,12 +84,13 @@ class Draft:
         lines = [f"# Imported from {printable(self.file)} ({self.form}). Each value has where it came from beside it."]
         for title, items in (
             ("Assumed, for the file does not say it:", self.assumed),
+            ("Not known, so without effect; check the spelling:", self.misspelt),
             ("Left out, though it has an effect:", self.left_out),
         ):
             if items:
                 lines += ["#", f"# {title}", *(part for item in items for part in _wrapped(item, "#   - ", "#     "))]
         if self.ignored:
-            lines += ["#", "# Ignored, without effect on a simulated step:"]
+            lines += ["#", "# Ignored, for nothing in a scenario depends on it:"]
             more = f" and {len(self.ignored) - MOST_LISTED:,} more" if len(self.ignored) > MOST_LISTED else ""
             lines += _wrapped(", ".join(self.ignored[:MOST_LISTED]) + more, "#   ", "#   ")
         return lines

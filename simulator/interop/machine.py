@@ -73,7 +73,7 @@ def _nodes(draft: Draft, machine: Machine, per_node: int, replica: int, said: Sa
         draft.wrong(message, "name another cluster, or give --nodes")
         return None
     nodes = _smallest(replica, per_node)
-    reason = "the fewest nodes that hold one replica"
+    reason = "the fewest for one replica, whether or not they have the memory for it"
     if said is not None:
         reason += f"; the {said.devices} devices that the file says ({said.note}) cannot"
     draft.assume("cluster.nodes", nodes, f"{reason}; give --nodes for more")

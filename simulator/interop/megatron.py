@@ -8,7 +8,7 @@ MLP is 8/3 hidden wide unless said otherwise, vocabularies are padded to a multi
 from collections.abc import Mapping
 from math import ceil
 
-from simulator.interop.arguments import Argument, Arguments
+from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft
 from simulator.interop.machine import Machine, Said, place
 from simulator.interop.megatron_files import read_arguments
@@ -113,16 +113,12 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _memory(arguments)
     _numbers(arguments)
     for argument in arguments.rest():
-        _list(draft, argument)
+        reason = LEFT_OUT.get(argument.name)
+        if reason and not argument.doubt:
+            draft.left_out.append(f"{argument.shown}: {reason}")
+        else:
+            draft.ignore(argument.name, argument.shown, arguments.asked | LEFT_OUT.keys(), typed)
     return draft
-
-
-def _list(draft: Draft, argument: Argument) -> None:
-    reason = LEFT_OUT.get(argument.name)
-    if reason and not argument.doubt:
-        draft.left_out.append(f"{argument.shown}: {reason}")
-    else:
-        draft.ignored.append(argument.shown)
 
 
 def _refuse(arguments: Arguments) -> None:

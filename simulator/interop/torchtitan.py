@@ -120,7 +120,10 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
         if key not in settings.taken:
             reason = LEFT_OUT.get(key)
             told = reason and settings.values[key] not in (False, "default")
-            (draft.left_out if told else draft.ignored).append(f"{key}: {reason}" if told else key)
+            if told:
+                draft.left_out.append(f"{key}: {reason}")
+            else:
+                draft.ignore(key, key, settings.taken | LEFT_OUT.keys(), str)
     return draft
 
 

@@ -23,8 +23,8 @@ from simulator.specs.training import Stack
 
 NEEDED = ("matplotlib", "networkx", "numpy", "pydantic", "PyYAML", "rich", "simpy")
 """Packages without which nothing runs."""
-OPTIONAL = ("pandas", "pyarrow", "dask", "scipy", "hypothesis", "pytest", "mypy", "ruff", "import-linter", "sphinx")
-"""Packages that some uses need."""
+OPTIONAL = ("pandas", "pyarrow", "dask", "pytest")
+"""Packages that some uses need: frames, Parquet files, sweeps on a cluster, the fixture `simulated`."""
 KINDS: dict[str, type[Spec]] = {
     "accelerators": Accelerator, "nodes": Node, "clusters": Cluster, "stacks": Stack, "models": Model,
     "scenarios": Scenario,

@@ -177,3 +177,10 @@ def test_names_cannot_break_out_of_comments(tmp_path: Path) -> None:
     (tmp_path / "a\nname: b.sh").write_text(f"run {LIST} --x\u2028y 1", encoding="utf-8")
     made = yaml.safe_load(import_file(str(tmp_path / "a\nname: b.sh"), Machine("dgx-h100")))
     assert made["name"].startswith("a name")
+
+
+def test_a_misspelt_argument_is_not_called_harmless(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"{LIST} --micro-batchsize 4 --foo-bar 3 --lr 1e-4")
+    text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
+    assert "check the spelling:\n#   - --micro-batchsize (did you mean --micro-batch-size?)\n#\n" in text
+    assert "#   --foo-bar, --lr\n" in text

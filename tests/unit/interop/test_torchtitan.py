@@ -131,3 +131,9 @@ def test_keys_can_be_set_and_ignored_ones_are_listed(tmp_path: Path) -> None:
     )
     assert "training.compile: how kernels are fused" in text
     assert "optimizer.lr" in text
+
+
+def test_a_misspelt_key_is_not_called_harmless(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB + "[parallelism]\ntensor_paralel_degree = 2")
+    text = import_file(str(tmp_path / "job.toml"), Machine("dgx-h100"))
+    assert "parallelism.tensor_paralel_degree (did you mean parallelism.tensor_parallel_degree?)" in text
