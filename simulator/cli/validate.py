@@ -85,15 +85,14 @@ def execute(arguments: Namespace) -> int:
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
     figures = kind.summary(outcomes, arguments.by)
-    causes = kind.causes()
-    found = kind.document(figures, outcomes, causes)
+    found = kind.document(figures, outcomes)
     from simulator.report.validation import page
 
     if arguments.html:
         from simulator.report.html_validation import write_html
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
-        write_html(kind.document(kind.summary(outcomes, by), outcomes, causes), by, arguments.html)
+        write_html(kind.document(kind.summary(outcomes, by), outcomes), by, arguments.html)
     if arguments.json and arguments.json != "-":
         from simulator.results import dumps
         from simulator.results.writing import replacing

@@ -34,7 +34,7 @@ def write_html(document: dict[str, Any], by: Sequence[str], path: str | Path, wo
 
 def page(document: dict[str, Any], by: Sequence[str], worst: int = WORST) -> str:
     """The page as text of an HTML file; `by` names the keys of `by_` tables in the summary."""
-    what = document["summary"].get("what", "the step time")
+    what = document["summary"]["what"]
     body = (*_title(document["summary"]), tag("main", *_sections(document, by, worst)), _footer(what))
     return html.standalone("Published measurements and simulation", body, "clustersim validate")
 
@@ -63,7 +63,7 @@ def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterab
     figures, rows = document["summary"], document["rows"]
     done = [row for row in rows if row["error"] is not None]
     for name, content in (
-        (f"Error of {figures.get('what', 'the step time')}", _errors("rows", _overall(figures))),
+        (f"Error of {figures['what']}", _errors("rows", _overall(figures))),
         ("Simulated and measured", _plots(done)),
         ("Distribution of the errors", _distribution(done)),
         *((f"By {key}", _errors(key, figures[f"by_{key}"])) for key in by),

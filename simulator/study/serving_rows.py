@@ -76,6 +76,11 @@ class ServingRow(BaseModel):
         return self.accelerator
 
     @property
+    def devices(self) -> int | None:
+        """How many of them."""
+        return self.num_accelerators
+
+    @property
     def number_format(self) -> str:
         """The format of the weights in the words of the row."""
         found = (self.precision or {}).get("weights") or (self.precision or {}).get("compute") or "not stated"
@@ -101,16 +106,6 @@ class MappedServing:
 def is_serving(data: Mapping[str, Any]) -> bool:
     """Whether an object is a row of this form rather than one about training."""
     return isinstance(data.get("metrics"), dict) and "kind" in data and "primary_metric" not in data
-
-
-def read_serving_row(data: Mapping[str, Any]) -> ServingRow:
-    """Check one row; raises Refused naming the first key that is wrong."""
-    try:
-        return ServingRow.model_validate(dict(data))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
 
 
 def map_serving_row(row: ServingRow) -> MappedServing:

@@ -26,7 +26,8 @@ def row(name: str, error: float | None = 0.1, **changes: Any) -> dict[str, Any]:
 def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A document with these rows and a summary of something."""
     summary = {
-        "rows": len(rows), "simulated": sum(r["error"] is not None for r in rows), "coverage": 0.5,
+        "what": "the step time", "rows": len(rows), "simulated": sum(r["error"] is not None for r in rows),
+        "coverage": 0.5,
         "refused": {"mixture of experts": 3}, "error": NUMBERS, "in_scope": NUMBERS, "complete": NUMBERS,
         "with_assumptions": NONE, "memory": NONE, "called_out_of_memory": 0,
         "layout_rank_correlation": {"paper": 0.93, "other": None},
