@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.program.actions import Action, parse
-from simulator.results.writing import replacing
+from simulator.results.writing import write
 
 MAX_BYTES = 4 * 2**20
 """Largest file; 64 ranks x 512 microbatches with communication take 2 MiB."""
@@ -40,9 +40,7 @@ def read_csv(path: str | Path, shown: str | None = None) -> list[list[Action]]:
 
 def write_csv(ranks: Sequence[Sequence[Action]], path: str | Path) -> None:
     """Write a schedule; the file appears whole or not at all. InputError where it cannot be written."""
-    text = "".join(",".join(map(str, actions)) + "\n" for actions in ranks)
-    with replacing(path) as file:
-        file.write(text.encode())
+    write(path, "".join(",".join(map(str, actions)) + "\n" for actions in ranks))
 
 
 def _parse_line(line: str, name: str, number: int) -> tuple[list[Action], list[Problem]]:

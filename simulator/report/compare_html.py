@@ -1,7 +1,6 @@
 """A comparison as one self-contained HTML file; reads the document that `study.compare_document` makes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import simulator
@@ -12,18 +11,11 @@ from simulator.report.html_parts import heading, notes, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.serving_facts import WORDS
 from simulator.report.serving_html import SLOTS
-from simulator.results.writing import replacing
 
 _LONGEST_NAME = 16  # what stands beside a bar on a narrow page
 _INVISIBLE = 0.0005  # share of the first one's time that prints as 0.0
 
 Document = Mapping[str, Any]
-
-
-def write_html(document: Document, path: str | Path) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document).encode("utf-8"))
 
 
 def page(document: Document) -> str:

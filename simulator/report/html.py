@@ -8,12 +8,10 @@ from base64 import b64encode
 from collections.abc import Iterable
 from hashlib import sha256
 from importlib.resources import files
-from pathlib import Path
 
 from simulator.report import html_gantt, html_parts, html_sections, html_steps, palette, serving_html
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.result import Result
-from simulator.results.writing import replacing
 
 _STYLES = ("report.css", "timeline.css")
 _SCRIPTS = ("report.js", "tables.js", "timeline.js")
@@ -23,12 +21,6 @@ _COLOURS = {
     "dark": {"page": "#14171c", "ink": "#e8eaee", "soft": "#9aa4b2", "line": "#323943", "card": "#1c2128",
              "trough": "#20252d", "bad": "#ff8a75", "focus": "#7cc0ff"},
 }  # fmt: skip
-
-
-def write_html(result: Result, path: str | Path) -> None:
-    """Write the report of a Result, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(document(result).encode("utf-8"))
 
 
 def document(result: Result) -> str:

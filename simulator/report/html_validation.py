@@ -5,14 +5,12 @@ measured times as a plot, the distribution of the errors, suspected causes.
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from simulator import units
 from simulator.report import html, palette, scatter, svg, wording
 from simulator.report.html_parts import heading, table
 from simulator.report.markup import Markup, joined, tag
-from simulator.results.writing import replacing
 
 WORST = 20
 """Worst rows that are shown."""
@@ -24,12 +22,6 @@ _NUMBERS = ("error", "measured", "simulated", "memory", "devices")
 _HEADS = ("row", *_NUMBERS[:4], "source", "model", "device", "devices", "in scope", "assumed or refused")
 
 Row = dict[str, Any]
-
-
-def write_html(document: dict[str, Any], by: Sequence[str], path: str | Path, worst: int = WORST) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document, by, worst).encode("utf-8"))
 
 
 def page(document: dict[str, Any], by: Sequence[str], worst: int = WORST) -> str:

@@ -1,7 +1,6 @@
 """A plan as one self-contained HTML file; reads the document that `study.plan_document` makes."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from simulator.report.html_parts import graph, heading, notes, table
 from simulator.report.markup import Markup, tag
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 from simulator.report.svg_graph import Curve, framed, round_end, shares
-from simulator.results.writing import replacing
 
 SLOTS = (
     palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.YELLOW,
@@ -20,12 +18,6 @@ SLOTS = (
 )  # fmt: skip
 """Colours of the layouts of a plot."""
 _HEIGHT = 260.0
-
-
-def write_html(document: dict[str, Any], path: str | Path) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document).encode("utf-8"))
 
 
 def page(document: dict[str, Any]) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import InputError
-from simulator.report.html import document, write_html
+from simulator.report.html import document
 from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
 from tests.browser import acted, browsed, needs_browser
@@ -168,18 +167,11 @@ def test_a_result_with_almost_nothing_in_it() -> None:
     assert Outline(document(empty)).elements["main"] == 1
 
 
-def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_html(training_result(), tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == document(training_result())
-    with pytest.raises(InputError, match="folder"):
-        write_html(training_result(), tmp_path)
-
-
 @pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("result", [training_result(), hostile()], ids=["usual", "hostile"])
 def test_a_browser_opens_it_without_complaint(result: Result, tmp_path: Path) -> None:
-    write_html(result, tmp_path / "report.html")
+    (tmp_path / "report.html").write_text(document(result), encoding="utf-8")
     dom, log = browsed(tmp_path / "report.html", tmp_path / "profile")
     assert "CONSOLE" not in log
     assert '<html lang="en" class="scripted">' in dom

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulator.errors import InputError
-from simulator.report.html_validation import page, write_html
+from simulator.report.html_validation import page
 from tests.browser import acted, browsed, needs_browser
 from tests.unit.report.test_html import HOSTILE, Outline
 
@@ -113,13 +112,6 @@ def test_hostile_names_are_text() -> None:
     assert "\x1b" not in text and "\u202e" not in text
 
 
-def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_html(SOME, BY, tmp_path / "v.html")
-    assert (tmp_path / "v.html").read_text(encoding="utf-8") == page(SOME, BY)
-    with pytest.raises(InputError, match="folder"):
-        write_html(SOME, BY, tmp_path)
-
-
 ACTIONS = """
 const head = one("#rows th:nth-child(2) button");
 head.click();
@@ -138,7 +130,7 @@ return {up, down: one("#rows th:nth-child(2)").getAttribute("aria-sort"), tip: o
 @needs_browser
 @pytest.mark.parametrize("found", [SOME, hostile(), document()], ids=["usual", "hostile", "empty"])
 def test_a_browser_opens_it_without_complaint(found: dict[str, Any], tmp_path: Path) -> None:
-    write_html(found, BY, tmp_path / "v.html")
+    (tmp_path / "v.html").write_text(page(found, BY), encoding="utf-8")
     dom, log = browsed(tmp_path / "v.html", tmp_path / "profile")
     assert "CONSOLE" not in log
     assert '<html lang="en" class="scripted">' in dom
