@@ -7,7 +7,7 @@ import simulator
 from simulator import units
 from simulator.report import html, palette, svg, wording
 from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label
-from simulator.report.html_parts import heading, notes, table
+from simulator.report.html_parts import heading, notes, sections, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.serving_facts import WORDS
 from simulator.report.serving_html import SLOTS
@@ -108,9 +108,7 @@ def _sections(document: Document) -> Iterable[Markup]:
         ("Figures", _figures(document)), ("Assumptions", _assumptions(document["runs"])),
         ("Provenance", _provenance(document["runs"])),
     )  # fmt: skip
-    for name, content in named:
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    yield from sections(named)
 
 
 def _figures(document: Document) -> Iterable[Markup]:

@@ -93,9 +93,7 @@ def _body(result: Result) -> Iterable[Markup]:
 def _sections(result: Result) -> Iterable[Markup]:
     yield joined(*html_sections.alarm(result))
     named = serving_html.sections(result) if result.kind == "serving" else _of_training(result)
-    for name, content in named:
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    yield from html_parts.sections(named)
 
 
 def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator import units
 from simulator.report import html, palette, scatter, svg, wording
-from simulator.report.html_parts import heading, table
+from simulator.report.html_parts import heading, sections, table
 from simulator.report.markup import Markup, joined, tag
 
 WORST = 20
@@ -54,7 +54,7 @@ def _said(statistics: dict[str, float], key: str) -> str:
 def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterable[Markup]:
     figures, rows = document["summary"], document["rows"]
     done = [row for row in rows if row["error"] is not None]
-    for name, content in (
+    yield from sections((
         (f"Error of {figures['what']}", _errors("rows", _overall(figures))),
         ("Simulated and measured", _plots(done)),
         ("Distribution of the errors", _distribution(done)),
@@ -64,9 +64,7 @@ def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterab
         ("Peak memory", _memory(figures, done)),
         ("Refused rows", _refused(figures["refused"])),
         ("All rows", _all(rows)),
-    ):
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    ))  # fmt: skip
 
 
 def _overall(figures: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator import units
 from simulator.report import html, palette, plan_words, svg, svg_graph, wording
-from simulator.report.html_parts import graph, heading, notes, table
+from simulator.report.html_parts import graph, heading, notes, sections, table
 from simulator.report.markup import Markup, tag
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 from simulator.report.svg_graph import Curve, framed, round_end, shares
@@ -85,9 +85,7 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
         ("Goodput over rate", _goodput(document)), ("Share of requests within all objectives", _attainment(document)),
         ("Rates tried", _rates(document)), ("Assumptions", notes(document["assumptions"])),
     ]  # fmt: skip
-    for name, content in named:
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    yield from sections(named)
 
 
 def _objectives(document: dict[str, Any], probe: dict[str, Any]) -> Iterable[Markup]:

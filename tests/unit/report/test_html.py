@@ -1,10 +1,8 @@
 import json
 import re
 from base64 import b64encode
-from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,39 +12,9 @@ from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
 from tests.browser import acted, browsed, needs_browser
 from tests.factories import out_of_memory, training_result
+from tests.outline import Outline
 
-VOID = {"meta", "br", "input"}
 HOSTILE = '</script><script>alert(1)</script><img src="http://evil.example/x" onerror=alert(2)>\x1b[31m\u202e&amp;'
-
-
-class Outline(HTMLParser):
-    """Elements, attributes and texts; fails where elements do not close in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
 
 
 def hostile() -> Result:
