@@ -195,12 +195,8 @@ class Fabric:
         """Links from a rank to another in the order of the way."""
         return tuple(self.routes([src], [dst])[1].tolist())
 
-    def route_latency(self, src: ArrayLike, dst: ArrayLike) -> Floats:
-        """Seconds of the wire from ranks to ranks, software excluded; shape (flows,)."""
-        return self.path_latency(self.paths(src, dst))
-
     def path_latency(self, paths: Ints) -> Floats:
-        """Seconds of ways as `paths` gives them; shape (flows,)."""
+        """Seconds of the wire of ways as `paths` gives them, software excluded; shape (flows,)."""
         seconds: Floats = np.append(self.latency, 0.0)[paths].sum(axis=0)
         return seconds
 
