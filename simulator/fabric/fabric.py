@@ -121,10 +121,6 @@ class Fabric:
         """The block that a link belongs to."""
         return int(np.searchsorted(self.block_start, link, side="right")) - 1
 
-    def kind_of(self, link: int) -> str:
-        """What a link is: `scale-up`, `NIC up`, `NIC down`, `leaf up`, `group down`, `torus 0+` ..."""
-        return self.kinds[self.block_of(link)]
-
     def paths(self, src: ArrayLike, dst: ArrayLike) -> Ints:
         """Links of each flow in the order of the way, padded with -1; shape (longest way, flows).
 

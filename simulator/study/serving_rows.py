@@ -148,7 +148,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     serving = Serving(
         replicas=replicas, parallel=layout,
         precision=names.formats(row.precision or {}, stack_name, "fp16", assumed),
-        batching=_batching(row, stack_name, stack, model, lengths, assumed), context=_context(lengths, model),
+        batching=_batching(row, stack_name, stack, model, assumed), context=_context(lengths, model),
         kv_cache=_cache(row),
     )  # fmt: skip
     scenario = ServingScenario(
@@ -312,9 +312,7 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
 
 
-def _batching(
-    row: ServingRow, stack_name: str, stack: ServingStack, model: Model, lengths: Lengths, assumed: list[str]
-) -> Batching:
+def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Model, assumed: list[str]) -> Batching:
     """What the row says about the engine's settings; where it says nothing the stack's."""
     if row.kind in ("static_batch_throughput", "decode_throughput"):
         return Batching(policy="static", max_sequences=row.batch_size)
