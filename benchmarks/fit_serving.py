@@ -68,7 +68,7 @@ UNGATED = (1024, 2688)
 # ---- attention over a cache ----------------------------------------------------------------------------------------
 
 
-def read_decode(data: Path, profile: str, device: Device, cache: float) -> pd.DataFrame:
+def read_decode(data: Path, profile: str, cache: float) -> pd.DataFrame:
     """Decode attention without windows: shapes, bytes read, seconds, which shapes are held back."""
     folder, version, _, _ = TABLES[profile]
     table = pd.read_parquet(data / folder / "attention" / version / "generation_attention_perf.parquet")
@@ -141,7 +141,7 @@ def fit_decode(data: Path, profile: str, accelerator: Accelerator, device: Devic
     blind_write, write = _twice(
         WRITE, prompts, lambda found, rows: prompt_times(rows, curve(defaults | found), device), 1500
     )
-    table = read_decode(data, profile, device, accelerator.on_chip.value)
+    table = read_decode(data, profile, accelerator.on_chip.value)
     blind, found = _twice(DECODE, table, lambda f, rows: decode_times(rows, curve(write | f), device), 3000)
     held = prompt_times(prompts, curve(defaults | blind_write), device)
     report = _rows(profile, "prompts, 128 to 1,024", prompts, held)

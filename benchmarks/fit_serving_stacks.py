@@ -14,22 +14,20 @@ one source) and simulates its rows. `--out DIR` rewrites the three lines of the 
 import argparse
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
-from math import exp, log, sqrt
+from math import exp, log
 from pathlib import Path
-from statistics import median
 
 import numpy as np
+from fit_stacks import at, fitted_file, report, weights, write
 from scipy.optimize import minimize
 
 from simulator.errors import SimulatorError
-from simulator.specs.catalog import data_root
 from simulator.specs.serving import ServingStack
-from simulator.study.lines import Refused, parse_line, read_lines
-from simulator.study.serving_rows import MappedServing, map_serving_row, read_serving_row
+from simulator.study.lines import Refused, parse_line, read_lines, read_row
+from simulator.study.serving_rows import MappedServing, ServingRow, map_serving_row
 from simulator.study.serving_validate import simulate_mapped
 
 FIELDS = ("kernel_efficiency", "iteration_overhead", "sequence_overhead")
@@ -54,19 +52,12 @@ def load(path: str) -> dict[str, list[MappedServing]]:
     found = defaultdict(list)
     for line in read_lines(path):
         try:
-            mapped = map_serving_row(read_serving_row(parse_line(line)))
+            mapped = map_serving_row(read_row(ServingRow, parse_line(line)))
         except Refused:
             continue
         _rows[mapped.row.id] = mapped
-        found[fitted_file(mapped.stack)].append(mapped)
+        found[fitted_file(ServingStack.folder, FIELDS[0], mapped.stack)].append(mapped)
     return found
-
-
-def fitted_file(name: str) -> str:
-    """The stack file that holds the fitted numbers of a stack: its own, or that of the stack that it extends."""
-    text = (data_root() / ServingStack.folder / f"{name}.yaml").read_text()
-    base = re.search(r"^extends: stacks/(\S+)$", text, re.M)
-    return fitted_file(base[1]) if base and FIELDS[0] not in text else name
 
 
 def in_scope(mapped: MappedServing) -> bool:
@@ -78,11 +69,8 @@ def logs_of(task: tuple[str, Point]) -> tuple[float, ...]:
     """log(simulated / measured time) of the figures of a row at a point; nothing where it cannot be simulated."""
     name, point = task
     mapped = _rows[name]
-    stack = mapped.scenario.stack
-    changes = {f: getattr(stack, f).model_copy(update={"value": v}) for f, v in zip(FIELDS, point, strict=True)}
-    scenario = mapped.scenario.model_copy(update={"stack": stack.model_copy(update=changes)})
     try:
-        return tuple(log(1 + part.error) for part in simulate_mapped(mapped, scenario).parts)
+        return tuple(log(1 + part.error) for part in simulate_mapped(mapped, at(mapped, FIELDS, point)).parts)
     except (Refused, SimulatorError):
         return ()
 
@@ -128,22 +116,17 @@ def _moved(point: Point, i: int) -> Point:
     return (1 / coordinates[0], float(coordinates[1]), float(coordinates[2]))
 
 
-def _weights(rows: Sequence[MappedServing]) -> dict[str, float]:
-    counts = Counter(m.row.source for m in rows)
-    return {m.row.id: 1 / sqrt(counts[m.row.source]) for m in rows}
-
-
 def loss(rows: Sequence[MappedServing], logs: Logs) -> float:
     """Weighted mean of the absolute log ratios."""
-    weights = _weights(rows)
-    sizes = [(weights[m.row.id], np.abs(logs[m.row.id]).mean()) for m in rows if m.row.id in logs]
+    weight = weights(rows)
+    sizes = [(weight[m.row.id], np.abs(logs[m.row.id]).mean()) for m in rows if m.row.id in logs]
     return float(sum(w * s for w, s in sizes) / sum(w for w, _ in sizes))
 
 
 def _minimum(point: Point, rows: Sequence[MappedServing], slopes: dict[str, tuple[np.ndarray, np.ndarray]]) -> Point:
     """Minimum of the linear model around a point, within bounds."""
-    weights = _weights(rows)
-    kept = [(weights[m.row.id], *slopes[m.row.id]) for m in rows if m.row.id in slopes]
+    weight = weights(rows)
+    kept = [(weight[m.row.id], *slopes[m.row.id]) for m in rows if m.row.id in slopes]
     centre = np.array([1 / point[0], *point[1:]])
     low, high = np.array([1 / HIGH[0], *LOW[1:]]), np.array([1 / LOW[0], *HIGH[1:]])
     if len(rows) < 10:
@@ -169,31 +152,6 @@ def overall(logs: tuple[float, ...]) -> float:
     found = [exp(value) - 1 for value in logs]
     size = sum(map(abs, found)) / len(found)
     return size if sum(found) >= 0 else -size
-
-
-def report(title: str, found: Sequence[float]) -> None:
-    """A line of figures."""
-    if not found:
-        return
-    size = sorted(map(abs, found))
-    print(
-        f"{title:<60} {len(found):4d} rows  mean {100 * sum(size) / len(size):5.1f}  median {100 * median(size):5.1f}"
-        f"  P90 {100 * size[int(0.9 * (len(size) - 1))]:5.1f}  signed {100 * sum(found) / len(found):+5.1f} %",
-        flush=True,
-    )
-
-
-def write(folder: Path, name: str, point: Point, rows: Sequence[MappedServing]) -> None:
-    """Put fitted values into a stack file."""
-    path = folder / f"{name}.yaml"
-    text = path.read_text()
-    sources = ", ".join(sorted({m.row.source for m in rows}))
-    for field, value in zip(FIELDS, point, strict=True):
-        shown = f"{value:.3g}" if field == FIELDS[0] else _time(value)
-        source = f"fitted on {len(rows)} published rows ({sources}), benchmarks/fit_serving_stacks.py, {date.today()}"
-        line = f'{field}: {{value: {shown}, status: measured, source: "{source}"}}'
-        text = re.sub(rf"^{field}:.*$", line.replace("\\", "\\\\"), text, flags=re.M)
-    path.write_text(text)
 
 
 def _time(value: float) -> str:
@@ -246,7 +204,9 @@ def main() -> None:
             point = fit.fitted(start, lambda m, c=chosen: m.row.id in c)  # type: ignore[misc]
             report(f"{name} fitted {point}", [overall(v) for v in fit.simulate(point).values()])
             if arguments.out:
-                write(arguments.out, name, point, scope)
+                shown = f"{point[0]:.3g}", _time(point[1]), _time(point[2])
+                values = dict(zip(FIELDS, shown, strict=True))
+                write(arguments.out / f"{name}.yaml", values, "rows", __file__, scope)
             if arguments.leave_out:
                 unseen = {key: value for key, value in unseen.items() if key not in {m.row.id for m in rows}}
                 unseen |= left_out(fit, scope, point)

@@ -13,20 +13,21 @@ import argparse
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
-from math import log, sqrt
+from math import exp, log, sqrt
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from simulator.specs.catalog import data_root
 from simulator.specs.training import Stack
-from simulator.study.lines import Refused, parse_line, read_lines, sample
-from simulator.study.rows import Mapped, map_row, read_row
+from simulator.study.lines import Refused, parse_line, read_lines, read_row, sample
+from simulator.study.rows import Mapped, Row, map_row
 from simulator.study.validate import simulate_mapped
 
 FIELDS = ("compute_efficiency", "layer_overhead", "overlap_quality")
-UNITS = {"compute_efficiency": 1.0, "layer_overhead": 1e-6, "overlap_quality": 1.0}
 STEPS = {
     "compute_efficiency": (0.06, 0.03, 0.01),
     "layer_overhead": (500e-6, 200e-6, 100e-6),
@@ -48,31 +49,40 @@ def load(path: str, each: int | None) -> dict[str, list[Mapped]]:
     lines = list(read_lines(path))
     for line in sample(lines, each) if each else lines:
         try:
-            mapped = map_row(read_row(parse_line(line)))
+            mapped = map_row(read_row(Row, parse_line(line)))
         except Refused:
             continue
         row = mapped.row
         if row.tier <= 2 and row.precision in ("fp16", "bf16", "amp_bf16") and row.device.startswith(MEASURED):
             _rows[row.id] = mapped
-            found[fitted_file(mapped.stack)].append(mapped)
+            found[fitted_file(Stack.folder, FIELDS[0], mapped.stack)].append(mapped)
     return found
 
 
-def fitted_file(name: str) -> str:
+def fitted_file(folder: str, field: str, name: str) -> str:
     """The stack file that holds the fitted numbers of a stack: its own, or that of the stack that it extends."""
-    text = (data_root() / Stack.folder / f"{name}.yaml").read_text()
+    text = (data_root() / folder / f"{name}.yaml").read_text()
     base = re.search(r"^extends: stacks/(\S+)$", text, re.M)
-    return fitted_file(base[1]) if base and FIELDS[0] not in text else name
+    return fitted_file(folder, field, base[1]) if base and field not in text else name
+
+
+def at(mapped: Any, fields: Sequence[str], point: Point) -> Any:
+    """The scenario of a row with other numbers of its stack."""
+    stack = mapped.scenario.stack
+    changes = {f: getattr(stack, f).model_copy(update={"value": v}) for f, v in zip(fields, point, strict=True)}
+    return mapped.scenario.model_copy(update={"stack": stack.model_copy(update=changes)})
+
+
+def weights(rows: Sequence[Any]) -> dict[str, float]:
+    """Weights of rows: each source weighs as the square root of its rows."""
+    counts = Counter(m.row.source for m in rows)
+    return {m.row.id: 1 / sqrt(counts[m.row.source]) for m in rows}
 
 
 def ratio(task: tuple[str, Point]) -> float:
     """log(simulated / measured) of a row at a point."""
     name, point = task
-    mapped = _rows[name]
-    stack = mapped.scenario.stack
-    changes = {f: getattr(stack, f).model_copy(update={"value": v}) for f, v in zip(FIELDS, point, strict=True)}
-    scenario = mapped.scenario.model_copy(update={"stack": stack.model_copy(update=changes)})
-    outcome = simulate_mapped(mapped, scenario)
+    outcome = simulate_mapped(_rows[name], at(_rows[name], FIELDS, point))
     assert outcome.error is not None
     return log(1 + outcome.error)
 
@@ -82,8 +92,7 @@ class Fit:
 
     def __init__(self, pool: ProcessPoolExecutor, rows: list[Mapped]) -> None:
         self.pool, self.rows = pool, rows
-        counts = Counter(m.row.source for m in rows)
-        self.weights = [1 / sqrt(counts[m.row.source]) for m in rows]
+        self.weights = list(weights(rows).values())
         self.known: dict[Point, float] = {}
 
     def loss(self, point: Point) -> float:
@@ -116,29 +125,27 @@ class Fit:
 
 def errors(pool: ProcessPoolExecutor, rows: list[Mapped], point: Point) -> list[float]:
     """Relative errors of rows at a point."""
-    from math import exp
-
     return [exp(r) - 1 for r in pool.map(ratio, [(m.row.id, point) for m in rows], chunksize=2)]
 
 
-def report(title: str, found: list[float]) -> None:
+def report(title: str, found: Sequence[float]) -> None:
     """A line of figures."""
+    if not found:
+        return
     size = sorted(map(abs, found))
     print(
-        f"{title:<44} {len(found):4d} rows  mean {100 * sum(size) / len(size):5.1f}  median {100 * median(size):5.1f}"
+        f"{title:<60} {len(found):4d} rows  mean {100 * sum(size) / len(size):5.1f}  median {100 * median(size):5.1f}"
         f"  P90 {100 * size[int(0.9 * (len(size) - 1))]:5.1f}  signed {100 * sum(found) / len(found):+5.1f} %",
         flush=True,
     )
 
 
-def write(folder: Path, name: str, point: Point, rows: list[Mapped]) -> None:
-    """Put fitted values into a stack file."""
-    path = folder / f"{name}.yaml"
+def write(path: Path, values: dict[str, str], what: str, script: str, rows: Sequence[Any]) -> None:
+    """Put fitted values into a stack file, with `what` was fitted and by which script."""
     text = path.read_text()
     sources = ", ".join(sorted({m.row.source for m in rows}))
-    for field, value in zip(FIELDS, point, strict=True):
-        shown = f"{value * 1e6:.0f} us" if field == "layer_overhead" else f"{value:.3g}"
-        source = f"fitted on {len(rows)} published step times ({sources}), benchmarks/fit_stacks.py, {date.today()}"
+    source = f"fitted on {len(rows)} published {what} ({sources}), benchmarks/{Path(script).name}, {date.today()}"
+    for field, shown in values.items():
         line = f'{field}: {{value: {shown}, status: measured, source: "{source}"}}'
         text = re.sub(rf"^{field}:.*$", line.replace("\\", "\\\\"), text, flags=re.M)
     path.write_text(text)
@@ -165,7 +172,10 @@ def main() -> None:
             points[name] = now if arguments.keep else Fit(pool, rows).search(tuple(START.values()))
             report(f"{name} {points[name]}", errors(pool, rows, points[name]))
             if arguments.out:
-                write(arguments.out, name, points[name], rows)
+                efficiency, overhead, quality = points[name]
+                shown = f"{efficiency:.3g}", f"{overhead * 1e6:.0f} us", f"{quality:.3g}"
+                values = dict(zip(FIELDS, shown, strict=True))
+                write(arguments.out / f"{name}.yaml", values, "step times", __file__, rows)
         if arguments.leave_out:
             leave_out(pool, stacks, points)
 

@@ -9,9 +9,10 @@ rows that the fit of their stack has not seen.
 import argparse
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -19,46 +20,39 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from simulator.specs import data_root
-from simulator.study.accuracy import grouped, in_scope, over_sources, ranking, statistics
+from simulator.study.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
 from simulator.study.causes import known_causes
 from simulator.study.lines import read_lines
-from simulator.study.validate import Outcome, validate
+from simulator.study.published import KINDS
+from simulator.study.validate import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "validation.md"
 PLOT = ROOT / "docs" / "images" / "validation.svg"
 BEGIN, END = "<!-- figures: written by benchmarks/validation.py -->", "<!-- end of figures -->"
 BEGIN_CAUSES, END_CAUSES = "<!-- causes: written by benchmarks/validation.py -->", "<!-- end of causes -->"
-
-
-def errors(outcomes: Sequence[Outcome]) -> list[float]:
-    """Errors of the simulated ones."""
-    return [o.error for o in outcomes if o.error is not None]
-
-
-def line(name: str, found: Sequence[float], left_out: Sequence[float] = ()) -> str:
-    """A row of a table of errors."""
-    s = statistics(found)
-    unseen = f"{100 * statistics(left_out)['mean']:.1f} %" if left_out else ""
-    cells = [f"{100 * s[k]:.1f} %" for k in ("mean", "median", "p90")] + [f"{100 * s['signed']:+.1f} %"]
-    return f"| {name} | {s['rows']:.0f} | " + " | ".join(cells) + f" | {unseen} |"
-
-
 HEAD = [
-    "| | rows | mean | median | P90 | signed | mean, source left out |",
+    "| | rows | mean | median | P90 | signed | mean, left out |",
     "| --- | --- | --- | --- | --- | --- | --- |",
 ]
 
 
+def line(name: str, outcomes: Sequence[Any], left_out: Mapping[str, float] | None = None, least: float = 0.0) -> str:
+    """A row of a table of errors; the last cell only where more than a share `least` of the rows was left out once."""
+    s = statistics(errors(outcomes))
+    if not s["rows"]:
+        return f"| {name} | 0 | | | | | |"
+    unseen = [left_out[o.id] for o in outcomes if left_out and o.id in left_out]
+    cells = [f"{100 * s[k]:.1f} %" for k in ("mean", "median", "p90")] + [f"{100 * s['signed']:+.1f} %"]
+    last = f"{100 * statistics(unseen)['mean']:.1f} %" if len(unseen) > least * s["rows"] else ""
+    return f"| {name} | {s['rows']:.0f} | " + " | ".join(cells) + f" | {last} |"
+
+
 def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
     """Everything that stands between the markers."""
-    scope = [o for o in outcomes if in_scope(o)]
+    scope = [o for o in outcomes if o.in_scope]
     done = [o for o in scope if o.error is not None]
     simulated = [o for o in outcomes if o.error is not None]
-
-    def unseen(rows: Sequence[Outcome]) -> list[float]:
-        return [left_out[o.id] for o in rows if o.id in left_out]
-
     memory = [o.memory_error for o in outcomes if o.memory_error is not None]
     kept = statistics(memory)
     return [
@@ -66,17 +60,17 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         f"{len(errors(outcomes))} could be simulated. In scope are dense models in 16 bits on A100 and H100, tier 1,",
         f"no context parallelism, schedules that exist: {len(done)} of {len(scope)} rows.",
         "", "![simulated against measured step times](images/validation.svg)", "", *HEAD,
-        line("all in scope", errors(done), unseen(done)),
-        line("complete rows", errors([o for o in done if not o.assumed])),
-        line("rows with assumptions", errors([o for o in done if o.assumed])),
-        line("fp8 on H100", errors([o for o in outcomes if _is(o, "fp8", "H100")])),
-        line("all rows of all devices", errors(outcomes)), "",
+        line("all in scope", done, left_out),
+        line("complete rows", [o for o in done if not o.assumed]),
+        line("rows with assumptions", [o for o in done if o.assumed]),
+        line("fp8 on H100", [o for o in outcomes if _is(o, "fp8", "H100")]),
+        line("all rows of all devices", outcomes), "",
         f"Mean over sources of each source's mean error: {100 * over_sources(done)['mean']:.1f} %.", "",
         "By source, all simulated rows:", "", *HEAD,
-        *(line(name, errors(rows), unseen(rows)) for name, rows in grouped(simulated, "source").items()),
+        *(line(name, rows, left_out) for name, rows in grouped(simulated, TRAINING["source"]).items()),
         "",
         "Rank correlation of layouts (Spearman, inside groups of equal model, devices and batch):", "",
-        *(f"- {name}: {value:.2f}" for name, value in _rankings(done)), "",
+        *(f"- {name}: {value:.2f}" for name, value in rankings(done).items() if value is not None), "",
         f"Peak memory of the {len(memory)} rows that state it: mean error {100 * kept['mean']:.1f} %,",
         f"signed {100 * kept['signed']:+.1f} %; {sum(not o.feasible for o in outcomes)} rows that ran are",
         "called out of memory.", "",
@@ -97,7 +91,7 @@ def causes() -> list[str]:
 def written(page: str, begin: str, end: str, lines: Sequence[str]) -> str:
     """A page with new lines between two markers."""
     body = "\n".join([begin, "", *lines, end])
-    return re.sub(f"{begin}.*{end}", lambda _: body, page, flags=re.S)
+    return re.sub(f"{re.escape(begin)}.*{re.escape(end)}", lambda _: body, page, flags=re.S)
 
 
 def _is(outcome: Outcome, precision: str, device: str) -> bool:
@@ -105,31 +99,25 @@ def _is(outcome: Outcome, precision: str, device: str) -> bool:
     return row is not None and row.precision.startswith(precision) and row.device.startswith(device)
 
 
-def _rankings(done: list[Outcome]) -> list[tuple[str, float]]:
-    found = ((name, ranking(rows)) for name, rows in grouped(done, "source").items())
-    return [(name, value) for name, value in found if value is not None]
-
-
 def _worst(done: list[Outcome], count: int) -> list[Outcome]:
     return sorted(done, key=lambda o: abs(o.error or 0.0), reverse=True)[:count]
 
 
-def plot(outcomes: list[Outcome]) -> None:
-    """Simulated over measured step time, a colour a source, ten per cent either way as a band."""
+def plot(path: Path, outcomes: Sequence[Any], group: Callable[[Any], str], time: str, top: float) -> None:
+    """Simulated over measured time, a colour a group, ten per cent either way as a band."""
     plt.rcParams["svg.hashsalt"] = "clustersim"
     figure, axes = plt.subplots(figsize=(8, 6))
     markers = "osD^v<>Ph*Xpd"
-    for i, (name, rows) in enumerate(grouped([o for o in outcomes if o.error is not None], "source").items()):
-        measured, ratio = [o.measured_s for o in rows], [1 + (o.error or 0.0) for o in rows]
-        marker = markers[i % len(markers)]
-        axes.scatter(measured, ratio, s=16, alpha=0.75, label=name, marker=marker, color=f"C{i % 10}")
+    for i, (name, rows) in enumerate(grouped([o for o in outcomes if o.error is not None], group).items()):
+        times, ratio = [o.measured_s for o in rows], [1 + (o.error or 0.0) for o in rows]
+        axes.scatter(times, ratio, s=14, alpha=0.7, label=name, marker=markers[i % len(markers)], color=f"C{i % 10}")
     axes.axhspan(0.9, 1.1, color="0.9", zorder=0)
     axes.axhline(1.0, color="0.4", linewidth=0.8)
-    axes.set(xscale="log", xlabel="measured step time, s", ylabel="simulated / measured", ylim=(0.2, 1.5))
+    axes.set(xscale="log", xlabel=f"measured {time}", ylabel="simulated / measured", ylim=(0.0, top))
     axes.legend(fontsize=7, ncols=2, loc="upper right", frameon=False)
     figure.tight_layout()
-    PLOT.parent.mkdir(exist_ok=True)
-    figure.savefig(PLOT, metadata={"Date": None})
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
@@ -137,12 +125,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     jobs = parser.parse_args().jobs
-    outcomes = validate(list(read_lines(data_root() / "workloads" / "measurements" / "training.jsonl")), jobs)
+    rows = list(read_lines(data_root() / "workloads" / "measurements" / "training.jsonl"))
+    outcomes = KINDS["training"].validate(rows, jobs)
     left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
     lines = tables(outcomes, left_out)
     page = written(PAGE.read_text(), BEGIN, END, lines)
     PAGE.write_text(written(page, BEGIN_CAUSES, END_CAUSES, [*causes(), ""]))
-    plot([o for o in outcomes if in_scope(o)])
+    plot(PLOT, [o for o in outcomes if o.in_scope], TRAINING["source"], "step time, s", 1.5)
     print("\n".join(lines))
 
 

@@ -96,8 +96,8 @@ class Watched(Replica):
         super().give_back(blocks)
         assert 0 <= self.free <= self.memory.blocks
 
-    def welcome(self, batch: Batch, now: int) -> None:
-        super().welcome(batch, now)
+    def welcome(self, batch: Batch) -> None:
+        super().welcome(batch)
         assert batch.running <= self.policy.rules.max_sequences
 
     def make_room(self, batch: Batch, need: int, now: int) -> tuple[int, int]:

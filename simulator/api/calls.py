@@ -145,7 +145,7 @@ def validate(
     chosen = KINDS[kind] if kind else kind_of(lines)
     chosen.check(tuple(by))
     outcomes = chosen.validate(lines, jobs)
-    return chosen.document(chosen.summary(outcomes, tuple(by)), outcomes, chosen.causes())
+    return chosen.document(chosen.summary(outcomes, tuple(by)), outcomes)
 
 
 def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator import results
-from simulator.results.writing import replacing
+from simulator.results.writing import write
 from simulator.study import compare as comparing
 from simulator.study import table
 
@@ -50,11 +50,11 @@ class Result(results.Result):
         """
         name = fspath(path)
         if name.endswith(".html"):
-            from simulator.report.html import write_html
+            from simulator.report.html import document
 
-            write_html(self, name)
+            write(name, document(self))
         elif name.endswith(".json"):
-            _write_json(results.to_json(self), name)
+            write(name, results.dumps(results.to_json(self)))
         else:
             results.save(self, name)
 
@@ -107,11 +107,11 @@ class Comparison(comparing.Comparison):
         """Write a file: `.html` the report, any other ending the JSON form; InputError where it cannot be written."""
         name = fspath(path)
         if name.endswith(".html"):
-            from simulator.report.compare_html import write_html
+            from simulator.report.compare_html import page
 
-            write_html(self._document(), name)
+            write(name, page(self._document()))
         else:
-            _write_json(self._document(), name)
+            write(name, results.dumps(self._document()))
 
     def __str__(self) -> str:
         """The page that `clustersim compare` prints."""
@@ -171,8 +171,3 @@ def _speed(result: results.Result) -> str:
     name = "step_time_s" if result.kind == "training" else "output_throughput"
     unit = "" if result.kind == "training" else " output tokens/s"
     return f"{figure(name, result.metrics.get(name, float('nan')))}{unit}"
-
-
-def _write_json(document: dict[str, Any], path: str) -> None:
-    with replacing(path) as file:
-        file.write(results.dumps(document).encode())

@@ -8,11 +8,12 @@ pull request.
 """
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.cli import console
+from simulator.cli.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,6 @@ EXAMPLES = (
     "scenarios --baseline baselines --tolerance 1% --tolerance peak_memory_bytes=5%",
     "scenarios --baseline baselines --junit check.xml --github",
 )
-_MOST_JOBS = 1_000_000
 _SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 
 
@@ -39,19 +39,13 @@ def configure(parser: ArgumentParser) -> None:
         "--tolerance", metavar="[METRIC=]SHARE", action="append", default=[],
         help="how far figures may move (default 1e-9, which is equality): 1%% for all, mfu=1%% for one; several times",
     )  # fmt: skip
-    parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="processes to simulate with")
+    parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
     parser.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
     parser.add_argument(
         "--github", action="store_true", help="print annotations of GitHub Actions, and write the job's summary"
     )
     parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
     parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
-
-
-def _jobs(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) <= _MOST_JOBS:
-        raise ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {_MOST_JOBS:,}")
-    return int(text)
 
 
 def execute(arguments: Namespace) -> int:
@@ -77,19 +71,14 @@ def execute(arguments: Namespace) -> int:
 
 def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
-    from simulator.results import dumps
-    from simulator.results.writing import replacing
-
     if arguments.junit:
         from datetime import datetime
 
         from simulator.report.check_junit import junit
+        from simulator.results.writing import replacing
 
         with replacing(arguments.junit) as file:
             file.write(junit(told, [one.seconds for one in checked], datetime.now()))
-    if arguments.json and arguments.json != "-":
-        with replacing(arguments.json) as file:
-            file.write(dumps(told).encode())
     if arguments.github and (name := os.environ.get(_SUMMARY_FILE)):
         from simulator.report.check_words import table
 
@@ -99,6 +88,7 @@ def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namesp
 
 def _show(told: dict[str, Any], arguments: Namespace) -> None:
     """The page, the table of an update, or the JSON form; annotations go beside them."""
+    from simulator.cli import outputs
     from simulator.report.check_github import annotations, harmless
 
     lines = annotations(told) if arguments.github else []
@@ -106,10 +96,7 @@ def _show(told: dict[str, Any], arguments: Namespace) -> None:
         problems = [problem["text"] for entry in told["scenarios"] for problem in entry["problems"]]
         for text in problems:
             console.complain(f"clustersim: {text}")
-    if arguments.json == "-":
-        from simulator.results import dumps
-
-        console.write(dumps(told))
+    if outputs.as_json(told, arguments.json):
         for line in lines:
             console.complain(line)
         return

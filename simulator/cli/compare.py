@@ -68,24 +68,18 @@ def execute(arguments: Namespace) -> int:
 
 def _show(found: dict[str, Any], arguments: Namespace) -> None:
     """The files that were asked for, and the page or the JSON form in its place."""
-    from simulator.results import dumps
-    from simulator.results.writing import replacing
+    from simulator.cli import outputs
+    from simulator.results.writing import write
 
     if arguments.html:
-        from simulator.report.compare_html import write_html
+        from simulator.report import compare_html
 
-        write_html(found, arguments.html)
+        write(arguments.html, compare_html.page(found))
     if arguments.plots:
         from simulator.report.compare_plots import save_plots
 
         save_plots(found, arguments.plots)
-    if arguments.json == "-":
-        console.write(dumps(found))
-        return
-    if arguments.json:
-        with replacing(arguments.json) as file:
-            file.write(dumps(found).encode())
-    if not arguments.quiet:
+    if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.compare_page import page
 
         width, colour = console.width(), console.coloured()

@@ -1,10 +1,12 @@
-"""Outputs that a user named, checked before the work begins."""
+"""Outputs that a user named, checked before the work begins, and the one in JSON."""
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
+from simulator.cli import console
 from simulator.errors import InputError, Problem
-from simulator.results.writing import check_writable
+from simulator.results.writing import check_writable, write
 
 STANDARD_OUTPUT = "-"
 """The name that prints instead of writing."""
@@ -32,6 +34,17 @@ def check(
         problems += _problems_of_folder(option, path) if path is not None else []
     if problems:
         raise InputError(*problems)
+
+
+def as_json(document: dict[str, Any], path: str | None) -> bool:
+    """Write or print a document as `--json` says; whether it was printed, so that nothing else should be."""
+    from simulator.results import dumps
+
+    if path == STANDARD_OUTPUT:
+        console.write(dumps(document))
+    elif path:
+        write(path, dumps(document))
+    return path == STANDARD_OUTPUT
 
 
 def _problems(option: str, path: str, taken: Mapping[str, str]) -> list[Problem]:

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from simulator.cli import console
+from simulator.cli.numbers import whole
 from simulator.errors import InfeasibleError
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def configure(parser: ArgumentParser) -> None:
         "--tolerance", metavar="SHARE", type=_tolerance, help="how close to the largest rate to come (default 1 %%)"
     )
     parser.add_argument(
-        "--curve", metavar="N", type=_curve, help="rates to simulate besides those of the search (default 8; of several"
-        " layouts 0)",
+        "--curve", metavar="N", type=whole(0, _MOST_RATES),
+        help="rates to simulate besides those of the search (default 8; of several layouts 0)",
     )  # fmt: skip
-    parser.add_argument("--jobs", metavar="N", type=_jobs, default=1, help="processes to plan several layouts with")
+    parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to plan several layouts with")
     parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
     parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
     parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
@@ -76,20 +77,6 @@ def _rate(text: str) -> float:
 
 def _tolerance(text: str) -> float:
     return _quantity(text, "fraction", "a share from 0.01 % to 50 %, for example `1 %`", *_TOLERANCES)
-
-
-def _whole(text: str, low: int, high: int) -> int:
-    if not (text.isascii() and text.isdigit()) or not low <= int(text[:12]) <= high:
-        raise ArgumentTypeError(f"{text!r} is no whole number from {low:,} to {high:,}")
-    return int(text)
-
-
-def _curve(text: str) -> int:
-    return _whole(text, 0, _MOST_RATES)
-
-
-def _jobs(text: str) -> int:
-    return _whole(text, 1, 1_000_000)
 
 
 def execute(arguments: Namespace) -> int:
@@ -126,28 +113,21 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
 def _write(told: dict[str, Any], arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.html:
-        from simulator.report.plan_html import write_html
+        from simulator.report import plan_html
+        from simulator.results.writing import write
 
-        write_html(told, arguments.html)
+        write(arguments.html, plan_html.page(told))
     if arguments.plots:
         from simulator.report.plan_plots import save_plots
 
         save_plots(told, arguments.plots)
-    if arguments.json and arguments.json != "-":
-        from simulator.results import dumps
-        from simulator.results.writing import replacing
-
-        with replacing(arguments.json) as file:
-            file.write(dumps(told).encode())
 
 
 def _show(told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
-    """The page, or the JSON form in its place, or nothing."""
-    if arguments.json == "-":
-        from simulator.results import dumps
+    """The JSON form where it was asked for; the page, unless that was printed in its place."""
+    from simulator.cli import outputs
 
-        console.write(dumps(told))
-    elif not arguments.quiet:
+    if not outputs.as_json(told, arguments.json) and not arguments.quiet:
         from simulator.report.plan_page import page
 
         console.write(page(told, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

@@ -116,8 +116,7 @@ def _with_sensitivities(result: "Result", scenario: "AnyScenario", arguments: Na
 
 def _write(result: "Result", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
-    from simulator.results import dumps, save, to_json
-    from simulator.results.writing import replacing
+    from simulator.results import save
 
     if arguments.save:
         save(result, arguments.save)
@@ -130,25 +129,23 @@ def _write(result: "Result", arguments: Namespace) -> None:
 
         write_vllm_form(result, arguments.detail)
     if arguments.html:
-        from simulator.report.html import write_html
+        from simulator.report.html import document
+        from simulator.results.writing import write
 
-        write_html(result, arguments.html)
+        write(arguments.html, document(result))
     if arguments.plots:
         from simulator.report.plots import save_plots
 
         save_plots(result, arguments.plots)
-    if arguments.json and arguments.json != "-":
-        with replacing(arguments.json) as file:
-            file.write(dumps(to_json(result)).encode())
 
 
 def _show(result: "Result", arguments: Namespace, elapsed_s: float) -> None:
-    """The page, or the JSON form in its place, or nothing."""
-    if arguments.json == "-":
-        from simulator.results import dumps, to_json
+    """The JSON form where it was asked for; the page, unless that was printed in its place."""
+    from simulator.cli import outputs
+    from simulator.results import to_json
 
-        console.write(dumps(to_json(result)))
-    elif not arguments.quiet:
+    printed = arguments.json and outputs.as_json(to_json(result), arguments.json)
+    if not printed and not arguments.quiet:
         from simulator.report.page import page
 
         console.write(page(result, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

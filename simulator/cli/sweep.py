@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from simulator.cli import console
+from simulator.cli.numbers import whole
 from simulator.errors import InfeasibleError, InputError, Problem, SimulatorError
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def configure(parser: ArgumentParser) -> None:
         "--where", metavar="CONDITION", action="append", default=[],
         help="take only points with `key < value` (< <= > >= == !=), key of the scenario or metric; several times",
     )  # fmt: skip
-    parser.add_argument("--random", metavar="N", type=_whole, help="only N points, drawn with the scenario's seed")
+    parser.add_argument("--random", metavar="N", type=whole(), help="only N points, drawn with the scenario's seed")
     parser.add_argument("--by", metavar="METRIC", help="metric that ranks the points")
-    parser.add_argument("--top", metavar="N", type=_whole, default=10, help="points on the page (default 10)")
+    parser.add_argument("--top", metavar="N", type=whole(), default=10, help="points on the page (default 10)")
     parser.add_argument("--pareto", metavar="METRIC,METRIC", type=_two, help="the points that none beats in both")
     parser.add_argument("--heat", metavar="X,Y,METRIC", type=_three, help="a metric over two of the keys")
-    parser.add_argument("--jobs", metavar="N", type=_whole, help="processes (default: one a core)")
+    parser.add_argument("--jobs", metavar="N", type=whole(), help="processes (default: one a core)")
     parser.add_argument("--executor", choices=("processes", "dask"), default="processes", help="who simulates")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster: tcp://host:8786")
     parser.add_argument("--cache", metavar="FILE", help=f"where outcomes are kept (default {CACHE})")
@@ -55,12 +56,6 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
     parser.add_argument("--plots", metavar="FOLDER", help="write heat map and front as PNG and SVG into a folder")
     parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 to 1,000,000")
-    return int(text)
 
 
 def _names(text: str, number: int, example: str) -> tuple[str, ...]:
@@ -165,18 +160,13 @@ def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> N
     """The files that were asked for; each appears whole or not at all."""
     if arguments.csv and arguments.csv != "-":
         table.to_csv(arguments.csv)
-    if arguments.json and arguments.json != "-":
-        from simulator.results import dumps
-        from simulator.results.writing import replacing
-
-        with replacing(arguments.json) as file:
-            file.write(dumps(told).encode())
     if arguments.parquet:
         table.to_parquet(arguments.parquet)
     if arguments.html:
-        from simulator.report.sweep_html import write_html
+        from simulator.report import sweep_html
+        from simulator.results.writing import write
 
-        write_html(told, arguments.html)
+        write(arguments.html, sweep_html.page(told))
     if arguments.plots:
         from simulator.report.sweep_plots import save_plots
 
@@ -184,14 +174,13 @@ def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> N
 
 
 def _show(table: "SweepTable", told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
-    """The page, or what is printed in its place, or nothing."""
+    """The JSON form where it was asked for; the page, unless another form was printed in its place."""
+    from simulator.cli import outputs
+
+    printed = outputs.as_json(told, arguments.json)
     if arguments.csv == "-":
         console.write(table.csv())
-    elif arguments.json == "-":
-        from simulator.results import dumps
-
-        console.write(dumps(told))
-    elif not arguments.quiet:
+    elif not printed and not arguments.quiet:
         from simulator.report.sweep_page import page
 
         how = {"simulated": table.simulated, "reused": table.reused, "elapsed_s": elapsed_s}

@@ -11,6 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
+from simulator.cli.numbers import whole
 
 if TYPE_CHECKING:
     from simulator.study.lines import Line
@@ -36,11 +37,11 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--kind", choices=("training", "serving"), help="kind of the measurements (default: by the first row)"
     )
-    parser.add_argument("--jobs", metavar="N", type=_count, default=1, help="processes to simulate with")
+    parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
     parser.add_argument(
-        "--sample", metavar="N", type=_count, help="only every row that comes up when N are spread over each source"
+        "--sample", metavar="N", type=whole(), help="only every row that comes up when N are spread over each source"
     )
-    parser.add_argument("--worst", metavar="N", type=_count, default=10, help="how many of the worst rows to list")
+    parser.add_argument("--worst", metavar="N", type=whole(), default=10, help="how many of the worst rows to list")
     parser.add_argument("--most", metavar="PERCENT", type=_percent, help="fail if the mean error is above this")
     parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
 
@@ -53,12 +54,6 @@ def _keys(text: str) -> tuple[str, ...]:
         if key not in KEYS:
             raise ArgumentTypeError(f"{key!r} is none of {', '.join(KEYS)}")
     return keys
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is no positive whole number")
-    return int(text)
 
 
 def _percent(text: str) -> float:
@@ -85,26 +80,16 @@ def execute(arguments: Namespace) -> int:
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
     figures = kind.summary(outcomes, arguments.by)
-    causes = kind.causes()
-    found = kind.document(figures, outcomes, causes)
-    from simulator.report.validation import page
-
+    found = kind.document(figures, outcomes)
     if arguments.html:
-        from simulator.report.html_validation import write_html
+        from simulator.report import html_validation
+        from simulator.results.writing import write
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
-        write_html(kind.document(kind.summary(outcomes, by), outcomes, causes), by, arguments.html)
-    if arguments.json and arguments.json != "-":
-        from simulator.results import dumps
-        from simulator.results.writing import replacing
+        write(arguments.html, html_validation.page(kind.document(kind.summary(outcomes, by), outcomes), by))
+    if not outputs.as_json(found, arguments.json) and not arguments.quiet:
+        from simulator.report.validation import page
 
-        with replacing(arguments.json) as file:
-            file.write(dumps(found).encode())
-    if arguments.json == "-":
-        from simulator.results import dumps
-
-        console.write(dumps(found))
-    elif not arguments.quiet:
         console.write(page(found, arguments.by, arguments.worst))
     return _code(arguments, figures)
 

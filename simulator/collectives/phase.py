@@ -36,8 +36,6 @@ class Phase:
     """Sequential hops between nodes in one repetition."""
     reduce: bool = False
     """Whether the receivers add what arrives to what they have."""
-    pipelined: bool = False
-    """Whether chunks stream through all transfers at once."""
 
     @property
     def volume(self) -> float:
@@ -63,9 +61,8 @@ def phase(
     outer: float,
     *,
     reduce: bool = False,
-    pipelined: bool = False,
 ) -> Phase:
     """A phase from (positions, positions, shares); shares may be one number for all."""
     src, dst = np.asarray(transfers[0], np.int64), np.asarray(transfers[1], np.int64)
     size = np.broadcast_to(np.asarray(transfers[2], np.float64), src.shape)
-    return Phase(repeat, src, dst, size, inner, outer, reduce, pipelined)
+    return Phase(repeat, src, dst, size, inner, outer, reduce)

@@ -121,10 +121,6 @@ class Fabric:
         """The block that a link belongs to."""
         return int(np.searchsorted(self.block_start, link, side="right")) - 1
 
-    def kind_of(self, link: int) -> str:
-        """What a link is: `scale-up`, `NIC up`, `NIC down`, `leaf up`, `group down`, `torus 0+` ..."""
-        return self.kinds[self.block_of(link)]
-
     def paths(self, src: ArrayLike, dst: ArrayLike) -> Ints:
         """Links of each flow in the order of the way, padded with -1; shape (longest way, flows).
 
@@ -195,12 +191,8 @@ class Fabric:
         """Links from a rank to another in the order of the way."""
         return tuple(self.routes([src], [dst])[1].tolist())
 
-    def route_latency(self, src: ArrayLike, dst: ArrayLike) -> Floats:
-        """Seconds of the wire from ranks to ranks, software excluded; shape (flows,)."""
-        return self.path_latency(self.paths(src, dst))
-
     def path_latency(self, paths: Ints) -> Floats:
-        """Seconds of ways as `paths` gives them; shape (flows,)."""
+        """Seconds of the wire of ways as `paths` gives them, software excluded; shape (flows,)."""
         seconds: Floats = np.append(self.latency, 0.0)[paths].sum(axis=0)
         return seconds
 

@@ -54,7 +54,7 @@ def max_min(
     speeds = [-1.0] * (max(uses_activity, default=-1) + 1)
     resources = _resources(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
     while resources:
-        floor = _floor(resources, speeds)
+        floor = _floor(resources)
         full = [r for r in resources if _asked(r, floor) >= r.left - SLACK * r.full]
         if not full:
             full = _raised(resources, floor)
@@ -86,7 +86,7 @@ def _resources(
     return list(resources.values())
 
 
-def _floor(resources: list[_Resource], speeds: list[float]) -> dict[int, float]:
+def _floor(resources: list[_Resource]) -> dict[int, float]:
     """Speeds that the open activities get at least: what each would if nobody were held back elsewhere."""
     floor: dict[int, float] = {}
     for resource in resources:

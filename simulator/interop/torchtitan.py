@@ -111,11 +111,11 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     dp = _place(settings, machine, tp, pp)
     layers = _model(settings)
     draft.assume("stack", "fsdp", "PyTorch FSDP is the nearest; `clustersim profiles stacks` lists others")
-    micro = _batch(settings, pp, dp)
+    _batch(settings, pp, dp)
     _layout(settings, tp, pp, dp)
     _schedule(settings, pp, layers)
     _memory(settings, layers, pp)
-    _numbers(settings, micro)
+    _numbers(settings)
     for key in settings.values:
         if key not in settings.taken:
             reason = LEFT_OUT.get(key)
@@ -242,8 +242,8 @@ def _model(settings: Settings) -> str:
     return ""
 
 
-def _batch(settings: Settings, pp: int, dp: int) -> int:
-    """Batch sizes; returns the micro batch."""
+def _batch(settings: Settings, pp: int, dp: int) -> None:
+    """Batch sizes."""
     draft = settings.draft
     local = settings.whole("training.local_batch_size", "training.batch_size", default=8)
     batch = settings.whole("training.global_batch_size", default=-1, least=-1)
@@ -270,7 +270,6 @@ def _batch(settings: Settings, pp: int, dp: int) -> int:
     steps = settings.whole("training.steps", default=10_000)
     tokens = float(steps * sequence * (batch if batch > 0 else local * dp))
     draft.put("training.tokens", tokens, f"of the whole run: {settings.note('training.steps')}")
-    return micro
 
 
 def _layout(settings: Settings, tp: int, pp: int, dp: int) -> None:
@@ -382,7 +381,7 @@ def _memory(settings: Settings, model: str, pp: int) -> None:
             )
 
 
-def _numbers(settings: Settings, micro: int) -> None:
+def _numbers(settings: Settings) -> None:
     """Number formats."""
     draft = settings.draft
     converters = settings.get("model.converters")

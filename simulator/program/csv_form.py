@@ -3,16 +3,14 @@
 Empty cells are bubbles that PyTorch writes for the eye; time needs none, so they are skipped and not written back.
 """
 
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.program.actions import Action, parse
-from simulator.results.writing import replacing
+from simulator.results.writing import write
+from simulator.specs.yaml_text import file_text
 
-MAX_BYTES = 4 * 2**20
-"""Largest file; 64 ranks x 512 microbatches with communication take 2 MiB."""
 MAX_PROBLEMS = 20
 """Most problems that are told at once."""
 
@@ -25,7 +23,8 @@ def read_csv(path: str | Path, shown: str | None = None) -> list[list[Action]]:
     """
     name = str(path) if shown is None else shown
     ranks, problems = [], []
-    for number, line in enumerate(_lines(Path(path), name), 1):
+    text = file_text(Path(path), name, "CSV file of one line a rank").replace("\r\n", "\n")
+    for number, line in enumerate(text.rstrip().split("\n"), 1):
         actions, wrong = _parse_line(line, name, number)
         ranks.append(actions)
         problems += wrong
@@ -40,9 +39,7 @@ def read_csv(path: str | Path, shown: str | None = None) -> list[list[Action]]:
 
 def write_csv(ranks: Sequence[Sequence[Action]], path: str | Path) -> None:
     """Write a schedule; the file appears whole or not at all. InputError where it cannot be written."""
-    text = "".join(",".join(map(str, actions)) + "\n" for actions in ranks)
-    with replacing(path) as file:
-        file.write(text.encode())
+    write(path, "".join(",".join(map(str, actions)) + "\n" for actions in ranks))
 
 
 def _parse_line(line: str, name: str, number: int) -> tuple[list[Action], list[Problem]]:
@@ -59,23 +56,3 @@ def _parse_line(line: str, name: str, number: int) -> tuple[list[Action], list[P
                     break
         column += len(cell) + 1
     return actions, problems
-
-
-def _lines(path: Path, name: str) -> list[str]:
-    """The lines of the file without empty ones at the end."""
-    try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-            raise InputError(Problem(f"is {what}", name, hint="name a CSV file, one line a rank"))
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise InputError(Problem(f"cannot be read: {getattr(error, 'strerror', None) or error}", name)) from None
-    if len(data) > MAX_BYTES:
-        raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint="is it a schedule?"))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(Problem("is no text in UTF-8", name, hint="name a CSV file, one line a rank")) from None
-    return text.replace("\r\n", "\n").rstrip().split("\n")

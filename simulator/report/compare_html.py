@@ -1,29 +1,21 @@
 """A comparison as one self-contained HTML file; reads the document that `study.compare_document` makes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import simulator
 from simulator import units
 from simulator.report import html, palette, svg, wording
 from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label
-from simulator.report.html_parts import heading, notes, table
+from simulator.report.html_parts import heading, notes, sections, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.serving_facts import WORDS
 from simulator.report.serving_html import SLOTS
-from simulator.results.writing import replacing
 
 _LONGEST_NAME = 16  # what stands beside a bar on a narrow page
 _INVISIBLE = 0.0005  # share of the first one's time that prints as 0.0
 
 Document = Mapping[str, Any]
-
-
-def write_html(document: Document, path: str | Path) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document).encode("utf-8"))
 
 
 def page(document: Document) -> str:
@@ -116,9 +108,7 @@ def _sections(document: Document) -> Iterable[Markup]:
         ("Figures", _figures(document)), ("Assumptions", _assumptions(document["runs"])),
         ("Provenance", _provenance(document["runs"])),
     )  # fmt: skip
-    for name, content in named:
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    yield from sections(named)
 
 
 def _figures(document: Document) -> Iterable[Markup]:

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.report import palette, plots
 from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import chosen, label
-from simulator.report.drawing import new_figure, plain, save_figure
+from simulator.report.drawing import plain, save_figures
 from simulator.report.plain import clean
 
 if TYPE_CHECKING:
@@ -74,14 +74,8 @@ def save_plots(document: Document, folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    written: list[Path] = []
-    for name, draw in PLOTS.items():
-        if (draw is parts and not kinds(document)) or (draw is figures and not chosen(document)):
-            continue
-        figure = new_figure()
-        draw(document, figure.subplots())
-        written += save_figure(figure, folder, name)
-    return written
+    known = {"parts": kinds(document), "figures": chosen(document)}
+    return save_figures({name: draw for name, draw in PLOTS.items() if known[name]}, document, folder)
 
 
 def _plain(text: str) -> str:

@@ -1,13 +1,15 @@
 """Figures of matplotlib as files: PNG and SVG, whole or not at all, with the same bytes for the same figure."""
 
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator.report.plain import clean
 from simulator.results.writing import replacing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg")
@@ -33,6 +35,23 @@ def save_figure(figure: "Figure", folder: str | Path, name: str) -> list[Path]:
             figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
             file.write(buffer.getvalue())
         written.append(path)
+    return written
+
+
+def save_figures(
+    plots: Mapping[str, Callable[[Any, "Axes"], object]], shown: Any, folder: str | Path, title: str = ""
+) -> list[Path]:
+    """Draw a Result or document with each of some plots and write them into a folder that exists; returns the files.
+
+    Raises InputError where one cannot be written.
+    """
+    written: list[Path] = []
+    for name, draw in plots.items():
+        figure = new_figure()
+        draw(shown, figure.subplots())
+        if title:
+            figure.suptitle(plain(title))
+        written += save_figure(figure, folder, name)
     return written
 
 

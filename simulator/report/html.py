@@ -8,12 +8,10 @@ from base64 import b64encode
 from collections.abc import Iterable
 from hashlib import sha256
 from importlib.resources import files
-from pathlib import Path
 
 from simulator.report import html_gantt, html_parts, html_sections, html_steps, palette, serving_html
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.result import Result
-from simulator.results.writing import replacing
 
 _STYLES = ("report.css", "timeline.css")
 _SCRIPTS = ("report.js", "tables.js", "timeline.js")
@@ -23,12 +21,6 @@ _COLOURS = {
     "dark": {"page": "#14171c", "ink": "#e8eaee", "soft": "#9aa4b2", "line": "#323943", "card": "#1c2128",
              "trough": "#20252d", "bad": "#ff8a75", "focus": "#7cc0ff"},
 }  # fmt: skip
-
-
-def write_html(result: Result, path: str | Path) -> None:
-    """Write the report of a Result, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(document(result).encode("utf-8"))
 
 
 def document(result: Result) -> str:
@@ -101,9 +93,7 @@ def _body(result: Result) -> Iterable[Markup]:
 def _sections(result: Result) -> Iterable[Markup]:
     yield joined(*html_sections.alarm(result))
     named = serving_html.sections(result) if result.kind == "serving" else _of_training(result)
-    for name, content in named:
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    yield from html_parts.sections(named)
 
 
 def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:

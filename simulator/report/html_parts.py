@@ -22,6 +22,13 @@ def heading(name: str, *content: Markup) -> Markup:
     return tag("header", tag("h1", name), *content, switch)
 
 
+def sections(named: Iterable[tuple[str, Iterable[Markup]]]) -> Iterable[Markup]:
+    """Sections under their names; those with nothing in them are left out."""
+    for name, content in named:
+        if pieces := list(content):
+            yield tag("section", tag("h2", name), *pieces)
+
+
 def notes(lines: Sequence[str]) -> Iterable[Markup]:
     """A list of sentences."""
     if lines:

@@ -5,14 +5,12 @@ measured times as a plot, the distribution of the errors, suspected causes.
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from simulator import units
 from simulator.report import html, palette, scatter, svg, wording
-from simulator.report.html_parts import heading, table
+from simulator.report.html_parts import heading, sections, table
 from simulator.report.markup import Markup, joined, tag
-from simulator.results.writing import replacing
 
 WORST = 20
 """Worst rows that are shown."""
@@ -26,15 +24,9 @@ _HEADS = ("row", *_NUMBERS[:4], "source", "model", "device", "devices", "in scop
 Row = dict[str, Any]
 
 
-def write_html(document: dict[str, Any], by: Sequence[str], path: str | Path, worst: int = WORST) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document, by, worst).encode("utf-8"))
-
-
 def page(document: dict[str, Any], by: Sequence[str], worst: int = WORST) -> str:
     """The page as text of an HTML file; `by` names the keys of `by_` tables in the summary."""
-    what = document["summary"].get("what", "the step time")
+    what = document["summary"]["what"]
     body = (*_title(document["summary"]), tag("main", *_sections(document, by, worst)), _footer(what))
     return html.standalone("Published measurements and simulation", body, "clustersim validate")
 
@@ -62,8 +54,8 @@ def _said(statistics: dict[str, float], key: str) -> str:
 def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterable[Markup]:
     figures, rows = document["summary"], document["rows"]
     done = [row for row in rows if row["error"] is not None]
-    for name, content in (
-        (f"Error of {figures.get('what', 'the step time')}", _errors("rows", _overall(figures))),
+    yield from sections((
+        (f"Error of {figures['what']}", _errors("rows", _overall(figures))),
         ("Simulated and measured", _plots(done)),
         ("Distribution of the errors", _distribution(done)),
         *((f"By {key}", _errors(key, figures[f"by_{key}"])) for key in by),
@@ -72,9 +64,7 @@ def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterab
         ("Peak memory", _memory(figures, done)),
         ("Refused rows", _refused(figures["refused"])),
         ("All rows", _all(rows)),
-    ):
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    ))  # fmt: skip
 
 
 def _overall(figures: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -8,7 +8,6 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.text import Text
 
 from simulator.report import ledger, sections, serving_page, steps
 from simulator.report.breakdown import breakdown, critical_path
@@ -42,7 +41,7 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     if result.kind == "serving":
         yield from serving_page.blocks(result, elapsed_s)
         return
-    yield sections.title(result)
+    yield sections.title(result.name, " · ".join(sections.subject(result.scenario)))
     if not result.feasible:
         yield from ledger.out_of_memory(result)
         yield sections.heading("If it fitted")
@@ -55,9 +54,4 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     yield from sections.sensitivities(result)
     if result.feasible:
         yield from ledger.memory(result)
-    yield from sections.links(result)
-    yield from sections.published(result)
-    yield from sections.assumptions(result)
-    yield from sections.notes("Warnings", result.warnings, "yellow")
-    yield Text("")
-    yield sections.footer(result, elapsed_s)
+    yield from sections.ending(result, sections.operations(result), elapsed_s)

@@ -1,18 +1,16 @@
 """A plan as one self-contained HTML file; reads the document that `study.plan_document` makes."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simulator import units
 from simulator.report import html, palette, plan_words, svg, svg_graph, wording
-from simulator.report.html_parts import graph, heading, notes, table
+from simulator.report.html_parts import graph, heading, notes, sections, table
 from simulator.report.markup import Markup, tag
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 from simulator.report.svg_graph import Curve, framed, round_end, shares
-from simulator.results.writing import replacing
 
 SLOTS = (
     palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.YELLOW,
@@ -20,12 +18,6 @@ SLOTS = (
 )  # fmt: skip
 """Colours of the layouts of a plot."""
 _HEIGHT = 260.0
-
-
-def write_html(document: dict[str, Any], path: str | Path) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document).encode("utf-8"))
 
 
 def page(document: dict[str, Any]) -> str:
@@ -93,9 +85,7 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
         ("Goodput over rate", _goodput(document)), ("Share of requests within all objectives", _attainment(document)),
         ("Rates tried", _rates(document)), ("Assumptions", notes(document["assumptions"])),
     ]  # fmt: skip
-    for name, content in named:
-        if pieces := list(content):
-            yield tag("section", tag("h2", name), *pieces)
+    yield from sections(named)
 
 
 def _objectives(document: dict[str, Any], probe: dict[str, Any]) -> Iterable[Markup]:

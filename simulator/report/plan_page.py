@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import RenderableType
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -27,7 +26,8 @@ def page(
 
 def _blocks(document: dict[str, Any], elapsed_s: float | None) -> Iterable[RenderableType]:
     layouts = document["layouts"]
-    yield from _title(document)
+    wanted = f"wanted: {plan_words.wanted(document)}"
+    yield sections.title(document["name"], plan_words.subject(document), wanted)
     if len(layouts) == 1:
         yield Text(clean(plan_words.verdict(document, layouts[0])), "bold" if document["feasible"] else "bold red")
     if told := plan_words.target(document):
@@ -37,16 +37,6 @@ def _blocks(document: dict[str, Any], elapsed_s: float | None) -> Iterable[Rende
     yield from sections.notes("Warnings", document["warnings"], "yellow")
     yield Text("")
     yield Text(clean(_footer(document, elapsed_s)), "dim")
-
-
-def _title(document: dict[str, Any]) -> Iterable[RenderableType]:
-    table = Table.grid(expand=True)
-    table.add_column(ratio=1)
-    table.add_row(Text(clean(document["name"]), "bold cyan"))
-    table.add_row(Rule(style="dim"))
-    table.add_row(Text(plan_words.subject(document), "dim"))
-    table.add_row(Text(f"wanted: {plan_words.wanted(document)}\n", "dim"))
-    yield table
 
 
 def _one(document: dict[str, Any], layout: Layout) -> Iterable[RenderableType]:
@@ -152,7 +142,7 @@ def _style(layout: Layout) -> str:
 
 
 def _table(columns: tuple[str, ...], sides: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = sections.headed()
     for name, side in zip(columns, sides, strict=True):
         table.add_column(name, justify="left" if side == "l" else "right", no_wrap=True)
     return table

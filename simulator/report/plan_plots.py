@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.report import palette
-from simulator.report.drawing import new_figure, plain, save_figure
+from simulator.report.drawing import plain, save_figures
 from simulator.report.plan_html import SLOTS, drawn
 
 if TYPE_CHECKING:
@@ -41,13 +41,7 @@ def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    written: list[Path] = []
-    for name, draw in PLOTS.items() if drawn(document) else ():
-        figure = new_figure()
-        draw(document, figure.subplots())
-        figure.suptitle(plain(document["name"]))
-        written += save_figure(figure, folder, name)
-    return written
+    return save_figures(PLOTS if drawn(document) else {}, document, folder, document["name"])
 
 
 def _lines(document: dict[str, Any], axes: "Axes", value: Callable[[dict[str, Any]], float]) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
 from simulator.report import steps as page_steps
-from simulator.report.drawing import new_figure, plain, save_figure
+from simulator.report.drawing import plain, save_figures
 from simulator.report.gantt import Box, Window, phases, sample
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
@@ -127,15 +127,9 @@ def save_plots(result: Result, folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    written: list[Path] = []
-    for name, draw in _wanted(result).items():
-        if draw is step_times and len(result.step_times) < 2:
-            continue
-        figure = new_figure()
-        draw(result, figure.subplots())
-        figure.suptitle(plain(result.name))
-        written += save_figure(figure, folder, name)
-    return written
+    several = len(result.step_times) > 1
+    wanted = {name: draw for name, draw in _wanted(result).items() if several or draw is not step_times}
+    return save_figures(wanted, result, folder, result.name)
 
 
 def _wanted(result: Result) -> Mapping[str, Callable[[Result, "Axes"], "Axes"]]:

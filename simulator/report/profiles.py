@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from simulator import units
@@ -13,7 +12,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.report.explain import explain
 from simulator.report.page import draw
 from simulator.report.plain import clean
-from simulator.report.sections import heading
+from simulator.report.sections import headed, heading
 from simulator.report.wording import count, plural
 from simulator.specs import load_file, load_spec, names
 from simulator.specs.base import Spec
@@ -59,7 +58,7 @@ def profiles(name: str | None, *, width: int, colour: bool) -> str:
 def _lists(rooms: list[str]) -> Iterator[RenderableType]:
     for name in rooms:
         room = ROOMS[name]
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+        table = headed()
         for column in ("", *room.columns):
             table.add_column(
                 column,

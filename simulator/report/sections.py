@@ -40,15 +40,21 @@ def grid(*columns: JustifyMethod) -> Table:
     return table
 
 
-def title(result: Result) -> RenderableType:
-    """Name of the scenario over a line, and under it what was simulated."""
+def headed() -> Table:
+    """A table without lines but with heads, whose columns are still to be added."""
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+
+
+def title(name: str, *lines: str) -> RenderableType:
+    """A name over a line, and under it what was simulated."""
     table = Table.grid(expand=True)
     table.add_column(ratio=1)
-    table.add_row(Text(clean(result.name), "bold cyan"))
+    table.add_row(Text(clean(name), "bold cyan"))
     table.add_row(Rule(style="dim"))
-    parts = " · ".join(subject(result.scenario))
-    if parts:
-        table.add_row(Text(clean(parts) + "\n", "dim"))
+    for line in filter(None, lines):
+        table.add_row(Text(clean(line), "dim"))
+    if any(lines):
+        table.add_row("")
     return table
 
 
@@ -189,7 +195,7 @@ def published(result: Result) -> Iterable[RenderableType]:
     """Published figures beside ours."""
     if not result.comparisons:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False, pad_edge=False)
+    table = headed()
     for name in ("", "published", "simulated", "error"):
         table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
     table.add_column("source", overflow="fold")
@@ -232,15 +238,25 @@ def notes(name: str, lines: Sequence[str], style: str) -> Iterable[RenderableTyp
     yield table
 
 
-def footer(result: Result, elapsed_s: float | None) -> RenderableType:
-    """How the ranks were folded, how much was simulated, and by what."""
+def ending(result: Result, simulated: Sequence[str], elapsed_s: float | None) -> Iterable[RenderableType]:
+    """What stands below all figures of a run: links, published figures, notes, how much was simulated and by what."""
+    yield from links(result)
+    yield from published(result)
+    yield from assumptions(result)
+    yield from notes("Warnings", result.warnings, "yellow")
     known = result.provenance
-    ranks = sum(c.ranks for c in result.classes)
-    what = [f"{wording.plural(ranks, 'rank')} in {wording.plural(len(result.classes), 'class')}"]
-    what += [f"fold: {known['fold']}"] if "fold" in known else []
-    what += [wording.plural(len(result.spans.start), "operation")]
+    what = [*simulated]
     what += [wording.plural(int(known["events"]), "event")] if isinstance(known.get("events"), int) else []
     how = [f"simulated in {units.format(elapsed_s, 'time')}"] if elapsed_s is not None else []
     how += [f"clustersim {known['version']}"] if "version" in known else []
     how += [f"scenario {known['scenario']}"] if "scenario" in known else []
-    return Text("\n".join(clean(" · ".join(line)) for line in (what, how) if line), "dim")
+    yield Text("")
+    yield Text("\n".join(clean(" · ".join(line)) for line in (what, how) if line), "dim")
+
+
+def operations(result: Result) -> list[str]:
+    """How the ranks were folded, and how much was simulated."""
+    ranks = sum(c.ranks for c in result.classes)
+    what = [f"{wording.plural(ranks, 'rank')} in {wording.plural(len(result.classes), 'class')}"]
+    what += [f"fold: {result.provenance['fold']}"] if "fold" in result.provenance else []
+    return [*what, wording.plural(len(result.spans.start), "operation")]

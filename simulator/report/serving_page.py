@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -37,7 +36,7 @@ _NAMED = 4  # parts of busy time named in a row
 def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
     """The page from top to bottom; of a model that does not fit, what it would need."""
     service = result.service
-    yield title(result)
+    yield sections.title(result.name, " · ".join(subject(result)))
     if not result.feasible:
         yield from ledger.out_of_memory(result)
     if service is not None:
@@ -51,22 +50,7 @@ def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
         yield from replicas(service, result.metrics.get("duration", 0.0))
     if result.feasible:
         yield from ledger.memory(result)
-    yield from sections.links(result)
-    yield from sections.published(result)
-    yield from sections.assumptions(result)
-    yield from sections.notes("Warnings", result.warnings, "yellow")
-    yield Text("")
-    yield footer(result, elapsed_s)
-
-
-def title(result: Result) -> RenderableType:
-    """Name of the scenario over a line, and under it what was simulated."""
-    table = Table.grid(expand=True)
-    table.add_column(ratio=1)
-    table.add_row(Text(clean(result.name), "bold cyan"))
-    table.add_row(Rule(style="dim"))
-    table.add_row(Text(clean(" · ".join(subject(result))) + "\n", "dim"))
-    return table
+    yield from sections.ending(result, [iterations(service)], elapsed_s)
 
 
 def headline(result: Result) -> RenderableType:
@@ -140,7 +124,7 @@ def latencies(result: Result) -> Iterable[RenderableType]:
 
 def _latencies(result: Result, statistics: tuple[tuple[str, str], ...], explained: bool) -> Table:
     """The table, on demand with the latencies in words."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = sections.headed()
     table.add_column("", no_wrap=True)
     if explained:
         table.add_column("", no_wrap=True)
@@ -238,7 +222,7 @@ def replicas(service: Service, duration: float) -> Iterable[RenderableType]:
 
 
 def _table(rows: list[_Row], parts: bool) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = sections.headed()
     for name in ("", "busy", "iterations", "batch", "cache"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     if parts:
@@ -275,15 +259,9 @@ def parts_in_words(parts: dict[str, float]) -> str:
     return ", ".join([*said, *([f"rest {100 * rest / total:.1f}"] if rest >= _INVISIBLE * total else [])])
 
 
-def footer(result: Result, elapsed_s: float | None) -> RenderableType:
-    """How much was simulated, and by what."""
-    known, service = result.provenance, result.service
+def iterations(service: Service | None) -> str:
+    """How much was simulated."""
     rows = sum(len(r.iterations.count) for r in service.replicas) if service is not None else 0
     every = sum(int(r.iterations.count.sum()) for r in service.replicas) if service is not None else 0
     leaps = f" in {wording.plural(rows, 'stretch')} without a change" if rows < every else ""
-    what = [wording.plural(every, "iteration") + leaps]
-    what += [wording.plural(int(known["events"]), "event")] if isinstance(known.get("events"), int) else []
-    how = [f"simulated in {units.format(elapsed_s, 'time')}"] if elapsed_s is not None else []
-    how += [f"clustersim {known['version']}"] if "version" in known else []
-    how += [f"scenario {known['scenario']}"] if "scenario" in known else []
-    return Text("\n".join(clean(" · ".join(line)) for line in (what, how) if line), "dim")
+    return wording.plural(every, "iteration") + leaps

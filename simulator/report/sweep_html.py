@@ -1,26 +1,18 @@
 """A sweep as one self-contained HTML file; reads the document that `study.table` makes."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from simulator.report import html, palette, scatter, sweep_words, wording
 from simulator.report.html_parts import notes, table
 from simulator.report.markup import Markup, tag
 from simulator.report.svg_graph import round_end, shares
-from simulator.results.writing import replacing
 
 MOST_ROWS = 2_000
 """Points that the table of all of them shows."""
 _CELL = (110, 44)  # width and height of a cell of the heat map
 _MARGIN = (150, 30)  # left of it and above it, for the values of the axes
 _LEAST = 0.12  # opacity of the least figure
-
-
-def write_html(document: dict[str, Any], path: str | Path) -> None:
-    """Write the page, whole or not at all; raises InputError where the file cannot be written."""
-    with replacing(path) as file:
-        file.write(page(document).encode("utf-8"))
 
 
 def page(document: dict[str, Any]) -> str:

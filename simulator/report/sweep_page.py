@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import RenderableType
-from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from simulator import units
@@ -29,7 +27,8 @@ def page(
 
 
 def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Iterable[RenderableType]:
-    yield from _title(document)
+    where = f"where {' and '.join(document['where'])}" if document["where"] else ""
+    yield sections.title(document["name"], sweep_words.subject(document), where)
     good = any(row["status"] == "ok" for row in document["rows"])
     yield Text(sweep_words.counted(document), "bold" if good else "bold red")
     if document["best"] and document["best"]["points"]:
@@ -45,18 +44,6 @@ def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Itera
     yield Text(_footer(document, how), "dim")
 
 
-def _title(document: dict[str, Any]) -> Iterable[RenderableType]:
-    table = Table.grid(expand=True)
-    table.add_column(ratio=1)
-    table.add_row(Text(clean(document["name"]), "bold cyan"))
-    table.add_row(Rule(style="dim"))
-    table.add_row(Text(sweep_words.subject(document), "dim"))
-    if document["where"]:
-        table.add_row(Text(clean(f"where {' and '.join(document['where'])}"), "dim"))
-    table.add_row("")
-    yield table
-
-
 def _best(document: dict[str, Any], top: int) -> Iterable[RenderableType]:
     metric, numbers = document["best"]["metric"], document["best"]["points"]
     shown = f", the best {top:,} of {len(numbers):,}" if len(numbers) > top else ""
@@ -68,7 +55,7 @@ def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]
     """Points with what was varied, figures, and a bar of the first figure."""
     rows = sweep_words.rows_of(document, numbers)
     names = sweep_words.columns(document, first)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = sections.headed()
     for word in sweep_words.axis_words(list(document["axes"])):
         table.add_column(word, justify="right", overflow="fold")
     for name in names:
@@ -94,7 +81,7 @@ def _heat(document: dict[str, Any]) -> Iterable[RenderableType]:
         yield Text(f"{len(told['x_values'])} values are too many for a terminal: see --html or --plots", "dim")
         return
     good = sweep_words.better(told["metric"]) == "more"
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = sections.headed()
     table.add_column("", style="dim", justify="right")
     for value in told["x_values"]:
         table.add_column(sweep_words.value(value), justify="right", no_wrap=True)

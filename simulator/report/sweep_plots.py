@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simulator.report import palette, sweep_words, wording
-from simulator.report.drawing import new_figure, plain, save_figure
+from simulator.report.drawing import plain, save_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,15 +63,8 @@ def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
 
     Raises InputError where one cannot be written.
     """
-    written: list[Path] = []
-    for name, draw in PLOTS.items():
-        if not document[name]:
-            continue
-        figure = new_figure()
-        draw(document, figure.subplots())
-        figure.suptitle(plain(document["name"]))
-        written += save_figure(figure, folder, name)
-    return written
+    asked = {name: draw for name, draw in PLOTS.items() if document[name]}
+    return save_figures(asked, document, folder, document["name"])
 
 
 def _words(metric: str) -> Callable[[float, object], str]:

@@ -10,7 +10,7 @@ def page(document: dict[str, Any], by: Sequence[str], worst: int) -> str:
     """The figures as text: overall, by each key, refusals, worst rows."""
     figures = document["summary"]
     lines = [f"{figures['simulated']} of {figures['rows']} rows simulated ({100 * figures['coverage']:.1f} %)", ""]
-    lines += _table(f"error of {figures.get('what', 'the step time')}", _overall(figures))
+    lines += _table(f"error of {figures['what']}", _overall(figures))
     for key in by:
         lines += _table(f"by {key}", figures[f"by_{key}"])
     ranks = {name: value for name, value in figures["layout_rank_correlation"].items() if value is not None}

@@ -9,7 +9,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.results import service_files
+from simulator.results.parts import Misfit, mapping, numbers, part, require, said, text, texts, whole, within
 from simulator.results.result import (
     SCHEMA,
     Comparison,
@@ -29,7 +30,6 @@ from simulator.results.result import (
     MemoryUse,
     Result,
     Sensitivity,
-    Service,
     Spans,
 )
 from simulator.results.writing import replacing
@@ -52,15 +52,10 @@ _SPAN_COLUMNS = {
 }
 _MEMORY_COLUMNS = {"time": "<i8", "level": "<f8"}
 _PATH_COLUMN = "critical_path.operations"
-_PATH_TABLES = ("seconds", "by_class", "by_operation", "by_link", "by_roof")
 _STEPS_COLUMN = "step_times"  # only in files of several steps
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # the oldest that zip knows: the bytes must not tell when they were written
 
 Columns = dict[str, NDArray[Any]]
-
-
-class _Malformed(Exception):
-    """What the file says does not fit together; the message ends `is no result file: ...`."""
 
 
 def save(result: Result, path: str | Path) -> None:
@@ -83,7 +78,7 @@ def read(path: str | Path) -> Result:
     with _explained(path), open(path, "rb") as handle, zipfile.ZipFile(handle) as archive:
         header = _read_header(archive)
         if header.get("schema") != SCHEMA:
-            raise _Malformed(f"its schema is {header.get('schema')!r} and this version reads {SCHEMA}")
+            raise Misfit(f"its schema is {header.get('schema')!r} and this version reads {SCHEMA}")
         return _result(header, _Reader(archive))
 
 
@@ -103,7 +98,7 @@ def _explained(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror or error}", file=str(path))) from error
-    except _Malformed as error:
+    except Misfit as error:
         raise InputError(Problem(f"is no result file: {error}", file=str(path))) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         message = f"is no result file, or a truncated one: {error or 'it ends early'}"
@@ -127,7 +122,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _header(result: Result) -> dict[str, Any]:
-    spans, memory = result.spans, result.memory
+    spans = result.spans
     return {
         "schema": result.schema,
         "kind": result.kind,
@@ -137,12 +132,9 @@ def _header(result: Result) -> dict[str, Any]:
         "classes": [asdict(c) for c in result.classes],
         "breakdown": result.breakdown,
         "spans": {"lanes": spans.lanes, "names": spans.names},
-        "memory": [
-            {"device_class": u.device_class, "capacity": u.capacity, "peak": u.peak, "at_peak": u.at_peak}
-            for u in memory
-        ],
+        "memory": [said(use) for use in result.memory],
         "links": [asdict(load) for load in result.links],
-        "critical_path": {name: getattr(result.critical_path, name) for name in _PATH_TABLES},
+        "critical_path": said(result.critical_path),
         "sensitivities": [asdict(s) for s in result.sensitivities],
         "comparisons": [asdict(c) for c in result.comparisons],
         "warnings": result.warnings,
@@ -182,7 +174,7 @@ class _Reader:
         if f"{_STEPS_COLUMN}.npy" not in self._archive.namelist():
             return np.frombuffer(b"", "<i8")
         times = self.column(_STEPS_COLUMN, "<i8")
-        _require(len(times) > 1 and bool((times >= 0).all()), "the times of steps are none")
+        require(len(times) > 1 and bool((times >= 0).all()), "the times of steps are none")
         return times
 
 
@@ -191,9 +183,9 @@ def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     try:
         entry = archive.getinfo(name)
     except KeyError:
-        raise _Malformed(f"`{name}` is missing") from None
+        raise Misfit(f"`{name}` is missing") from None
     if entry.file_size > limit:
-        raise _Malformed(f"`{name}` has {entry.file_size} bytes, more than the {limit} that are read")
+        raise Misfit(f"`{name}` has {entry.file_size} bytes, more than the {limit} that are read")
     with archive.open(entry) as member:
         return member.read(limit + 1)
 
@@ -202,9 +194,9 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     try:
         header = json.loads(_member(archive, _HEADER, MAX_HEADER))
     except RecursionError:
-        raise _Malformed("its header is nested too deeply") from None
+        raise Misfit("its header is nested too deeply") from None
     if not isinstance(header, dict):
-        raise _Malformed("its header is not a mapping")
+        raise Misfit("its header is not a mapping")
     return header
 
 
@@ -213,134 +205,67 @@ def _array(data: bytes, name: str, dtype: np.dtype[Any], dimensions: int) -> NDA
     stream: BinaryIO = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
-        raise _Malformed(f"`{name}` has npy version {version}")
+        raise Misfit(f"`{name}` has npy version {version}")
     shape, fortran, found = np.lib.format.read_array_header_1_0(stream)
     start = stream.tell()
     if found != dtype or fortran or len(shape) != dimensions or math.prod(shape) * dtype.itemsize != len(data) - start:
-        raise _Malformed(f"column `{name}` is not a whole array of {dtype} with {dimensions} dimension(s)")
+        raise Misfit(f"column `{name}` is not a whole array of {dtype} with {dimensions} dimension(s)")
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
 def _result(header: dict[str, Any], reader: _Reader) -> Result:
-    classes = tuple(DeviceClass(_text(c["name"]), _whole(c["ranks"]), _whole(c["example"])) for c in header["classes"])
-    breakdown = tuple(_numbers(part) for part in header["breakdown"])
-    _require(len(breakdown) == len(classes), "breakdown and classes differ in number")
+    classes = tuple(part(DeviceClass, c) for c in header["classes"])
+    breakdown = tuple(numbers(part) for part in header["breakdown"])
+    require(len(breakdown) == len(classes), "breakdown and classes differ in number")
     spans = _spans(header["spans"], reader, len(classes))
     return Result(
-        kind=_text(header["kind"]), name=_text(header["name"]), metrics=_numbers(header["metrics"]), classes=classes,
+        kind=text(header["kind"]), name=text(header["name"]), metrics=numbers(header["metrics"]), classes=classes,
         breakdown=breakdown, spans=spans,
         memory=tuple(_memory(use, f"memory.{i}", reader, len(classes)) for i, use in enumerate(header["memory"])),
         links=tuple(_link(load, len(classes)) for load in header["links"]),
         critical_path=_critical_path(header["critical_path"], reader, len(classes), len(spans.start)),
-        sensitivities=tuple(_sensitivity(s) for s in header["sensitivities"]),
-        comparisons=tuple(_comparison(c) for c in header["comparisons"]),
-        warnings=_texts(header["warnings"]), assumptions=_texts(header["assumptions"]),
-        step_times=reader.step_times(), feasible=header["feasible"] is True, provenance=_mapping(header["provenance"]),
-        scenario=_mapping(header["scenario"]), schema=SCHEMA,
-        service=_service(header["service"], reader),
+        sensitivities=tuple(part(Sensitivity, s) for s in header["sensitivities"]),
+        comparisons=tuple(part(Comparison, c) for c in header["comparisons"]),
+        warnings=texts(header["warnings"]), assumptions=texts(header["assumptions"]),
+        step_times=reader.step_times(), feasible=header["feasible"] is True, provenance=mapping(header["provenance"]),
+        scenario=mapping(header["scenario"]), schema=SCHEMA,
+        service=None if header["service"] is None else service_files.service(mapping(header["service"]), reader.column),
     )  # fmt: skip
 
 
 def _spans(header: dict[str, Any], reader: _Reader, classes: int) -> Spans:
-    lanes = tuple((_whole(index), _text(name)) for index, name in header["lanes"])
-    names = _texts(header["names"])
+    lanes = tuple((whole(index), text(name)) for index, name in header["lanes"])
+    names = texts(header["names"])
     columns = {n: reader.column(f"spans.{n}", dtype, 2 if n == "flows" else 1) for n, dtype in _SPAN_COLUMNS.items()}
     spans = Spans(lanes=lanes, names=names, **columns)
     operations = len(spans.start)
-    _require(
+    require(
         all(len(column) == operations for name, column in columns.items() if name != "flows"),
         "span columns differ in length",
     )
-    _require(all(0 <= index < classes for index, _ in lanes), "a lane belongs to no class")
-    _require(_within(spans.lane, len(lanes)) and _within(spans.name, len(names)), "an operation has no lane or no name")
-    _require(spans.flows.shape[1] == 2 and _within(spans.flows, operations), "an arrow leads nowhere")
-    _require(bool((spans.start >= 0).all() and (spans.end >= spans.start).all()), "an operation ends before it starts")
+    require(all(0 <= index < classes for index, _ in lanes), "a lane belongs to no class")
+    require(within(spans.lane, len(lanes)) and within(spans.name, len(names)), "an operation has no lane or no name")
+    require(spans.flows.shape[1] == 2 and within(spans.flows, operations), "an arrow leads nowhere")
+    require(bool((spans.start >= 0).all() and (spans.end >= spans.start).all()), "an operation ends before it starts")
     return spans
-
-
-def _service(header: Any, reader: _Reader) -> Service | None:
-    if header is None:
-        return None
-    try:
-        return service_files.service(_mapping(header), reader.column)
-    except service_files.Misfit as error:
-        raise _Malformed(str(error)) from error
 
 
 def _memory(header: dict[str, Any], prefix: str, reader: _Reader, classes: int) -> MemoryUse:
     columns = {name: reader.column(f"{prefix}.{name}", dtype) for name, dtype in _MEMORY_COLUMNS.items()}
-    use = MemoryUse(
-        _whole(header["device_class"]),
-        _number(header["capacity"]),
-        _number(header["peak"]),
-        _numbers(header["at_peak"]),
-        **columns,
-    )
-    _require(0 <= use.device_class < classes, "a memory ledger belongs to no class")
-    _require(len(use.time) == len(use.level), "memory columns differ in length")
+    use = part(MemoryUse, header, **columns)
+    require(0 <= use.device_class < classes, "a memory ledger belongs to no class")
+    require(len(use.time) == len(use.level), "memory columns differ in length")
     return use
 
 
 def _link(header: dict[str, Any], classes: int) -> LinkLoad:
-    capacity, carried, share = (_number(header[key]) for key in ("capacity", "bytes", "utilisation"))
-    users = tuple(_whole(index) for index in header["users"])
-    _require(all(0 <= index < classes for index in users), "a link is used by no class")
-    by_operation = _numbers(header["by_operation"])
-    return LinkLoad(_text(header["name"]), _whole(header["links"]), capacity, carried, share, by_operation, users)
+    load = part(LinkLoad, header)
+    require(all(0 <= index < classes for index in load.users), "a link is used by no class")
+    return load
 
 
 def _critical_path(header: dict[str, Any], reader: _Reader, classes: int, operations: int) -> CriticalPath:
-    by_class = tuple(_numbers(part) for part in header["by_class"])
-    tables = (_numbers(header[name]) for name in _PATH_TABLES[2:])
-    path = CriticalPath(_numbers(header["seconds"]), by_class, reader.column(_PATH_COLUMN, "<i8"), *tables)
-    _require(len(by_class) in (0, classes), "critical path and classes differ in number")
-    _require(_within(path.operations, operations), "the critical path leads nowhere")
+    path = part(CriticalPath, header, operations=reader.column(_PATH_COLUMN, "<i8"))
+    require(len(path.by_class) in (0, classes), "critical path and classes differ in number")
+    require(within(path.operations, operations), "the critical path leads nowhere")
     return path
-
-
-def _sensitivity(header: dict[str, Any]) -> Sensitivity:
-    step_time_s, gain = _number(header["step_time_s"]), _number(header["gain"])
-    return Sensitivity(_text(header["name"]), _text(header["change"]), step_time_s, gain)
-
-
-def _comparison(header: dict[str, Any]) -> Comparison:
-    published, simulated, error = (_number(header[key]) for key in ("published", "simulated", "error"))
-    return Comparison(
-        _text(header["metric"]), published, simulated, error, _text(header["source"]), _text(header["note"])
-    )
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise _Malformed(message)
-
-
-def _within(column: NDArray[Any], size: int) -> bool:
-    return column.size == 0 or bool(column.min() >= 0 and column.max() < size)
-
-
-def _typed(kind: type | tuple[type, ...], word: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        _require(isinstance(value, kind) and not isinstance(value, bool), f"{str(value)[:40]!r} is not {word}")
-        return value
-
-    return check
-
-
-_text = _typed(str, "text")
-_whole = _typed(int, "a whole number")
-_mapping = _typed(dict, "a mapping")
-
-
-def _number(value: Any) -> float:
-    _require(isinstance(value, (int, float)) and not isinstance(value, bool), f"{str(value)[:40]!r} is not a number")
-    return float(value)
-
-
-def _numbers(value: Any) -> dict[str, float]:
-    return {key: _number(item) for key, item in _mapping(value).items()}
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    _require(isinstance(value, list), "a list is missing")
-    return tuple(_text(item) for item in value)

@@ -52,6 +52,12 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             raise
 
 
+def write(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8, whole or not at all; InputError where the system refuses."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
 @contextmanager
 def _explained(path: str | Path) -> Iterator[None]:
     try:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
-from simulator.results.writing import replacing
+from simulator.results.writing import write
 
 TRAINING = """\
 # A training run to start from. It runs as it is: clustersim run {file}
@@ -73,5 +73,4 @@ def write_new(path: str, text: str, force: bool = False) -> None:
     """Write a text whole or not at all; InputError where a file is there already, unless `force`."""
     if not force and Path(path).exists():
         raise InputError(Problem("is there already", file=path, hint="write another name, or --force to replace it"))
-    with replacing(path) as file:
-        file.write(text.encode())
+    write(path, text)

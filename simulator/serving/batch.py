@@ -106,7 +106,7 @@ class Batch:
             self.moment = self.agenda.at(replica.gate, self.begin)
             return
         if replica.ready:
-            replica.welcome(self, now)
+            replica.welcome(self)
         need = self.counts[-self.iteration % replica.block_size] if self.n else 0
         extra, self.closed = 0, False
         if replica.swapped or need > replica.free:
@@ -121,7 +121,7 @@ class Batch:
             self.blocked = not chunks and not self.closed
         if not chunks and not self.n:
             if len(self.partial) > 1 and replica.policy.grows:  # they keep each other from the memory they need
-                replica.preempt(self, now)
+                replica.preempt(self)
                 self.begin(None)
             else:
                 self._rest()
@@ -357,8 +357,8 @@ class Batch:
         self.fresh = self.fresh[:-1]
         return length - 1
 
-    def last_token(self, request: int) -> int:
-        """When a member got its last token; exact for the youngest, whom preemption takes."""
+    def last_token(self) -> int:
+        """When the youngest member, whom preemption takes, got its last token."""
         return self.fresh[-1] if self.fresh else self.last
 
 

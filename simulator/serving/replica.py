@@ -177,7 +177,7 @@ class Replica:
         self.ready.append(request)
         self.stir()
 
-    def welcome(self, batch: Batch, now: int) -> None:
+    def welcome(self, batch: Batch) -> None:
         """Requests whose cache has arrived decode from now on."""
         places = max(0, self.policy.rules.max_sequences - batch.running)
         ready = sorted(self.ready)  # in an order that does not depend on who was told first
@@ -356,7 +356,7 @@ class Replica:
         size, most = self.block_size, self.policy.rules.max_sequences
         preempted = False
         while need > self.available():
-            extra += self.preempt(batch, now)
+            extra += self.preempt(batch)
             preempted = True
             need = batch.counts[-batch.iteration % size] if batch.n else 0
         while self.swapped and not preempted:
@@ -373,7 +373,7 @@ class Replica:
             need = batch.counts[-batch.iteration % size]
         return need, extra
 
-    def preempt(self, batch: Batch, now: int) -> int:
+    def preempt(self, batch: Batch) -> int:
         """Take the memory of the request that came last; ticks of copying it to the host."""
         ledger = self.ledger
         if batch.partial:
@@ -381,7 +381,7 @@ class Replica:
             tokens = self.before(request)
         else:
             request, decodes = next(reversed(batch.members)), True
-            self.paused[request] = batch.last_token(request)
+            self.paused[request] = batch.last_token()
             tokens = batch.expel(request)
         ledger.preemptions[request] += 1
         self.preempted += 1

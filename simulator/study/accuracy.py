@@ -1,24 +1,38 @@
-"""Error figures over outcomes of validation: mean, median, P90, signed bias, coverage, worst rows, ranking of
-layouts."""
+"""Error figures over outcomes of validation, of training steps or of serving: mean, median, P90, signed bias,
+coverage, ranking of layouts."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
 from simulator.study.causes import Cause, suspected
-from simulator.study.rows import Row
+from simulator.study.serving_validate import ServingOutcome
 from simulator.study.validate import Outcome
 
-GROUPS: dict[str, Callable[[Row], str]] = {
-    "source": lambda row: row.source,
-    "device": lambda row: row.device,
-    "precision": lambda row: row.precision,
-    "framework": lambda row: row.framework or "not stated",
-    "metric": lambda row: row.primary_metric,
+Scored = TypeVar("Scored", bound=Outcome | ServingOutcome)
+Groups = Mapping[str, Callable[[Any], str]]
+
+TRAINING: Groups = {
+    "source": attrgetter("row.source"),
+    "device": attrgetter("row.device"),
+    "precision": attrgetter("row.precision"),
+    "framework": lambda outcome: outcome.row.framework or "not stated",
+    "metric": attrgetter("metric"),
 }
-"""What errors can be listed by."""
+"""What errors of training rows can be listed by."""
+SERVING: Groups = {
+    "source": attrgetter("row.source"),
+    "device": attrgetter("row.device"),
+    "kind": attrgetter("row.kind"),
+    "stack": attrgetter("stack"),
+    "engine": lambda outcome: " ".join(filter(None, (outcome.row.engine, outcome.row.engine_version))),
+    "model": attrgetter("row.model"),
+    "precision": attrgetter("row.number_format"),
+}
+"""What errors of serving rows can be listed by."""
 
 
 def statistics(errors: Sequence[float]) -> dict[str, float]:
@@ -36,59 +50,54 @@ def statistics(errors: Sequence[float]) -> dict[str, float]:
     }
 
 
-def summary(outcomes: Sequence[Outcome], by: Iterable[str] = ("source", "device")) -> dict[str, Any]:
-    """Everything that validation reports about a set of rows."""
+def errors(outcomes: Iterable[Scored]) -> list[float]:
+    """Errors of the simulated ones."""
+    return [outcome.error for outcome in outcomes if outcome.error is not None]
+
+
+def summary(outcomes: Sequence[Scored], groups: Groups, by: Iterable[str] = ("source", "device")) -> dict[str, Any]:
+    """Everything that validation reports about a set of rows; `by` are keys of `groups`."""
     done = [o for o in outcomes if o.error is not None]
+    scope = [o for o in outcomes if o.in_scope]
     return {
         "rows": len(outcomes),
         "simulated": len(done),
         "coverage": len(done) / max(len(outcomes), 1),
+        "coverage_in_scope": len(errors(scope)) / max(len(scope), 1),
         "refused": dict(Counter(o.refused for o in outcomes if o.refused).most_common()),
-        "error": statistics([o.error for o in done if o.error is not None]),
-        "in_scope": statistics([o.error for o in done if o.error is not None and in_scope(o)]),
+        "error": statistics(errors(done)),
+        "in_scope": statistics(errors(scope)),
         "error_over_sources": over_sources(done),
-        "complete": statistics([o.error for o in done if o.error is not None and not o.assumed]),
-        "with_assumptions": statistics([o.error for o in done if o.error is not None and o.assumed]),
+        "complete": statistics(errors(o for o in done if not o.assumed)),
+        "with_assumptions": statistics(errors(o for o in done if o.assumed)),
         "memory": statistics([o.memory_error for o in done if o.memory_error is not None]),
-        "called_out_of_memory": sum(not o.feasible for o in done),
-        "layout_rank_correlation": {source: ranking(rows) for source, rows in grouped(done, "source").items()},
+        "called_out_of_memory": sum(not o.feasible for o in outcomes),
+        "layout_rank_correlation": rankings([o for o in done if isinstance(o, Outcome)]),
         **{
-            f"by_{key}": {
-                name: statistics([o.error for o in rows if o.error is not None])
-                for name, rows in grouped(done, key).items()
-            }
+            f"by_{key}": {name: statistics(errors(rows)) for name, rows in grouped(done, groups[key]).items()}
             for key in by
         },
     }
 
 
-SIXTEEN = ("fp16", "bf16", "amp_bf16")
-
-
-def in_scope(outcome: Outcome) -> bool:
-    """Tier 1, dense, 16 bits, A100 or H100, no context parallelism, a schedule that exists."""
-    row = outcome.row
-    return (
-        row is not None and row.tier == 1 and row.precision in SIXTEEN and row.device.startswith(("A100", "H100"))
-        and (row.experts or 0) <= 1 and (row.cp or 1) == 1 and not outcome.refused.startswith("schedule")
-    )  # fmt: skip
-
-
-def grouped(outcomes: Iterable[Outcome], key: str) -> dict[str, list[Outcome]]:
-    """Outcomes by one of `GROUPS`, in the order of names."""
-    found: dict[str, list[Outcome]] = defaultdict(list)
+def grouped(outcomes: Iterable[Scored], key: Callable[[Any], str]) -> dict[str, list[Scored]]:
+    """Outcomes of lines that could be read by what they have in common, in the order of names."""
+    found: dict[str, list[Scored]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.row is not None:
-            found[GROUPS[key](outcome.row)].append(outcome)
+            found[key(outcome)].append(outcome)
     return dict(sorted(found.items()))
 
 
-def over_sources(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def over_sources(outcomes: Iterable[Scored]) -> dict[str, float]:
     """Mean over sources of each source's mean |error| and signed error."""
-    each = [statistics([o.error for o in rows if o.error is not None]) for rows in grouped(outcomes, "source").values()]
-    if not each:
-        return {}
-    return {key: float(np.mean([figures[key] for figures in each])) for key in ("mean", "signed")}
+    each = [statistics(errors(rows)) for rows in grouped(outcomes, TRAINING["source"]).values()]
+    return {key: float(np.mean([figures[key] for figures in each])) for key in ("mean", "signed")} if each else {}
+
+
+def rankings(outcomes: Iterable[Outcome]) -> dict[str, float | None]:
+    """How well layouts are ranked, by source."""
+    return {source: ranking(rows) for source, rows in grouped(outcomes, TRAINING["source"]).items()}
 
 
 def ranking(outcomes: Iterable[Outcome]) -> float | None:
@@ -117,21 +126,26 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2 for v in array])
 
 
-def document(figures: dict[str, Any], outcomes: Sequence[Outcome], causes: Sequence[Cause] = ()) -> dict[str, Any]:
-    """`{"summary": ..., "rows": [...]}`; `error` is of the step time, positive is too slow."""
+def document(figures: dict[str, Any], outcomes: Sequence[Scored], causes: Sequence[Cause] = ()) -> dict[str, Any]:
+    """`{"summary": ..., "rows": [...]}`; `error` is of time, positive is too slow."""
     return {"summary": figures, "rows": [_row(outcome, causes) for outcome in outcomes]}
 
 
-def _row(outcome: Outcome, causes: Sequence[Cause]) -> dict[str, Any]:
+def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str, Any]:
     row = outcome.row
+    more: dict[str, Any] = {}
+    if isinstance(outcome, ServingOutcome):
+        parts = [{name: getattr(part, name) for name in ("metric", "measured", "predicted", "error")}
+                 for part in outcome.parts]  # fmt: skip
+        more = {"kind": outcome.row.kind if outcome.row else None, "stack": outcome.stack or None, "parts": parts}
     return {
         "id": outcome.id,
         "source": row.source if row else None,
         "device": row.device if row else None,
         "devices": row.devices if row else None,
         "model": row.model if row else None,
-        "in_scope": in_scope(outcome),
-        "metric": row.primary_metric if row else None,
+        "in_scope": outcome.in_scope,
+        "metric": outcome.metric,
         "measured": outcome.measured,
         "predicted": outcome.predicted,
         "error": outcome.error,
@@ -141,4 +155,5 @@ def _row(outcome: Outcome, causes: Sequence[Cause]) -> dict[str, Any]:
         "assumed": list(outcome.assumed),
         "cause": suspected(causes, outcome.id, outcome.error) or None,
         "refused": outcome.refused or None,
+        **more,
     }

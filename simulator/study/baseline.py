@@ -24,9 +24,9 @@ import numpy as np
 
 from simulator import __version__, units
 from simulator.errors import InputError, Problem
+from simulator.results import writing
 from simulator.results.result import Result, Service
 from simulator.results.summary import ordered_metrics
-from simulator.results.writing import replacing
 from simulator.run.parts import axis_of
 from simulator.study.compare import parts
 
@@ -105,9 +105,8 @@ def write(path: Path, baseline: Baseline) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(Problem(f"cannot be created: {error.strerror or error}", file=str(path.parent))) from error
-    with replacing(path) as file:
-        text = json.dumps({"baseline": FORMAT} | asdict(baseline), indent=1, ensure_ascii=False, allow_nan=False)
-        file.write(f"{text}\n".encode())
+    text = json.dumps({"baseline": FORMAT} | asdict(baseline), indent=1, ensure_ascii=False, allow_nan=False)
+    writing.write(path, f"{text}\n")
 
 
 def is_foreign(path: Path) -> bool:

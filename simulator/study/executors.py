@@ -1,16 +1,19 @@
-"""Where the points of a sweep are simulated: executors of `concurrent.futures`, here processes and a Dask cluster."""
+"""Where the runs of a study are simulated: executors of `concurrent.futures`, here processes and a Dask cluster."""
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from simulator.errors import InputError, Problem
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 _REACH_S = 10  # how long to wait for a Dask scheduler
 
@@ -18,6 +21,22 @@ _REACH_S = 10  # how long to wait for a Dask scheduler
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def each(
+    work: Callable[[Item], Done], items: Sequence[Item], jobs: int = 1, progress: Callable[[int], None] | None = None,
+    chunk: int = 1,
+) -> Iterator[Done]:  # fmt: skip
+    """What `work` makes of the items, in their order, on up to `jobs` processes that take `chunk` items at a time.
+
+    `progress` is told how many are done.
+    """
+    several = min(jobs, len(items))
+    with ProcessPoolExecutor(several) if several > 1 else nullcontext() as pool:
+        for number, done in enumerate(pool.map(work, items, chunksize=chunk) if pool else map(work, items), start=1):
+            if progress:
+                progress(number)
+            yield done
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from simulator.errors import InputError, Problem
 
@@ -14,6 +16,7 @@ LONGEST = 1 << 16
 """Bytes of a line."""
 MOST = 100_000
 """Lines of a file."""
+R = TypeVar("R", bound=BaseModel)
 
 
 class Refused(Exception):
@@ -72,6 +75,16 @@ def parse_line(line: Line) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Refused(f"not a JSON object but {type(data).__name__}")
     return data
+
+
+def read_row(form: type[R], data: Mapping[str, Any]) -> R:
+    """Check the object of a line; raises Refused naming the first key that is wrong."""
+    try:
+        return form.model_validate(dict(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
 
 
 def _constant(name: str) -> float:

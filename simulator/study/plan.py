@@ -5,15 +5,15 @@ at least `slo.attainment` of all requests met every one of them; requests that w
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from simulator.errors import InputError, Problem
 from simulator.run.dispatch import simulate as run
 from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
+from simulator.study.executors import each
 from simulator.study.layouts import Candidate, with_replicas
 from simulator.study.load import Load, load
 from simulator.study.probe import DoesNotFit, Probe, Simulate, probe
@@ -132,14 +132,7 @@ def plan(
     for candidate in candidates:
         promise(candidate.scenario)
         load(candidate.scenario)
-    found: list[Plan] = []
-    several = min(jobs, len(candidates))
-    with ProcessPoolExecutor(several) if several > 1 else nullcontext() as pool:
-        each = pool.map if pool else map
-        for one in each(plan_layout, candidates, [options] * len(candidates)):
-            found.append(one)
-            if progress:
-                progress(len(found))
+    found = list(each(partial(plan_layout, options=options), candidates, jobs, progress))
     if all(one.state == "refused" for one in found):
         raise InputError(*dict.fromkeys(one.reason for one in found))
     return found

@@ -126,10 +126,10 @@ def _of_plan(plan: Plan) -> list[str]:
     if best is None:
         return []
     of_run = [text for text in best.warnings if not text.startswith(SATURATED)]
-    return [*_of_counts(plan, best), *_of_search(plan, best), *of_run]
+    return [*_of_counts(best), *_of_search(plan, best), *of_run]
 
 
-def _of_counts(plan: Plan, best: Probe) -> list[str]:
+def _of_counts(best: Probe) -> list[str]:
     """Whether there are enough requests for the share that is wanted."""
     metrics = best.metrics
     asked = metrics["completed"] + metrics["failed"] + metrics["unfinished"]

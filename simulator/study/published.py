@@ -6,10 +6,15 @@ from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.specs.catalog import data_root
-from simulator.study import accuracy, serving_accuracy, serving_validate, validate
+from simulator.study import accuracy
 from simulator.study.causes import Cause, known_causes
+from simulator.study.executors import each
 from simulator.study.lines import Line, Refused, parse_line
 from simulator.study.serving_rows import is_serving
+from simulator.study.serving_validate import validate_serving_line
+from simulator.study.validate import validate_line
+
+_CHUNK = 8  # lines that a process takes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +23,26 @@ class Kind:
 
     name: str
     """`training` or `serving`."""
-    groups: Sequence[str]
+    what: str
+    """Whose errors are told."""
+    groups: accuracy.Groups
     """What errors can be listed by."""
-    validate: Callable[..., list[Any]]
-    """(lines, jobs) to outcomes."""
-    summary: Callable[..., dict[str, Any]]
-    """(outcomes, keys) to figures."""
-    document: Callable[..., dict[str, Any]]
-    """(figures, outcomes, causes) to what is written as JSON."""
+    simulate: Callable[[Line], Any]
+    """A line to its outcome."""
     file_of_causes: str
     """What is suspected, beside the shipped rows."""
+
+    def validate(self, lines: Sequence[Line], jobs: int = 1) -> list[Any]:
+        """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines."""
+        return list(each(self.simulate, lines, jobs, chunk=_CHUNK))
+
+    def summary(self, outcomes: Sequence[Any], by: Sequence[str] = ("source", "device")) -> dict[str, Any]:
+        """Everything that validation reports about a set of rows, errors listed by some keys."""
+        return {"what": self.what, **accuracy.summary(outcomes, self.groups, by)}
+
+    def document(self, figures: dict[str, Any], outcomes: Sequence[Any]) -> dict[str, Any]:
+        """Figures and rows as they are written as JSON, with the suspected causes of errors."""
+        return accuracy.document(figures, outcomes, self.causes())
 
     def causes(self) -> tuple[Cause, ...]:
         """Suspected causes of errors on rows of this kind."""
@@ -41,15 +56,9 @@ class Kind:
 
 
 KINDS = {
-    "training": Kind(
-        "training", tuple(accuracy.GROUPS), validate.validate, accuracy.summary, accuracy.document,
-        "causes.yaml",
-    ),
-    "serving": Kind(
-        "serving", tuple(serving_accuracy.SERVING_GROUPS), serving_validate.validate_serving,
-        serving_accuracy.serving_summary, serving_accuracy.serving_document, "serving-causes.yaml",
-    ),
-}  # fmt: skip
+    "training": Kind("training", "the step time", accuracy.TRAINING, validate_line, "causes.yaml"),
+    "serving": Kind("serving", "time", accuracy.SERVING, validate_serving_line, "serving-causes.yaml"),
+}
 """Kinds of rows by name."""
 KEYS = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.groups))
 """What errors of any kind of rows can be listed by."""

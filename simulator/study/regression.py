@@ -3,10 +3,9 @@
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import repeat
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from simulator.study import baseline
 from simulator.study.baseline import Baseline
 from simulator.study.cases import Case, find, orphans
 from simulator.study.check import Tolerances, Verdict, check, slowest_links
+from simulator.study.executors import each
 
 State = Literal["same", "moved", "missing", "gone", "refused", "new", "rewritten", "removed"]
 """`missing`: there is no baseline; `gone`: there is one, but no scenario any more; `refused`: it could not be
@@ -71,15 +71,8 @@ def run(
     """
     if update:
         _check_places(cases)
-    found = []
-    several = min(jobs, len(cases))
-    with ProcessPoolExecutor(several) if several > 1 else nullcontext() as pool:
-        each = pool.map if pool else map
-        for one in each(check_case, cases, repeat(tolerances), repeat(update)):
-            found.append(_updated(one) if update else one)
-            if progress:
-                progress(len(found))
-    return found
+    checked = each(partial(check_case, tolerances=tolerances, update=update), cases, jobs, progress)
+    return [_updated(one) if update else one for one in checked]
 
 
 def check_case(case: Case, tolerances: Tolerances, update: bool = False) -> Checked:

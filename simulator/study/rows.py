@@ -6,7 +6,6 @@ measured value.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -123,16 +122,6 @@ RACK = re.compile(r"NVL\d+ domain")
 
 PRECISIONS = {"fp16": "fp16", "bf16": "bf16", "amp_bf16": "bf16"}
 FP8 = re.compile(r"fp8")
-
-
-def read_row(data: Mapping[str, Any]) -> Row:
-    """Check one row; raises Refused naming the first key that is wrong."""
-    try:
-        return Row.model_validate(dict(data))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
 
 
 def map_row(row: Row) -> Mapped:

@@ -76,6 +76,11 @@ class ServingRow(BaseModel):
         return self.accelerator
 
     @property
+    def devices(self) -> int | None:
+        """How many of them."""
+        return self.num_accelerators
+
+    @property
     def number_format(self) -> str:
         """The format of the weights in the words of the row."""
         found = (self.precision or {}).get("weights") or (self.precision or {}).get("compute") or "not stated"
@@ -101,16 +106,6 @@ class MappedServing:
 def is_serving(data: Mapping[str, Any]) -> bool:
     """Whether an object is a row of this form rather than one about training."""
     return isinstance(data.get("metrics"), dict) and "kind" in data and "primary_metric" not in data
-
-
-def read_serving_row(data: Mapping[str, Any]) -> ServingRow:
-    """Check one row; raises Refused naming the first key that is wrong."""
-    try:
-        return ServingRow.model_validate(dict(data))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
 
 
 def map_serving_row(row: ServingRow) -> MappedServing:
@@ -153,7 +148,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     serving = Serving(
         replicas=replicas, parallel=layout,
         precision=names.formats(row.precision or {}, stack_name, "fp16", assumed),
-        batching=_batching(row, stack_name, stack, model, lengths, assumed), context=_context(lengths, model),
+        batching=_batching(row, stack_name, stack, model, assumed), context=_context(lengths, model),
         kv_cache=_cache(row),
     )  # fmt: skip
     scenario = ServingScenario(
@@ -317,9 +312,7 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
 
 
-def _batching(
-    row: ServingRow, stack_name: str, stack: ServingStack, model: Model, lengths: Lengths, assumed: list[str]
-) -> Batching:
+def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Model, assumed: list[str]) -> Batching:
     """What the row says about the engine's settings; where it says nothing the stack's."""
     if row.kind in ("static_batch_throughput", "decode_throughput"):
         return Batching(policy="static", max_sequences=row.batch_size)

@@ -4,10 +4,8 @@ Where all requests come at once the measured run may be longer than what is simu
 From then on a run repeats itself, so that its rest takes the time of the last whole batches in proportion.
 """
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -18,14 +16,18 @@ from simulator.run.serve import ServingRun, run_serving
 from simulator.serving.prices import StagePrice
 from simulator.serving.system import System, resolve
 from simulator.specs.scenario import ServingScenario
-from simulator.study.lines import Line, Refused, parse_line
-from simulator.study.serving_rows import MOST_AT_ONCE, MappedServing, ServingRow, map_serving_row, read_serving_row
+from simulator.study.lines import Line, Refused, parse_line, read_row
+from simulator.study.serving_rows import MOST_AT_ONCE, MappedServing, ServingRow, map_serving_row
 from simulator.units import TICKS_PER_SECOND
 
 WAVES = 3
 """Batches that are simulated where more requests wait."""
 KEPT = 12
 """Prices that are kept for rows that share them."""
+MEASURED = re.compile(r"(A100|H100|H200) SXM")
+"""Devices whose kernels are measured."""
+SPARSE = re.compile(r"deepseek-?[ -]?(v3|r1(?!.*distill| 14b))|mixtral|gpt-oss|-A\d+B", re.I)
+"""Mixtures of experts."""
 _prices: "OrderedDict[str, tuple[StagePrice, ...]]" = OrderedDict()
 
 
@@ -57,6 +59,21 @@ class ServingOutcome:
     stack: str = ""
     refused: str = ""
     assumed: tuple[str, ...] = ()
+    memory_error: None = None
+    """No row says how much memory it took."""
+
+    @property
+    def in_scope(self) -> bool:
+        """A dense model on A100, H100 or H200 SXM, of a kind that is simulated."""
+        row = self.row
+        if row is None or not MEASURED.search(row.accelerator) or SPARSE.search(row.model):
+            return False
+        return row.kind not in ("pd_disaggregated", "scheduler_speedup")
+
+    @property
+    def feasible(self) -> bool:
+        """Whether model and requests fit into the memory."""
+        return "fit into the memory" not in self.refused
 
     @property
     def error(self) -> float | None:
@@ -101,7 +118,7 @@ class ServingOutcome:
 def validate_serving_line(line: Line) -> ServingOutcome:
     """Read and simulate one line of a file of measurements."""
     try:
-        return validate_serving_row(read_serving_row(parse_line(line)))
+        return validate_serving_row(read_row(ServingRow, parse_line(line)))
     except Refused as refused:
         return ServingOutcome(f"{line.file}:{line.number}", refused=str(refused))
 
@@ -260,20 +277,3 @@ def _figure(row: ServingRow, metric: str) -> float:
     if not value or value < 0:
         raise Refused(f"no {metric} in the row")
     return float(value)
-
-
-def validate_serving(
-    lines: Sequence[Line], jobs: int = 1, progress: Callable[[int], None] | None = None
-) -> list[ServingOutcome]:
-    """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines.
-
-    `progress` is told how many are done.
-    """
-    outcomes = []
-    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-        results = pool.map(validate_serving_line, lines, chunksize=8) if pool else map(validate_serving_line, lines)
-        for outcome in results:
-            outcomes.append(outcome)
-            if progress:
-                progress(len(outcomes))
-    return outcomes

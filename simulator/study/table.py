@@ -11,7 +11,7 @@ from typing import Any
 from simulator.errors import InputError, Problem, nearest
 from simulator.results.metrics import METRICS, metric
 from simulator.results.summary import dumps, ordered_metrics
-from simulator.results.writing import replacing
+from simulator.results.writing import replacing, write
 from simulator.study.conditions import axis_named
 from simulator.study.evaluate import Status
 from simulator.study.frontier import Heat, front, heat, ranked
@@ -164,13 +164,11 @@ class SweepTable:
 
     def to_csv(self, path: str | Path) -> None:
         """Write `csv`, whole or not at all; InputError where that is not possible."""
-        with replacing(path) as file:
-            file.write(self.csv().encode())
+        write(path, self.csv())
 
     def to_json(self, path: str | Path, view: "View | None" = None) -> None:
         """Write `document`, whole or not at all; InputError where that is not possible."""
-        with replacing(path) as file:
-            file.write(dumps(self.document(view)).encode())
+        write(path, dumps(self.document(view)))
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `columns`, whole or not at all; InputError where that is not possible or pyarrow is not installed.

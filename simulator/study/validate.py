@@ -4,18 +4,18 @@ Every error is one of time: simulated over measured step time, less 1, whichever
 FLOPs is turned into a step time with the formula that its authors counted by.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from simulator.errors import SimulatorError
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
-from simulator.study.lines import Line, Refused, parse_line
-from simulator.study.rows import Mapped, Row, map_row, read_row
+from simulator.study.lines import Line, Refused, parse_line, read_row
+from simulator.study.rows import Mapped, Row, map_row
 from simulator.training import flops
 from simulator.training.job import Job
+
+SIXTEEN = ("fp16", "bf16", "amp_bf16")
+"""Precisions in scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,20 @@ class Outcome:
     memory_error: float | None = None
     """Simulated over measured peak memory, less 1, where the row has it."""
     feasible: bool = True
+
+    @property
+    def in_scope(self) -> bool:
+        """Tier 1, dense, 16 bits, A100 or H100, no context parallelism, a schedule that exists."""
+        row = self.row
+        return (
+            row is not None and row.tier == 1 and row.precision in SIXTEEN and row.device.startswith(("A100", "H100"))
+            and (row.experts or 0) <= 1 and (row.cp or 1) == 1 and not self.refused.startswith("schedule")
+        )  # fmt: skip
+
+    @property
+    def metric(self) -> str | None:
+        """Name of the published figure."""
+        return self.row.primary_metric if self.row else None
 
     @property
     def measured(self) -> float | None:
@@ -109,21 +123,6 @@ def _counted(row: Row, job: Job) -> float:
 def validate_line(line: Line) -> Outcome:
     """Read and simulate one line of a file of measurements."""
     try:
-        return validate_row(read_row(parse_line(line)))
+        return validate_row(read_row(Row, parse_line(line)))
     except Refused as refused:
         return Outcome(f"{line.file}:{line.number}", refused=str(refused))
-
-
-def validate(lines: Sequence[Line], jobs: int = 1, progress: Callable[[int], None] | None = None) -> list[Outcome]:
-    """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines.
-
-    `progress` is told how many are done.
-    """
-    outcomes = []
-    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-        results = pool.map(validate_line, lines, chunksize=4) if pool else map(validate_line, lines)
-        for outcome in results:
-            outcomes.append(outcome)
-            if progress:
-                progress(len(outcomes))
-    return outcomes

@@ -33,7 +33,6 @@ class Job:
     chunks: tuple[int, ...]
     """Layers of each model chunk, in the order of the layers; shape (pp x vpp,)."""
     vpp: int
-    schedule_name: str
     schedule: Schedule
     """What each pipeline rank does, in order."""
     home: tuple[int, ...]
@@ -188,7 +187,6 @@ def build_job(scenario: Scenario) -> Job:
         stack=stack,
         mesh=mesh,
         vpp=parallel.vpp,
-        schedule_name=name,
         schedule=schedule,
         home=tuple(schedule.rank_of_stage().tolist()),
         chunks=split_layers(model.layers, parallel.pp, parallel.vpp, training.stages),

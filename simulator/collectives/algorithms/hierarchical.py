@@ -36,7 +36,7 @@ def hierarchical_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | Non
     """All-reduce with trees between nodes."""
     if operation != "all_reduce" or not _two_levels(layout):
         return None
-    trees = phase(1, tree.between(layout, True), 0, 2 * tree.depth(layout.nodes), reduce=True, pipelined=True)
+    trees = phase(1, tree.between(layout, True), 0, 2 * tree.depth(layout.nodes), reduce=True)
     return (_within(layout, True), trees, _within(layout, False))
 
 

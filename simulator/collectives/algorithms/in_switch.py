@@ -20,7 +20,7 @@ def nvls(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
     """All-reduce within one node."""
     if operation != "all_reduce" or layout.nodes > 1 or not layout.fabric.node.switched:
         return None
-    return (phase(1, _up_and_down(layout), 2, 0, reduce=True, pipelined=True),)
+    return (phase(1, _up_and_down(layout), 2, 0, reduce=True),)
 
 
 @ALGORITHMS.add("nvls_tree")
@@ -32,7 +32,7 @@ def nvls_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
     inner, outer = _up_and_down(layout), tree.between(layout, True)
     transfers = tuple(np.concatenate(pair) for pair in zip(inner, outer, strict=True))
     hops = 2 * tree.depth(layout.nodes)
-    return (phase(1, (transfers[0], transfers[1], transfers[2]), 2, hops, reduce=True, pipelined=True),)
+    return (phase(1, (transfers[0], transfers[1], transfers[2]), 2, hops, reduce=True),)
 
 
 def _up_and_down(layout: Layout) -> Transfers:

@@ -27,7 +27,7 @@ def tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
         src, dst, share = (np.concatenate(pair) for pair in pairs)
         transfers = (src, dst, share)
     inner, outer = max(layout.counts) - 1, depth(layout.nodes)
-    return (phase(1, transfers, passes * inner, passes * outer, reduce=passes == 2, pipelined=True),)
+    return (phase(1, transfers, passes * inner, passes * outer, reduce=passes == 2),)
 
 
 @ALGORITHMS.add("binary_tree")
@@ -39,7 +39,7 @@ def binary_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
     transfers = over(np.arange(layout.members)[:, None], passes == 2)
     hops = passes * depth(layout.members)
     far = min(passes * depth(layout.nodes), hops)
-    return (phase(1, transfers, hops - far, far, reduce=passes == 2, pipelined=True),)
+    return (phase(1, transfers, hops - far, far, reduce=passes == 2),)
 
 
 _PASSES = {"all_reduce": 2, "broadcast": 1}

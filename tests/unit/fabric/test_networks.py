@@ -57,7 +57,7 @@ def test_fewer_cards_than_devices_are_shared_and_more_are_joined() -> None:
 def test_latency_adds_cards_and_switches() -> None:
     levels = [level("leaf", 2, latency="300 ns"), level("spine", 8, latency="500 ns")]
     fabric = build(cluster(nodes=16, network={"kind": "tree", "levels": levels}, nic_latency="2 us"))
-    latency = fabric.route_latency([0, 0, 0, 0], [0, 8, 16, 64]) * 1e9
+    latency = fabric.path_latency(fabric.paths([0, 0, 0, 0], [0, 8, 16, 64])) * 1e9
     # Above the highest level the core is taken to be as quick as that level.
     assert latency == pytest.approx([0, 2000 + 300, 2000 + 2 * 300 + 500, 2000 + 2 * 300 + 2 * 500 + 500])
 
@@ -67,7 +67,7 @@ def test_a_dragonfly_leaves_a_group_through_all_its_global_links() -> None:
     assert way(fabric, 0, 8) == ["NIC up 0", "NIC down 8"]
     assert way(fabric, 0, 40) == ["NIC up 0", "group up 0", "group down 2", "NIC down 40"]
     assert fabric.capacity[fabric.route(0, 40)[1]] == 100e9
-    assert fabric.route_latency([0, 0], [8, 40]) == pytest.approx([700e-9, 1400e-9])
+    assert fabric.path_latency(fabric.paths([0, 0], [8, 40])) == pytest.approx([700e-9, 1400e-9])
 
 
 def test_a_tree_needs_cards() -> None:

@@ -1,6 +1,7 @@
 """Schedules as CSV files."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from simulator.program.actions import Action, Kind, parse
 from simulator.program.csv_form import read_csv, write_csv
 from simulator.program.passes import add_communication
 from simulator.program.schedule import Schedule
+from simulator.specs import yaml_text
 from simulator.training.schedules import interleaved, one_f_one_b
 from tests.unit.program.test_actions import actions
 
@@ -87,12 +89,12 @@ def test_only_the_first_problems_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "\n\n", " , ,\n"])
 def test_files_that_hold_nothing(tmp_path: Path, content: str) -> None:
-    assert refusal(written(tmp_path, content))[0].startswith("s.csv: holds no instruction; write a line a rank")
+    assert re.match("s.csv: (is empty|holds no instruction); ", refusal(written(tmp_path, content))[0])
 
 
 def test_a_binary_file(tmp_path: Path) -> None:
     refused = refusal(written(tmp_path, b"0F0,\xff\xfe\x00"))
-    assert refused == ["s.csv: is no text in UTF-8; name a CSV file, one line a rank"]
+    assert refused == ["s.csv: is no text in UTF-8; name a CSV file of one line a rank"]
     assert len(refusal(written(tmp_path, b"0F0,\x00\x00"))) == 1
 
 
@@ -101,12 +103,12 @@ def test_nested_brackets(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == ["s.csv: is a folder; name a CSV file, one line a rank"]
+    assert refusal(tmp_path) == ["s.csv: is a directory; name a CSV file of one line a rank in it"]
 
 
 def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert refusal(tmp_path / "pipe") == ["s.csv: is no regular file; name a CSV file, one line a rank"]
+    assert refusal(tmp_path / "pipe") == ["s.csv: is not a regular file; name a CSV file of one line a rank"]
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_huge_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_form, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(yaml_text, "MAX_BYTES", 2**20)
     assert refusal(written(tmp_path, "0F0," * 2**18 + "0F0"))[0].startswith("s.csv: is larger than 1 MiB")
 
 

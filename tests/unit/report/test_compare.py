@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,10 @@ from simulator.results.result import Result
 from simulator.study.compare import compare
 from simulator.study.compare_document import document
 from tests.factories import out_of_memory, training_result
+from tests.outline import Outline
 from tests.services import serving_result
 
 LONG = "a scenario of a very long name that somebody wrote without a thought of columns, number {}"
-VOID = {"meta", "br", "input"}
-
-
-class Balanced(HTMLParser):
-    """Fails where elements are not closed as they were opened."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def runs(count: int) -> list[Result]:
@@ -133,9 +114,7 @@ def test_what_does_not_fit_is_marked() -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_html_is_whole_and_refers_to_nothing_outside(name: str) -> None:
     page = compare_html.page(DOCUMENTS[name]())
-    parser = Balanced()
-    parser.feed(page)
-    assert parser.open == []
+    Outline(page)
     assert not re.search(r"(?:src|href)=|https?://", page)
     assert "Content-Security-Policy" in page
     assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL))

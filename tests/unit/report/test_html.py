@@ -1,53 +1,20 @@
 import json
 import re
 from base64 import b64encode
-from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from simulator.errors import InputError
-from simulator.report.html import document, write_html
+from simulator.report.html import document
 from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
 from tests.browser import acted, browsed, needs_browser
 from tests.factories import out_of_memory, training_result
+from tests.outline import Outline
 
-VOID = {"meta", "br", "input"}
 HOSTILE = '</script><script>alert(1)</script><img src="http://evil.example/x" onerror=alert(2)>\x1b[31m\u202e&amp;'
-
-
-class Outline(HTMLParser):
-    """Elements, attributes and texts; fails where elements do not close in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
 
 
 def hostile() -> Result:
@@ -168,18 +135,11 @@ def test_a_result_with_almost_nothing_in_it() -> None:
     assert Outline(document(empty)).elements["main"] == 1
 
 
-def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_html(training_result(), tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == document(training_result())
-    with pytest.raises(InputError, match="folder"):
-        write_html(training_result(), tmp_path)
-
-
 @pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("result", [training_result(), hostile()], ids=["usual", "hostile"])
 def test_a_browser_opens_it_without_complaint(result: Result, tmp_path: Path) -> None:
-    write_html(result, tmp_path / "report.html")
+    (tmp_path / "report.html").write_text(document(result), encoding="utf-8")
     dom, log = browsed(tmp_path / "report.html", tmp_path / "profile")
     assert "CONSOLE" not in log
     assert '<html lang="en" class="scripted">' in dom

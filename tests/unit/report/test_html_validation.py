@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulator.errors import InputError
-from simulator.report.html_validation import page, write_html
+from simulator.report.html_validation import page
 from tests.browser import acted, browsed, needs_browser
 from tests.unit.report.test_html import HOSTILE, Outline
 
@@ -26,7 +25,8 @@ def row(name: str, error: float | None = 0.1, **changes: Any) -> dict[str, Any]:
 def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A document with these rows and a summary of something."""
     summary = {
-        "rows": len(rows), "simulated": sum(r["error"] is not None for r in rows), "coverage": 0.5,
+        "what": "the step time", "rows": len(rows), "simulated": sum(r["error"] is not None for r in rows),
+        "coverage": 0.5,
         "refused": {"mixture of experts": 3}, "error": NUMBERS, "in_scope": NUMBERS, "complete": NUMBERS,
         "with_assumptions": NONE, "memory": NONE, "called_out_of_memory": 0,
         "layout_rank_correlation": {"paper": 0.93, "other": None},
@@ -112,13 +112,6 @@ def test_hostile_names_are_text() -> None:
     assert "\x1b" not in text and "\u202e" not in text
 
 
-def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_html(SOME, BY, tmp_path / "v.html")
-    assert (tmp_path / "v.html").read_text(encoding="utf-8") == page(SOME, BY)
-    with pytest.raises(InputError, match="folder"):
-        write_html(SOME, BY, tmp_path)
-
-
 ACTIONS = """
 const head = one("#rows th:nth-child(2) button");
 head.click();
@@ -137,7 +130,7 @@ return {up, down: one("#rows th:nth-child(2)").getAttribute("aria-sort"), tip: o
 @needs_browser
 @pytest.mark.parametrize("found", [SOME, hostile(), document()], ids=["usual", "hostile", "empty"])
 def test_a_browser_opens_it_without_complaint(found: dict[str, Any], tmp_path: Path) -> None:
-    write_html(found, BY, tmp_path / "v.html")
+    (tmp_path / "v.html").write_text(page(found, BY), encoding="utf-8")
     dom, log = browsed(tmp_path / "v.html", tmp_path / "profile")
     assert "CONSOLE" not in log
     assert '<html lang="en" class="scripted">' in dom

@@ -3,8 +3,6 @@
 import re
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,27 +15,11 @@ from simulator.report.plotting import Plots
 from simulator.results.metrics import METRICS
 from simulator.units import TICKS_PER_SECOND
 from tests.factories import out_of_memory, training_result
+from tests.outline import Outline
 from tests.services import disaggregated, serving_result
 
 TRAINING = ("gantt", "breakdown", "memory", "memory_over_time", "links", "step_times")
 SERVING = ("breakdown", "memory", "latency", "requests", "request_time", "load", "throughput", "cache")
-
-
-class Balanced(HTMLParser):
-    """Fails where elements are not closed as they were opened."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def full_service():
@@ -54,9 +36,7 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_card_is_whole_small_and_refers_to_nothing_outside(name: str) -> None:
     text = card(RESULTS[name]())
-    parser = Balanced()
-    parser.feed(text)
-    assert parser.open == []
+    Outline(text)
     assert len(text) < 10_000
     assert not re.search(r"(?:src|href)=|https?://|<script|\bnan\b", text)
     assert RESULTS[name]().name in text

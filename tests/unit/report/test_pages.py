@@ -18,8 +18,9 @@ from simulator.study.compare_document import document as compare_document
 from simulator.study.table import Row, SweepTable, View
 from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result
+from tests.outline import Outline
 from tests.plans import several_layouts
-from tests.unit.report.test_html import HOSTILE, Outline
+from tests.unit.report.test_html import HOSTILE
 from tests.unit.report.test_html import hostile as hostile_training
 from tests.unit.report.test_html_validation import BY
 from tests.unit.report.test_html_validation import hostile as hostile_validation

@@ -1,7 +1,6 @@
 """Pages, HTML and plots of plans, from documents with made-up figures."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +9,8 @@ import pytest
 from simulator.report import plan_html, plan_page, plan_plots
 from simulator.study.plan import Options
 from simulator.study.plan_document import document
+from tests.outline import Outline
 from tests.plans import Simulated, one_layout, planned, several_layouts
-
-VOID = {"meta", "br", "input"}
-
-
-class Balanced(HTMLParser):
-    """Fails where elements are not closed as they were opened."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def unreachable() -> dict[str, Any]:
@@ -91,9 +71,7 @@ def test_pages_keep_to_their_width(name: str, width: int) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_html_is_whole_and_refers_to_nothing_outside(name: str) -> None:
     page = plan_html.page(DOCUMENTS[name]())
-    parser = Balanced()
-    parser.feed(page)
-    assert parser.open == []
+    Outline(page)
     assert not re.search(r"(?:src|href)=", page)
     assert "Content-Security-Policy" in page
     assert "nan" not in re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)

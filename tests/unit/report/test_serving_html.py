@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.report import svg_graph
-from simulator.report.html import document, write_html
+from simulator.report.html import document
 from simulator.report.plots import save_plots
 from simulator.report.serving_facts import Cdf, cdfs, series, thinned
 from simulator.report.serving_plots import PLOTS
@@ -136,7 +136,7 @@ def test_files_are_the_same_each_time(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 @needs_browser
 def test_a_browser_opens_it_without_complaint(tmp_path: Path) -> None:
-    write_html(hostile(), tmp_path / "report.html")
+    (tmp_path / "report.html").write_text(document(hostile()), encoding="utf-8")
     dom, log = browsed(tmp_path / "report.html", tmp_path / "profile")
     assert "CONSOLE" not in log
     assert '<html lang="en" class="scripted">' in dom

@@ -8,20 +8,11 @@ import pytest
 
 from simulator.cli import main
 from simulator.specs import data_root
-from simulator.study.lines import Refused, read_lines, sample
-from simulator.study.published import kind_of
-from simulator.study.serving_accuracy import in_scope, serving_summary
+from simulator.study.lines import Refused, read_lines, read_row, sample
+from simulator.study.published import KINDS, kind_of
 from simulator.study.serving_names import CLUSTERS, FORMATS, MODELS, STACKS, cluster, model, stack, stack_name
-from simulator.study.serving_rows import MappedServing, map_serving_row, read_serving_row
-from simulator.study.serving_validate import (
-    WAVES,
-    Part,
-    ServingOutcome,
-    duration,
-    run_mapped,
-    validate_serving,
-    validate_serving_row,
-)
+from simulator.study.serving_rows import MappedServing, ServingRow, map_serving_row
+from simulator.study.serving_validate import WAVES, Part, ServingOutcome, duration, run_mapped, validate_serving_row
 
 ROW: dict[str, Any] = {
     "id": "s1", "source": "test", "kind": "offline_throughput", "model": "Llama-2-7B", "engine": "TensorRT-LLM",
@@ -39,12 +30,12 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def mapped(**changes: Any) -> MappedServing:
     """A changed row as a scenario."""
-    return map_serving_row(read_serving_row(row(**changes)))
+    return map_serving_row(read_row(ServingRow, row(**changes)))
 
 
 def outcome(**changes: Any) -> ServingOutcome:
     """A changed row simulated."""
-    return validate_serving_row(read_serving_row(row(**changes)))
+    return validate_serving_row(read_row(ServingRow, row(**changes)))
 
 
 ONE = {"num_requests": None, "batch_size": 1}
@@ -257,20 +248,12 @@ def test_files_are_recognised_by_their_first_row(tmp_path: Path) -> None:
     assert kind_of(list(read_lines(file))).name == "training"
 
 
-def exit_code(*arguments: str) -> int:
-    """What the command line answers."""
-    try:
-        return main(list(arguments))
-    except SystemExit as stop:
-        return int(stop.code or 0)
-
-
 def test_the_command_writes_every_row(tmp_path: Path) -> None:
     file, out, html = tmp_path / "rows.jsonl", tmp_path / "errors.json", tmp_path / "errors.html"
     lines = [json.dumps(row()), '{"id": "cut', "[1]", json.dumps(row(id="far", kind="pd_disaggregated"))]
     file.write_text("\n".join(lines))
     arguments = ("--json", str(out), "--html", str(html), "--by", "stack,kind", "--quiet")
-    assert exit_code("validate", str(file), *arguments) == 0
+    assert main(["validate", str(file), *arguments]) == 0
     found = json.loads(out.read_text())
     assert [r["refused"] is None for r in found["rows"]] == [True, False, False, False]
     first = found["rows"][0]
@@ -300,14 +283,15 @@ def test_absurd_rows_end_soon(changes: dict[str, Any]) -> None:
 def test_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(row()) + "\n")
-    assert exit_code("validate", str(file), "--kind", "training", "--quiet") == 2
-    assert exit_code("validate", str(file), "--by", "framework", "--quiet") == 2
+    assert main(["validate", str(file), "--kind", "training", "--quiet"]) == 2
+    assert main(["validate", str(file), "--by", "framework", "--quiet"]) == 2
 
 
 def test_a_stratified_sample_of_the_shipped_rows() -> None:
     """Below the 23 % of a roofline fitted on all of them; docs/validation.md has all rows."""
-    outcomes = validate_serving(sample(list(read_lines(SHIPPED)), 4))
-    figures = serving_summary([o for o in outcomes if in_scope(o)])
+    serving = KINDS["serving"]
+    outcomes = serving.validate(sample(list(read_lines(SHIPPED)), 4))
+    figures = serving.summary([o for o in outcomes if o.in_scope])
     assert figures["coverage_in_scope"] > 0.7
     assert figures["in_scope"]["mean"] < 0.25
     assert figures["in_scope"]["median"] < 0.15
