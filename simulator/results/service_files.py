@@ -35,7 +35,8 @@ class Misfit(ValueError):
 def header(service: Service) -> dict[str, Any]:
     """What of a service is no column."""
     replicas = [
-        {name: getattr(replica, name) for name in (*_WORDS, *_COUNTS, *_SIZES)} | {"parts": dict(replica.parts)}
+        {name: getattr(replica, name) for name in (*_WORDS, *_COUNTS, *_SIZES)}
+        | {"parts": dict(replica.parts), "batches": replica.batches, "grows": replica.grows}
         for replica in service.replicas
     ]
     return {"replicas": replicas, "transfers": service.transfers is not None}
@@ -107,7 +108,8 @@ def _replica(said: Mapping[str, Any], prefix: str, column: Column) -> Replica:
     shortest = rows.first + rows.growth * np.maximum(rows.count - 1, 0)
     _require(_least(shortest, 0), "an iteration ends before it begins")
     known: dict[str, Any] = {**words, **counts, **sizes}
-    return Replica(iterations=rows, parts=parts, **known)
+    batches, grows = _typed(said.get("batches", 1), int), said.get("grows", True) is not False
+    return Replica(iterations=rows, parts=parts, batches=batches, grows=grows, **known)
 
 
 def _check_requests(requests: RequestRecords, replicas: int) -> None:

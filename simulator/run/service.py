@@ -110,7 +110,7 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         name=replica.name, pool=home.name, role=replica.role, devices=price.devices,
         device=home.cluster.node.accelerator.name, blocks=price.blocks, block_size=price.block_size,
         weights=price.weights_bytes, iterations=Iterations(*rows[:10]), busy=units.to_seconds(replica.busy),
-        parts=_parts(replica, rows),
+        parts=_parts(replica, rows), batches=len(replica.batches), grows=replica.policy.grows,
     )  # fmt: skip
 
 
