@@ -124,7 +124,7 @@ class Reference:
         return 0
 
     def make_room(self) -> tuple[int, bool]:
-        """(ticks of copies, whether somebody lost its memory)."""
+        """(ticks of copies, whether somebody lost its memory or still waits on the host)."""
         ticks, preempted = 0, False
         while self.growth > self.free:
             ticks += self.preempt()
@@ -136,7 +136,7 @@ class Reference:
             self.members.append(self.swapped.pop(0))
             ticks += one.cached * COPY
             self.resumed(one)
-        return ticks, preempted
+        return ticks, preempted or bool(self.swapped)
 
     def resumed(self, one: Sequence) -> None:
         """It goes on after a pause."""
@@ -219,8 +219,8 @@ class Reference:
         """Make room, choose, and let the time of an iteration pass."""
         if not (self.waiting or self.partial or self.members or self.swapped):
             return
-        extra, preempted = self.make_room()
-        chunks = self.decide(preempted and bool(self.members or self.partial))
+        extra, closed = self.make_room()
+        chunks = self.decide(closed and bool(self.members or self.partial))
         if not chunks and not self.members:
             assert len(self.partial) > 1
             self.preempt()

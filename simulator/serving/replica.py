@@ -158,7 +158,8 @@ class Replica:
         ledger = self.ledger
         tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request])
         blocks = -(-tokens // self.block_size)
-        if blocks + self.watermark > self.available() or self.places() <= 0:
+        blocks_owed, places_owed = self.owed()
+        if blocks + blocks_owed + self.watermark > self.available() or self.places() <= places_owed:
             return False
         self.take(blocks)
         self.held[request] = blocks
@@ -171,6 +172,14 @@ class Replica:
         """Sequences that may still join."""
         taken = sum(batch.running for batch in self.batches) + self.coming
         return self.policy.rules.max_sequences * len(self.batches) - taken
+
+    def owed(self) -> tuple[int, int]:
+        """(blocks, places) that those who lost their memory on a replica that decodes need before anybody new comes."""
+        ledger, size = self.ledger, self.block_size
+        away = (*self.waiting, *self.swapped)
+        blocks = sum((ledger.prompt[request] + ledger.done[request]) // size + 1 for request in away)
+        under_way = [request for batch in self.batches for request in batch.partial]
+        return blocks + sum(self.blocks_for(request, ledger.left[request]) for request in under_way), len(away)
 
     def arrived(self, request: int) -> None:
         """The cache of an accepted request is here."""

@@ -73,6 +73,20 @@ def test_those_that_come_back_go_before_those_that_wait() -> None:
     assert started == [0, 1, 1, 2]
 
 
+@pytest.mark.parametrize("policy", ["vllm-v0", "vllm-v1"])
+@pytest.mark.parametrize("swap", [0, 1000])
+@pytest.mark.parametrize("decoders", [0, 1])
+def test_short_ones_that_keep_coming_starve_nobody_who_lost_its_memory(policy: str, swap: int, decoders: int) -> None:
+    """Two long requests that do not fit together, and ever more short ones that would fill what the first one leaves:
+    the older ones are done long before the last of these comes or its cache moves."""
+    stream = [(500 * i, 8, 20) for i in range(2, 120)]
+    setting = Setting(policy, budget=200, most=16, blocks=48, swap=swap, decoders=decoders)
+    ran = run(asked([(0, 60, 60), (1, 60, 60), *stream]), setting)
+    check(ran)
+    assert sum(ran.ledger.preemptions)
+    assert max(ran.ledger.finish[:2]) < max(ran.ledger.finish) / 3
+
+
 def test_a_sequence_comes_back_only_where_its_next_token_has_room() -> None:
     """30 blocks; tokens that end with a block need another one at once."""
     rows = [(0, 100, 18), (0, 1, 29), (0, 1, 11)]
