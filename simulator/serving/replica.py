@@ -77,9 +77,9 @@ class Replica:
         """Blocks that nothing uses."""
         in_flight = in_flight or len(prices)
         self.turns = len(prices) > 1 or in_flight > 1
+        """Whether iterations wait for each other at a stage."""
         self.streams = in_flight < len(prices)
         """Whether pieces of a prompt follow each other from stage to stage, as no other batch fills the stages."""
-        """Whether iterations wait for each other at a stage."""
         self.leaps = leaps and not self.turns
         self.shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         """Tokens of an identity of the prefix cache that decodes read together; 0 where each reads for itself."""
