@@ -78,6 +78,7 @@ def test_a_mixture_of_experts_on_two_by_two_devices() -> None:
         ({}, {"memory_share": None, "free_share": 0.5}, 0.5 * 30),
         ({}, {"memory_share": 0.8, "free_share": 0.5}, 0.8 * 40 - 10),
         ({"free_share": 0.7}, {"memory_share": 0.8}, 0.7 * 30),
+        ({"free_share": 0.7}, {"memory_share": None, "free_share": 0.5}, 0.7 * 30),
         ({"memory_share": 0.6}, {"memory_share": 0.8}, 0.6 * 40 - 10),
         ({"memory_share": 0.6, "free_share": 0.7}, {"memory_share": 0.8}, 0.6 * 40 - 10),
     ],
@@ -103,3 +104,5 @@ def test_the_tightest_stage_decides_and_blocks_may_be_asked_for() -> None:
     assert "4,080 tokens, less than one sequence of 4,096" in warning
     assert blocks_of([small], 40.0 * GIB, KvCache(blocks=256), stack(), 4096)[3] == ()
     assert blocks_of([small], 8.0 * GIB, KvCache(), stack(), 4096)[1] == 0
+    smaller = blocks_of([small], 40.0 * GIB, KvCache(memory_share=0.5, block_size=8), stack(), 4096)
+    assert smaller[1:3] == (12 * 128, 8)

@@ -292,6 +292,21 @@ def test_the_front_is_what_nothing_beats() -> None:
         assert beaten == (index not in found)
 
 
+def test_the_best_is_the_least_time_and_the_largest_rate() -> None:
+    times = (3.0, None, 1.0, 2.0, 1.0)
+    figures: list[dict[str, float | None]] = [
+        {"step_time_s": time, "tokens_per_s": time, "mfu": mfu}
+        for time, mfu in zip(times, (0.5, 0.9, 0.2, 0.2, 0.1), strict=True)
+    ]
+    assert frontier.ranked(figures, "step_time_s") == [2, 4, 3, 0]
+    assert frontier.ranked(figures, "tokens_per_s") == [0, 3, 2, 4]
+    assert frontier.front(figures, "step_time_s", "mfu") == [2, 0]
+    places = [{"x": x, "y": 0} for x in (0, 0, 1, 1, 1)]
+    for metric, best in (("step_time_s", 1.0), ("tokens_per_s", 2.0)):
+        heat = frontier.heat(places, figures, "x", "y", metric, {"x": (0, 1, 2), "y": (0,)})
+        assert (heat.cells, heat.most_points) == (((3.0, best, None),), 3)
+
+
 def _beats(one: dict[str, Any], other: dict[str, Any]) -> bool:
     better = one["mfu"] >= other["mfu"] and one["peak_memory_bytes"] <= other["peak_memory_bytes"]
     return better and one != other
