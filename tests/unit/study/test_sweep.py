@@ -223,15 +223,16 @@ def test_another_program_or_a_changed_file_is_another_key(tmp_path: Any, monkeyp
     assert quick(cache=tmp_path / "cache").simulated == 4
 
 
-def test_a_named_file_is_part_of_the_key(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["requests.csv", "requests.of-monday", "requests"])
+def test_a_named_file_is_part_of_the_key(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    trace = tmp_path / "requests.csv"
+    trace = tmp_path / name
     simulated = []
     for tokens in (100, 100, 300):
         trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + f"2023-11-16 18:15:46.68,{tokens},10\n" * 20)
         table = sweep(
             "serving/quickstart", ["serving.batching.max_sequences=16,32"], cache="cache",
-            overrides=["requests={trace: requests.csv}"],
+            overrides=[f"requests={{trace: {name}}}"],
         )  # fmt: skip
         simulated.append(table.simulated)
     assert simulated == [2, 0, 2]
