@@ -128,6 +128,8 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
     seconds["host"] = waits / len(replica.prices) / units.TICKS_PER_SECOND
+    if replica.copied:
+        seconds["host transfer"] = replica.copied / len(replica.prices) / units.TICKS_PER_SECOND
     if replica.waited:
         seconds["idle for peers"] = units.to_seconds(replica.waited)
     seconds["attention"] = units.to_seconds(replica.busy) - sum(seconds.values())

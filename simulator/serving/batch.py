@@ -154,6 +154,7 @@ class Batch:
                 if left[request] == chunk:
                     ended += 1
         self.worked, self.ended_prompts = worked, ended
+        replica.copied += extra
         if replica.turns:
             span = self.first = replica.pass_through(self, n, extra, now)
             if replica.streams and not n and not self.ended_prompts:

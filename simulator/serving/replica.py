@@ -116,6 +116,8 @@ class Replica:
         """Ticks in which it waited for these."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
+        self.copied = 0
+        """Ticks of its first stage in which it copied to and from the host."""
         self.reserve = policy.reserve
         """What an admission takes; of batches that share the cache, each could hold half a prompt and wait for the
         other."""

@@ -63,6 +63,13 @@ def test_swapping_brings_it_back_without_computing() -> None:
     assert max(gaps(ran)) > ran.ledger.pauses[0][2] - ran.ledger.pauses[0][1]
 
 
+def test_copies_to_and_from_the_host_are_told() -> None:
+    ran = crowded(swap=1000)
+    assert ran.ledger.pauses
+    assert ran.replicas[0].copied == 2 * 59  # 40 tokens and 19 of the 20 that came out, at a tick each, there and back
+    assert crowded().replicas[0].copied == 0
+
+
 def test_a_full_host_memory_leaves_computing_again() -> None:
     assert crowded(swap=58).ledger.finish == crowded().ledger.finish
 
