@@ -11,8 +11,10 @@ import pytest
 from simulator.errors import InputError
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
+from simulator.specs.scenario import ServingScenario
 from simulator.study import executors, frontier
 from simulator.study import sweep as sweeps
+from simulator.study.conditions import parse_conditions
 from simulator.study.evaluate import Outcome, evaluate
 from simulator.study.sweep import sweep
 from simulator.study.table import SweepTable, View
@@ -162,6 +164,17 @@ def test_conditions_that_cannot_be(where: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         quick(where=[where])
     assert message in str(error.value)
+
+
+def test_what_a_condition_is_held_against() -> None:
+    """Milliseconds of vLLM's names where the number is bare, any unit of time else; a figure that is not there meets
+    nothing."""
+    texts = ["mean_ttft_ms < 500", "mean_ttft_ms < 0.5 s", "mean_ttft_ms < 500 ms", "duration > 2 min", "mfu >= 40 %"]
+    conditions = parse_conditions(texts, [], ServingScenario)
+    assert [one.wanted for one in conditions] == pytest.approx([500, 500, 500, 120, 0.4])
+    assert [one.holds(499.9) for one in conditions[:3]] == [True] * 3
+    assert [one.holds(500.1) for one in conditions[:3]] == [False] * 3
+    assert (conditions[4].holds(0.4), conditions[4].holds(0.399), conditions[4].holds(None)) == (True, False, False)
 
 
 def test_a_random_choice_is_that_of_the_seed() -> None:
