@@ -3,7 +3,7 @@
     def test_utilisation(simulated):
         assert simulated("scenarios/quickstart.yaml").mfu > 0.45
 
-Every scenario is simulated once in a session, however many tests ask for it.
+Every scenario is simulated once in a session, however many tests ask for it, unless its file is changed.
 """
 
 import json
@@ -93,9 +93,10 @@ class Simulate:
         """
         changes = (*overrides, *(f"{key.replace('__', '.')}={_yaml(value)}" for key, value in values.items()))
         path = self._folder / scenario
-        key = (str(path if path.is_file() else scenario), *changes)
+        source = str(path if path.is_file() else scenario)
+        key = (*_state(Path(source)), source, *changes)
         if key not in self._known:
-            self._known[key] = Simulated(" ".join([str(scenario), *changes]), _simulate(key[0], changes))
+            self._known[key] = Simulated(" ".join([str(scenario), *changes]), _simulate(source, changes))
         return self._known[key]
 
 
@@ -103,6 +104,12 @@ class Simulate:
 def simulated(request: pytest.FixtureRequest) -> Simulate:
     """Simulate a scenario: `simulated("x.yaml").mfu`, `simulated("x.yaml", training__micro_batch=2).step_time_s`."""
     return Simulate(request.path.parent, request.config.stash.setdefault(_CACHE, {}))
+
+
+def _state(path: Path) -> tuple[str, ...]:
+    """What a name means now: the working folder, and of a file when it was written and how large it is."""
+    stat = path.stat() if path.is_file() else None
+    return (str(Path.cwd()), *(() if stat is None else (str(stat.st_mtime_ns), str(stat.st_size))))
 
 
 def _simulate(scenario: str, overrides: tuple[str, ...]) -> "Result":

@@ -132,7 +132,7 @@ def series(service: Service, bins: int) -> Series:
     usage = np.zeros(bins)
     for replica in service.replicas:
         last = of.ends(replica.iterations)
-        mean, _ = of.blocks(replica.iterations, replica.block_size, replica.blocks)
+        mean, _ = of.blocks(replica)
         usage += _means(replica.iterations.start, last, mean, edges)
     blocks = sum(replica.blocks for replica in service.replicas)
     queue, running = _lives(service, edges, end)

@@ -237,7 +237,7 @@ def _row(replica: Replica, duration: float) -> _Row:
     rows = replica.iterations
     length = of.lengths(rows) / SECOND
     total = float(length.sum()) or 1.0
-    usage, _ = of.blocks(rows, replica.block_size, replica.blocks)
+    usage, _ = of.blocks(replica)
     return _Row(
         replica.name,
         replica.busy / duration if duration > 0 else 0.0,

@@ -7,7 +7,7 @@ All times are picoseconds.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.result import Iterations
+from simulator.results.result import Iterations, Replica
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,14 +81,16 @@ def accumulated(start: Ints, end: Ints, amount: Floats, moments: Ints) -> Floats
     return _ramps(start[some] - origin, rate, moments - origin) - _ramps(end[some] - origin, rate, moments - origin)
 
 
-def blocks(iterations: Iterations, block_size: int, capacity: int) -> tuple[Floats, Floats]:
+def blocks(replica: Replica) -> tuple[Floats, Floats]:
     """(mean, largest) number of cache blocks in use over each row.
 
-    Within a row the cache grows by a token for each sequence and iteration, on average a block for every `block_size`.
+    Where sequences take blocks as they grow, the cache grows within a row by a token for each sequence and iteration,
+    on average a block for every `block_size`.
     """
-    grown = iterations.decodes * np.maximum(iterations.count - 1, 0) / max(block_size, 1)
-    mean = np.minimum(iterations.blocks + grown / 2, capacity)
-    return mean, np.minimum(iterations.blocks + np.floor(grown), capacity)
+    rows = replica.iterations
+    grown = rows.decodes * np.maximum(rows.count - 1, 0) / max(replica.block_size, 1) * replica.grows
+    mean = np.minimum(rows.blocks + grown / 2, replica.blocks)
+    return mean, np.minimum(rows.blocks + np.floor(grown), replica.blocks)
 
 
 def _together(number: Ints, first: Ints, growth: Ints) -> Ints:

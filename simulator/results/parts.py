@@ -1,7 +1,7 @@
 """Parts of a Result out of the header of its file: each field is checked by its type, and nothing is trusted."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
@@ -21,11 +21,12 @@ def said(part: Any) -> dict[str, Any]:
 def part(kind: type[Part], header: Mapping[str, Any], **others: Any) -> Part:
     """A part of a Result: `others`, such as its columns, and the rest of its fields as the header says.
 
-    Raises Misfit for a value of another type, KeyError for one that is missing.
+    What has a default may be missing, as in older files. Raises Misfit for a value of another type, KeyError for one
+    that is missing.
     """
     known: dict[str, Any] = {}
     for field in fields(kind):  # type: ignore[arg-type]
-        if field.name not in others:
+        if field.name not in others and (field.name in header or field.default is MISSING):
             known[field.name] = _CHECKS[field.type](header[field.name])
     return kind(**known, **others)
 
@@ -60,6 +61,14 @@ def _each(check: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 text = _typed(str, "text")
 whole = _typed(int, "a whole number")
 mapping = _typed(dict, "a mapping")
+
+
+def flag(value: Any) -> bool:
+    """True or false."""
+    require(isinstance(value, bool), f"{str(value)[:40]!r} is neither true nor false")
+    return bool(value)
+
+
 texts = _each(text)
 _number = _typed((int, float), "a number")
 
@@ -70,7 +79,7 @@ def numbers(value: Any) -> dict[str, float]:
 
 
 _CHECKS: dict[Any, Callable[[Any], Any]] = {
-    str: text, int: whole, float: lambda value: float(_number(value)), dict[str, float]: numbers,
+    str: text, int: whole, bool: flag, float: lambda value: float(_number(value)), dict[str, float]: numbers,
     tuple[int, ...]: _each(whole), tuple[dict[str, float], ...]: _each(numbers),
 }  # fmt: skip
 """How a field of a type is read."""

@@ -214,6 +214,10 @@ class Replica:
     """Seconds in which it worked."""
     parts: dict[str, float] = field(default_factory=dict)
     """Those seconds by what they consist of: linear, attention, tp communication, host ...; sums to `busy`."""
+    batches: int = 1
+    """Batches that take turns on it; which one an iteration was of is not told."""
+    grows: bool = True
+    """Whether sequences take cache blocks as they grow, and not all when they are admitted."""
 
 
 @dataclass(frozen=True, slots=True)

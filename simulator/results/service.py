@@ -212,7 +212,7 @@ def _work(service: Service, duration: float) -> dict[str, float]:
     busy = sequences = decoding = usage = at_most = 0.0
     for replica in service.replicas:
         length = of.lengths(replica.iterations) / SECOND
-        mean, most = of.blocks(replica.iterations, replica.block_size, replica.blocks)
+        mean, most = of.blocks(replica)
         usage += _per(float((mean * length).sum()), replica.blocks)
         at_most = max(at_most, _per(float(most.max(initial=0.0)), replica.blocks))
         busy += float(length.sum())

@@ -6,7 +6,8 @@ the cache came back from the host; how many tokens it got tells which. Where its
 tokens are those of the last iterations before it finished. In a static batch the last token may come before the request
 finishes, with the longest answer of its batch. Where batches overlap in the stages of a pipeline, its next iteration is
 the first that begins after its last token. Where all this gives another number of tokens than the request got
-(iterations that decode several tokens at once), they are spread evenly between its first and its last.
+(iterations that decode several tokens at once), or of several batches does not end with its last one, they are spread
+evenly between its first and its last.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,7 @@ class _Steps:
         self.start, self.end = start[order], end[order]
         self.prompts = np.unique(end[replica.iterations.prompt_tokens[row] > 0])
         self.overlap = of.overlap(replica.iterations)
+        self.several = replica.batches > 1
 
     def between(self, first: int, last: int) -> Ints:
         """Ends after `first` up to `last`; where iterations overlap, of those that follow each other."""
@@ -73,7 +75,8 @@ def _checked(
     if pauses:
         ends = _resumed(steps, ends, np.array(pauses, np.int64), tokens - 1)
     ends = ends[max(len(ends) - tokens + 1, 0) :] if moved and last >= 0 else ends[: tokens - 1]
-    if len(ends) != tokens - 1:
+    strayed = steps.several and last >= 0 and len(ends) and ends[-1] != last
+    if len(ends) != tokens - 1 or strayed:
         return _even(requests, request)
     return np.append(first, ends)
 

@@ -110,7 +110,7 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         name=replica.name, pool=home.name, role=replica.role, devices=price.devices,
         device=home.cluster.node.accelerator.name, blocks=price.blocks, block_size=price.block_size,
         weights=price.weights_bytes, iterations=Iterations(*rows[:10]), busy=units.to_seconds(replica.busy),
-        parts=_parts(replica, rows),
+        parts=_parts(replica, rows), batches=len(replica.batches), grows=replica.policy.grows,
     )  # fmt: skip
 
 
@@ -128,6 +128,8 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
     seconds["host"] = waits / len(replica.prices) / units.TICKS_PER_SECOND
+    if replica.copied:
+        seconds["host transfer"] = replica.copied / len(replica.prices) / units.TICKS_PER_SECOND
     if replica.waited:
         seconds["idle for peers"] = units.to_seconds(replica.waited)
     seconds["attention"] = units.to_seconds(replica.busy) - sum(seconds.values())

@@ -76,7 +76,7 @@ class Batch:
         self.blocked = False
         """Whether requests wait that cannot be admitted before a member is done."""
         self.closed = False
-        """Whether somebody was preempted just now, so that nobody is admitted."""
+        """Whether somebody was preempted just now or waits on the host, so that nobody is admitted."""
         self.moment: Appointment | None = None
 
     # What policies look at ------------------------------------------------------------------------------------------
@@ -112,7 +112,8 @@ class Batch:
         if replica.swapped or need > replica.free:
             before = replica.preempted
             need, extra = replica.make_room(self, need, now)
-            self.closed = replica.preempted > before and bool(self.n or self.partial)
+            # Who waits on the host comes back before anybody new, or a steady stream of short prompts would starve it.
+            self.closed = bool((replica.preempted > before or replica.swapped) and (self.n or self.partial))
         self.blocked = False
         chunks: Chunks = []
         decodes = True
@@ -153,6 +154,7 @@ class Batch:
                 if left[request] == chunk:
                     ended += 1
         self.worked, self.ended_prompts = worked, ended
+        replica.copied += extra
         if replica.turns:
             span = self.first = replica.pass_through(self, n, extra, now)
             if replica.streams and not n and not self.ended_prompts:

@@ -77,9 +77,9 @@ class Replica:
         """Blocks that nothing uses."""
         in_flight = in_flight or len(prices)
         self.turns = len(prices) > 1 or in_flight > 1
+        """Whether iterations wait for each other at a stage."""
         self.streams = in_flight < len(prices)
         """Whether pieces of a prompt follow each other from stage to stage, as no other batch fills the stages."""
-        """Whether iterations wait for each other at a stage."""
         self.leaps = leaps and not self.turns
         self.shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         """Tokens of an identity of the prefix cache that decodes read together; 0 where each reads for itself."""
@@ -116,6 +116,8 @@ class Replica:
         """Ticks in which it waited for these."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
+        self.copied = 0
+        """Ticks of its first stage in which it copied to and from the host."""
         self.reserve = policy.reserve
         """What an admission takes; of batches that share the cache, each could hold half a prompt and wait for the
         other."""
@@ -158,7 +160,8 @@ class Replica:
         ledger = self.ledger
         tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request])
         blocks = -(-tokens // self.block_size)
-        if blocks + self.watermark > self.available() or self.places() <= 0:
+        blocks_owed, places_owed = self.owed()
+        if blocks + blocks_owed + self.watermark > self.available() or self.places() <= places_owed:
             return False
         self.take(blocks)
         self.held[request] = blocks
@@ -171,6 +174,14 @@ class Replica:
         """Sequences that may still join."""
         taken = sum(batch.running for batch in self.batches) + self.coming
         return self.policy.rules.max_sequences * len(self.batches) - taken
+
+    def owed(self) -> tuple[int, int]:
+        """(blocks, places) that those who lost their memory on a replica that decodes need before anybody new comes."""
+        ledger, size = self.ledger, self.block_size
+        away = (*self.waiting, *self.swapped)
+        blocks = sum((ledger.prompt[request] + ledger.done[request]) // size + 1 for request in away)
+        under_way = [request for batch in self.batches for request in batch.partial]
+        return blocks + sum(self.blocks_for(request, ledger.left[request]) for request in under_way), len(away)
 
     def arrived(self, request: int) -> None:
         """The cache of an accepted request is here."""

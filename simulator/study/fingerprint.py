@@ -43,12 +43,13 @@ def key(scenario: AnyScenario) -> str:
 
 def _files(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, hash) of each file that the scenario names and that is read only when it runs."""
-    for text in sorted(set(_texts(told.values()))):
-        if text.endswith(_SUFFIXES):
-            for path in (Path(text), data_root() / text):
-                if path.is_file():
-                    yield str(path), _digest(path, path.stat().st_mtime_ns, path.stat().st_size)
-                    break
+    named = {text for text in _texts(told.values()) if text.endswith(_SUFFIXES)}
+    trace = told.get("requests", {}).get("trace")
+    for text in sorted(named if trace is None else named | {trace}):  # a trace is known by its content, not its name
+        for path in (Path(text), data_root() / text):
+            if path.is_file():
+                yield str(path), _digest(path, path.stat().st_mtime_ns, path.stat().st_size)
+                break
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

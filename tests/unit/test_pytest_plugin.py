@@ -82,3 +82,24 @@ def test_failures_say_what_is_wrong(body: str, words: str, tmp_path: Path) -> No
     assert "1 failed" in told
     assert words in told
     assert "simulator/specs" not in told
+
+
+def test_equal_names_in_other_folders_and_changed_files_are_other_runs(tmp_path: Path) -> None:
+    told = run(tmp_path, '''
+def write(batch):
+    open("mine.yaml", "w").write(f"extends: quickstart\\nname: s\\ntraining: {{global_batch: {batch}}}\\n")
+
+def test_first(simulated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(8)
+    one = simulated("mine.yaml")
+    assert simulated("mine.yaml") is one
+    write(160)
+    assert simulated("mine.yaml").step_time_s > one.step_time_s
+
+def test_second(simulated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(32)
+    assert simulated("mine.yaml").result.scenario["training"]["global_batch"] == 32
+''')
+    assert "2 passed" in told, told

@@ -1,7 +1,7 @@
 import io
 import json
 import zipfile
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,22 @@ def changed(path: Path, header: Any = None, **columns: Any) -> None:
 def put(place: Any, value: int) -> Any:
     """A change of one place of a column."""
     return lambda column: column.__setitem__(place, value)
+
+
+def test_how_a_replica_batches_comes_back_and_is_one_batch_that_grows_in_older_files(tmp_path: Path) -> None:
+    service = SERVICES[next(iter(SERVICES))]
+    whole = replace(service, replicas=tuple(replace(one, batches=3, grows=False) for one in service.replicas))
+    save(serving_result(whole), tmp_path / "run.result")
+    again = read(tmp_path / "run.result").service
+    assert again is not None and {(one.batches, one.grows) for one in again.replicas} == {(3, False)}
+
+    def older(header: Any) -> None:
+        for one in header["replicas"]:
+            del one["batches"], one["grows"]
+
+    changed(tmp_path / "run.result", older)
+    again = read(tmp_path / "run.result").service
+    assert again is not None and {(one.batches, one.grows) for one in again.replicas} == {(1, True)}
 
 
 @pytest.mark.parametrize(

@@ -57,3 +57,13 @@ def test_what_does_not_fit_is_spread_evenly() -> None:
     assert moments.tolist() == [10, 15, 20, 25, 30, 35, 40]
     nowhere = replace(records, replica=np.array([-1]))
     assert dict(token_times(replace(service, requests=nowhere)))[0].tolist() == moments.tolist()
+
+
+def test_batches_that_take_turns_on_one_stage() -> None:
+    """Of two batches every second iteration is another's: what is told does not say whose, only when the last was."""
+    service = overlapping(4)
+    rows = [(10 * i, 1, 10, 0, 1, 0, 0, 0, 0, 0) for i in range(20)]
+    turns = replace(service.replicas[0], iterations=iterations(*rows), batches=2)
+    records = replace(service.requests, first_token=np.array([10]), finish=np.array([70]))
+    found = dict(token_times(replace(service, requests=records, replicas=(turns,))))
+    assert found[0].tolist() == [10, 30, 50, 70]

@@ -113,6 +113,26 @@ def test_a_large_one_at_the_head_keeps_small_ones_behind_it_waiting() -> None:
     assert starts[2] >= starts[1]
 
 
+def test_a_leap_gives_back_what_it_took_ahead_for_a_cache_that_comes() -> None:
+    """The first grows from 10 to 25 of 30 blocks in one leap; the second needs 10, which are free when it comes."""
+    requests, setting = asked([(0, 40, 60), (16_000_000, 40, 2)]), replace(APART, decode_blocks=30)
+    ran, mover = moved(requests, setting)
+    assert ran.log(1)[:, 1].max() > 1
+    assert mover.rows[0][2] < mover.rows[1][1] == ran.ledger.first_token[1] < ran.ledger.finish[0]
+
+
+@pytest.mark.parametrize("policy", ["orca", "static", "guaranteed"])
+def test_policies_that_take_memory_whole_do_so_where_the_cache_arrives(policy: str) -> None:
+    """10 tokens and an answer of 40 are 13 blocks of 4 each, with `vllm-v1` only the 3 of the prompt at first."""
+    for blocks, together in ((26, True), (25, False)):
+        ran, mover = moved(asked([(0, 10, 40)] * 2), replace(APART, policy=policy, decode_blocks=blocks))
+        assert (ran.log(1)[:, 4] == 2).any() == together
+        assert (mover.rows[1][1] < ran.ledger.finish[0]) == together
+        assert ran.log(1)[:, 8].max() == (26 if together else 13)
+    ran, _ = moved(asked([(0, 10, 40)] * 2), replace(APART, decode_blocks=25))
+    assert (ran.log(1)[:, 4] == 2).any()
+
+
 def test_a_full_decode_pool_holds_prefill_up() -> None:
     """Prompts keep the memory of their replica until they have moved: the third finds none and waits."""
     setting = replace(APART, blocks=20, most=1)

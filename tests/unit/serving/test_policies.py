@@ -166,6 +166,10 @@ def test_deadline_goes_by_what_is_due_first() -> None:
     assert served(rows, "deadline", promise=1200, **setting).ledger.scheduled == [0, 1000, 1100]
     late_last = served([(0, 100, 1), (1, 10, 1), (990, 10, 1)], "deadline", promise=900, **setting)
     assert late_last.ledger.scheduled == [0, 1100, 1000]
+    # Both late: by arrival, although the long one should have begun earlier. Just in time is not late.
+    assert served(rows, "deadline", promise=500, **setting).ledger.scheduled == [0, 1000, 1100]
+    just = [(0, 100, 1), (1, 10, 1), (2, 10, 1)]
+    assert served(just, "deadline", promise=1099, **setting).ledger.scheduled == [0, 1000, 1100]
 
 
 @pytest.mark.parametrize("policy", POLICIES.names())

@@ -63,6 +63,13 @@ def test_swapping_brings_it_back_without_computing() -> None:
     assert max(gaps(ran)) > ran.ledger.pauses[0][2] - ran.ledger.pauses[0][1]
 
 
+def test_copies_to_and_from_the_host_are_told() -> None:
+    ran = crowded(swap=1000)
+    assert ran.ledger.pauses
+    assert ran.replicas[0].copied == 2 * 59  # 40 tokens and 19 of the 20 that came out, at a tick each, there and back
+    assert crowded().replicas[0].copied == 0
+
+
 def test_a_full_host_memory_leaves_computing_again() -> None:
     assert crowded(swap=58).ledger.finish == crowded().ledger.finish
 
@@ -71,6 +78,20 @@ def test_those_that_come_back_go_before_those_that_wait() -> None:
     ran = run(asked([*CROWDED, (2, 40, 2)]), Setting(price=PLAIN, blocks=30, budget=128))
     started = [request for _, chunks, _ in ran.replicas[0].admitted for request, _ in chunks]
     assert started == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("policy", ["vllm-v0", "vllm-v1"])
+@pytest.mark.parametrize("swap", [0, 1000])
+@pytest.mark.parametrize("decoders", [0, 1])
+def test_short_ones_that_keep_coming_starve_nobody_who_lost_its_memory(policy: str, swap: int, decoders: int) -> None:
+    """Two long requests that do not fit together, and ever more short ones that would fill what the first one leaves:
+    the older ones are done long before the last of these comes or its cache moves."""
+    stream = [(500 * i, 8, 20) for i in range(2, 120)]
+    setting = Setting(policy, budget=200, most=16, blocks=48, swap=swap, decoders=decoders)
+    ran = run(asked([(0, 60, 60), (1, 60, 60), *stream]), setting)
+    check(ran)
+    assert sum(ran.ledger.preemptions)
+    assert max(ran.ledger.finish[:2]) < max(ran.ledger.finish) / 3
 
 
 def test_a_sequence_comes_back_only_where_its_next_token_has_room() -> None:

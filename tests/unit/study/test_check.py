@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 from simulator.study import baseline, regression
 from simulator.study.baseline import Baseline
-from simulator.study.check import Tolerances, check, parse_tolerances
+from simulator.study.check import Cause, Tolerances, check, parse_tolerances
 from tests.factories import out_of_memory, training_result
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,6 +96,67 @@ def test_communication_that_nothing_waits_for_is_caught_too() -> None:
     assert (cause.name, cause.axis, cause.link, cause.hidden) == ("reduce gradients", "dp", "NIC up", True)
     assert not verdict.same
     assert not verdict.moved
+
+
+def kept(kind: str, metrics: dict[str, float], **parts: dict[str, float]) -> Baseline:
+    """A baseline of these figures."""
+    return Baseline(kind, "by hand", True, "0", {}, metrics, parts)
+
+
+def told(causes: Iterable[Cause]) -> list[tuple[Any, ...]]:
+    return [(one.table, one.name, one.axis, one.link, round(one.share, 12), one.hidden) for one in causes]
+
+
+def test_causes_of_a_service_by_hand() -> None:
+    """Parts are shares of an iteration of 20 ms and of a request of 1 s; what is new has no relative change."""
+    before = kept("serving", {"mean_e2el_ms": 1000.0}, operations={"linear": 0.012, "host": 0.008},
+                  breakdown={"queue": 0.2, "preempted": 0.1, "decode": 0.7})  # fmt: skip
+    after = kept("serving", {"mean_e2el_ms": 1050.0}, operations={"linear": 0.013, "host": 0.008, "tp": 0.004},
+                 breakdown={"queue": 0.35, "decode": 0.7})  # fmt: skip
+    verdict = check(before, after, Tolerances(), {})
+    assert [(one.metric, round(one.change or 0, 12)) for one in verdict.moved] == [("mean_e2el_ms", 0.05)]
+    assert told(verdict.causes) == [
+        ("operations", "tp", None, None, 0.2, False), ("operations", "linear", None, None, 0.05, False),
+        ("breakdown", "queue", None, None, 0.15, False), ("breakdown", "preempted", None, None, -0.1, False),
+    ]  # fmt: skip
+    assert [one.change for one in verdict.causes] == [None, *map(pytest.approx, (1 / 12, 0.75, -1.0))]
+
+
+def test_causes_of_a_step_by_hand() -> None:
+    """Of 10 s: sends are longer by 0.5 on the path and by 1 in all, which made passes slower; a reduction is hidden."""
+    path, all_of_it = {"forward": 6.0, "send forward": 2.0}, {"send forward": 3.0, "reduce gradients": 1.0}
+    before = kept("training", {"step_time_s": 10.0}, breakdown={"compute": 8.0, "bubble": 2.0}, critical_path=path,
+                  links={"NIC up": 2.0, "scale-up": 1.0}, operations=all_of_it)  # fmt: skip
+    slower = {"critical_path": {"forward": 6.8, "send forward": 2.5},
+              "operations": {"send forward": 4.0, "reduce gradients": 1.2}}  # fmt: skip
+    links = {"send forward": "scale-up", "reduce gradients": "NIC down"}
+    expected = [
+        ("critical_path", "send forward", "pp", "NIC up", 0.05, False),
+        ("critical_path", "forward", None, None, 0.08, False),
+        ("operations", "reduce gradients", "dp", "NIC down", 0.02, True),
+    ]
+    one = dataclasses.replace(before, parts=before.parts | slower | {"links": {"NIC up": 2.5, "scale-up": 1.0}})
+    assert told(check(before, one, Tolerances(), links).causes) == expected
+    two = dataclasses.replace(before, parts=before.parts | slower | {"links": {"NIC up": 2.25, "scale-up": 1.25}})
+    expected[0] = ("critical_path", "send forward", "pp", "scale-up", 0.05, False)
+    assert told(check(before, two, Tolerances(), links).causes) == expected
+    only = dataclasses.replace(before, parts=before.parts | {"links": {"NIC up": 2.5, "scale-up": 1.0}})
+    assert told(check(before, only, Tolerances(), {}).causes) == [("links", "NIC up", None, None, 0.05, False)]
+
+
+def test_a_tolerance_is_kept_up_to_its_very_limit() -> None:
+    before = kept("training", {"step_time_s": 8.0}, breakdown={"compute": 8.0})
+    path = kept("training", {"step_time_s": 8.0}, breakdown={"compute": 10.0})
+    assert check(before, path, Tolerances(named={"step_time_s": 0.25}), {}).same
+    assert not check(before, path, Tolerances(named={"step_time_s": 0.2499}), {}).same
+    figure = kept("training", {"step_time_s": 10.0}, breakdown={"compute": 8.0})
+    assert check(before, figure, Tolerances(named={"step_time_s": 0.25}), {}).same
+    moved = check(before, figure, Tolerances(named={"step_time_s": 0.2499}), {})
+    assert (moved.same, moved.causes, moved.moved[0].change) == (False, (), 0.25)
+    zero = kept("training", {"step_time_s": 8.0, "bubble_fraction": 0.0}, breakdown={"compute": 8.0})
+    some = kept("training", {"step_time_s": 8.0, "bubble_fraction": 1e-12}, breakdown={"compute": 8.0})
+    (risen,) = check(zero, some, Tolerances(0.5), {}).moved
+    assert (risen.metric, risen.change) == ("bubble_fraction", None)
 
 
 # What does not change an answer changes no verdict.

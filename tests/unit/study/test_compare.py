@@ -169,3 +169,43 @@ def test_the_document_is_plain_data() -> None:
     assert told["metrics"]["mfu"]["best"] == ["a"]
     assert told["metrics"]["mfu"]["headline"] and not told["metrics"]["samples_per_s"]["headline"]
     assert dumps(told)
+
+
+def step(seconds: float, tokens: float, **parts: float) -> Result:
+    """A step of one device class with these seconds by part."""
+    result = training_result(stages=1)
+    metrics = {"step_time_s": seconds, "tokens_per_s": tokens / seconds, "energy_j": 50 * seconds}
+    return replace(result, metrics=metrics, breakdown=(parts,))
+
+
+def test_parts_by_hand() -> None:
+    """10 s for 100 tokens, and 12 s for 200: 6 s for 100, of which compute is 9/12, so 0.45 of the first one's time."""
+    first, other = step(10, 100, compute=6, bubble=4), step(12, 200, compute=9, exposed_tp=3)
+    found = compare([first, other], ["a", "b"])
+    (difference,) = found.differences
+    assert difference.ratio == pytest.approx(-0.4)
+    assert difference.parts == pytest.approx({"bubble": -0.4, "compute": -0.15, "exposed_tp": 0.15})
+    assert found.runs[1].shares == pytest.approx({"compute": 0.45, "exposed_tp": 0.15})
+    assert row(found, "step_time_s").best == row(found, "energy_j").best == ()
+    assert row(found, "tokens_per_s").best == (1,)
+
+
+def test_of_equal_steps_the_shorter_one_is_the_best() -> None:
+    found = compare([step(10, 100, compute=10), step(8, 100, compute=8), step(8.004, 100, compute=8.004)])
+    assert row(found, "step_time_s").best == row(found, "tokens_per_s").best == row(found, "energy_j").best == (1, 2)
+    assert row(found, "energy_j").headline
+
+
+@pytest.mark.parametrize(
+    ("seconds", "best"),
+    [
+        (2.346, ()),  # 2.344 beside it prints as 2.34 and this as 2.35, but they are within a thousandth
+        (2.3449, ()),
+        (2.348, (0,)),
+        (2.33501, ()),  # further apart than a thousandth, and both print as 2.34
+        (2.33, (1,)),
+    ],
+)
+def test_how_close_runs_are_equal(seconds: float, best: tuple[int, ...]) -> None:
+    found = compare([step(2.344, 100, compute=1), step(seconds, 100, compute=1)])
+    assert row(found, "step_time_s").best == best

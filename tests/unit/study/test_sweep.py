@@ -11,8 +11,10 @@ import pytest
 from simulator.errors import InputError
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
+from simulator.specs.scenario import ServingScenario
 from simulator.study import executors, frontier
 from simulator.study import sweep as sweeps
+from simulator.study.conditions import parse_conditions
 from simulator.study.evaluate import Outcome, evaluate
 from simulator.study.sweep import sweep
 from simulator.study.table import SweepTable, View
@@ -164,6 +166,17 @@ def test_conditions_that_cannot_be(where: str, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_what_a_condition_is_held_against() -> None:
+    """Milliseconds of vLLM's names where the number is bare, any unit of time else; a figure that is not there meets
+    nothing."""
+    texts = ["mean_ttft_ms < 500", "mean_ttft_ms < 0.5 s", "mean_ttft_ms < 500 ms", "duration > 2 min", "mfu >= 40 %"]
+    conditions = parse_conditions(texts, [], ServingScenario)
+    assert [one.wanted for one in conditions] == pytest.approx([500, 500, 500, 120, 0.4])
+    assert [one.holds(499.9) for one in conditions[:3]] == [True] * 3
+    assert [one.holds(500.1) for one in conditions[:3]] == [False] * 3
+    assert (conditions[4].holds(0.4), conditions[4].holds(0.399), conditions[4].holds(None)) == (True, False, False)
+
+
 def test_a_random_choice_is_that_of_the_seed() -> None:
     axes = ["training.global_batch=" + ",".join(str(64 * i) for i in range(1, 40)), "training.micro_batch=1,2"]
     chosen = [row.number for row in quick(axes, random=5).rows]
@@ -223,15 +236,16 @@ def test_another_program_or_a_changed_file_is_another_key(tmp_path: Any, monkeyp
     assert quick(cache=tmp_path / "cache").simulated == 4
 
 
-def test_a_named_file_is_part_of_the_key(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["requests.csv", "requests.of-monday", "requests"])
+def test_a_named_file_is_part_of_the_key(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    trace = tmp_path / "requests.csv"
+    trace = tmp_path / name
     simulated = []
     for tokens in (100, 100, 300):
         trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + f"2023-11-16 18:15:46.68,{tokens},10\n" * 20)
         table = sweep(
             "serving/quickstart", ["serving.batching.max_sequences=16,32"], cache="cache",
-            overrides=["requests={trace: requests.csv}"],
+            overrides=[f"requests={{trace: {name}}}"],
         )  # fmt: skip
         simulated.append(table.simulated)
     assert simulated == [2, 0, 2]
@@ -290,6 +304,21 @@ def test_the_front_is_what_nothing_beats() -> None:
     for index in range(len(figures)):
         beaten = figures[index]["mfu"] is None or any(_beats(figures[o], figures[index]) for o in found)
         assert beaten == (index not in found)
+
+
+def test_the_best_is_the_least_time_and_the_largest_rate() -> None:
+    times = (3.0, None, 1.0, 2.0, 1.0)
+    figures: list[dict[str, float | None]] = [
+        {"step_time_s": time, "tokens_per_s": time, "mfu": mfu}
+        for time, mfu in zip(times, (0.5, 0.9, 0.2, 0.2, 0.1), strict=True)
+    ]
+    assert frontier.ranked(figures, "step_time_s") == [2, 4, 3, 0]
+    assert frontier.ranked(figures, "tokens_per_s") == [0, 3, 2, 4]
+    assert frontier.front(figures, "step_time_s", "mfu") == [2, 0]
+    places = [{"x": x, "y": 0} for x in (0, 0, 1, 1, 1)]
+    for metric, best in (("step_time_s", 1.0), ("tokens_per_s", 2.0)):
+        heat = frontier.heat(places, figures, "x", "y", metric, {"x": (0, 1, 2), "y": (0,)})
+        assert (heat.cells, heat.most_points) == (((3.0, best, None),), 3)
 
 
 def _beats(one: dict[str, Any], other: dict[str, Any]) -> bool:
