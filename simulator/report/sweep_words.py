@@ -23,6 +23,12 @@ _SHORT = {
 }  # fmt: skip
 
 
+STATUSES = ("failed", "out of memory", "all requests rejected", "refused")
+"""What becomes of points that have no figures, the gravest first."""
+
+_COUNTED = {"all requests rejected": "with all requests rejected"}
+
+
 def rows_of(document: dict[str, Any], numbers: list[int]) -> list[Row]:
     """The rows of points by their numbers, in that order."""
     known = {row["point"]: row for row in document["rows"]}
@@ -79,7 +85,7 @@ def subject(document: dict[str, Any]) -> str:
 def counted(document: dict[str, Any]) -> str:
     """How many points there are and what became of them."""
     number = Counter(row["status"] for row in document["rows"])
-    parts = [f"{number[status]:,} {status}" for status in ("out of memory", "refused", "failed") if number[status]]
+    parts = [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
     parts += [f"{document['dropped']:,} left out by conditions"] if document["dropped"] else []
     drawn = f" (at most {document['random']:,} drawn)" if document["random"] else ""
     good = wording.plural(number["ok"], "point")
