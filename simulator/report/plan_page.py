@@ -28,6 +28,8 @@ def page(
 def _blocks(document: dict[str, Any], elapsed_s: float | None) -> Iterable[RenderableType]:
     layouts = document["layouts"]
     yield from _title(document)
+    if len(layouts) == 1 or document["target_rate"] is not None:
+        yield Text("")
     if len(layouts) == 1:
         yield Text(clean(plan_words.verdict(document, layouts[0])), "bold" if document["feasible"] else "bold red")
     if told := plan_words.target(document):
@@ -45,7 +47,7 @@ def _title(document: dict[str, Any]) -> Iterable[RenderableType]:
     table.add_row(Text(clean(document["name"]), "bold cyan"))
     table.add_row(Rule(style="dim"))
     table.add_row(Text(plan_words.subject(document), "dim"))
-    table.add_row(Text(f"wanted: {plan_words.wanted(document)}\n", "dim"))
+    table.add_row(Text(f"wanted: {plan_words.wanted(document)}", "dim"))
     yield table
 
 
