@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from simulator import units
 
+Format = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "ternary"]
+"""Number formats of weights, activations and caches."""
 Status = Literal["measured", "datasheet", "estimate"]
 
 

@@ -1,6 +1,6 @@
 """From what pydantic says to what a person needs: the place in the file, the path, and what to write instead."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -36,6 +36,15 @@ def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Proble
         earlier = found.get(key)
         found[key] = problem if earlier is None else _either(earlier, problem)
     return list(found.values())
+
+
+def plainly(detail: Mapping[str, Any]) -> str:
+    """One error of pydantic in data that is no spec (a row of measurements), in our words."""
+    key = f"key `{detail['loc'][0]}`" if detail["loc"] else "the object"
+    if detail["type"] == "literal_error":
+        return f"{key}: {_excerpt(detail['input'])} is not {detail['ctx']['expected']}"
+    message, _, hint = _message(dict(detail), None, "")
+    return f"{key}: {message}" + (f"; {hint}" if hint else "")
 
 
 def mistyped(node: Node, kind: Kind, path: str = "") -> Iterator[Problem]:

@@ -126,6 +126,7 @@ def _row(outcome: Outcome, causes: Sequence[Cause]) -> dict[str, Any]:
     row = outcome.row
     return {
         "id": outcome.id,
+        "line": outcome.line or None,
         "source": row.source if row else None,
         "device": row.device if row else None,
         "devices": row.devices if row else None,

@@ -20,7 +20,7 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.study.lines import Refused
+from simulator.study.lines import Refused, misfit
 from simulator.study.room import choose_micro_batch, made_to_fit
 from simulator.training.job import Job, build_job
 
@@ -126,13 +126,11 @@ FP8 = re.compile(r"fp8")
 
 
 def read_row(data: Mapping[str, Any]) -> Row:
-    """Check one row; raises Refused naming the first key that is wrong."""
+    """Check one row; raises Refused naming the keys that are wrong."""
     try:
         return Row.model_validate(dict(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
+        raise misfit(error) from None
 
 
 def map_row(row: Row) -> Mapped:

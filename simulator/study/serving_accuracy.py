@@ -86,6 +86,7 @@ def _row(outcome: ServingOutcome, causes: Sequence[Cause]) -> dict[str, Any]:
     row = outcome.row
     return {
         "id": outcome.id,
+        "line": outcome.line or None,
         "source": row.source if row else None,
         "kind": row.kind if row else None,
         "device": row.device if row else None,

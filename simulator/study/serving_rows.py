@@ -20,7 +20,7 @@ from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, Serving, ServingStack
 from simulator.study import serving_names as names
-from simulator.study.lines import Refused
+from simulator.study.lines import Refused, misfit
 
 Length = Field(default=None, ge=0, le=10_000_000)
 Number = Field(default=None, ge=1, le=10_000_000)
@@ -104,13 +104,11 @@ def is_serving(data: Mapping[str, Any]) -> bool:
 
 
 def read_serving_row(data: Mapping[str, Any]) -> ServingRow:
-    """Check one row; raises Refused naming the first key that is wrong."""
+    """Check one row; raises Refused naming the keys that are wrong."""
     try:
         return ServingRow.model_validate(dict(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
+        raise misfit(error) from None
 
 
 def map_serving_row(row: ServingRow) -> MappedServing:
@@ -312,7 +310,7 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     if not isinstance(row.request_rate_per_s, float | int):
         raise Refused("neither request rate nor concurrency is stated")
     if row.request_rate_per_s <= 0:
-        raise Refused("key `request_rate_per_s`: input should be greater than 0")
+        raise Refused("key `request_rate_per_s`: `0` or less; write more than 0")
     assumed.append("Poisson arrivals")
     return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
 
