@@ -22,6 +22,9 @@ def reason(result: Result) -> str:
     if not result.memory:
         return "the model does not fit"
     worst = max(result.memory, key=filled)
+    if worst.peak <= worst.capacity:
+        size = f"{worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB are taken without it"
+        return f"`serving.kv_cache` leaves no room for keys and values, or asks for more `blocks` than fit; {size}"
     return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"
 
 

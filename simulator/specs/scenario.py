@@ -58,7 +58,7 @@ class Scenario(Common):
     stack: Stack
     """The software that trains it."""
     training: Training
-    """The job."""
+    """The job, or `requests` and `serving` in its place for a scenario that serves."""
     fold: Literal["auto", "exact", "tiers", "none"] = "auto"
     """How equal ranks are merged: exactly (small jobs by default), by network tier (large ones), not at all."""
 

@@ -192,3 +192,20 @@ def test_a_run_that_rejects_every_request_is_infeasible(tmp_path: Path, capsys: 
     assert "1 point simulated, 2 with all requests rejected" in capsys.readouterr().out
     assert main(["compare", "serving/quickstart", *few, "--vary", "seed=1,2"]) == 4
     assert "all 20 requests are rejected" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("model=models/llama-2-70b", "OUT OF MEMORY"),
+        ("+serving.kv_cache.memory_share=0", "INFEASIBLE `serving.kv_cache` leaves no room for keys and values"),
+    ],
+)
+def test_a_service_without_room_is_written_all_the_same(
+    change: str, words: str, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "out.json"
+    assert main(["run", "serving/quickstart", change, "--json", str(out)]) == 4
+    assert words in " ".join(capsys.readouterr().out.split())
+    told = json.loads(out.read_text())
+    assert (told["feasible"], told["breakdown"], told["metrics"]) == (False, {}, {})
