@@ -60,9 +60,11 @@ class Simulated:
 
             raise AttributeError(f"{self._source} has no figure `{name}`; {nearest(name, metrics)}")
         if not self.result.feasible:
-            peak = metrics.get("peak_memory_bytes", float("nan"))
-            _fail(f"{self._source} does not fit into memory (it needs {peak / 1e9:.1f} GB), so it has no `{name}`;"
-                  " `.feasible` asks whether it fits, `.metrics` has the figures if it did")  # fmt: skip
+            from simulator.results.obstacle import obstacle, reason
+
+            fits = "does not fit into memory" if obstacle(self.result) == "out of memory" else "serves nothing"
+            _fail(f"{self._source} {fits} ({reason(self.result)}), so it has no `{name}`;"
+                  " `.feasible` asks whether it can run, `.metrics` has the figures if it could")  # fmt: skip
         return metrics[name]
 
     def __dir__(self) -> list[str]:

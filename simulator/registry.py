@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 PLUGIN_GROUP = "simulator.plugins"
 """Entry-point group of third parties."""
+_LONGEST = 60  # letters of a name in a message
 
 
 class Registry(Generic[T]):
@@ -43,7 +44,8 @@ class Registry(Generic[T]):
         if name not in self._things:
             load_plugins()
         if name not in self._things:
-            raise InputError(Problem(f"unknown {self.kind} `{name}`", path=path, hint=nearest(name, self._things)))
+            shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
+            raise InputError(Problem(f"unknown {self.kind} `{shown}`", path=path, hint=nearest(name, self._things)))
         return self._things[name]
 
     def names(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class _Dimension(NamedTuple):
 _BIT = "0.125"
 _DIMENSIONS = {
     "time": _Dimension(
-        "5 us", (("s", "1", "pnum."), ("min", "60", "."), ("h", "3600", "."), ("d", "86400", ".")),
+        "5 ms", (("s", "1", "pnum."), ("min", "60", "."), ("h", "3600", "."), ("d", "86400", ".")),
         ("ps", "ns", "us", "ms", "s", "min", "h", "d"),
     ),
     "bytes": _Dimension("80 GB", (("B", "1", "kMGTPEi."),), ("B", "kB", "MB", "GB", "TB", "PB", "EB")),
@@ -145,7 +145,8 @@ def format(value: float, dimension: str) -> str:
 
 def _bare(number: float, text: object, kind: _Dimension) -> float:
     if number != 0 and not kind.bare:
-        raise ValueError(f"{_excerpt(text)} has no unit: write a unit, for example `{kind.example}`")
+        example = f"{number:g} {kind.example.partition(' ')[2]}"
+        raise ValueError(f"{_excerpt(text)} has no unit: write a unit, for example `{example}`")
     return _finite(number, text)
 
 

@@ -137,15 +137,14 @@ def validate(
     from simulator.specs import data_root
     from simulator.study.lines import read_lines
     from simulator.study.lines import sample as few
-    from simulator.study.published import KINDS, kind_of
+    from simulator.study.published import chosen
 
     shipped = data_root() / "workloads" / "measurements" / f"{kind or 'training'}.jsonl"
     lines = [line for file in files or (shipped,) for line in read_lines(fspath(file))]
-    lines = few(lines, sample) if sample else lines
-    chosen = KINDS[kind] if kind else kind_of(lines)
-    chosen.check(tuple(by))
-    outcomes = chosen.validate(lines, jobs)
-    return chosen.document(chosen.summary(outcomes, tuple(by)), outcomes)
+    what, lines = chosen(few(lines, sample) if sample else lines, kind)
+    what.check(tuple(by))
+    outcomes = what.validate(lines, jobs)
+    return what.document(what.summary(outcomes, tuple(by)), outcomes)
 
 
 def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:

@@ -162,12 +162,17 @@ class Sweep(table.SweepTable):
         return sweep_card(self.document())
 
 
+_INFEASIBLE = {"out of memory": "does not fit into memory", "all requests rejected": "all requests are rejected"}
+
+
 def _speed(result: results.Result) -> str:
     """The figure of a result that says how fast it is, in words."""
     from simulator.report.wording import figure
 
     if not result.feasible:
-        return "does not fit into memory"
+        from simulator.results.obstacle import obstacle
+
+        return _INFEASIBLE[obstacle(result)]
     name = "step_time_s" if result.kind == "training" else "output_throughput"
     unit = "" if result.kind == "training" else " output tokens/s"
     return f"{figure(name, result.metrics.get(name, float('nan')))}{unit}"

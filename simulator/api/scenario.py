@@ -58,6 +58,9 @@ def load(path: str | PathLike[str], overrides: Overrides = ()) -> Scenario:
     there, `~key.path` (with None) takes one away. Quantities are text with their unit: `{"slo.ttft": "500 ms"}`. Raises
     InputError with every problem found, each with its file and line.
     """
+    if not isinstance(path, (str, PathLike)):
+        hint = "give a path, or the name of a shipped scenario"
+        raise InputError(Problem(f"{_shown(path)} is no scenario", hint=hint))
     name, changes = fspath(path), texts(overrides)
     loaded = load_scenario(name, changes)
     return Scenario(name, changes, loaded.scenario, loaded.origins, loaded.sources)

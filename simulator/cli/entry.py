@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         console.abandon_output()
         return BROKEN_PIPE
-    except KeyboardInterrupt:
-        console.complain(f"{PROGRAM}: interrupted")
+    except KeyboardInterrupt as stop:
+        console.complain(f"{PROGRAM}: interrupted{stop}")
         return INTERRUPTED
     except OSError as error:
         name = str(error.filename)[:200] if error.filename else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SUMMARY = "largest rate within the objectives, cheapest layout that carries one"
 EXAMPLES = (
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s, tpot: 50 ms}"',
-    "scenarios/serving/disaggregated-70b-h100.yaml requests.count=500 --html plan.html",
+    "scenarios/serving/disaggregated-70b-h100.yaml requests.count=2000 --html plan.html",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --vary serving.parallel.tp=1,2,4 --jobs 2',
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --layouts auto --rate "20 /s"',
 )

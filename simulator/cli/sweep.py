@@ -6,6 +6,7 @@ refused are rows with the reason. Exit code 4 where no point is left.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
@@ -86,12 +87,15 @@ def execute(arguments: Namespace) -> int:
     cache = _cache(arguments)
     from simulator.study.sweep import sweep
 
-    begin = perf_counter()
-    with counting(f"sweeping {Path(arguments.file).stem}", arguments.quiet) as progress:
-        table = sweep(
-            arguments.file, axes, arguments.where, arguments.random, _executor(arguments), cache, progress,
-            overrides=overrides,
-        )  # fmt: skip
+    begin, count = perf_counter(), _Count()
+    try:
+        with counting(f"sweeping {Path(arguments.file).stem}", arguments.quiet) as count.shown:
+            table = sweep(
+                arguments.file, axes, arguments.where, arguments.random, _executor(arguments), cache, count.tell,
+                overrides=overrides,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(count.words(kept=cache is not None)) from None
     for note in table.notes:
         console.complain(f"clustersim: {note}")
     told = _document(table, view)
@@ -100,6 +104,24 @@ def execute(arguments: Namespace) -> int:
     if any(row.status == "failed" for row in table.rows):
         return SimulatorError.exit_code
     return 0 if any(row.status == "ok" for row in table.rows) else InfeasibleError.exit_code
+
+
+class _Count:
+    """How many simulations are done, for who interrupts them."""
+
+    def __init__(self) -> None:
+        self.done = self.total = 0
+        self.shown: Callable[[int, int], None] | None = None
+
+    def tell(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+        if self.shown is not None:
+            self.shown(done, total)
+
+    def words(self, kept: bool) -> str:
+        """`: 12 of 40 simulations are done and kept; run the same again to resume`."""
+        then = "kept; run the same command again to resume" if kept else "lost; without --no-cache they would be kept"
+        return f": {self.done:,} of {self.total:,} simulations are done and {then}" if self.total else ""
 
 
 def _document(table: "SweepTable", view: "View") -> dict[str, Any]:

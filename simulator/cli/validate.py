@@ -35,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
         "--by", metavar="KEY,KEY", type=_keys, default=("source", "device"), help="what to list errors by"
     )
     parser.add_argument(
-        "--kind", choices=("training", "serving"), help="kind of the measurements (default: by the first row)"
+        "--kind", choices=("training", "serving"), help="take only rows of this kind (default: what all of them are)"
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
     parser.add_argument(
@@ -73,9 +73,9 @@ def execute(arguments: Namespace) -> int:
 
     outputs.check({"--json": arguments.json, "--html": arguments.html}, inputs=tuple(arguments.files))
     lines = _lines(arguments)
-    from simulator.study.published import KINDS, kind_of
+    from simulator.study.published import chosen
 
-    kind = KINDS[arguments.kind] if arguments.kind else kind_of(lines)
+    kind, lines = chosen(lines, arguments.kind)
     kind.check(arguments.by)
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
@@ -90,18 +90,29 @@ def execute(arguments: Namespace) -> int:
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.validation import page
 
-        console.write(page(found, arguments.by, arguments.worst))
+        console.write(page(found, arguments.by, arguments.worst, console.width()))
     return _code(arguments, figures)
 
 
 def _lines(arguments: Namespace) -> list["Line"]:
     from simulator.specs.catalog import data_root
-    from simulator.study.lines import read_lines, sample
+    from simulator.study.lines import sample
 
     shipped = data_root() / "workloads" / "measurements" / f"{arguments.kind or 'training'}.jsonl"
     files = arguments.files or [str(shipped)]
-    lines = [line for file in files for line in read_lines(file)]
+    lines = [line for file in files for line in _read(file)]
     return sample(lines, arguments.sample) if arguments.sample else lines
+
+
+def _read(file: str) -> list["Line"]:
+    """The rows of a file; InputError where it has none."""
+    from simulator.errors import InputError, Problem
+    from simulator.study.lines import read_lines
+
+    lines = list(read_lines(file))
+    if not lines:
+        raise InputError(Problem("has no rows", file=file, hint="write one JSON object a line"))
+    return lines
 
 
 def _code(arguments: Namespace, figures: dict[str, dict[str, float]]) -> int:

@@ -16,7 +16,6 @@ from simpy.events import NORMAL
 
 from simulator.engine.fluid import Fluid, Solver
 from simulator.engine.tape import NEVER, Activity
-from simulator.errors import InputError
 
 Call = Callable[[Any], None]
 """What is called; it is told the moment, by which an old appointment is known from a newer one."""
@@ -86,7 +85,7 @@ class Agenda:
         self._fluid.start(number, finished)
 
     def run(self, progress: Callable[[int], None] | None = None, stride: int = 1 << 14) -> None:
-        """Let time pass until no appointment is left; InputError past the last tick that the clock counts."""
+        """Let time pass until no appointment is left; OverflowError past the last tick that the clock counts."""
         # The loop of `Environment.step` without its care for failed events, of which there are none: a sixth faster.
         env, queue = self._env, self.queue
         while queue:
@@ -100,4 +99,4 @@ class Agenda:
             if progress is not None:
                 progress(self.events)
             if self.now > NEVER:
-                raise InputError("the run lasts longer than 53 days, more than the clock of the simulation counts")
+                raise OverflowError("the run lasts longer than 53 days, more than the clock of the simulation counts")

@@ -11,6 +11,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
 from simulator.interop.config import Config
+from simulator.interop.quantized import quantization
 from simulator.specs.foreign import Translation
 
 Family = Callable[[Config], None]
@@ -21,11 +22,15 @@ def translate(config: Mapping[str, Any]) -> Translation:
 
     Raises InputError naming the keys that are missing or wrong, or the architecture that is not known.
     """
+    outer = config
     config, prefix = _text_model(config)
     kind = _kind(config, prefix)
     taken = Config(config, prefix)
     FAMILIES[kind](taken)
     _windows(taken)
+    words, closest = quantization({**outer, **config})
+    taken.take("quantization", ("quantization_config",), words or None)
+    taken.take("quantized", ("quantization_config",), closest)
     taken.take("name", ("_name_or_path",), _name(config, kind))
     left_out = f"; left out: {', '.join(taken.left_out)}" if taken.left_out else ""
     taken.imply(source=f"Hugging Face config.json, model_type {kind}{left_out}")

@@ -41,6 +41,8 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], t
         draft.put(f"model.{name}", value, f"{keys[name]}, line {line}" if line and name != "source" else "")
     draft.assume("stack", "vllm", "`clustersim profiles stacks` lists others")
     draft.assume("serving.parallel.tp", tp, "the fewest devices that hold the model and turn no request away")
+    if fields.get("quantized"):
+        draft.put("serving.precision.weights", fields["quantized"], "quantization_config")
     draft.assume("requests.arrivals.poisson", "1 /s", "requests per second")
     draft.assume("requests.lengths", LENGTHS, "workloads/requests has others; or `requests.trace: FILE`")
     draft.assume("requests.count", 200, "how many requests")

@@ -11,6 +11,7 @@ from simulator.report import compare_html, html_parts, ledger, palette, sections
 from simulator.report.compare_html import part
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.metrics import METRICS, mean
+from simulator.results.obstacle import Obstacle, filled, obstacle, reason
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
@@ -19,6 +20,9 @@ _HEADLINE = {
                  "peak_memory_bytes", "cost_usd"),
     "serving": ("output_throughput", "request_goodput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms",
                 "p99_tpot_ms", "slo_attainment", "peak_memory_bytes"),
+}  # fmt: skip
+_VERDICTS: dict[Obstacle, str] = {
+    "out of memory": "Does not fit into memory: ", "all requests rejected": "Cannot serve: ",
 }  # fmt: skip
 _MOST_WARNINGS = 5
 _MOST_POINTS = 10
@@ -90,7 +94,7 @@ def _card(result: Result) -> Iterable[Markup]:
     subject = serving_facts.subject(result) if result.kind == "serving" else sections.subject(result.scenario)
     yield tag("p", " · ".join(subject), class_="soft")
     if not result.feasible:
-        yield tag("p", tag("strong", "Does not fit into memory: "), _missing(result))
+        yield tag("p", tag("strong", _VERDICTS[obstacle(result)]), _missing(result))
     shown = [name for name in _HEADLINE.get(result.kind, ()) if name in result.metrics]
     tiles = [
         tag("div", tag("dt", METRICS[name].label), tag("dd", wording.figure(name, result.metrics[name])))
@@ -104,8 +108,8 @@ def _card(result: Result) -> Iterable[Markup]:
 def _missing(result: Result) -> str:
     over = [use for use in result.memory if use.peak > use.capacity]
     if not over:
-        return "figures say what would be if it did."
-    worst = max(over, key=ledger.filled)
+        return f"{reason(result)}."
+    worst = max(over, key=filled)
     size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
     return f"{ledger.place_of(result, worst)} needs {size}."
 

@@ -163,7 +163,7 @@ def change(ratio: float | None) -> str:
 def _fitting(feasible: Mapping[str, bool] | None) -> list[str]:
     if not feasible or feasible["before"] == feasible["after"]:
         return []
-    return ["fits into memory again" if feasible["after"] else "does not fit into memory any more"]
+    return ["is feasible again" if feasible["after"] else "is infeasible now (out of memory, or no request can run)"]
 
 
 def _cause(one: Entry, kind: str) -> str:

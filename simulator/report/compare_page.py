@@ -79,9 +79,9 @@ def label(metric: str, document: Mapping[str, Any]) -> str:
 
 
 def fits(document: Mapping[str, Any]) -> dict[str, list[Cell]]:
-    """Which runs fit into memory, where some do not."""
+    """Which runs can be carried out, where some cannot."""
     feasible = [bool(run["feasible"]) for run in document["runs"]]
-    return {} if all(feasible) else {"fits into memory": [Cell("yes" if fit else "no", False) for fit in feasible]}
+    return {} if all(feasible) else {"feasible": [Cell("yes" if fit else "no", False) for fit in feasible]}
 
 
 def cells(metric: str, row: Mapping[str, Any], document: Mapping[str, Any]) -> list[Cell]:

@@ -11,6 +11,7 @@ from simulator.report.html_parts import heading, leveled, notes, table, ticks, t
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, mean
+from simulator.results.obstacle import filled, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics
 
@@ -38,9 +39,9 @@ def alarm(result: Result) -> Iterable[Markup]:
     """What makes the run impossible and what would help."""
     if result.feasible:
         return
-    over = sorted((use for use in result.memory if use.peak > use.capacity), key=ledger.filled)
-    said = [tag("strong", "Out of memory: " if over else "Infeasible. ")]
-    helps: Iterable[Markup] = ()
+    over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled)
+    said = [tag("strong", "Out of memory: " if over else "Infeasible: "), *([] if over else [f"{reason(result)}."])]
+    helps: Iterable[Markup] = () if over else notes(ledger.OF_REJECTED)
     if over:
         worst = over[-1]
         size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
@@ -159,7 +160,7 @@ def memory(result: Result) -> Iterable[Markup]:
     """Peaks by kind of every class, and of the fullest the ledger and the level over time."""
     if not result.memory:
         return
-    fullest = max(result.memory, key=ledger.filled)
+    fullest = max(result.memory, key=filled)
     slots = palette.memory(list(dict.fromkeys(kind for use in result.memory for kind in use.at_peak)))
     yield svg.legend((slot, kind) for kind, slot in slots.items())
     yield svg.bars(_memory_bars(result, slots))
@@ -170,7 +171,7 @@ def memory(result: Result) -> Iterable[Markup]:
         for kind, size in sorted(fullest.at_peak.items(), key=lambda item: -item[1])
         if size > 0
     ]
-    total = "together", units.format(fullest.peak, "bytes"), wording.percent(ledger.filled(fullest))
+    total = "together", units.format(fullest.peak, "bytes"), wording.percent(filled(fullest))
     yield table(("kind name", "at the peak n", "of the device n"), rows, total)
     yield from _level(result, fullest)
 

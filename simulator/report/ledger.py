@@ -11,9 +11,16 @@ from simulator.report import wording
 from simulator.report.facts import chosen, devices, replicas, whole
 from simulator.report.plain import clean
 from simulator.report.sections import grid, heading, notes
+from simulator.results.obstacle import filled, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names
 
+OF_REJECTED = (
+    "serving.context, where the model takes longer sequences than its configuration says",
+    "serving.parallel.tp or a higher serving.kv_cache.memory_share, where the cache is too small",
+    "shorter requests.lengths",
+)
+"""Changes of a scenario whose requests are all rejected."""
 _BAR = 50
 _NOTABLE = 0.05  # shares of the peak below which a kind is not worth a hint
 
@@ -34,7 +41,8 @@ def out_of_memory(result: Result) -> Iterable[RenderableType]:
     """The classes that need more than their device has, the ledger of the worst, and hints."""
     over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled, reverse=True)
     if not over:
-        yield Text("INFEASIBLE", "bold red")
+        yield Text.assemble(("INFEASIBLE  ", "bold red"), (clean(reason(result)), "bold"))
+        yield from notes("What would help", OF_REJECTED, "cyan")
         return
     worst = over[0]
     size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
@@ -132,11 +140,6 @@ def _for_activations(scenario: dict[str, Any]) -> Iterable[str]:
         yield "training.recompute=full keeps only the input of each layer"
     if whole(scenario, "training.parallel.tp", 1) > 1 and not chosen(scenario, "parallel.sequence_parallel", False):
         yield "training.parallel.sequence_parallel=true cuts what tensor parallelism leaves whole"
-
-
-def filled(use: MemoryUse) -> float:
-    """Peak over capacity; infinite where there is no capacity."""
-    return _share(use.peak, use.capacity)
 
 
 def _share(size: float, capacity: float) -> float:

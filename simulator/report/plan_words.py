@@ -58,6 +58,8 @@ def verdict(document: dict[str, Any], layout: Layout) -> str:
     best = layout["at_best"]
     if layout["state"] == "out of memory":
         return f"Does not fit into memory: {layout['reason']}."
+    if layout["state"] == "all requests rejected":
+        return f"Cannot serve: {layout['reason']}."
     if layout["state"] == "refused":
         return f"Cannot be simulated: {layout['reason']}."
     if layout["state"] == "unreachable":
@@ -103,6 +105,10 @@ def target(document: dict[str, Any]) -> str:
         return ""
     layouts = document["layouts"]
     chosen = next((layout for layout in layouts if layout["cheapest"]), None)
+    if chosen is None and any(layout["carries_target"] for layout in layouts):
+        names = "; ".join(filter(None, (layout["name"] for layout in layouts if layout["carries_target"])))
+        by = f" by {clean(names)}" if names else ""
+        return f"{rate(asked)} is carried{by} in a run too short to tell: ask for more requests (`requests.count`)."
     if chosen is None:
         known = [layout for layout in layouts if layout["rate"] is not None]
         most = max(known, key=lambda layout: float(layout["rate"]), default=None)
@@ -132,9 +138,9 @@ def marks(layout: Layout) -> str:
 
 
 def remark(document: dict[str, Any], layout: Layout) -> str:
-    """What a layout with a rate is the best at, or that it misses the target."""
+    """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
     missed = "" if layout["carries_target"] is not False else f"misses at {rate(document['target_rate'])}"
-    return ", ".join(filter(None, [marks(layout), missed]))
+    return ", ".join(filter(None, [marks(layout), missed, "" if layout["settled"] else "run too short to tell"]))
 
 
 def ranked(document: dict[str, Any]) -> list[Layout]:

@@ -17,6 +17,7 @@ from simulator.report.drawing import plain, save_figures
 from simulator.report.gantt import Box, Window, phases, sample
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
+from simulator.results.obstacle import filled
 from simulator.results.result import Result, Service
 from simulator.results.summary import class_names
 
@@ -80,7 +81,7 @@ def memory_over_time(result: Result, axes: "Axes | None" = None) -> "Axes":
     """Memory of the fullest device class over time, in GB and seconds."""
     axes = axes if axes is not None else new()
     if result.memory:
-        use = max(result.memory, key=ledger.filled)
+        use = max(result.memory, key=filled)
         axes.step(use.time / 1e12, use.level / _GB, where="post", color=palette.LIGHT[palette.BLUE])
         axes.axhline(use.capacity / _GB, color="black", linestyle="--", linewidth=1)
         axes.set_title(ledger.place_of(result, use), fontsize="medium")

@@ -17,6 +17,7 @@ from simulator.report.facts import at
 from simulator.report.plain import clean
 from simulator.report.serving_facts import LATENCIES, WORDS, goals, subject
 from simulator.results import iterations as of
+from simulator.results.obstacle import obstacle
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
 from simulator.results.service import SECOND
@@ -34,12 +35,12 @@ _NAMED = 4  # parts of busy time named in a row
 
 
 def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
-    """The page from top to bottom; of a model that does not fit, what it would need."""
+    """The page from top to bottom; of a run that is infeasible, first what it would need."""
     service = result.service
     yield sections.title(result.name, " · ".join(subject(result)))
     if not result.feasible:
         yield from ledger.out_of_memory(result)
-    if service is not None:
+    if service is not None and (result.feasible or obstacle(result) == "out of memory"):
         if not result.feasible:
             yield sections.heading("If it fitted")
         yield headline(result)
@@ -48,7 +49,7 @@ def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
         yield from request_time(service)
         yield from caches(result)
         yield from replicas(service, result.metrics.get("duration", 0.0))
-    if result.feasible:
+    if result.feasible or obstacle(result) == "all requests rejected":
         yield from ledger.memory(result)
     yield from sections.ending(result, [iterations(service)], elapsed_s)
 

@@ -76,7 +76,7 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
         yield tag("section", tag("h2", f"Pareto front: {sweep_words.front_words(document)}"), *_front(document))
     if document["heat"]:
         yield tag("section", tag("h2", sweep_words.heat_words(document)), tag("div", heat_map(document), class_="wide"))
-    for status in ("failed", "out of memory", "refused"):
+    for status in sweep_words.STATUSES:
         if said := list(sweep_words.reasons(document, status, most=20)):
             yield tag("section", tag("h2", status.capitalize()), *notes(said))
     yield tag("section", tag("h2", "All points"), *_everything(document))

@@ -38,8 +38,8 @@ def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Itera
         yield _points(document, document["pareto"]["points"][: 2 * top], tuple(document["pareto"]["metrics"]))
     if document["heat"]:
         yield from _heat(document)
-    for status, words in (("failed", "Failed"), ("out of memory", "Out of memory"), ("refused", "Refused")):
-        yield from sections.notes(words, list(sweep_words.reasons(document, status)), "dim")
+    for status in sweep_words.STATUSES:
+        yield from sections.notes(status.capitalize(), list(sweep_words.reasons(document, status)), "dim")
     yield Text("")
     yield Text(_footer(document, how), "dim")
 

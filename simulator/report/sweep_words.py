@@ -23,6 +23,12 @@ _SHORT = {
 }  # fmt: skip
 
 
+STATUSES = ("failed", "out of memory", "all requests rejected", "refused")
+"""What becomes of points that have no figures, the gravest first."""
+
+_COUNTED = {"all requests rejected": "with all requests rejected"}
+
+
 def rows_of(document: dict[str, Any], numbers: list[int]) -> list[Row]:
     """The rows of points by their numbers, in that order."""
     known = {row["point"]: row for row in document["rows"]}
@@ -79,7 +85,7 @@ def subject(document: dict[str, Any]) -> str:
 def counted(document: dict[str, Any]) -> str:
     """How many points there are and what became of them."""
     number = Counter(row["status"] for row in document["rows"])
-    parts = [f"{number[status]:,} {status}" for status in ("out of memory", "refused", "failed") if number[status]]
+    parts = [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
     parts += [f"{document['dropped']:,} left out by conditions"] if document["dropped"] else []
     drawn = f" (at most {document['random']:,} drawn)" if document["random"] else ""
     good = wording.plural(number["ok"], "point")
@@ -89,12 +95,17 @@ def counted(document: dict[str, Any]) -> str:
 def reasons(document: dict[str, Any], status: str, most: int = 5) -> Iterator[str]:
     """Why points are not there, the most frequent reasons first."""
     rows = [row for row in document["rows"] if row["status"] == status]
-    found = Counter(row["reason"] for row in rows)
-    names = {row["reason"]: row["name"] for row in rows}
-    for reason, number in found.most_common(most):
-        yield f"{reason} ({wording.plural(number, 'point')})" if number > 1 else f"{names[reason]}: {reason}"
-    if len(found) > most:
-        yield f"and {len(found) - most:,} more reasons"
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        names.setdefault(row["reason"], []).append(row["name"])
+    frequent = sorted(names, key=lambda reason: -len(names[reason]))
+    for reason in frequent[:most]:
+        more = len(names[reason]) - most
+        others = f" and {wording.plural(more, 'other point')}" if more > 0 else ""
+        yield f"{'; '.join(names[reason][:most])}{others}: {reason}"
+    if len(frequent) > most:
+        points = sum(len(names[reason]) for reason in frequent[most:])
+        yield f"and {wording.plural(points, 'more point')} for {len(frequent) - most:,} more reasons (all with --csv)"
 
 
 def better(metric: str) -> str:

@@ -291,7 +291,8 @@ class Result:
     """Picoseconds of each of several simulated steps, of which the other columns show one; shape (steps,). Empty where
     one step was simulated."""
     feasible: bool = True
-    """False if a device is out of memory; metrics then hold what would be if it were not."""
+    """False if a device is out of memory (metrics then hold what would be if it were not), or if every request of a
+    serving run was rejected."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Version, seed, hash of the resolved scenario, how ranks were folded, events."""
     scenario: dict[str, Any] = field(default_factory=dict)

@@ -24,7 +24,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "name": result.name,
         "feasible": result.feasible,
         "metrics": ordered_metrics(result.metrics),
-        "breakdown": dict(zip(names, map(dict, result.breakdown), strict=True)),
+        "breakdown": dict(zip(names, map(dict, result.breakdown), strict=True)) if result.breakdown else {},
         "classes": [
             {"name": name, "ranks": c.ranks, "example": c.example}
             for name, c in zip(names, result.classes, strict=True)

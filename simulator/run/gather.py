@@ -276,6 +276,8 @@ def _warnings(run: Run) -> tuple[str, ...]:
     computed = run.device.native(run.job.precision)
     if computed != run.job.precision:
         found.append(f"{run.device.name} has no {run.job.precision}: products are computed and counted in {computed}")
+    if words := run.scenario.model.quantization:
+        found.append(f"the model's weights are published quantised ({words}); training takes `training.precision`")
     if run.classes.outside:
         found.append(f"priced outside the range of measured kernels: {', '.join(run.classes.outside)}")
     found += [

@@ -14,6 +14,7 @@ from simulator.interop import traces
 from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.service import gather
+from simulator.run.too_long import too_long
 from simulator.serving.fleet import Fleet
 from simulator.serving.ledger import Ledger, open_ledger
 from simulator.serving.lockstep import Lockstep
@@ -77,8 +78,7 @@ def run_serving(
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             return _run(scenario, leap, progress, systems)
     except (OverflowError, FloatingPointError):
-        message = "something in it takes longer than 53 days, more than the clock of the simulation counts"
-        raise InputError(Problem(message, hint="look for a size that is too large or a rate that is too low")) from None
+        raise too_long(scenario) from None
 
 
 def _check_sizes(scenario: ServingScenario) -> None:
@@ -124,7 +124,10 @@ def _run(
         fleet.mover.decoders = [replica for replica in replicas if replica.role == "decode"]
     _in_step(replicas, homes, agenda)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
-    agenda.run(progress)
+    try:
+        agenda.run(progress)
+    except OverflowError:
+        raise too_long(scenario, units.to_seconds(int(workload.arrival.max()))) from None
     return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.mover, agenda.events)
 
 

@@ -40,15 +40,16 @@ def gather(run: "ServingRun") -> Result:
     """The Result of a run."""
     fits = all(system.price.fits for system in run.systems)
     service = _service(run) if fits else None
+    served = service is not None and not bool((service.requests.status == REJECTED).all())
     metrics = {} if service is None else _metrics(run, service)
     comparisons, notes = _comparisons(run, metrics)
     return Result(
         kind="serving", name=run.scenario.name, metrics=metrics, classes=_classes(run),
         breakdown=() if service is None else _breakdown(service), spans=_no_spans(), memory=_memory(run),
-        comparisons=comparisons, feasible=fits, service=service,
+        comparisons=comparisons, feasible=served, service=service,
         warnings=(
             *run.workload.warnings, *_told(run, "warnings"), *notes,
-            *(() if service is None else _rejected(service) + _saturated(service)),
+            *(() if service is None else _rejected(run, service) + _saturated(service)),
         ),
         assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
         provenance={
@@ -228,16 +229,26 @@ def _comparisons(run: "ServingRun", metrics: dict[str, float]) -> tuple[tuple[Co
     return tuple(found), notes
 
 
-def _rejected(service: Service) -> tuple[str, ...]:
-    """How many requests could never run."""
-    status = service.requests.status
-    count = int((status == REJECTED).sum())
+def _rejected(run: "ServingRun", service: Service) -> tuple[str, ...]:
+    """How many requests could never run, and why."""
+    requests = service.requests
+    turned_away = requests.status == REJECTED
+    count = int(turned_away.sum())
     if not count:
         return ()
-    return (
-        f"{count:,} of {len(status):,} requests were rejected: prompt and answer exceed the context or all"
-        " cache blocks of a replica; figures are of the others",
-    )
+    tokens = (requests.prompt + requests.output)[turned_away]
+    context = min(system.context for system in run.systems)
+    room = min(system.price.blocks * system.price.block_size for system in run.systems)
+    long = int((tokens > context).sum())
+    why = [f"{long:,} exceed the context of {context:,} tokens (`serving.context`)"] if long else []
+    if long < count:
+        why.append(f"{count - long:,} need more than the cache of a replica, {room:,} tokens, holds")
+    whole = count == len(turned_away)
+    of = f"{count:,} of {len(turned_away):,}"
+    said = f"all {count:,} requests are rejected" if whole else f"{of} requests were rejected"
+    others = "nothing is served" if whole else "figures are of the others"
+    longest = f"prompt and answer together have up to {int(tokens.max()):,} tokens"
+    return (f"{said}: {' and '.join(why)}; {longest}; {others}",)
 
 
 def _saturated(service: Service) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from simulator.program.maxplus import sweep
 from simulator.results.result import Result
 from simulator.run.gather import Run, gather
 from simulator.run.steps import Lowered, Steps, disturbed
+from simulator.run.too_long import too_long
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
@@ -76,8 +77,7 @@ def run(
         with np.errstate(over="raise", invalid="raise"):
             return _run(scenario, fold, executor, profile, progress)
     except (OverflowError, FloatingPointError):
-        message = "something in it takes longer than 53 days, more than the clock of the simulation counts"
-        raise InputError(Problem(message, hint="look for a size that is too large or a rate that is too low")) from None
+        raise too_long(scenario) from None
 
 
 def _run(

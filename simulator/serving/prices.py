@@ -187,8 +187,14 @@ def compile_prices(
         stages=prices, serial=serial, weights_bytes=max(need.weights for need in needs),
         kv_token_bytes=max(need.kv_token for need in needs), kv_replica_bytes=tp * sum(need.kv_token for need in needs),
         blocks=blocks, block_size=size, capacity=capacity, ledger=fullest.kinds() | {"kv cache": kept},
-        devices=tp * stages, warnings=told, assumptions=notes,
+        devices=tp * stages, warnings=told + _sixteen(model, formats), assumptions=notes,
     )
+
+
+def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
+    """What to say where the weights of a quantised model are taken to have 16 bits, for want of a word."""
+    said = model.quantization_note if formats.weights is None and formats.weight_bits is None else ""
+    return (said,) if said else ()
 
 
 def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:

@@ -136,16 +136,20 @@ def _shared(requests: Requests, seed: int, workload: Workload, block: int) -> Wo
 
 def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: Integers, output: Integers) -> Workload:
     """Requests of these lengths at the times that are asked for."""
-    count = len(prompt)
+    count, idle = len(prompt), tuple[str, ...]()
     follows, delay = np.full(count, NEVER), np.zeros(count, np.int64)
     loop = requests.arrivals.closed_loop
     if loop is not None:
         arrival, follows, delay = _looping(loop, count, seed)
+        if loop.clients > count:
+            what = "requests" if requests.sessions is None else "conversations"
+            idle = (f"{loop.clients:,} clients are more than the {count:,} {what}: {loop.clients - count:,} of them"
+                    " never ask; raise `requests.count` to load the system as they would",)  # fmt: skip
     elif recorded is not None and not requests.arrivals.given:
         arrival = arrivals.ticks(recorded / requests.speed, "requests.trace")
     else:
         arrival = arrivals.ticks(arrivals.times(requests.arrivals, count, seed), "requests.arrivals")
-    return Workload(arrival, prompt, output, np.zeros(count, np.int64), follows, delay)
+    return Workload(arrival, prompt, output, np.zeros(count, np.int64), follows, delay, warnings=idle)
 
 
 def _looping(loop: ClosedLoop, count: int, seed: int) -> tuple[Integers, Integers, Integers]:
@@ -171,7 +175,7 @@ def _conversing(requests: Requests, seed: int, block: int) -> Workload:
         follows[opening[clients:]] = last[: max(0, len(opening) - clients)]
     return Workload(
         arrival, turns.prompt, turns.output, np.zeros(len(arrival), np.int64), follows, delay, turns.prefix, block,
-        turns.assumptions,
+        turns.assumptions, starts.warnings,
     )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from simulator import units
 
+Format = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "ternary"]
+"""Number formats of weights, activations and caches."""
 Status = Literal["measured", "datasheet", "estimate"]
 
 
@@ -27,6 +29,10 @@ class Spec(BaseModel):
     """Data room of files of this kind, for example `hardware_profiles/nodes`; None where it is only inline."""
     aliases: ClassVar[dict[str, str]] = {}
     """Foreign names of fields (Megatron's, torchtitan's) and the field they stand for."""
+    elsewhere: ClassVar[dict[str, str]] = {}
+    """Keys that a reader may well expect here and that belong to another kind of file, and what to say of them."""
+    bare: ClassVar[str] = ""
+    """The field that a bare number where the spec should stand is most likely meant for."""
 
     @classmethod
     def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -51,6 +57,7 @@ MoneyRate = Annotated[float, _quantity("money_rate"), Field(ge=0)]
 Rate = Annotated[float, _quantity("rate"), Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Percentage = Annotated[float, _quantity("fraction"), Field(ge=0, le=1)]
 """A fraction that may also be written in percent."""
 

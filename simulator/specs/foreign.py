@@ -42,6 +42,20 @@ def find(reference: str, rooms: tuple[str, ...], beside: Path | None) -> Path | 
     return None if room is None else next(_candidates(reference, NAMES[room], beside), None)
 
 
+def empty_folder(reference: str, rooms: tuple[str, ...], beside: Path | None) -> str:
+    """The file that a folder would need to stand for a spec of these rooms; empty where the reference is no folder."""
+    room = _room(rooms)
+    bases = (Path.cwd(),) if beside is None else (beside, Path.cwd())
+    return NAMES[room] if room is not None and any(_is_folder(base / reference) for base in bases) else ""
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # no file can have such a name
+        return False
+
+
 def is_foreign(path: Path, rooms: tuple[str, ...]) -> bool:
     """Whether a file that stands for a spec of these rooms is to be translated."""
     return path.suffix == ".json" and _room(rooms) is not None

@@ -14,9 +14,9 @@ from simulator.specs.base import (
     Count,
     Figure,
     FlopRate,
-    Fraction,
     Hertz,
     MoneyRate,
+    PositiveFraction,
     Seconds,
     Spec,
     Watts,
@@ -75,7 +75,7 @@ class Accelerator(Spec):
     """On-demand list price per device-hour; a parameter more than a fact."""
     kernels: str = "generic"
     """Kernel profile (`hardware_profiles/kernels/NAME.yaml`) that gives the efficiencies."""
-    sustained: Figure[Fraction] | None = None
+    sustained: Figure[PositiveFraction] | None = None
     """Rate of long training runs over that of the kernel benchmarks (power and heat); None means 1."""
     notes: str = ""
     """What a reader should know."""

@@ -1,6 +1,6 @@
 """From what pydantic says to what a person needs: the place in the file, the path, and what to write instead."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -21,6 +21,7 @@ _NUMBERS = {
     "float_parsing": "a number", "float_type": "a number",
     "bool_parsing": "`true` or `false`", "bool_type": "`true` or `false`",
 }  # fmt: skip
+_LENGTHS = {"too_short": ("min_length", "at least"), "too_long": ("max_length", "at most")}
 _SEQUENCES = ("tuple_type", "list_type")
 _MAPPINGS = ("model_type", "model_attributes_type", "dict_type")
 _CHECKED: tuple[type, ...] = (BeforeValidator, PlainValidator, WrapValidator)
@@ -35,6 +36,15 @@ def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Proble
         earlier = found.get(key)
         found[key] = problem if earlier is None else _either(earlier, problem)
     return list(found.values())
+
+
+def plainly(detail: Mapping[str, Any]) -> str:
+    """One error of pydantic in data that is no spec (a row of measurements), in our words."""
+    key = f"key `{detail['loc'][0]}`" if detail["loc"] else "the object"
+    if detail["type"] == "literal_error":
+        return f"{key}: {_excerpt(detail['input'])} is not {detail['ctx']['expected']}"
+    message, _, hint = _message(dict(detail), None, "")
+    return f"{key}: {message}" + (f"; {hint}" if hint else "")
 
 
 def mistyped(node: Node, kind: Kind, path: str = "") -> Iterator[Problem]:
@@ -104,6 +114,8 @@ def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, s
     error, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if error == "value_error":
         return str(context["error"]), path, ""
+    if error in _MAPPINGS and (fitting := _as_mapping(value, kind)):
+        return f"{_excerpt(value)} stands where keys are needed", path, fitting
     if error in _MAPPINGS:
         return "has no value" if value is None else f"{_excerpt(value)} stands where keys are needed", path, _keys(kind)
     if value is None:
@@ -114,6 +126,11 @@ def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, s
         return f"{_excerpt(value)} is not {_NUMBERS[error]}", path, f"write {_NUMBERS[error]}"
     if error in _SEQUENCES:
         return f"{_excerpt(value)} stands where a list is needed", path, "write `[first, second]`"
+    if error in _LENGTHS:
+        bound, word = _LENGTHS[error]
+        number = context[bound]
+        has = "is an empty list" if not context["actual_length"] else f"has {context['actual_length']} values"
+        return has, path, f"write {word} {'one' if number == 1 else number}"
     if error == "string_type":
         return (
             f"{_excerpt(value)} is not text",
@@ -150,8 +167,18 @@ def _description(kind: Kind, name: str) -> str:
 def _keys(kind: Kind) -> str:
     required = [name for spec in specs(kind) for name, info in spec.model_fields.items() if info.is_required()]
     every = [f"{name}:" for name in required or fields(kind)]
-    keys = f"write {_listing(every[:8], 'and')}" if every else "write `key: value` lines"
+    join = "and" if required else "or"
+    keys = f"write {_listing(every[:8], join)}" if every else "write `key: value` lines"
     return " or ".join([keys, *(f"the name of a file in {room}/" for room in folders(kind))])
+
+
+def _as_mapping(value: object, kind: Kind) -> str:
+    """How a number that stands for a whole spec is most likely meant; empty where nobody knows."""
+    named = next((spec.bare for spec in specs(kind) if spec.bare), "")
+    if not named or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return ""
+    others = [name for name in fields(kind) if name != named]
+    return f"write `{{{named}: {value}}}`, or another of {_listing(others, 'and')}"
 
 
 def _choice(value: str, kind: Kind) -> str:

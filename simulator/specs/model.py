@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Count, Spec
+from simulator.specs.base import Count, Format, Spec
 
 
 class Model(Spec):
@@ -67,8 +67,22 @@ class Model(Spec):
     output of this one (SwiftKV). All of them where left out. Can be served, not trained."""
     cache_group: Count = 1
     """Consecutive layers after `prompt_layers` that share one cache of keys and values (AcrossKV)."""
+    quantization: str = ""
+    """How the published weights are quantised, in the words of their config.json. Nothing is made of it: a run warns
+    where `serving.precision.weights` is left out."""
+    quantized: Format | None = None
+    """The format of `serving.precision.weights` that comes closest to that."""
     source: str = ""
     """Where the shape was published."""
+
+    @property
+    def quantization_note(self) -> str:
+        """What a run in 16 bits has to say of quantised weights; empty where there are none."""
+        if not self.quantization:
+            return ""
+        key = f"weights: {self.quantized}" if self.quantized else "weight_bits: BITS"
+        said = f"the model's weights are published quantised ({self.quantization}), and this run takes 16 bits each"
+        return f"{said}: write `serving: {{precision: {{{key}}}}}`"
 
     @model_validator(mode="before")
     @classmethod

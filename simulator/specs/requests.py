@@ -4,7 +4,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from simulator import units
 from simulator.specs.base import Count, Fraction, Percentage, Rate, Seconds, Spec
@@ -77,6 +77,8 @@ class Arrivals(Spec):
 class Distribution(Spec):
     """A distribution of lengths (tokens) or of times (seconds); exactly one of the keys besides the bounds."""
 
+    bare: ClassVar[str] = "fixed"
+
     fixed: Number | None = Field(default=None, ge=0)
     """Always this."""
     uniform: tuple[Number, Number] | None = None
@@ -95,6 +97,13 @@ class Distribution(Spec):
     """Smaller values become this."""
     high: Number | None = Field(default=None, ge=0)
     """Larger values become this."""
+
+    @property
+    def most(self) -> float:
+        """What it never exceeds; infinite where it has no end."""
+        upper = self.uniform[1] if self.uniform else self.cdf[-1][0] if self.cdf else float("inf")
+        ends = (upper if self.fixed is None else self.fixed, self.high)
+        return min(end for end in ends if end is not None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -134,6 +143,16 @@ class Distribution(Spec):
             raise ValueError(f"the last probability of `cdf` is 1, not {points[-1][1]:g}")
 
 
+def _at_least_one(given: Distribution) -> Distribution:
+    if given.most < 1:
+        raise ValueError(f"it is never more than {given.most:g}: write 1 or more")
+    return given
+
+
+Counts = Annotated[Distribution, AfterValidator(_at_least_one)]
+"""A distribution of whole numbers of at least 1."""
+
+
 class Lengths(Spec):
     """How long prompts and answers are."""
 
@@ -141,9 +160,9 @@ class Lengths(Spec):
 
     name: str = ""
     """What workload it stands for."""
-    prompt: Distribution
+    prompt: Counts
     """Tokens of a prompt; rounded, at least 1."""
-    output: Distribution
+    output: Counts
     """Tokens of an answer; rounded, at least 1."""
     correlation: float = Field(default=0.0, ge=-1, le=1)
     """Spearman's rank correlation of prompt and answer (Gaussian copula)."""
@@ -157,7 +176,7 @@ class Sessions(Spec):
     `arrivals` then says when conversations begin, `count` how many turns there are in all.
     """
 
-    turns: Distribution
+    turns: Counts
     """Turns of a conversation; rounded, at least 1. `lengths` gives what each turn adds."""
     think: Distribution
     """Seconds from an answer to the next turn."""

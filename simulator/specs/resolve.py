@@ -135,6 +135,11 @@ def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
     """Which kind of scenario a file is; None, and a problem, where its stack is for the other kind."""
     entries = root.value if isinstance(root.value, dict) else {}
     serves = _serves(entries)
+    second = next((key for key in ("serving", "requests") if "training" in entries and key in entries), None)
+    if second is not None:
+        message = f"`training` and `{second}` are both there, and a scenario either trains or serves"
+        tree.report([root.keys[second].problem(message, second, "take one of them away, or make two files")])
+        return None
     stack = entries.get("stack")
     told = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
     if stack is not None and isinstance(stack.value, dict) and (told is not None and told.value == "serving") != serves:
@@ -270,6 +275,9 @@ class _Tree:
         reference, rooms = str(node.value), folders(kind)
         beside = at.chain[-1].parent if at.chain else None
         path = catalog.find(reference, rooms, beside) or foreign.find(reference, rooms, beside)
+        if path is None and (missing := foreign.empty_folder(reference, rooms, beside)):
+            hint = f"name a folder that has one, a `{missing}` itself, or a YAML file"
+            raise InputError(node.place.problem(f"the folder `{reference[:80]}` has no `{missing}`", at.path, hint))
         if path is None:
             unknown = catalog.unknown(reference, rooms)
             raise InputError(node.place.problem(unknown.message, at.path, unknown.hint))

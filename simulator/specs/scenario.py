@@ -46,19 +46,27 @@ class Common(Spec):
     """Figures to compare with."""
 
 
+_SERVES = "only a scenario that serves has it, with `serving:` and `requests:` in place of `training:`"
+_TRAINS = "only a scenario that trains has it, with `training:` in place of `serving:` and `requests:`"
+
+
 class Scenario(Common):
     """One simulated training run."""
+
+    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap"), _SERVES)
 
     stack: Stack
     """The software that trains it."""
     training: Training
-    """The job."""
+    """The job, or `requests` and `serving` in its place for a scenario that serves."""
     fold: Literal["auto", "exact", "tiers", "none"] = "auto"
     """How equal ranks are merged: exactly (small jobs by default), by network tier (large ones), not at all."""
 
 
 class ServingScenario(Common):
     """One simulated serving run."""
+
+    elsewhere: ClassVar[dict[str, str]] = {"fold": _TRAINS}
 
     stack: ServingStack
     """The software that serves it."""

@@ -4,10 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.hardware import Cluster
-
-Format = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "ternary"]
 
 
 class Layout(Spec):

@@ -77,8 +77,32 @@ def below(annotation: Kind, key: str) -> Kind | None:
 
 def suggestion(annotation: Kind, key: str) -> str:
     """What to write instead of a key that is not known at this place: where it belongs, or the nearest name."""
-    inner = _deeper(annotation, key)
+    for kind in specs(annotation):
+        if key in kind.elsewhere:
+            return kind.elsewhere[key]
+    if _leads(annotation, key):
+        return f"write it nested: `{': {'.join(key.split('.'))}: ...{'}' * key.count('.')}`"
+    inner = _named(annotation, key) or _deeper(annotation, key)
     return f"did you mean `{inner}`?" if inner else nearest(key, (*fields(annotation), *aliases(annotation)))
+
+
+def _leads(annotation: Kind, key: str) -> bool:
+    """Whether a key with dots in it is the path of a field."""
+    at: Kind | None = annotation
+    for part in key.split("."):
+        at = None if at is None else below(at, canonical(at, part))
+    return "." in key and at is not None
+
+
+def _named(annotation: Kind, key: str) -> str:
+    """The field that a key names but for the ways in which words are joined: `globalBatch`, `global-batch`."""
+    fused = _fused(key)
+    return next((canonical(annotation, name) for name in (*fields(annotation), *aliases(annotation))
+                 if _fused(name) == fused), "")  # fmt: skip
+
+
+def _fused(key: str) -> str:
+    return key.replace("_", "").replace("-", "").casefold()
 
 
 def _deeper(annotation: Kind, key: str) -> str:
@@ -89,8 +113,8 @@ def _deeper(annotation: Kind, key: str) -> str:
             f"{path}{name}.": kind for path, at in level.items() for name, kind in fields(at).items() if specs(kind)
         }
         for path, kind in level.items():
-            if canonical(kind, key) in fields(kind):
-                return path + canonical(kind, key)
+            if name := _named(kind, key):
+                return path + name
         if any(path.count(".") >= _DEEPEST for path in level):
             break
     return ""

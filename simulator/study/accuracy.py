@@ -140,6 +140,7 @@ def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str
         more = {"kind": outcome.row.kind if outcome.row else None, "stack": outcome.stack or None, "parts": parts}
     return {
         "id": outcome.id,
+        "line": outcome.line or None,
         "source": row.source if row else None,
         "device": row.device if row else None,
         "devices": row.devices if row else None,

@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any
 
 from simulator.results.metrics import METRICS
+from simulator.results.obstacle import obstacle, reason
 from simulator.results.result import Result
 
 PER_STEP = frozenset({
@@ -28,6 +29,8 @@ def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str])
 
 
 def _infeasible(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    yield from (f"{name}: {reason(one)}" for one, name in pairs if obstacle(one) != "out of memory")
+    pairs = [(one, name) for one, name in pairs if obstacle(one) == "out of memory"]
     for timed, but in ((True, "; figures say what would be if {} did"), (False, ", so that there are no figures")):
         names = [name for result, name in pairs if bool(result.metrics) == timed]
         if names:
@@ -77,7 +80,7 @@ def _serving(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
         yield "requests do not arrive at the same times: a run under less load answers faster"
     for result, name in pairs:
         done, rest = result.metrics.get("completed", 0.0), _rest(result)
-        if rest:
+        if rest and done:
             yield f"of {name} {done:,.0f} requests are done and {rest:,.0f} are not: latencies are of those done"
     yield from _devices(pairs)
 

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Literal
 
 from simulator.errors import InputError, Problem
+from simulator.results.obstacle import obstacle, reason
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
 from simulator.run.gather import gather
@@ -18,7 +19,7 @@ from simulator.specs.resolve import restored
 from simulator.specs.scenario import AnyScenario, Scenario
 from simulator.study import fingerprint
 
-Status = Literal["ok", "out of memory", "refused", "failed"]
+Status = Literal["ok", "out of memory", "all requests rejected", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,4 @@ def _outcome(result: Result) -> Outcome:
     metrics = {name: float(value) if isfinite(value) else None for name, value in result.metrics.items()}
     if result.feasible:
         return Outcome("ok", "", metrics, result.warnings)
-    return Outcome("out of memory", _overflow(result), metrics, result.warnings)
-
-
-def _overflow(result: Result) -> str:
-    """What is missing on the fullest device, in words."""
-    if not result.memory:
-        return "the model does not fit"
-    worst = max(result.memory, key=lambda use: use.peak / use.capacity)
-    return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"
+    return Outcome(obstacle(result), reason(result), metrics, result.warnings)

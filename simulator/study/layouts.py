@@ -6,6 +6,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.specs import load_scenario
+from simulator.specs.resolve import read_template
 from simulator.specs.scenario import ServingScenario
 from simulator.study.variants import Axis, combinations, short_name
 
@@ -55,6 +56,7 @@ def candidates(file: str, overrides: Sequence[str], axes: Sequence[Axis], auto: 
     chooses itself.
     """
     _check(axes, auto)
+    _check_kind(file)
     found = []
     for listed in combinations(axes):
         plain = candidate(file, overrides, listed)
@@ -81,11 +83,23 @@ def _check(axes: Sequence[Axis], auto: bool) -> None:
             raise InputError(Problem(f"`--layouts auto` chooses `{key}` itself", hint=hint))
 
 
+def _check_kind(file: str) -> None:
+    """InputError for a file that trains, before its keys are looked at: `slo` would be an unknown one."""
+    root = read_template(file).root
+    if "training" in root.children() and "requests" not in root.children():
+        raise _trains(file)
+
+
+def _trains(file: str) -> InputError:
+    message = "`plan` finds what a scenario that serves can carry, and this one trains"
+    hint = "`clustersim sweep FILE training.parallel.tp=1,2,4` and `compare` try layouts of training"
+    return InputError(Problem(message, file=file, hint=hint))
+
+
 def _serving(file: str, overrides: Sequence[str]) -> ServingScenario:
     scenario = load_scenario(file, overrides).scenario
     if not isinstance(scenario, ServingScenario):
-        message = "capacity is planned for scenarios that serve, and this one trains"
-        raise InputError(Problem(message, file=file, hint="use a scenario with `serving:` and `requests:`"))
+        raise _trains(file)
     return scenario
 
 

@@ -11,16 +11,38 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from simulator.errors import InputError, Problem
+from simulator.specs.messages import plainly
 
 LONGEST = 1 << 16
 """Bytes of a line."""
 MOST = 100_000
 """Lines of a file."""
 R = TypeVar("R", bound=BaseModel)
+_LONGEST_ID = 200
+_NAMED = 4  # missing keys that a refusal names
 
 
 class Refused(Exception):
     """A row that cannot be simulated; the message says why."""
+
+
+def misfit(error: ValidationError) -> Refused:
+    """The refusal of a row whose keys are not as they must be, each key once."""
+    details = error.errors(include_url=False)
+    missing = [f"`{detail['loc'][0]}`" for detail in details if detail["type"] == "missing"]
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    lacks = [f"without key{'s' if len(missing) > 1 else ''} {', '.join(missing[:_NAMED])}{more}"] if missing else []
+    wrong = {detail["loc"][:1]: plainly(detail) for detail in reversed(details) if detail["type"] != "missing"}
+    return Refused("; ".join([*lacks, *reversed(wrong.values())]))
+
+
+def id_of(line: "Line") -> str:
+    """The `id` of a row that cannot be read otherwise; its place in the file where there is none."""
+    try:
+        known = parse_line(line).get("id")
+    except Refused:
+        known = None
+    return known[:_LONGEST_ID] if isinstance(known, str) and known.strip() else line.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +54,11 @@ class Line:
     """From 1."""
     text: str | None
     """None where it is too long or no text."""
+
+    @property
+    def place(self) -> str:
+        """`file:number`."""
+        return f"{self.file}:{self.number}"
 
 
 def read_lines(path: str | Path) -> Iterator[Line]:
@@ -78,13 +105,11 @@ def parse_line(line: Line) -> dict[str, Any]:
 
 
 def read_row(form: type[R], data: Mapping[str, Any]) -> R:
-    """Check the object of a line; raises Refused naming the first key that is wrong."""
+    """Check the object of a line; raises Refused naming the keys that are wrong."""
     try:
         return form.model_validate(dict(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"key `{where}`: {first['msg'].lower()}") from None
+        raise misfit(error) from None
 
 
 def _constant(name: str) -> float:

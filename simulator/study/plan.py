@@ -10,13 +10,14 @@ from functools import partial
 from typing import Literal
 
 from simulator.errors import InputError, Problem
+from simulator.results.obstacle import obstacle, reason
 from simulator.run.dispatch import simulate as run
 from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
 from simulator.study.executors import each
 from simulator.study.layouts import Candidate, with_replicas
 from simulator.study.load import Load, load
-from simulator.study.probe import DoesNotFit, Probe, Simulate, probe
+from simulator.study.probe import CannotRun, Probe, Simulate, probe
 from simulator.study.search import exceptions, in_order, largest
 
 TOLERANCE = 0.01
@@ -28,7 +29,7 @@ FEW = 10
 _REACH = 1.6  # the curve goes up to this times the largest rate
 _AT_ONCE = 0.01  # share of the run in which all requests have come, below which a higher rate changes nothing
 
-State = Literal["found", "unbounded", "unreachable", "out of memory", "refused"]
+State = Literal["found", "unbounded", "unreachable", "out of memory", "all requests rejected", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Plan:
     """Price of the devices, where their profiles know it."""
     carries: bool | None = None
     """Whether the target was met; None where there is none."""
+    at_target: Probe | None = None
+    """At the target; None where there is none."""
     runs: int = 0
     """Simulations."""
 
@@ -76,6 +79,16 @@ class Plan:
     def rate(self) -> float | None:
         """The largest rate that meets."""
         return self.best.rate if self.best is not None and self.state in ("found", "unbounded") else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a longer run would give the same rate, as far as these can tell."""
+        return self.state == "found" and self.best is not None and self.best.settled
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a longer run would carry the target too, as far as this one can tell."""
+        return self.at_target is not None and self.at_target.settled
 
     @property
     def rate_per_device(self) -> float | None:
@@ -112,11 +125,11 @@ def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run
             offered = replace(offered, scenario=candidate.scenario.model_copy(update={"published": ()}))
         found = _search(candidate, offered, options, attempt)
         return replace(found, runs=len(runs))
-    except DoesNotFit as error:
+    except CannotRun as error:
         devices, price = _devices(candidate.scenario)
         return Plan(
-            candidate, "out of memory", _overflow(error), devices=devices, usd_per_hour=price, runs=len(runs),
-            carries=None if options.target is None else False,
+            candidate, obstacle(error.result), reason(error.result), devices=devices, usd_per_hour=price,
+            runs=len(runs), carries=None if options.target is None else False,
         )  # fmt: skip
     except InputError as error:
         return Plan(candidate, "refused", " ".join(str(error).split()), runs=len(runs))
@@ -139,14 +152,21 @@ def plan(
 
 
 def best_per_device(plans: Sequence[Plan]) -> Plan | None:
-    """The layout with the largest rate for each device; a rate without an upper end is none to compare."""
-    known = [one for one in plans if one.state == "found"]
-    return max(known, key=lambda one: one.rate_per_device or 0.0, default=None)
+    """The layout with the largest rate for each device.
+
+    None where a rate without an upper end, or a larger one that a longer run could take back, leaves that open.
+    """
+    most = max(plans, key=lambda one: one.rate_per_device or 0.0, default=None)
+    open_end = any(one.state == "unbounded" for one in plans)
+    return most if most is not None and most.settled and not open_end else None
 
 
 def cheapest(plans: Sequence[Plan]) -> Plan | None:
-    """Of the layouts that carry the target, the one at the lowest price; by devices where a price is not known."""
-    able = [one for one in plans if one.carries]
+    """Of the layouts that carry the target and would in a longer run, the one at the lowest price.
+
+    By devices where a price is not known.
+    """
+    able = [one for one in plans if one.carries and one.lasting]
     priced = all(one.usd_per_hour is not None for one in able)
     return min(
         able,
@@ -172,7 +192,7 @@ def _search(
     best = found.best
     state: State = "found" if found.miss is not None else "unbounded"
     probes = found.tried
-    carries = None if options.target is None else next(one.meets for one in probes if one.rate == options.target)
+    at_target = next((one for one in probes if one.rate == options.target), None)
     if best is None:
         best, state = max((*alone, *probes), key=lambda one: one.attainment), "unreachable"
     else:
@@ -182,7 +202,8 @@ def _search(
     devices, price = _devices(candidate.scenario)
     return Plan(
         candidate, state, process=offered.process, unit=offered.unit, best=best, miss=found.miss, probes=probes,
-        odd=odd, devices=devices, usd_per_hour=price, carries=carries,
+        odd=odd, devices=devices, usd_per_hour=price, at_target=at_target,
+        carries=None if at_target is None else at_target.meets,
     )  # fmt: skip
 
 
@@ -194,8 +215,7 @@ def _grid(rate: float, number: int, known: Sequence[Probe]) -> list[float]:
 
 def _exhausted(tried: Probe) -> bool:
     """Whether all requests came so close together that a higher rate would be the same run."""
-    requests = tried.metrics["completed"] + tried.metrics["failed"] + tried.metrics["unfinished"]
-    return requests / tried.rate <= _AT_ONCE * tried.metrics["duration"]
+    return tried.asked / tried.rate <= _AT_ONCE * tried.metrics["duration"]
 
 
 def _fewest(candidate: Candidate, target: float, attempt: Callable[[ServingScenario, float], Probe]) -> Candidate:
@@ -203,7 +223,8 @@ def _fewest(candidate: Candidate, target: float, attempt: Callable[[ServingScena
 
     def carried(replicas: int) -> bool:
         scenario = with_replicas(candidate, replicas).scenario.model_copy(update={"published": ()})
-        return attempt(load(scenario).at(target), target).meets
+        tried = attempt(load(scenario).at(target), target)
+        return tried.meets and not tried.saturated
 
     low, high = 0, candidate.replicas  # low does not carry it; high does, as far as is known
     if not carried(high):
@@ -224,12 +245,3 @@ def _devices(scenario: ServingScenario) -> tuple[int, float | None]:
     prices = [(number, cluster.node.accelerator.price) for number, cluster in sizes]
     known = [number * price.value * 3600 for number, price in prices if price is not None]
     return sum(number for number, _ in sizes), sum(known) if len(known) == len(prices) else None
-
-
-def _overflow(error: DoesNotFit) -> str:
-    """What is missing on the fullest device, in words."""
-    uses = error.result.memory
-    if not uses:
-        return "the model does not fit"
-    worst = max(uses, key=lambda use: use.peak / use.capacity)
-    return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"

@@ -9,10 +9,8 @@ from simulator.results.summary import ordered_metrics
 from simulator.specs.resolve import scenario_hash
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan import FEW, Options, Plan, best_per_device, cheapest, promise
-from simulator.study.probe import SATURATED, Goal, Probe
+from simulator.study.probe import SATURATED, SHORT, Goal, Probe
 
-SHORT = 5
-"""Times the 90th percentile of the time of a request below which the arrivals of a run are too short a sample."""
 _NAMED = 3  # layouts that a warning lists
 
 
@@ -67,6 +65,8 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> dict[str, Any]
         "missed_at": plan.miss.rate if plan.miss is not None and plan.state == "found" else None,
         "binding": (plan.miss or best).binding.name if best is not None else None,
         "carries_target": plan.carries,
+        "carries_longer": None if plan.at_target is None else plan.carries and plan.lasting,
+        "settled": None if plan.rate is None else plan.settled,
         "best_per_device": plan is most,
         "cheapest": plan is least,
         "at_best": _probe(best) if best is not None else None,
@@ -131,8 +131,7 @@ def _of_plan(plan: Plan) -> list[str]:
 
 def _of_counts(best: Probe) -> list[str]:
     """Whether there are enough requests for the share that is wanted."""
-    metrics = best.metrics
-    asked = metrics["completed"] + metrics["failed"] + metrics["unfinished"]
+    asked = best.asked
     may_miss = asked * (1 - best.wanted)
     if may_miss >= FEW - 1e-6:
         return []
@@ -144,13 +143,6 @@ def _of_counts(best: Probe) -> list[str]:
         f"{share} of {asked:,.0f} requests leave {may_miss:.3g} that may miss, too few for a share that would hold"
         f" again: ask for {needed:,} or more (`requests.count`)"
     ]
-
-
-def _short(best: Probe) -> bool:
-    """Whether the run is too short for a steady state to show."""
-    metrics = best.metrics
-    asked = metrics["completed"] + metrics["failed"] + metrics["unfinished"]
-    return asked / best.rate < SHORT * metrics["p90_e2el_ms"] / 1e3
 
 
 def _of_search(plan: Plan, best: Probe) -> list[str]:
@@ -165,7 +157,7 @@ def _of_search(plan: Plan, best: Probe) -> list[str]:
             "at the largest rate the queue still grows when the last request comes: a longer run would miss the"
             " objectives at this rate; ask for more requests (`requests.count`)"
         )
-    elif plan.state == "found" and _short(best):
+    elif plan.state == "found" and best.short:
         said.append(
             f"at the largest rate all requests come within {SHORT} times what a slow one takes, so that filling and"
             " emptying the system flatter it; ask for more requests (`requests.count`)"

@@ -14,6 +14,8 @@ from simulator.specs.scenario import ServingScenario
 
 Simulate = Callable[[ServingScenario], Result]
 """`run.dispatch.simulate`, or what a test puts in its place."""
+SHORT = 5
+"""Times the 90th percentile of the time of a request below which the arrivals of a run are too short a sample."""
 SATURATED = "saturated"
 """What the warning of a queue that grew begins with."""
 
@@ -66,25 +68,40 @@ class Probe:
         return any(text.startswith(SATURATED) for text in self.warnings)
 
     @property
+    def asked(self) -> float:
+        """Requests of the run."""
+        return self.metrics["completed"] + self.metrics["failed"] + self.metrics["unfinished"]
+
+    @property
+    def short(self) -> bool:
+        """Whether the run is too short for a steady state to show."""
+        return self.rate > 0 and self.asked / self.rate < SHORT * self.metrics["p90_e2el_ms"] / 1e3
+
+    @property
+    def settled(self) -> bool:
+        """Whether a longer run would say the same, as far as this one can tell."""
+        return not self.saturated and not self.short
+
+    @property
     def binding(self) -> Goal:
         """The objective that the fewest requests met; of equal ones, that with the least room."""
         return min(self.goals, key=lambda goal: (goal.attainment, -goal.excess))
 
 
-class DoesNotFit(Exception):
-    """The model does not fit into the memory of its devices; holds the Result."""
+class CannotRun(Exception):
+    """The model does not fit into the memory of its devices, or no request can run; holds the Result."""
 
     def __init__(self, result: Result) -> None:
         """Takes the Result that says so."""
-        super().__init__("out of memory")
+        super().__init__("infeasible")
         self.result = result
 
 
 def probe(simulate: Simulate, scenario: ServingScenario, slo: Slo, rate: float) -> Probe:
-    """Simulate a scenario whose load is `rate`. Raises InputError as the simulation does, and DoesNotFit."""
+    """Simulate a scenario whose load is `rate`. Raises InputError as the simulation does, and CannotRun."""
     result = simulate(scenario)
     if not result.feasible or result.service is None:
-        raise DoesNotFit(result)
+        raise CannotRun(result)
     return Probe(
         rate, slo.attainment, _known(result.metrics.get("slo_attainment")), _goals(result.service, result, slo),
         result.metrics, result.warnings, result.assumptions,

@@ -64,11 +64,30 @@ KEYS = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.groups
 """What errors of any kind of rows can be listed by."""
 
 
-def kind_of(lines: Sequence[Line]) -> Kind:
-    """The kind of the first line that is a row at all; training where none is."""
-    for line in lines:
-        try:
-            return KINDS["serving" if is_serving(parse_line(line)) else "training"]
-        except Refused:
-            continue
-    return KINDS["training"]
+def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[Line]]:
+    """(kind of the rows, the lines to simulate): with `name` the rows of that kind and those of neither.
+
+    InputError where there is no row at all, none of that kind, or rows of both kinds and no `name`.
+    """
+    if not lines:
+        raise InputError(Problem("there are no rows", hint="write one JSON object a line"))
+    kinds = [_kind_of(line) for line in lines]
+    counts = {kind: kinds.count(kind) for kind in KINDS}
+    if name is None and all(counts.values()):
+        both = " and ".join(f"{number:,} of {kind}" for kind, number in counts.items())
+        hint = "take those of one with `--kind training` or `--kind serving`, or put them into files of their own"
+        raise InputError(Problem(f"rows of two kinds are mixed, {both}", hint=hint))
+    kind = name or max(counts, key=lambda kind: counts[kind])
+    taken = [line for line, own in zip(lines, kinds, strict=True) if own in (kind, None)]
+    if not taken:
+        raise InputError(Problem(f"there are no {kind} rows, only those of the other kind", hint="leave out `--kind`"))
+    return KINDS[kind], taken
+
+
+def _kind_of(line: Line) -> str | None:
+    """The kind of a row as far as its keys tell; None where they do not."""
+    try:
+        data = parse_line(line)
+    except Refused:
+        return None
+    return "serving" if is_serving(data) else "training" if "primary_metric" in data else None

@@ -307,7 +307,7 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     if not isinstance(row.request_rate_per_s, float | int):
         raise Refused("neither request rate nor concurrency is stated")
     if row.request_rate_per_s <= 0:
-        raise Refused("key `request_rate_per_s`: input should be greater than 0")
+        raise Refused("key `request_rate_per_s`: `0` or less; write more than 0")
     assumed.append("Poisson arrivals")
     return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
 

@@ -16,7 +16,7 @@ from simulator.run.serve import ServingRun, run_serving
 from simulator.serving.prices import StagePrice
 from simulator.serving.system import System, resolve
 from simulator.specs.scenario import ServingScenario
-from simulator.study.lines import Line, Refused, parse_line, read_row
+from simulator.study.lines import Line, Refused, id_of, parse_line, read_row
 from simulator.study.serving_rows import MOST_AT_ONCE, MappedServing, ServingRow, map_serving_row
 from simulator.units import TICKS_PER_SECOND
 
@@ -59,6 +59,8 @@ class ServingOutcome:
     stack: str = ""
     refused: str = ""
     assumed: tuple[str, ...] = ()
+    line: str = ""
+    """`file:number` of the row; empty where it comes from no file."""
     memory_error: None = None
     """No row says how much memory it took."""
 
@@ -118,9 +120,9 @@ class ServingOutcome:
 def validate_serving_line(line: Line) -> ServingOutcome:
     """Read and simulate one line of a file of measurements."""
     try:
-        return validate_serving_row(read_row(ServingRow, parse_line(line)))
+        return replace(validate_serving_row(read_row(ServingRow, parse_line(line))), line=line.place)
     except Refused as refused:
-        return ServingOutcome(f"{line.file}:{line.number}", refused=str(refused))
+        return ServingOutcome(id_of(line), refused=str(refused), line=line.place)
 
 
 def validate_serving_row(row: ServingRow) -> ServingOutcome:

@@ -4,12 +4,12 @@ Every error is one of time: simulated over measured step time, less 1, whichever
 FLOPs is turned into a step time with the formula that its authors counted by.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.errors import SimulatorError
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
-from simulator.study.lines import Line, Refused, parse_line, read_row
+from simulator.study.lines import Line, Refused, id_of, parse_line, read_row
 from simulator.study.rows import Mapped, Row, map_row
 from simulator.training import flops
 from simulator.training.job import Job
@@ -33,6 +33,8 @@ class Outcome:
     memory_error: float | None = None
     """Simulated over measured peak memory, less 1, where the row has it."""
     feasible: bool = True
+    line: str = ""
+    """`file:number` of the row; empty where it comes from no file."""
 
     @property
     def in_scope(self) -> bool:
@@ -123,6 +125,6 @@ def _counted(row: Row, job: Job) -> float:
 def validate_line(line: Line) -> Outcome:
     """Read and simulate one line of a file of measurements."""
     try:
-        return validate_row(read_row(Row, parse_line(line)))
+        return replace(validate_row(read_row(Row, parse_line(line))), line=line.place)
     except Refused as refused:
-        return Outcome(f"{line.file}:{line.number}", refused=str(refused))
+        return Outcome(id_of(line), refused=str(refused), line=line.place)

@@ -177,3 +177,35 @@ def test_reports_that_cannot_be_written_are_refused_before_the_work(
     assert main(["run", QUICKSTART, *(option.format(tmp_path) for option in options)]) == 2
     assert words in capsys.readouterr().err
     assert calls == []
+
+
+def test_a_run_that_rejects_every_request_is_infeasible(tmp_path: Path, capsys: Capture) -> None:
+    few = ["requests.count=20", "serving.context=1"]
+    names = [str(tmp_path / name) for name in ("out.json", "out.html")]
+    assert main(["run", "serving/quickstart", *few, "--json", names[0], "--html", names[1]]) == 4
+    page = " ".join(capsys.readouterr().out.split())
+    assert "INFEASIBLE all 20 requests are rejected: 20 exceed the context of 1 tokens" in page
+    assert json.loads((tmp_path / "out.json").read_text())["feasible"] is False
+    assert "Infeasible: " in (tmp_path / "out.html").read_text()
+    sweep = ["sweep", "serving/quickstart", "requests.count=20", "serving.context=1,2,16384", "--no-cache", "--jobs=1"]
+    assert main(sweep) == 0
+    assert "1 point simulated, 2 with all requests rejected" in capsys.readouterr().out
+    assert main(["compare", "serving/quickstart", *few, "--vary", "seed=1,2"]) == 4
+    assert "all 20 requests are rejected" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("model=models/llama-2-70b", "OUT OF MEMORY"),
+        ("+serving.kv_cache.memory_share=0", "INFEASIBLE `serving.kv_cache` leaves no room for keys and values"),
+    ],
+)
+def test_a_service_without_room_is_written_all_the_same(
+    change: str, words: str, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "out.json"
+    assert main(["run", "serving/quickstart", change, "--json", str(out)]) == 4
+    assert words in " ".join(capsys.readouterr().out.split())
+    told = json.loads(out.read_text())
+    assert (told["feasible"], told["breakdown"], told["metrics"]) == (False, {}, {})

@@ -5,7 +5,6 @@ import pytest
 
 from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
-from simulator.errors import InputError
 from simulator.fabric.sharing import max_min
 
 
@@ -101,5 +100,5 @@ def test_a_run_that_lasts_too_long_is_refused() -> None:
         agenda.at(agenda.now + (1 << 60), on)
 
     agenda.at(0, on)
-    with pytest.raises(InputError, match="longer than 53 days"):
+    with pytest.raises(OverflowError, match="longer than 53 days"):
         agenda.run(stride=8)

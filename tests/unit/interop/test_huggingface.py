@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 import simulator.run.foreign  # noqa: F401  (makes the reader known to the loader)
 from simulator.errors import InputError
 from simulator.interop.huggingface import FAMILIES, REFUSED, translate
+from simulator.interop.machine import Machine
+from simulator.run.dispatch import simulate
+from simulator.run.imports import import_file
 from simulator.specs import load_file, load_scenario
 from simulator.specs.model import Model
 from tests.parameters import parameters
@@ -291,6 +294,43 @@ def test_a_scenario_names_a_config_or_its_folder(folder: Path, reference: str) -
     assert loaded.origins["model.layers"] == "models/mine/config.json:9"
     assert loaded.origins["model.gated_ffn"] == "models/mine/config.json:5"
     assert "models/mine/config.json" in loaded.sources
+
+
+QUANTIZED = [
+    ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq, 4 bits", "int4"),
+    ({"quant_method": "gptq", "bits": 3}, "gptq, 3 bits", None),
+    ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8", "fp8"),
+    ({"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False}, "bitsandbytes, 4 bits", "int4"),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bitsandbytes, 8 bits", "int8"),
+    ({"quant_method": "mxfp4", "modules_to_not_convert": []}, "mxfp4", "fp4"),
+    ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "modelopt, 4 bits", "fp4"),
+    ({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 8, "type": "float"}}}},
+     "compressed-tensors, 8 bits", "fp8"),
+    ({"quant_method": 5, "bits": [4], "config_groups": {"a": 1}}, "5", None),
+    ({}, "a method that is not named", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "words", "closest"), QUANTIZED)
+def test_quantised_weights_are_told(said: dict[str, Any], words: str, closest: str | None) -> None:
+    model = shape({**LLAMA, "quantization_config": said})
+    assert (model.quantization, model.quantized) == (words, closest)
+    assert (f"weights: {closest}" if closest else "weight_bits: BITS") in model.quantization_note
+    assert not shape({**LLAMA, "quantization_config": [1]}).quantization_note
+
+
+def test_a_run_that_reads_quantised_weights_as_16_bits_says_so(folder: Path) -> None:
+    config = {**LLAMA, "quantization_config": QUANTIZED[0][0]}
+    (folder / "models" / "mine" / "config.json").write_text(json.dumps(config))
+    changes = ["model=models/mine", "requests.count=5", "serving.context=8192"]
+    open_ = simulate(load_scenario("serving/quickstart", changes).spec)
+    assert any("write `serving: {precision: {weights: int4}}`" in text for text in open_.warnings)
+    told = simulate(load_scenario("serving/quickstart", [*changes, "+serving.precision.weights=int4"]).spec)
+    assert not any("quantised" in text for text in told.warnings)
+    trained = simulate(load_scenario("quickstart", ["model=models/mine"]).spec)
+    assert any("training takes `training.precision`" in text for text in trained.warnings)
+    imported = import_file("models/mine", Machine("dgx-a100"))
+    assert "weights: int4  # quantization_config" in imported
 
 
 def test_a_config_can_be_extended_and_overridden(folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from simulator.cli import main
 from simulator.errors import InputError
+from simulator.results.obstacle import reason
 from simulator.results.result import Result
 from simulator.run.serve import serve
 from simulator.serving.ledger import REJECTED
@@ -138,13 +139,17 @@ def test_requests_that_are_too_long_are_rejected_and_counted(override: str, poli
     rejected = int((result.service.requests.status == REJECTED).sum())  # type: ignore[union-attr]
     assert 0 < rejected < 40
     assert (result.metrics["failed"], result.metrics["completed"]) == (rejected, 40 - rejected)
-    assert any(f"{rejected} of 40 requests were rejected" in warning for warning in result.warnings)
+    assert result.feasible
+    (told,) = [text for text in result.warnings if f"{rejected} of 40 requests were rejected" in text]
+    assert ("exceed the context of 700 tokens" if "context" in override else "the cache of a replica") in told
 
 
 def test_when_all_are_rejected_the_run_ends() -> None:
     result = served("serving.context=1")
     assert (result.metrics["failed"], result.metrics["completed"]) == (40, 0)
     assert np.isnan(result.metrics["mean_ttft_ms"])
+    assert not result.feasible
+    assert "all 40 requests are rejected" in reason(result)
 
 
 def test_more_than_can_be_served_is_said() -> None:

@@ -103,7 +103,7 @@ def test_free_keys_are_added_and_removed(garage) -> None:
         ("motor=none", "motor: there is no motor `none`; known: `diesel`, `electric`"),
         ("seats.rows=many", "seats.rows: `many` is not a whole number; write a whole number"),
         ("seats.rows=0", "seats.rows: `0` is out of range; write 1 or more"),
-        ("motor.delay=5", "motor.delay: `5` has no unit: write a unit, for example `5 us`"),
+        ("motor.delay=5", "motor.delay: `5` has no unit: write a unit, for example `5 ms`"),
         ("~name", "car.yaml"),
     ],
 )

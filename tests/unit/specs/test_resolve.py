@@ -96,7 +96,7 @@ def test_a_bad_reference_gives_one_problem(garage, text: str, message: str) -> N
 def test_a_fault_in_a_referenced_file_is_reported_there(garage) -> None:
     garage("parts/motors/diesel.yaml", "name: diesel\n\ndelay: 3\nload: {value: 2, status: guess, source: x}\n")
     assert refusal() == [
-        "parts/motors/diesel.yaml:3:8: motor.delay: `3` has no unit: write a unit, for example `5 us`",
+        "parts/motors/diesel.yaml:3:8: motor.delay: `3` has no unit: write a unit, for example `3 ms`",
         "parts/motors/diesel.yaml:4:15: motor.load.value: `2` is out of range; write 1 or less",
         "parts/motors/diesel.yaml:4:26: motor.load.status: `guess` is not accepted; "
         "write `measured`, `datasheet` or `estimate`",
@@ -146,7 +146,7 @@ def test_all_problems_of_a_file_come_at_once(garage) -> None:
         "bad.yaml:1:1: name: `name` is missing; write `name: ...` (What it is called)",
         "bad.yaml:1:1: nmae: unknown key `nmae`; did you mean `name`?",
         'bad.yaml:2:15: motor.name: `5` is not text; write it in quotes: `"5"`',
-        "bad.yaml:2:25: motor.delay: `GB` is a unit of bytes, not of time: write, for example, `5 us`",
+        "bad.yaml:2:25: motor.delay: `GB` is a unit of bytes, not of time: write, for example, `5 ms`",
         "bad.yaml:2:37: motor.load: `1` stands where keys are needed; write `value:`, `status:` and `source:`",
         "bad.yaml:3:15: seats.rows: `2` is not a whole number; write a whole number without quotes",
         "bad.yaml:3:28: seats.heated: `yes` is not `true` or `false`; write `true` or `false`",

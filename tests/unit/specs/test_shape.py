@@ -63,4 +63,6 @@ def test_suggestions() -> None:
     assert shape.suggestion(Car, "rows") == "did you mean `seats.rows`?"
     assert shape.suggestion(Car, "chairs") == "did you mean `seats.rows`?"
     assert shape.suggestion(Car, "colur") == "did you mean `colour`?"
+    assert shape.suggestion(Car, "Seats") == "did you mean `seats`?"
+    assert shape.suggestion(Car, "seats.rows") == "write it nested: `seats: {rows: ...}`"
     assert shape.suggestion(int, "x") == ""

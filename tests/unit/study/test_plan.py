@@ -1,18 +1,22 @@
 """Capacity planning with a made-up simulation: what is asked of it, and what is made of its answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator.errors import InputError, Problem
+from simulator.report.plan_page import page
 from simulator.results.result import Result
+from simulator.results.service import REJECTED
 from simulator.study.layouts import candidates
 from simulator.study.plan import Options, best_per_device, cheapest, plan, plan_layout
 from simulator.study.plan_document import document, feasible
 from simulator.study.variants import parse_axes
-from tests.plans import QUICKSTART, SLO, Simulated, chosen, one_layout, planned, several_layouts, threshold
+from tests.plans import QUICKSTART, SLO, Simulated, base, chosen, one_layout, planned, several_layouts, threshold
 
 
 def test_a_planted_rate_is_found_with_the_same_requests_each_time() -> None:
@@ -193,3 +197,36 @@ def test_without_objectives_or_a_rate_nothing_is_planned() -> None:
         plan(candidates(QUICKSTART, (), (), auto=False), Options())
     with pytest.raises(InputError, match="all at once"):
         plan(candidates(QUICKSTART, (SLO, "requests.arrivals={at_once: true}"), (), auto=False), Options())
+
+
+def test_a_rate_that_a_longer_run_could_take_back_is_never_called_the_best() -> None:
+    sound, larger, less = (planned(Simulated(threshold(rate))) for rate in (6.3, 8.1, 4.1))
+    grown = planned(Simulated(threshold(8.1), warnings=("saturated: requests come at 8/s",)))
+    assert (larger.settled, grown.settled) == (True, False)
+    assert best_per_device([sound, larger, less]) is larger
+    assert best_per_device([sound, grown]) is None
+    assert best_per_device([sound, planned(Simulated(lambda rate: 1.0))]) is None
+    told = document([sound, grown], Options())
+    assert [layout["settled"] for layout in told["layouts"]] == [True, False]
+    text = " ".join(page(told).split())
+    assert "best per device" not in text
+    assert "run too short to tell" in text
+
+
+def test_the_cheapest_layout_carries_the_rate_for_longer_than_the_run() -> None:
+    options = Options(target=5.0)
+    sound = planned(Simulated(threshold(6.3)), "serving.replicas=2", options=options)
+    grown = planned(Simulated(threshold(6.3), warnings=("saturated: ",)), options=options)
+    assert (sound.carries, grown.carries, sound.lasting, grown.lasting) == (True, True, True, False)
+    assert cheapest([sound, grown]) is sound
+    assert cheapest([grown]) is None
+    assert "in a run too short to tell" in page(document([grown], options))
+
+
+def test_a_system_that_rejects_all_requests_has_no_rate() -> None:
+    full = base()
+    assert full.service is not None
+    requests = replace(full.service.requests, status=np.full_like(full.service.requests.status, REJECTED))
+    found = planned(Simulated(threshold(5), feasible=False, service=replace(full.service, requests=requests)))
+    assert (found.state, found.rate) == ("all requests rejected", None)
+    assert not feasible([found], Options())

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from simulator.cli import main
+from simulator.report.validation import page
 from simulator.specs import data_root
 from simulator.study.lines import Refused, read_lines, read_row, sample
-from simulator.study.published import KINDS, kind_of
+from simulator.study.published import KINDS, chosen
 from simulator.study.serving_names import CLUSTERS, FORMATS, MODELS, STACKS, cluster, model, stack, stack_name
 from simulator.study.serving_rows import MappedServing, ServingRow, map_serving_row
 from simulator.study.serving_validate import WAVES, Part, ServingOutcome, duration, run_mapped, validate_serving_row
@@ -240,12 +241,48 @@ def _all(many: MappedServing) -> list[int]:
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
-def test_files_are_recognised_by_their_first_row(tmp_path: Path) -> None:
+TRAINING = '{"id": "x", "primary_metric": "step_s"}\n'
+
+
+def test_files_are_recognised_by_their_rows(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("not json\n" + json.dumps(row()) + "\n")
-    assert kind_of(list(read_lines(file))).name == "serving"
-    file.write_text('{"id": "x", "primary_metric": "step_s"}\n' + json.dumps(row()) + "\n")
-    assert kind_of(list(read_lines(file))).name == "training"
+    kind, lines = chosen(list(read_lines(file)))
+    assert (kind.name, len(lines)) == ("serving", 2)
+    file.write_text("not json\n" + TRAINING)
+    assert chosen(list(read_lines(file)))[0].name == "training"
+
+
+def test_rows_of_two_kinds_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(TRAINING + json.dumps(row()) + "\n" + "not json\n")
+    assert main(["validate", str(file), "--quiet"]) == 2
+    assert "1 of training and 1 of serving; take those of one with `--kind training`" in capsys.readouterr().err
+    kind, lines = chosen(list(read_lines(file)), "serving")
+    assert (kind.name, [line.number for line in lines]) == ("serving", [2, 3])
+
+
+def test_a_file_without_rows_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n \n")
+    assert main(["validate", str(file), "--quiet"]) == 2
+    assert "rows.jsonl: has no rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_page_names_rows_and_lines_and_keeps_to_the_width(tmp_path: Path, width: int) -> None:
+    file = tmp_path / "rows.jsonl"
+    long = json.dumps(row(id="a-row-with-a-very-long-name-" + 60 * "x", output_len=None, workload="sharegpt"))
+    lines = [json.dumps(row()), long, '{"id": "cut-short", "metrics": {}, "kind": 5}', "nonsense"]
+    file.write_text("\n".join(lines))
+    kind, taken = chosen(list(read_lines(file)), "serving")
+    outcomes = kind.validate(taken)
+    text = page(kind.document(kind.summary(outcomes, ("source",)), outcomes, ()), ("source",), 10, width)
+    flat = " ".join(text.split())
+    assert "cut-short (line 3)" in flat
+    assert "key `kind`: `5` is not text" in flat
+    assert f"{file.name}:4" in "".join(text.split())
+    assert max(len(line) for line in text[text.index("refused\n") :].splitlines()) <= width
 
 
 def test_the_command_writes_every_row(tmp_path: Path) -> None:
