@@ -30,7 +30,9 @@ def test_equal_leaf_spine_and_beyond() -> None:
 def test_trunks_carry_what_oversubscription_leaves() -> None:
     levels = [level("leaf", 2, oversubscription=2), level("spine", 8, oversubscription=4)]
     fabric = build(cluster(nodes=16, network={"kind": "tree", "levels": levels}))
-    capacity = {fabric.kind_of(link): fabric.capacity[link] / 1e9 for link in range(len(fabric.capacity))}
+    capacity = {
+        kind: fabric.capacity[first] / 1e9 for kind, first in zip(fabric.kinds, fabric.block_start, strict=False)
+    }
     assert capacity == {
         "scale-up": 300, "NIC up": 25, "NIC down": 25,
         "leaf up": 200, "leaf down": 200, "spine up": 200, "spine down": 200,

@@ -277,7 +277,7 @@ def test_the_page_names_rows_and_lines_and_keeps_to_the_width(tmp_path: Path, wi
     file.write_text("\n".join(lines))
     kind, taken = chosen(list(read_lines(file)), "serving")
     outcomes = kind.validate(taken)
-    text = page(kind.document(kind.summary(outcomes, ("source",)), outcomes, ()), ("source",), 10, width)
+    text = page(kind.document(kind.summary(outcomes, ("source",)), outcomes), ("source",), 10, width)
     flat = " ".join(text.split())
     assert "cut-short (line 3)" in flat
     assert "key `kind`: `5` is not text" in flat
