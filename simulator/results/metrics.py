@@ -20,6 +20,7 @@ from simulator.results.result import Comparison
 PERCENTILES = (50, 90, 95, 99)
 """Percentiles of step times that a result of several steps has."""
 SECONDS_PER_DAY = 86_400
+_MOST_LISTED = 60  # names in a hint: more than any one result has
 EXPOSED = "exposed_"
 """What the keys of exposed communication in a breakdown begin with; the mesh axis follows."""
 
@@ -126,6 +127,8 @@ def like(name: str, known: Iterable[str]) -> str:
         return near
     word = name.casefold().replace("_", " ")
     found = [one for one in names if word in one.replace("_", " ") or (one in METRICS and word in _words(one))]
+    if not found and len(names) > _MOST_LISTED:
+        return "the reference of metrics lists them"
     listed = ", ".join(f"`{one}`" for one in found or names)
     return (f"perhaps {listed}" if found else f"known: {listed}") if names else "there are none"
 
