@@ -14,13 +14,14 @@ from markdown_tables import table
 
 import simulator
 from simulator.api import calls, scenario
-from simulator.report.plotting import ComparisonPlots, Plots
+from simulator.report.plotting import ComparisonPlots, Plots, SweepPlots
 
 FUNCTIONS = {
     "run": calls.run, "load": scenario.load, "compare": calls.compare, "sweep": calls.sweep, "read": calls.read,
     "validate": calls.validate,
 }  # fmt: skip
 """The functions in the order of the page."""
+_WIDEST = 88
 
 
 def python_functions() -> str:
@@ -34,15 +35,26 @@ def python_types() -> str:
 
 
 def python_plots() -> str:
-    """The plots of a result and of a comparison."""
-    found = [(f"result.plot.{name}", text) for name, text in _methods(Plots)]
-    found += [(f"comparison.plot.{name}", text) for name, text in _methods(ComparisonPlots)]
-    return table(("plot", "what it draws"), ((f"`{name}(ax=None)`", text) for name, text in found))
+    """The plots of a result, of a comparison and of a sweep."""
+    found = [
+        (f"`{name}.plot.{method}{_call(vars(kind)[method])}`", text)
+        for name, kind in (("result", Plots), ("comparison", ComparisonPlots), ("sweep", SweepPlots))
+        for method, text in _methods(kind)
+    ]
+    return table(("plot", "what it draws"), found)
 
 
 def _function(name: str, function: Any) -> str:
     text = inspect.getdoc(function) or ""
-    return f"### sim.{name}\n\n```text\nsim.{name}{_signature(function)}\n```\n\n{text}\n"
+    return f"### sim.{name}\n\n```text\n{_lines(f'sim.{name}', _signature(function))}\n```\n\n{text}\n"
+
+
+def _lines(name: str, signature: str) -> str:
+    """A call on one line, or on as many as it has arguments where it is too wide for the page."""
+    if len(name + signature) <= _WIDEST:
+        return name + signature
+    arguments = re.split(r", (?![^(]*\))", signature[1:-1])
+    return f"{name}(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
 
 
 def _signature(function: Any) -> str:

@@ -4,8 +4,8 @@
 
     result = sim.run("scenarios/quickstart.yaml", {"training.micro_batch": 2})
 
-Nothing is imported here: each of the names below is loaded when it is first asked for. `simulator.run` is a room of
-the package as well as the function of that name, so that the room can be called.
+Nothing is imported here: each of the names below is loaded when it is asked for. `run` is a function and also a room
+of the package: as an attribute it is the function, and `from simulator.run import ...` finds the room.
 """
 
 import sys as _sys
@@ -54,42 +54,24 @@ __all__ = [
 def __getattr__(name: str) -> "_Any":
     from importlib import import_module
 
-    if name == "run":
-        return import_module("simulator.run")  # see `_Package`
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_NAMES[name]), name)
+    found = getattr(import_module(_NAMES[name]), name)
+    if name == "run":  # the modules of the room are attributes of the function too: `import simulator.run.x as y`
+        found.__dict__ = _sys.modules["simulator.run"].__dict__
+    return found
 
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-class _Run(_ModuleType):
-    """The room `simulator.run`, which is the function `run` where it is called."""
-
-    def __call__(self, *arguments: "_Any", **options: "_Any") -> "_Any":
-        """Simulate a scenario: `run("quickstart", {"training.micro_batch": 2})`; see `simulator.api.calls.run`."""
-        from simulator.api.calls import run
-
-        return run(*arguments, **options)
-
-    @property
-    def __signature__(self) -> "_Any":
-        from inspect import signature
-
-        from simulator.api.calls import run
-
-        return signature(run)
-
-
 class _Package(_ModuleType):
-    """This package, which makes its room `run` callable when that is imported."""
+    """This package, in which `run` stays the function when the room of that name is imported."""
 
     def __setattr__(self, name: str, value: "_Any") -> None:
-        if name == "run" and type(value) is _ModuleType:
-            value.__class__ = _Run
-        super().__setattr__(name, value)
+        if name != "run" or type(value) is not _ModuleType:
+            super().__setattr__(name, value)
 
 
 _sys.modules[__name__].__class__ = _Package

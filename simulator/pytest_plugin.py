@@ -56,9 +56,9 @@ class Simulated:
             raise AttributeError(name)
         metrics = self.result.metrics
         if name not in metrics:
-            from simulator.errors import nearest
+            from simulator.results.metrics import like
 
-            raise AttributeError(f"{self._source} has no figure `{name}`; {nearest(name, metrics)}")
+            raise AttributeError(f"{self._source} has no figure `{name}`; {like(name, metrics)}")
         if not self.result.feasible:
             from simulator.results.obstacle import obstacle, reason
 
@@ -122,8 +122,8 @@ def _simulate(scenario: str, overrides: tuple[str, ...]) -> "Result":
 
     try:
         return simulate(load_scenario(scenario, overrides).scenario)
-    except InputError as error:
-        _fail(str(error))
+    except InputError as error:  # `from None`, so that pytest does not show it twice
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 def _fail(reason: str) -> NoReturn:

@@ -4,10 +4,14 @@
 """
 
 from dataclasses import fields
-from os import PathLike, fspath
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator import results
+from simulator.api.arguments import path_of
+from simulator.errors import InputError, Problem, nearest
+from simulator.results.metrics import like
 from simulator.results.writing import write
 from simulator.study import compare as comparing
 from simulator.study import table
@@ -15,20 +19,59 @@ from simulator.study import table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from simulator.report.plotting import ComparisonPlots, Plots
+    from simulator.report.plotting import ComparisonPlots, Plots, SweepPlots
 
 Frame = Literal["metrics", "breakdown", "operations", "memory", "links", "requests", "replicas"]
+_TABLE = "a frame writes tables: `.to_frame().to_csv(\"metrics.csv\")`"
+_PICTURE = "plots write pictures: `.plot.NAME().figure.savefig(\"plot.png\")`"
+_OTHERS = {
+    **dict.fromkeys((".png", ".pdf", ".svg", ".jpg", ".jpeg", ".eps"), _PICTURE),
+    **dict.fromkeys((".csv", ".tsv", ".xlsx", ".parquet", ".feather"), _TABLE),
+    **dict.fromkeys((".yaml", ".yml"), "write `.html` for a report or `.json` for its figures"),
+    **dict.fromkeys((".txt", ".md"), "print it: `print(result)`"),
+    **dict.fromkeys((".htm", ".jsonl"), "write `.html` or `.json`"),
+    **dict.fromkeys((".pkl", ".pickle", ".npz", ".npy", ".h5", ".zip"), "write, for example, `step.result`"),
+}
+"""Endings of files that hold something else, with what writes them."""
+
+
+class Figures(dict[str, float]):
+    """Figures by name; one that is not there is a KeyError that names the nearest."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> float:
+        """What is told of a figure that is not there."""
+        raise KeyError(f"there is no figure `{name}`; {like(str(name), self)}")
 
 
 class Result(results.Result):
-    """Everything that one simulated run has to say, with plots, frames and files; SI units throughout."""
+    """Everything that one simulated run has to say, with plots, frames and files; SI units throughout.
+
+    Its figures are attributes too: `result.mfu` is `result.metrics["mfu"]`.
+    """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, result: results.Result) -> "Result":
         """The same result with these methods."""
-        return cls(**{field.name: getattr(result, field.name) for field in fields(result)})
+        found = {field.name: getattr(result, field.name) for field in fields(result)}
+        return cls(**found | {"metrics": Figures(result.metrics)})
+
+    def __getattr__(self, name: str) -> float:
+        """A figure by its name."""
+        if name.startswith("_") or name == "metrics":  # the second of an object that is not made yet
+            raise AttributeError(name)
+        if name not in self.metrics:
+            near = nearest(name, dir(self))
+            hint = near if near.startswith("did") else like(name, self.metrics)
+            raise AttributeError(f"a result of {self.kind} has no figure `{name}`; {hint}")
+        return self.metrics[name]
+
+    def __dir__(self) -> list[str]:
+        """Its own names and those of its figures."""
+        return sorted({*super().__dir__(), *self.metrics})
 
     @property
     def plot(self) -> "Plots":
@@ -44,16 +87,17 @@ class Result(results.Result):
         return frame(self, what)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a file: `.json` the JSON form, `.html` the report, any other ending the whole, which `read` reads.
+        """Write a file: `.json` the JSON form, `.html` the report, `.result` the whole, which `read` reads.
 
-        Raises InputError where it cannot be written.
+        So does any other ending that is not known for something else. Raises InputError for one that is, and where the
+        file cannot be written.
         """
-        name = fspath(path)
-        if name.endswith(".html"):
+        name, ending = _named(path)
+        if ending == ".html":
             from simulator.report.html import document
 
             write(name, document(self))
-        elif name.endswith(".json"):
+        elif ending == ".json":
             write(name, results.dumps(results.to_json(self)))
         else:
             results.save(self, name)
@@ -105,8 +149,8 @@ class Comparison(comparing.Comparison):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a file: `.html` the report, any other ending the JSON form; InputError where it cannot be written."""
-        name = fspath(path)
-        if name.endswith(".html"):
+        name, ending = _named(path)
+        if ending == ".html":
             from simulator.report.compare_html import page
 
             write(name, page(self._document()))
@@ -136,7 +180,7 @@ class Comparison(comparing.Comparison):
 
 
 class Sweep(table.SweepTable):
-    """All points of a sweep, with frames and files."""
+    """All points of a sweep, with plots, frames and files."""
 
     __slots__ = ()
 
@@ -145,15 +189,31 @@ class Sweep(table.SweepTable):
         """The same sweep with these methods."""
         return cls(**{field.name: getattr(swept, field.name) for field in fields(swept)})
 
+    @property
+    def plot(self) -> "SweepPlots":
+        """Plots with matplotlib: `sweep.plot.heat("tp", "pp", "mfu")`, `.pareto("mfu", "cost_usd")`; returns axes."""
+        from simulator.report.plotting import SweepPlots
+
+        return SweepPlots(lambda **view: self.document(table.View(**view)))
+
     def to_frame(self) -> "DataFrame":
         """A pandas frame (the extra `frames`): a row for each point: what was varied, what became of it, metrics."""
         from simulator.report.frames import made
 
         return made(self.columns())
 
+    def __str__(self) -> str:
+        """The page that `clustersim sweep` prints."""
+        from simulator.report.sweep_page import page
+
+        return page(self.document(), {"simulated": self.simulated, "reused": self.reused}).rstrip("\n")
+
     def __repr__(self) -> str:
         """What was varied and how many points there are."""
-        return f"<{type(self).__name__} of {self.name!r} over {', '.join(self.axes)}: {len(self.rows)} points>"
+        from simulator.report.wording import plural
+
+        points = plural(len(self.rows), "point")
+        return f"<{type(self).__name__} of {self.name!r} over {', '.join(self.axes)}: {points}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -176,3 +236,13 @@ def _speed(result: results.Result) -> str:
     name = "step_time_s" if result.kind == "training" else "output_throughput"
     unit = "" if result.kind == "training" else " output tokens/s"
     return f"{figure(name, result.metrics.get(name, float('nan')))}{unit}"
+
+
+def _named(path: str | PathLike[str]) -> tuple[str, str]:
+    """Name and ending of a file to write; InputError for an ending under which something else is expected."""
+    name = path_of("path", path)
+    ending = Path(name).suffix.lower()
+    if ending in _OTHERS:
+        raise InputError(Problem(f"nothing of the form `{ending}` is saved here", file=name, hint=_OTHERS[ending]))
+    return name, ending
+

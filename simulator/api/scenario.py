@@ -1,17 +1,17 @@
 """Scenarios that remember how they were read, so that they can be changed, and changes written as Python values."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import simulator.run  # noqa: F401  (the readers of foreign files)
+from simulator.api.arguments import as_yaml, path_of, shown, strings
 from simulator.errors import InputError, Problem
 from simulator.specs import load_scenario
 from simulator.specs.scenario import AnyScenario, ServingScenario
 
-Overrides = Mapping[str, Any] | Sequence[str]
+Overrides = Mapping[str, Any] | Sequence[str] | str
 """Changes of a scenario: `{"training.micro_batch": 2}`, or `["training.micro_batch=2"]` as on the command line."""
 _LONGEST = 100
 
@@ -54,14 +54,15 @@ class Scenario:
 def load(path: str | PathLike[str], overrides: Overrides = ()) -> Scenario:
     """Read a scenario, a YAML file or the name of a shipped one, and apply overrides.
 
-    Overrides are a mapping of `key.path` to values, or a list of `key.path=value`; `+key.path` adds a key that is not
-    there, `~key.path` (with None) takes one away. Quantities are text with their unit: `{"slo.ttft": "500 ms"}`. Raises
-    InputError with every problem found, each with its file and line.
+    Arguments:
+
+    * `path`: a YAML file, or a name such as `"quickstart"` or `"serving/quickstart"`.
+    * `overrides`: a mapping of `key.path` to values, or a list of `key.path=value`. `+key.path` adds a key that is not
+      there, `~key.path` (with None) takes one away. Quantities are text with their unit: `{"slo.ttft": "500 ms"}`.
+
+    Raises InputError with every problem found, each with its file and line.
     """
-    if not isinstance(path, (str, PathLike)):
-        hint = "give a path, or the name of a shipped scenario"
-        raise InputError(Problem(f"{_shown(path)} is no scenario", hint=hint))
-    name, changes = fspath(path), texts(overrides)
+    name, changes = path_of("path", path), texts(overrides)
     loaded = load_scenario(name, changes)
     return Scenario(name, changes, loaded.scenario, loaded.origins, loaded.sources)
 
@@ -70,38 +71,14 @@ def texts(overrides: Overrides) -> tuple[str, ...]:
     """Overrides in the form of the command line; InputError for a value that YAML does not have."""
     if isinstance(overrides, Mapping):
         return tuple(_text(key, value) for key, value in overrides.items())
-    if isinstance(overrides, str) or not isinstance(overrides, Iterable):
-        hint = 'write {"training.micro_batch": 2} or ["training.micro_batch=2"]'
-        raise InputError(Problem("overrides are a mapping or a list", hint=hint))
-    for item in overrides:
-        if not isinstance(item, str):
-            raise InputError(Problem(f"{_shown(item)} is no override", hint="write `key.path=value`"))
-    return tuple(overrides)
+    return strings("overrides", overrides, '{"training.micro_batch": 2} or ["training.micro_batch=2"]')
 
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(key, str):
-        raise InputError(Problem(f"{_shown(key)} is no key", hint="write `training.parallel.tp`"))
-    if key.startswith("~"):
-        if value is not None:
-            raise InputError(Problem("a key that is taken away has no value", file=key[:_LONGEST], hint="write None"))
-        return key
-    try:
-        return f"{key}={json.dumps(value, ensure_ascii=False, default=_plain)}"
-    except (TypeError, ValueError) as error:
-        message = f"{_shown(value)} cannot be written in a scenario"
-        raise InputError(Problem(message, file=key[:_LONGEST], hint="write numbers, text, lists, mappings")) from error
-
-
-def _plain(value: Any) -> Any:
-    """Paths as text and numbers of numpy as Python's."""
-    if isinstance(value, PathLike):
-        return fspath(value)
-    item = getattr(value, "item", None)
-    if callable(item):
-        return item()
-    raise TypeError(type(value).__name__)
-
-
-def _shown(value: Any) -> str:
-    return f"`{str(value)[:_LONGEST]}` ({type(value).__name__})"
+        raise InputError(Problem(f"{shown(key)} is no key", hint="write `training.parallel.tp`"))
+    if not key.startswith("~"):
+        return f"{key}={as_yaml(key, value)}"
+    if value is not None:
+        raise InputError(Problem("a key that is taken away has no value", file=key[:_LONGEST], hint="write None"))
+    return key

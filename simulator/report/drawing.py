@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg")
+_FEW = 5  # rows down to which a bar fills its row
 
 
 def new_figure() -> "Figure":
@@ -58,3 +59,8 @@ def save_figures(
 def plain(text: str) -> str:
     """Text in which matplotlib sees no formula."""
     return clean(text).replace("$", r"\$")
+
+
+def thickness(rows: int) -> float:
+    """Share of its row that a bar takes, so that one alone is a bar and no block."""
+    return min(1.0, rows / _FEW)

@@ -24,8 +24,8 @@ _STATUS = np.array(["finished", "rejected", "in flight"], dtype=object)
 
 def frame(result: Result, what: str = "metrics") -> "DataFrame":
     """One of `FRAMES`; InputError for another name, or where pandas is not installed."""
-    if what not in FRAMES:
-        known = nearest(what, FRAMES) or "known: " + ", ".join(f"`{name}`" for name in FRAMES)
+    if not isinstance(what, str) or what not in FRAMES:
+        known = nearest(str(what), FRAMES) or "known: " + ", ".join(f"`{name}`" for name in FRAMES)
         raise InputError(Problem(f"`{what}` is no frame of a result", hint=known))
     return FRAMES[what](result)
 

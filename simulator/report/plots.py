@@ -13,7 +13,7 @@ import numpy as np
 from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
 from simulator.report import steps as page_steps
-from simulator.report.drawing import plain, save_figures
+from simulator.report.drawing import plain, save_figures, thickness
 from simulator.report.gantt import Box, Window, phases, sample
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
@@ -24,7 +24,6 @@ from simulator.results.summary import class_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-"""What `save_plots` writes of each plot."""
 _GB = 1e9
 _HEIGHT = 0.84
 
@@ -96,7 +95,7 @@ def links(result: Result, axes: "Axes | None" = None) -> "Axes":
     axes = axes if axes is not None else new()
     loads = page_sections.busiest(result)
     used = [100 * load.utilisation for _, load in loads]
-    axes.barh(range(len(loads)), used, height=_HEIGHT, color=palette.LIGHT[palette.BLUE])
+    axes.barh(range(len(loads)), used, height=_HEIGHT * thickness(len(loads)), color=palette.LIGHT[palette.BLUE])
     _rows(axes, [clean(name) for name, _ in loads])
     axes.set_xlabel("busiest link of the kind, % of capacity x step time")
     return axes
@@ -156,7 +155,6 @@ def new() -> "Axes":
     return pyplot.subplots(figsize=(11, 6), layout="constrained")[1]
 
 
-
 def _stack(found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, float]]]], box: Box, row: int) -> None:
     """Add the parts of a box as (start, length) and (bottom, height), stacked from the lower edge of its row."""
     bottom = row + _HEIGHT / 2
@@ -187,7 +185,8 @@ def _stacked(
     for key, (slot, label) in words.items():
         sizes = np.array([row.get(key, 0.0) for row in rows]) * scale
         if sizes.any():
-            axes.barh(range(len(rows)), sizes, left=left, height=_HEIGHT, color=palette.LIGHT[slot], label=label)
+            thick = _HEIGHT * thickness(len(rows))
+            axes.barh(range(len(rows)), sizes, left=left, height=thick, color=palette.LIGHT[slot], label=label)
             left += sizes
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.report import palette, serving_facts
+from simulator.report.drawing import thickness
 from simulator.report.plain import clean
 from simulator.report.serving_facts import LATENCIES, WORDS, goals
 from simulator.report.serving_html import BINS, MOST_POINTS, MOST_REQUESTS, SLOTS
@@ -134,7 +135,8 @@ def replicas(result: Result, service: Service, axes: "Axes") -> "Axes":
     for number, part in enumerate(names):
         seconds = np.array([replica.parts.get(part, 0.0) for replica in shown])
         colour = palette.LIGHT[number % (palette.GREY + 1)]
-        axes.barh(np.arange(len(shown)), seconds, left=left, height=0.8, color=colour, label=clean(part))
+        thick = 0.8 * thickness(len(shown))
+        axes.barh(np.arange(len(shown)), seconds, left=left, height=thick, color=colour, label=clean(part))
         left += seconds
     axes.set_yticks(range(len(shown)), [clean(replica.name).replace("$", r"\$") for replica in shown], fontsize="small")
     axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)

@@ -21,7 +21,8 @@ def page(
 ) -> str:
     """The page as text that ends with a newline.
 
-    `how` says what the document does not, for it differs from run to run: `simulated`, `reused` and `elapsed_s`.
+    `how` says what the document does not, for it differs from run to run: `simulated`, `reused` and, where it is known,
+    `elapsed_s`.
     """
     return pages.draw(_blocks(document, how, top), width=width, colour=colour)
 
@@ -100,6 +101,7 @@ def _cell(metric: str, figure: float | None, shade: float | None, more: bool) ->
 
 
 def _footer(document: dict[str, Any], how: Mapping[str, Any]) -> str:
-    parts = [f"{wording.plural(how['simulated'], 'simulation')} in {units.format(how['elapsed_s'], 'time')}"]
+    within = f" in {units.format(how['elapsed_s'], 'time')}" if "elapsed_s" in how else ""
+    parts = [f"{wording.plural(how['simulated'], 'simulation')}{within}"]
     parts += [f"{how['reused']:,} from the cache"] if how["reused"] else []
     return " · ".join([*parts, f"clustersim {document['provenance']['version']}"])

@@ -12,12 +12,13 @@ from simulator.report.drawing import plain, save_figures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-"""What `save_plots` writes of each plot."""
 _MOST_FIGURES = 200  # cells up to which the figures stand in them
 
 
 def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
-    """A metric over two axes of the sweep; cells without a point stay white."""
+    """A metric over two axes of the sweep; grey cells need more memory than there is, white ones have no point."""
+    from matplotlib.patches import Rectangle
+
     told = document["heat"]
     cells = np.array([[np.nan if c is None else c for c in row] for row in told["cells"]], float)
     drawn = axes.imshow(np.ma.masked_invalid(cells), cmap="viridis", aspect="auto", origin="upper")
@@ -26,6 +27,7 @@ def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
     axes.set_yticks(range(len(told["y_values"])), [plain(sweep_words.value(v)) for v in told["y_values"]])
     axes.set_xlabel(plain(across))
     axes.set_ylabel(plain(upward))
+    axes.grid(visible=False)
     bar = axes.figure.colorbar(drawn, ax=axes, format=_words(told["metric"]))
     bar.set_label(plain(sweep_words.label(told["metric"])))
     if cells.size <= _MOST_FIGURES:
@@ -34,7 +36,24 @@ def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
                 text = wording.figure(told["metric"], float(cells[row, column]))
                 colour = "black" if shade > 0.6 else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+    for (column, row), needed in _full(document).items():
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=palette.LIGHT[palette.PALE], linewidth=0))
+        if cells.size <= _MOST_FIGURES:
+            words = f"needs\n{wording.figure('peak_memory_bytes', needed)}"
+            axes.text(column, row, words, ha="center", va="center", color="dimgrey", fontsize=8)
     return axes
+
+
+def _full(document: dict[str, Any]) -> dict[tuple[int, int], float]:
+    """By (column, row) of the cells in which no point fits into memory, the bytes that the least of them needs."""
+    told = document["heat"]
+    found: dict[tuple[int, int], float] = {}
+    for point in document["rows"]:
+        cell = (told["x_values"].index(point["values"][told["x"]]), told["y_values"].index(point["values"][told["y"]]))
+        needed = point["metrics"].get("peak_memory_bytes")
+        if point["status"] == "out of memory" and needed is not None and told["cells"][cell[1]][cell[0]] is None:
+            found[cell] = min(needed, found.get(cell, needed))
+    return found
 
 
 def pareto(document: dict[str, Any], axes: "Axes") -> "Axes":

@@ -6,7 +6,7 @@ needs and give the MFU; `hardware_flops` add what recomputation runs again and g
 nothing hides (`exposed_tp`, `exposed_pp`, `exposed_dp` ...), `stall` (what sharing adds), `offload`, `bubble`, `idle`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from simulator.results.result import Comparison
 PERCENTILES = (50, 90, 95, 99)
 """Percentiles of step times that a result of several steps has."""
 SECONDS_PER_DAY = 86_400
+_MOST_LISTED = 60  # names in a hint: more than any one result has
 EXPOSED = "exposed_"
 """What the keys of exposed communication in a breakdown begin with; the mesh axis follows."""
 
@@ -114,8 +115,26 @@ METRICS: dict[str, Metric] = {
 def metric(name: str) -> Metric:
     """How a figure is read; InputError naming the nearest one where there is none of that name."""
     if name not in METRICS:
-        raise InputError(Problem(f"unknown metric `{name}`", hint=nearest(name, METRICS)))
+        raise InputError(Problem(f"unknown metric `{name}`", hint=like(name, METRICS)))
     return METRICS[name]
+
+
+def like(name: str, known: Iterable[str]) -> str:
+    """A hint that names the figure closest to a name, or those that have it in them or in their label, or all."""
+    names = list(known)
+    near = nearest(name, names)
+    if near.startswith("did"):
+        return near
+    word = name.casefold().replace("_", " ")
+    found = [one for one in names if word in one.replace("_", " ") or (one in METRICS and word in _words(one))]
+    if not found and len(names) > _MOST_LISTED:
+        return "the reference of metrics lists them"
+    listed = ", ".join(f"`{one}`" for one in found or names)
+    return (f"perhaps {listed}" if found else f"known: {listed}") if names else "there are none"
+
+
+def _words(name: str) -> str:
+    return METRICS[name].label.casefold()
 
 
 def error_of_time(name: str, measured: float, predicted: float) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.results.metrics import METRICS, metric
+from simulator.results.metrics import METRICS, like, metric
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
 from simulator.study.conditions import axis_named
@@ -126,14 +126,14 @@ class SweepTable:
         """The key of an axis by its key or its last words; InputError where there is none."""
         found = axis_named(name, list(self.axes))
         if found is None:
-            raise InputError(Problem(f"nothing varies `{name}`", hint=nearest(name, self.axes)))
+            raise InputError(Problem(f"nothing varies `{name}`", hint=nearest(str(name), self.axes)))
         return found
 
     def metric(self, name: str) -> str:
         """A metric that rows have; InputError where none does."""
         if name not in self.metrics:
-            what = "no point has" if name in METRICS else "unknown metric"
-            raise InputError(Problem(f"{what} `{name}`", hint=nearest(name, self.metrics)))
+            what = "no point has" if str(name) in METRICS else "unknown metric"
+            raise InputError(Problem(f"{what} `{name}`", hint=like(str(name), self.metrics)))
         return name
 
     def document(self, view: "View | None" = None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`import simulator as sim`: few names, each documented, and nothing loaded before it is asked for."""
 
 import inspect
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -58,19 +59,37 @@ def test_importing_it_loads_nothing_else() -> None:
     assert set(alone(code + "print(*set(sys.modules) - old)", "-I", "-S")) <= {"simulator", "types"}
 
 
-@pytest.mark.parametrize("first", ["", "import simulator.run; ", "from simulator.run.dispatch import simulate; "])
+ROOM = (
+    "import simulator as sim, simulator.run.dispatch as d; from simulator import run; ",
+    "import simulator.run, simulator as sim; import simulator.run.dispatch as d; from simulator import run; ",
+    "from simulator.run.dispatch import simulate; import simulator as sim; d, run = sim.run.dispatch, sim.run; ",
+    "from unittest import mock\nwith mock.patch('simulator.run.dispatch.simulate') as fake: pass\n"
+    "import simulator as sim, simulator.run as run, simulator.run.dispatch as d; ",
+)
+
+
+@pytest.mark.parametrize("first", ROOM)
 def test_run_is_a_function_and_a_room(first: str) -> None:
     code = (
-        f"{first}import simulator as sim, simulator.run.dispatch as d; from simulator import run; "
-        "print(callable(sim.run), run is sim.run, d.__name__, sim.run.dispatch.__name__)"
+        f"{first}import inspect, sys; "
+        "print(inspect.isfunction(sim.run), run is sim.run, d.__name__, sim.run.dispatch is d, "
+        "inspect.ismodule(sys.modules['simulator.run']), d.simulate.__name__)"
     )
-    assert alone(code) == ["True", "True", "simulator.run.dispatch", "simulator.run.dispatch"]
+    assert alone(code) == ["True", "True", "simulator.run.dispatch", "True", "True", "simulate"]
 
 
-def test_the_signature_of_run_is_that_of_the_function() -> None:
-    from simulator.api import calls
+def test_loading_the_room_does_not_load_the_interface() -> None:
+    code = "import simulator.run.dispatch, sys; print('simulator.run' in sys.modules, 'simulator.api' in sys.modules)"
+    assert alone(code) == ["True", "False"]
 
-    assert inspect.signature(sim.run) == inspect.signature(calls.run)
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "read"])
+def test_help_is_of_the_function_and_names_every_argument(name: str) -> None:
+    function = getattr(sim, name)
+    said = pydoc.plain(pydoc.render_doc(function))
+    assert said.startswith(f"Python Library Documentation: function {name} ")
+    assert all(f"* `{argument}`" in said for argument in inspect.signature(function).parameters)
+    assert repr(function).startswith(f"<function {name} ")
 
 
 def test_a_star_import_gives_the_names() -> None:

@@ -70,6 +70,7 @@ def test_serving(simulated):
     [
         ('simulated("quickstart").mfu > 0.99', "<quickstart: step_time_s"),
         ('simulated("quickstart").mfy', "has no figure `mfy`; did you mean `mfu`?"),
+        ('simulated("quickstart").zzz', "has no figure `zzz`; known: `step_time_s`, "),
         ('simulated("nowhere").mfu', "there is no scenario `nowhere`"),
         ('simulated("quickstart", training__batsch=2).mfu', "training.batsch"),
         ('simulated("quickstart", training__micro_batch=object())', "cannot be written into a scenario"),
@@ -82,6 +83,7 @@ def test_failures_say_what_is_wrong(body: str, words: str, tmp_path: Path) -> No
     assert "1 failed" in told
     assert words in told
     assert "simulator/specs" not in told
+    assert "During handling" not in told
 
 
 def test_equal_names_in_other_folders_and_changed_files_are_other_runs(tmp_path: Path) -> None:

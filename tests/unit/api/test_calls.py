@@ -1,9 +1,13 @@
 """`import simulator as sim`: scenarios, runs, comparisons, sweeps, results from files."""
 
+import copy
+import pickle
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import simulator as sim
 from simulator import results
@@ -15,6 +19,8 @@ ROOT = Path(__file__).parents[3]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 SERVING = "serving/quickstart"
 SHORT = {"requests.count": 60}
+BATCH = "training.micro_batch"
+TWO = {BATCH: [1, 2]}
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +41,7 @@ def test_a_run_is_that_of_the_command_line(quick: sim.Result) -> None:
         {"training.global_batch": 16, "training.parallel": {"tp": 4, "pp": 1, "dp": 2}},
         ["training.global_batch=16", "training.parallel={tp: 4, pp: 1, dp: 2}"],
         {"training.global_batch": np.int64(16), "training.parallel": {"tp": 4, "pp": 1, "dp": 2}},
+        (text for text in ("training.global_batch=16", "training.parallel={tp: 4, pp: 1, dp: 2}")),
     ],
 )
 def test_overrides_in_every_form(overrides) -> None:
@@ -68,8 +75,9 @@ def test_a_loaded_scenario_is_changed_and_run(quick: sim.Result) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ("training.micro_batch=2", "a mapping or a list"),
-        ([1], "is no override"),
+        (5, r"overrides: `5` \(int\) is no list of texts"),
+        ("training.micro_batches=2", "did you mean"),
+        ([1], "is no list of texts"),
         ({1: 2}, "is no key"),
         ({"training.micro_batch": object()}, "cannot be written in a scenario"),
         ({"training.micro_batch": {1, 2}}, "cannot be written in a scenario"),
@@ -88,7 +96,7 @@ def test_bad_overrides(overrides, message: str) -> None:
     ("call", "message"),
     [
         (lambda: sim.run("nowhere.yaml"), "nowhere"),
-        (lambda: sim.run(None), "a NoneType is no scenario"),
+        (lambda: sim.run(None), r"`None` \(NoneType\) is no scenario"),
         (lambda: sim.run(SERVING, SHORT, fold="none"), "no meaning"),
         (lambda: sim.run(SERVING, SHORT, sensitivities=True), "no meaning"),
         (lambda: sim.run(QUICKSTART, leap=False), "no meaning"),
@@ -97,6 +105,39 @@ def test_bad_overrides(overrides, message: str) -> None:
         (lambda: sim.compare(QUICKSTART, QUICKSTART, names=["a"]), "1 names for 2 runs"),
         (lambda: sim.sweep(QUICKSTART, {}), "nothing is varied"),
         (lambda: sim.validate("nowhere.jsonl"), "nowhere"),
+        (lambda: sim.run(QUICKSTART, fold="foo"), "fold: .*write one of `auto`, `exact`, `tiers`, `none`"),
+        (lambda: sim.run(QUICKSTART, fold="exac"), "did you mean `exact`"),
+        (lambda: sim.run(QUICKSTART, executor="foo"), "executor: .*write one of `simpy`, `max-plus`"),
+        (lambda: sim.run(SERVING, leap="no"), "leap: .*write True or False"),
+        (lambda: sim.run(QUICKSTART, sensitivities="no"), "sensitivities: .*write True or False"),
+        (lambda: sim.sweep(QUICKSTART, TWO, random=-1), "random: `-1`.*whole number"),
+        (lambda: sim.sweep(QUICKSTART, TWO, random=True), "random: `True`.*whole number"),
+        (lambda: sim.sweep(QUICKSTART, TWO, jobs=0), "jobs: `0`.*whole number"),
+        (lambda: sim.sweep(QUICKSTART, TWO, jobs="2"), "jobs: .*whole number"),
+        (lambda: sim.sweep(QUICKSTART, TWO, executor="foo"), "is no executor"),
+        (lambda: sim.sweep(QUICKSTART, TWO, progress=3), "cannot be called"),
+        (lambda: sim.sweep(QUICKSTART, TWO, cache=3), "cache: .*is no path"),
+        (lambda: sim.sweep(QUICKSTART, TWO, where=[3]), "where: .*is no list of texts"),
+        (lambda: sim.sweep(QUICKSTART, {BATCH: 2}), r'axes: .*put it into a list: {"training.micro_batch": \[2\]}'),
+        (lambda: sim.sweep(QUICKSTART, {BATCH: {"a": 1}}), "put it into a list"),
+        (lambda: sim.sweep(QUICKSTART, {BATCH: [object()]}), "cannot be written in a scenario"),
+        (lambda: sim.sweep(QUICKSTART, {3: [1]}), "axes: .*is no key"),
+        (lambda: sim.sweep(QUICKSTART, 3), "axes: .*is no list"),
+        (lambda: sim.sweep(3, TWO), "is no scenario"),
+        (lambda: sim.compare(QUICKSTART, vary={BATCH: 2}), "vary: .*put it into a list"),
+        (lambda: sim.compare(QUICKSTART, vary={BATCH: []}), "vary: lists no values of `training.micro_batch`"),
+        (lambda: sim.compare(QUICKSTART, vary=[BATCH]), "lists no values of a key"),
+        (lambda: sim.compare(QUICKSTART, QUICKSTART, names="ab"), "1 names for 2 runs"),
+        (lambda: sim.compare({1: QUICKSTART}), "names: .*no list of texts"),
+        (lambda: sim.compare(5, QUICKSTART), "is no scenario"),
+        (lambda: sim.load(5), "path: .*is no path"),
+        (lambda: sim.read(5), "path: .*is no path"),
+        (lambda: sim.validate(kind="foo"), "kind: .*write one of `training`, `serving`"),
+        (lambda: sim.validate(by="foo", sample=1), "not listed by `foo`"),
+        (lambda: sim.validate(by=3), "by: .*no list of texts"),
+        (lambda: sim.validate(sample=0), "sample: .*whole number"),
+        (lambda: sim.validate(jobs=0), "jobs: .*whole number"),
+        (lambda: sim.validate(3), "files: .*is no path"),
     ],
 )
 def test_bad_calls(call, message: str) -> None:
@@ -122,10 +163,47 @@ def test_results_are_saved_and_read_again(quick: sim.Result, tmp_path: Path) -> 
         quick.save(tmp_path / "none" / "a.result")
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("a.png", "savefig"), ("a.PDF", "savefig"), ("a.csv", "to_csv"), ("a.yaml", ".json"), ("a.pkl", "step.result")],
+)
+def test_an_ending_of_another_form_is_refused(quick: sim.Result, name: str, hint: str, tmp_path: Path) -> None:
+    for shown in (quick, sim.compare(quick, quick)):
+        with pytest.raises(sim.InputError, match=f"nothing of the form .*{re.escape(hint)}"):
+            shown.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_json_form_and_the_report_are_not_read_back(quick: sim.Result, tmp_path: Path) -> None:
+    quick.save(tmp_path / "a.JSON")
+    with pytest.raises(sim.InputError, match="JSON cannot be read back; save the result under another ending"):
+        sim.read(tmp_path / "a.JSON")
+    quick.save(tmp_path / "a.html")
+    with pytest.raises(sim.InputError, match="a report cannot be read back"):
+        sim.read(tmp_path / "a.html")
+    with pytest.raises(sim.InputError, match="No such file"):
+        sim.read(tmp_path / "none.json")
+
+
+def test_figures_are_attributes_with_the_nearest_name_where_there_is_none(quick: sim.Result) -> None:
+    assert quick.mfu == quick.metrics["mfu"]
+    assert "mfu" in dir(quick) and "spans" in dir(quick)
+    for name, hint in (("mfuu", "did you mean `mfu`"), ("span", "did you mean `spans`"), ("zzz", "known: .*`mfu`")):
+        with pytest.raises(AttributeError, match=f"a result of training has no figure `{name}`; {hint}"):
+            getattr(quick, name)
+    with pytest.raises(KeyError, match="there is no figure `mfuu`; did you mean `mfu`"):
+        quick.metrics["mfuu"]
+    assert quick.metrics.get("mfuu") is None
+    assert not hasattr(quick, "__array__")
+    assert not set(results.METRICS) & {*dir(sim.Result)}
+    for again in (pickle.loads(pickle.dumps(quick)), copy.deepcopy(quick), copy.copy(quick)):
+        assert_same(again, quick)
+
+
 def test_a_result_prints_as_its_page_and_shows_as_a_card(quick: sim.Result) -> None:
     assert str(quick).lstrip().startswith("Llama-3-8B on one DGX H100")
     assert repr(quick).startswith("<Result of 'Llama-3-8B on one DGX H100': training, ")
-    assert quick._repr_html_().startswith('<div class="clustersim">')
+    assert quick._repr_html_().startswith('<div class="clustersim"')
     assert len(quick.to_frame("operations")) == len(quick.spans.start)
     served = sim.run(SERVING, SHORT)
     assert "output tokens/s>" in repr(served)
@@ -166,6 +244,32 @@ def test_comparisons_of_variants_and_of_a_mapping(quick: sim.Result) -> None:
     assert several.names[1] == "Llama-3-8B on one DGX H100 micro_batch 2"
 
 
+@pytest.mark.parametrize(
+    "values", [["training.micro_batch=1,2"], "training.micro_batch=1,2", {BATCH: "1,2"}, {BATCH: np.array([1, 2])}]
+)
+def test_values_of_keys_in_every_form(values) -> None:
+    short = "training.global_batch=16"
+    assert sim.compare(QUICKSTART, overrides=short, vary=values).names == ("micro_batch 1", "micro_batch 2")
+    swept = sim.sweep(QUICKSTART, values, short, where="micro_batch < 2")
+    assert [row.values for row in swept.rows] == [{BATCH: 1}]
+
+
+def test_values_that_hold_commas_stay_whole() -> None:
+    layouts = [{"tp": 4, "pp": 1, "dp": 2}, {"tp": 2, "pp": 2, "dp": 2}]
+    short = {"training.global_batch": 16}
+    swept = sim.sweep(QUICKSTART, {"training.parallel": layouts}, short)
+    assert [row.values["training.parallel"] for row in swept.rows] == layouts
+    named = sim.sweep(QUICKSTART, {"name": ["a, b: [c]", "d"]}, short)
+    assert [row.values["name"] for row in named.rows] == ["a, b: [c]", "d"]
+
+
+def test_a_finished_result_is_neither_varied_nor_changed(quick: sim.Result) -> None:
+    with pytest.raises(sim.InputError, match="a finished result cannot be varied; give its scenario"):
+        sim.compare(quick, vary=TWO)
+    with pytest.raises(sim.InputError, match="a finished result cannot be changed"):
+        sim.compare(quick, quick, overrides={BATCH: 2})
+
+
 def test_nothing_is_simulated_where_one_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     from simulator.api import calls
 
@@ -188,6 +292,57 @@ def test_a_sweep(tmp_path: Path) -> None:
     cache = tmp_path / "cache.db"
     assert [row.metrics for row in sim.sweep(loaded, axes, cache=cache).rows[:2]] == [row.metrics for row in swept.rows]
     assert sim.sweep(loaded.spec, axes, cache=cache).reused > 0
+
+
+def test_a_sweep_prints_its_page_and_draws(tmp_path: Path) -> None:
+    axes = {"training.parallel.tp": [1, 2], BATCH: [1, 2]}
+    swept = sim.sweep(QUICKSTART, axes, {"training.global_batch": 16, "~training.parallel.dp": None})
+    assert "Best points by tokens per second" in str(swept)
+    assert "4 simulations · clustersim" in str(swept)
+    axes = Figure().subplots()
+    assert swept.plot.heat("tp", "micro_batch", "mfu", ax=axes) is axes
+    words = [text.get_text() for text in axes.texts]
+    assert [word for word in words if word.startswith("needs")] == ["needs\n112 GB"]
+    assert len(words) == 4
+    axes = Figure().subplots()
+    assert swept.plot.pareto("mfu", "peak_memory_bytes", ax=axes) is axes
+    assert repr(swept.plot) == "<plots of a sweep: heat(x, y, metric), pareto(first, second)>"
+    for call, message in (
+        (lambda: swept.plot.heat("tq", "micro_batch", "mfu"), "nothing varies `tq`"),
+        (lambda: swept.plot.heat("tp", "tp", "mfu"), "are one axis"),
+        (lambda: swept.plot.pareto("mfu", "memory"), "unknown metric `memory`; perhaps `peak_memory_bytes`"),
+        (lambda: swept.plot.pareto("mfu", "hfu", ax=3), "ax: `3`"),
+        (lambda: swept.best("foo"), "unknown metric `foo`; known: .*`mfu`"),
+        (lambda: swept.best("mfuu"), "unknown metric `mfuu`; did you mean `mfu`"),
+        (lambda: swept.best(["mfu"]), "unknown metric"),
+        (lambda: swept.best("mean_ttft_ms"), "no point has `mean_ttft_ms`"),
+    ):
+        with pytest.raises(sim.InputError, match=message):
+            call()
+    one = sim.sweep(QUICKSTART, {BATCH: [1]}, {"training.global_batch": 16})
+    assert repr(one).endswith("over training.micro_batch: 1 point>")
+
+
+def test_rows_without_use_say_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{\n"rows": [\n1\n]\n}\n')
+    message = "none of 5 rows can be simulated; give files of one JSON object a line"
+    with pytest.raises(sim.InputError, match=message) as found:
+        sim.validate(tmp_path / "a.json")
+    reasons = [str(problem).partition(":")[0] for problem in found.value.problems[1:]]
+    assert reasons == ["not a JSON object", "not a JSON object but int"]
+    assert str(found.value.problems[1]).endswith("(and 3 like it)")
+    (tmp_path / "b.jsonl").write_text("\n")
+    with pytest.raises(sim.InputError, match="there are no rows"):
+        sim.validate(tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize("by", ["source", ["source"], "source,device"])
+def test_validation_is_listed_by_one_key_or_by_several(by, tmp_path: Path) -> None:
+    with open(ROOT / "workloads" / "measurements" / "training.jsonl", encoding="utf-8") as rows:
+        (tmp_path / "one.jsonl").write_text(next(rows))
+    found = sim.validate(tmp_path / "one.jsonl", by=by)["summary"]
+    assert found["simulated"] == 1
+    assert ("by_source" in found, "by_device" in found) == (True, "device" in by)
 
 
 def test_validation_has_the_form_of_the_command_line() -> None:

@@ -3,23 +3,28 @@
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError
-from simulator.report.card import card, sweep_card
+from simulator.report import plots, serving_plots
+from simulator.report.card import card, comparison_card, sweep_card
 from simulator.report.frames import FRAMES, frame
-from simulator.report.plotting import Plots
+from simulator.report.plotting import ComparisonPlots, Plots
 from simulator.results.metrics import METRICS
+from simulator.study.compare import compare
+from simulator.study.compare_document import document
 from simulator.units import TICKS_PER_SECOND
+from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result
 from tests.outline import Outline
 from tests.services import disaggregated, serving_result
 
 TRAINING = ("gantt", "breakdown", "memory", "memory_over_time", "links", "step_times")
-SERVING = ("breakdown", "memory", "latency", "requests", "request_time", "load", "throughput", "cache")
+SERVING = ("breakdown", "memory", "latency", "objectives", "requests", "request_time", "load", "throughput", "cache")
 
 
 def full_service():
@@ -40,6 +45,55 @@ def test_a_card_is_whole_small_and_refers_to_nothing_outside(name: str) -> None:
     assert len(text) < 10_000
     assert not re.search(r"(?:src|href)=|https?://|<script|\bnan\b", text)
     assert RESULTS[name]().name in text
+
+
+# What notebooks say of elements that a card might use: JupyterLab, nbviewer, VS Code, furo.
+HOSTS = """
+.host dt, dt {float: left; width: 20%; font-weight: bold; clear: left} .host dd {float: left; width: 80%; padding: 9px}
+.host table {margin: auto; table-layout: fixed; font-size: 12px} .host tr:nth-child(odd) {background: #f5f5f5}
+.host td, .host th, table, tr {border: none !important; padding: 9px; text-align: right} .host ul {padding-left: 40px}
+.host p {margin: 0 0 20px} .host * + p {margin-top: 20px} .host svg, .host img {max-width: 10%; height: auto}
+.host strong, .host b {font-size: 20px} .host h1, .host li, .host a, .host code, .host pre {margin: 9px; padding: 9px}
+.host {line-height: 2; font-size: 20px; font-family: monospace; text-align: right; letter-spacing: 2px; color: #123456}
+"""
+
+
+def shown() -> dict[str, str]:
+    """A card of each kind."""
+    rows = [{"point": i, "name": f"tp {i}", "status": "ok", "metrics": {"mfu": 0.1 * i}} for i in range(3)]
+    swept = {"name": "s", "of": "training", "rows": rows, "best": {"metric": "mfu", "points": [2, 1, 0]}}
+    compared = document(compare([training_result(), out_of_memory()]))
+    cards = {name: card(make()) for name, make in RESULTS.items()}
+    return cards | {"sweep": sweep_card(swept), "comparison": comparison_card(compared)}
+
+
+@pytest.mark.parametrize("name", [*RESULTS, "sweep", "comparison"])
+def test_a_card_is_of_elements_that_no_host_styles(name: str) -> None:
+    text = shown()[name]
+    assert set(re.findall(r"<(\w+)", text)) <= {"div", "span"}
+    assert set(re.findall(r'class="([^"]*)"', text)) == {"clustersim"}
+
+
+@needs_browser
+def test_cards_look_the_same_in_every_host(tmp_path: Path) -> None:
+    drawn = """return all('.clustersim *').map(element => {
+      const box = element.getBoundingClientRect(), style = view.getComputedStyle(element);
+      return [box.left, box.width, box.height, style.fontSize, style.fontWeight, style.textAlign, style.float];
+    })"""
+    found = []
+    for host in ("", HOSTS):
+        body = "".join(f'<div class="host">{text}</div>' for text in shown().values())
+        (folder := tmp_path / ("host" if host else "none")).mkdir()
+        found.append(acted(f"<!DOCTYPE html><style>{host}</style><body>{body}</body>", drawn, folder, width=900))
+    assert found[0] == found[1]
+    assert all(box[1] > 0 for box in found[0][:3])
+
+
+@needs_browser
+def test_text_of_a_card_has_the_colour_of_the_page(tmp_path: Path) -> None:
+    page = f'<!DOCTYPE html><body style="color: rgb(1, 2, 3); background: #000">{shown()["training"]}</body>'
+    drawn = "return [...new Set(all('.clustersim, .clustersim *').map(e => view.getComputedStyle(e).color))]"
+    assert acted(page, drawn, tmp_path) == ["rgb(1, 2, 3)"]
 
 
 def test_a_card_has_figures_a_bar_and_warnings() -> None:
@@ -162,6 +216,42 @@ def test_plots_of_the_other_kind_are_refused(name: str) -> None:
     other = serving_result() if name in TRAINING else training_result()
     with pytest.raises(InputError, match=f"`{name}` is a plot of a run that (trains|serves)"):
         getattr(Plots(other), name)()
+
+
+def test_what_is_refused_names_every_plot_that_there_is() -> None:
+    for result, names, asked in ((training_result(), TRAINING, "latency"), (serving_result(), SERVING, "gantt")):
+        with pytest.raises(InputError) as refused:
+            getattr(Plots(result), asked)()
+        listed = refused.value.problems[0].hint.removeprefix("it has ").replace(" and ", ", ").split(", ")
+        assert set(listed) == set(names)
+        assert all(f"{name}()" in repr(Plots(result)) for name in names)
+
+
+def test_every_plot_of_the_command_line_is_there_by_name() -> None:
+    assert len(plots.PLOTS) == len(TRAINING)
+    assert len(serving_plots.PLOTS) == len(SERVING) - 1  # which has that of memory too
+
+
+@pytest.mark.parametrize("ax", [5, "ax", [1, 2]])
+def test_what_are_no_axes_is_refused(ax: object) -> None:
+    told = document(compare([training_result(), training_result()]))
+    for draw in (Plots(training_result()).gantt, Plots(serving_result()).latency, ComparisonPlots(told).parts):
+        with pytest.raises(InputError, match=r"ax: .* is no axes of matplotlib"):
+            draw(ax=ax)
+
+
+def test_one_step_has_no_distribution() -> None:
+    with pytest.raises(InputError, match=r"is one step only: .*set `training.steps`"):
+        Plots(training_result()).step_times()
+
+
+def test_a_single_row_is_a_bar_and_no_block() -> None:
+    result = training_result()
+    for one, name in ((replace(result, links=result.links[:1]), "links"), (serving_result(), "breakdown")):
+        axes = Figure().subplots()
+        getattr(Plots(one), name)(axes)
+        low, high = sorted(axes.get_ylim())
+        assert all(patch.get_height() <= 0.4 * (high - low) for patch in axes.patches)
 
 
 def test_a_service_that_does_not_fit_has_no_latency() -> None:
