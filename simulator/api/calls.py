@@ -225,7 +225,7 @@ def _check_usable(files: Sequence[str], outcomes: Sequence[Any]) -> None:
         alike.setdefault(outcome.refused.partition(":")[0], []).append(outcome.refused)
     told = [f"{one} (and {len(rest):,} like it)" if rest else one for one, *rest in alike.values()]
     more = [f"... and {len(told) - _MOST_REASONS:,} more reasons"] if len(told) > _MOST_REASONS else []
-    message = f"none of {len(outcomes):,} rows can be simulated" if outcomes else "holds no rows"
+    message = f"none of {len(outcomes):,} rows can be simulated"
     hint = "give files of one JSON object a line, with the keys of docs/reference/measurements.md"
     raise InputError(Problem(message, file=", ".join(files), hint=hint), *told[:_MOST_REASONS], *more)
 

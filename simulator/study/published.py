@@ -69,8 +69,7 @@ def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[L
 
     InputError where there is no row at all, none of that kind, or rows of both kinds and no `name`.
     """
-    if not lines:
-        raise InputError(Problem("there are no rows", hint="write one JSON object a line"))
+    _check_readable(lines)
     kinds = [_kind_of(line) for line in lines]
     counts = {kind: kinds.count(kind) for kind in KINDS}
     if name is None and all(counts.values()):
@@ -82,6 +81,20 @@ def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[L
     if not taken:
         raise InputError(Problem(f"there are no {kind} rows, only those of the other kind", hint="leave out `--kind`"))
     return KINDS[kind], taken
+
+
+def _check_readable(lines: Sequence[Line]) -> None:
+    """InputError where no line at all is a JSON object, with what the first one is."""
+    hint = "write one JSON object a line; docs/reference/measurements.md has the keys"
+    reason = None
+    for line in lines:
+        try:
+            parse_line(line)
+        except Refused as refused:
+            reason = reason or Problem(f"there are no rows: {refused}", line.file, line.number, hint=hint)
+        else:
+            return
+    raise InputError(reason or Problem("there are no rows", hint=hint))
 
 
 def _kind_of(line: Line) -> str | None:

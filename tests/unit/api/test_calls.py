@@ -296,7 +296,7 @@ def test_a_sweep(tmp_path: Path) -> None:
 
 def test_a_sweep_prints_its_page_and_draws(tmp_path: Path) -> None:
     axes = {"training.parallel.tp": [1, 2], BATCH: [1, 2]}
-    swept = sim.sweep(QUICKSTART, axes, {"training.global_batch": 16, "~training.parallel.dp": None})
+    swept = sim.sweep(QUICKSTART, axes, {"training.global_batch": 16})
     assert "Best points by tokens per second" in str(swept)
     assert "4 simulations · clustersim" in str(swept)
     axes = Figure().subplots()
@@ -325,15 +325,18 @@ def test_a_sweep_prints_its_page_and_draws(tmp_path: Path) -> None:
 
 def test_rows_without_use_say_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{\n"rows": [\n1\n]\n}\n')
-    message = "none of 5 rows can be simulated; give files of one JSON object a line"
-    with pytest.raises(sim.InputError, match=message) as found:
+    with pytest.raises(sim.InputError, match=r"a\.json:1: there are no rows: not a JSON object: Expecting"):
         sim.validate(tmp_path / "a.json")
-    reasons = [str(problem).partition(":")[0] for problem in found.value.problems[1:]]
-    assert reasons == ["not a JSON object", "not a JSON object but int"]
-    assert str(found.value.problems[1]).endswith("(and 3 like it)")
     (tmp_path / "b.jsonl").write_text("\n")
     with pytest.raises(sim.InputError, match="there are no rows"):
         sim.validate(tmp_path / "b.jsonl")
+    (tmp_path / "c.jsonl").write_text('{}\n[1]\n{"primary_metric": "step_s"}\n{}\n')
+    message = "none of 4 rows can be simulated; give files of one JSON object a line"
+    with pytest.raises(sim.InputError, match=message) as found:
+        sim.validate(tmp_path / "c.jsonl")
+    reasons = [str(problem) for problem in found.value.problems[1:]]
+    assert "not a JSON object but list" in reasons
+    assert any(reason.startswith("without keys") and reason.endswith("(and 1 like it)") for reason in reasons)
 
 
 @pytest.mark.parametrize("by", ["source", ["source"], "source,device"])

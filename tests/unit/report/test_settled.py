@@ -18,8 +18,8 @@ def test_what_is_open_is_settled_by_the_stack() -> None:
 
 
 def test_replicas_follow_from_the_devices() -> None:
-    assert "training.parallel.dp" not in remarks()
-    assert remarks("~training.parallel.dp")["training.parallel.dp"] == "derived: 2 = 8 devices / (tp 2 x pp 2)"
-    assert remarks("~training.parallel.dp", "training.parallel.tp=3")["training.parallel.dp"] == "default"
-    plain = remarks("~training.parallel.dp", "training.parallel.tp=1", "training.parallel.pp=1")
+    assert "training.parallel.dp" not in remarks("+training.parallel.dp=2")
+    assert remarks()["training.parallel.dp"] == "derived: 2 = 8 devices / (tp 2 x pp 2)"
+    assert remarks("training.parallel.tp=3")["training.parallel.dp"] == "default"
+    plain = remarks("training.parallel.tp=1", "training.parallel.pp=1")
     assert plain["training.parallel.dp"] == "derived: 8 = 8 devices / (1)"

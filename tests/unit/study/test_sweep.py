@@ -19,13 +19,12 @@ from simulator.study.evaluate import Outcome, evaluate
 from simulator.study.sweep import sweep
 from simulator.study.table import SweepTable, View
 
-LAYOUT = ["~training.parallel.dp"]
 AXES = ["training.parallel.tp=2,4", "training.micro_batch=1,2"]
 
 
 def quick(axes: Any = AXES, **options: Any) -> SweepTable:
     """A sweep of the quickstart in this process."""
-    return sweep("quickstart", axes, overrides=LAYOUT, **options)
+    return sweep("quickstart", axes, **options)
 
 
 class Stub(Executor):
@@ -45,7 +44,7 @@ def test_a_row_is_what_the_same_run_says() -> None:
     table = quick()
     assert [row.number for row in table.rows] == [0, 1, 2, 3]
     for row in table.rows:
-        result = simulate(load_scenario("quickstart", [*LAYOUT, *row.overrides]).scenario)
+        result = simulate(load_scenario("quickstart", row.overrides).scenario)
         assert row.metrics == result.metrics
         assert row.scenario == load_scenario_hash(row.overrides)
     assert table.rows[2].values == {"training.parallel.tp": 4, "training.micro_batch": 1}
@@ -56,7 +55,7 @@ def load_scenario_hash(overrides: tuple[str, ...]) -> str:
     """What `clustersim run` gives as the hash of the scenario."""
     from simulator.specs import scenario_hash
 
-    return scenario_hash(load_scenario("quickstart", [*LAYOUT, *overrides]).scenario)
+    return scenario_hash(load_scenario("quickstart", overrides).scenario)
 
 
 def test_serving_and_scenarios_made_in_python() -> None:
@@ -183,7 +182,7 @@ def test_a_random_choice_is_that_of_the_seed() -> None:
     assert chosen == sorted(set(chosen))
     assert len(chosen) == 5
     assert chosen == [row.number for row in quick(axes, random=5).rows]
-    other = sweep("quickstart", axes, random=5, overrides=[*LAYOUT, "seed=1"])
+    other = sweep("quickstart", axes, random=5, overrides=["seed=1"])
     assert chosen != [row.number for row in other.rows]
     half = [row.number for row in quick(axes, random=3, where=["micro_batch < 2"]).rows]
     assert len(half) == 3
