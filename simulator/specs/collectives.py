@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+from simulator.specs.base import Bytes, Figure, Fraction, Seconds, Spec
 
 Share = Annotated[float, Field(ge=0)]
 
@@ -83,8 +83,6 @@ class CollectiveProfile(Spec):
     """What the step latencies include."""
     own_piece: Figure[Share] | None = None
     """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
-    multiprocessors: Figure[Count] | None = None
-    """Multiprocessors that a running collective takes from the compute kernels; None where it takes none."""
     engine: EngineSums | None = None
     """All-reduces of serving engines' own kernels; None where there are none for these machines."""
     notes: str = ""

@@ -195,8 +195,6 @@ class ServingStack(Spec):
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
     kernel_launch: Seconds = 6e-6
     """Host time to launch one kernel where no captured graph is replayed."""
-    overlap_scheduling: bool = False
-    """Whether the host prepares the next iteration while the device runs this one."""
     sums: Literal["fp32", "fp16"] = "fp32"
     """Format in which sums of fp16 products are kept; in 16 bits consumer cards are twice as fast."""
     fused_elementwise: bool = True

@@ -281,7 +281,6 @@ def test_a_serving_stack_says_where_its_numbers_come_from(name: str) -> None:
 def test_serving_stacks_stand_for_the_engines_of_published_rows() -> None:
     assert set(SERVING) >= {"vllm", "vllm-v0", "sglang", "tensorrt-llm", "tensorrt-llm-0.9", "llama.cpp", "tgi"}
     assert load_spec(ServingStack, "llama.cpp").split == "layer"
-    assert load_spec(ServingStack, "sglang").overlap_scheduling
     assert load_spec(ServingStack, "deepspeed-fastgen").policy == "splitfuse"
 
 
