@@ -75,9 +75,11 @@ def execute(arguments: Namespace) -> int:
     """Read, simulate, report."""
     from simulator.cli import outputs
     from simulator.cli.progress import progress
+    from simulator.study.lines import sample
 
     outputs.check({"--json": arguments.json, "--html": arguments.html}, inputs=tuple(arguments.files))
-    lines = _lines(arguments)
+    every = _lines(arguments)
+    lines = sample(every, arguments.sample) if arguments.sample else every
     from simulator.study.published import KINDS, kind_of
 
     kind = KINDS[arguments.kind] if arguments.kind else kind_of(lines)
@@ -85,6 +87,8 @@ def execute(arguments: Namespace) -> int:
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
     figures = kind.summary(outcomes, arguments.by)
+    sampled = {"sampled_from": len(every)} if len(lines) < len(every) else {}
+    figures |= sampled
     causes = kind.causes()
     found = kind.document(figures, outcomes, causes)
     from simulator.report.validation import page
@@ -93,7 +97,7 @@ def execute(arguments: Namespace) -> int:
         from simulator.report.html_validation import write_html
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
-        write_html(kind.document(kind.summary(outcomes, by), outcomes, causes), by, arguments.html)
+        write_html(kind.document(kind.summary(outcomes, by) | sampled, outcomes, causes), by, arguments.html)
     if arguments.json and arguments.json != "-":
         from simulator.results import dumps
         from simulator.results.writing import replacing
@@ -111,12 +115,11 @@ def execute(arguments: Namespace) -> int:
 
 def _lines(arguments: Namespace) -> list["Line"]:
     from simulator.specs.catalog import data_root
-    from simulator.study.lines import read_lines, sample
+    from simulator.study.lines import read_lines
 
     shipped = data_root() / "workloads" / "measurements" / f"{arguments.kind or 'training'}.jsonl"
     files = arguments.files or [str(shipped)]
-    lines = [line for file in files for line in read_lines(file)]
-    return sample(lines, arguments.sample) if arguments.sample else lines
+    return [line for file in files for line in read_lines(file)]
 
 
 def _code(arguments: Namespace, figures: dict[str, dict[str, float]]) -> int:

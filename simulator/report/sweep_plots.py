@@ -34,6 +34,11 @@ def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
                 text = wording.figure(told["metric"], float(cells[row, column]))
                 colour = "black" if shade > 0.6 else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+        for row, marks in enumerate(sweep_words.gaps(document)):
+            for column, mark in enumerate(marks):
+                axes.text(column, row, mark, ha="center", va="center", color="black", fontsize=8)
+        if words := sweep_words.gap_words(document):
+            axes.set_title(words, fontsize="small", loc="right")
     return axes
 
 

@@ -9,7 +9,7 @@ from simulator.report.plain import clean
 def page(document: dict[str, Any], by: Sequence[str], worst: int) -> str:
     """The figures as text: overall, by each key, refusals, worst rows."""
     figures = document["summary"]
-    lines = [f"{figures['simulated']} of {figures['rows']} rows simulated ({100 * figures['coverage']:.1f} %)", ""]
+    lines = [counted(figures), ""]
     lines += _table(f"error of {figures.get('what', 'the step time')}", _overall(figures))
     for key in by:
         lines += _table(f"by {key}", figures[f"by_{key}"])
@@ -30,6 +30,13 @@ def page(document: dict[str, Any], by: Sequence[str], worst: int) -> str:
             "",
         ]
     return "\n".join([*lines, *_worst(document["rows"], worst)]) + "\n"
+
+
+def counted(figures: dict[str, Any]) -> str:
+    """How many rows were simulated, and whether they are all that there are."""
+    said = f"{figures['simulated']:,} of {figures['rows']:,} rows simulated ({100 * figures['coverage']:.1f} %)"
+    whole = figures.get("sampled_from")
+    return f"{said}; they are a sample of {figures['rows']:,} of {whole:,} rows" if whole else said
 
 
 def _overall(figures: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -11,7 +11,8 @@ _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 
 WORDS = {
     "compute": "computing", "recompute": "recomputing", "optimizer": "optimizer", "host": "waiting for the host",
-    "stall": "stalling on shared links", "bubble": "bubble", "idle": "idling", "queue": "waiting in the queue",
+    "stall": "slowing down beside collectives (stall)", "bubble": "bubble", "idle": "idling",
+    "queue": "waiting in the queue",
     "prefill": "prefill of the prompt", "handover": "moving the cache", "preempted": "preemption",
     "stalled": "stalling on other prompts", "decode": "decoding",
 }  # fmt: skip
@@ -52,6 +53,9 @@ def document(comparison: Comparison) -> dict[str, Any]:
     return {
         "schema": 1,
         "kind": "comparison",
+        "shared": dict(comparison.shared),
+        "differing": {key: list(values) for key, values in comparison.differing.items()},
+        "changes": list(comparison.changes),
         "names": list(comparison.names),
         "runs": [_run(run) for run in comparison.runs],
         "metrics": {

@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem
 
 LONGEST = 1 << 16
 """Bytes of a line."""
+_LONGEST_ID = 200
 MOST = 100_000
 """Lines of a file."""
 
@@ -29,6 +30,15 @@ class Line:
     """From 1."""
     text: str | None
     """None where it is too long or no text."""
+
+    @property
+    def name(self) -> str:
+        """The row's id as far as the line can be read, else its file, without the folder, and number."""
+        try:
+            known = parse_line(self).get("id")
+        except Refused:
+            known = None
+        return known[:_LONGEST_ID] if known and isinstance(known, str) else f"{Path(self.file).name}:{self.number}"
 
 
 def read_lines(path: str | Path) -> Iterator[Line]:

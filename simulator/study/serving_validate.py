@@ -103,7 +103,7 @@ def validate_serving_line(line: Line) -> ServingOutcome:
     try:
         return validate_serving_row(read_serving_row(parse_line(line)))
     except Refused as refused:
-        return ServingOutcome(f"{line.file}:{line.number}", refused=str(refused))
+        return ServingOutcome(line.name, refused=str(refused))
 
 
 def validate_serving_row(row: ServingRow) -> ServingOutcome:

@@ -111,7 +111,7 @@ def validate_line(line: Line) -> Outcome:
     try:
         return validate_row(read_row(parse_line(line)))
     except Refused as refused:
-        return Outcome(f"{line.file}:{line.number}", refused=str(refused))
+        return Outcome(line.name, refused=str(refused))
 
 
 def validate(lines: Sequence[Line], jobs: int = 1, progress: Callable[[int], None] | None = None) -> list[Outcome]:
