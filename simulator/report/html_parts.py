@@ -105,7 +105,8 @@ def across(marks: Sequence[Mark], zooms: bool = False) -> Markup:
         tag("text", mark.text, x=_percent(mark.share), y=14, text_anchor=_anchor(mark.share)) for mark in marks
     ]
     lines = [tag("line", "", x1=_percent(mark.share), x2=_percent(mark.share), y1=0, y2=4) for mark in marks]
-    return tag("svg", *lines, *drawn, class_="axis", height=18, data_zooms=1 if zooms else None, aria_label="axis below")
+    known = {"data_zooms": 1 if zooms else None, "aria_label": "axis below"}
+    return tag("svg", *lines, *drawn, class_="axis", height=18, **known)
 
 
 def _percent(share: float) -> str:

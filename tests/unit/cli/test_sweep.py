@@ -35,7 +35,7 @@ def test_a_sweep_and_all_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["sweep", QUICKSTART, *axes, *options, *shown, "--jobs", "2"]) == 0
     out, error = capsys.readouterr()
     assert error == ""
-    for text in ("4 points simulated, 2 refused", "the best 2 of 4", "Pareto front: more model", "over tp (across)"):
+    for text in ("6 points: 4 fit, 2 refused", "the best 2 of 4", "Pareto front: more model", "over tp (across)"):
         assert text in out
     assert sorted(os.listdir("plots")) == ["heat.png", "heat.svg", "pareto.png", "pareto.svg"]
     told = json.loads(Path("t.json").read_text())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import InputError
+from simulator.report import palette
 from simulator.report.html import document, write_html
 from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
@@ -252,3 +253,27 @@ def test_zoom_hover_and_theme(tmp_path: Path) -> None:
     assert window("chosen") == pytest.approx([200, 400], abs=2)
     assert window("pinched") == pytest.approx([350, 250], abs=2)
     assert window("wheeled") == [0, 800]
+
+
+def test_what_does_not_fit_is_said_before_its_figures_and_with_each() -> None:
+    text = document(out_of_memory())
+    assert text.index('class="alarm"') < text.index('class="tiles unreal"')
+    cards = re.findall(r"<dt>(.*?)</dt>", text)
+    assert cards and all(card == "peak memory" or card.endswith(", if it fitted") for card in cards)
+    assert "if it fitted</dt>" not in document(training_result())
+
+
+def test_phases_have_colours_that_no_operation_has() -> None:
+    kinds = ("forward", "backward", "weight gradient", "overlapped passes", "send forward", "receive backward",
+             "reduce gradients", "optimizer")  # fmt: skip
+    assert not {palette.operation(kind) for kind in kinds} & set(palette.PHASES)
+
+
+def test_links_are_shown_in_both_directions_or_counted() -> None:
+    names = ("scale-up", "NIC up", "NIC down", "leaf up", "leaf down", "spine up", "spine down", "core up", "core down")
+    sent = next(load for load in training_result().links if load.by_operation)
+    loads = tuple(replace(sent, name=name, utilisation=1 - i / 10) for i, name in enumerate(names))
+    text = document(training_result(links=loads))
+    strips = text[text.index("What the busiest link") : text.index("Shares are of")]
+    assert "spine up" in strips and "spine down" in strips and "core" not in strips
+    assert "2 kinds of link that carry less stand in the table" in text

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.report import svg_graph
+from simulator.report.figures import figures
 from simulator.report.html import document, write_html
 from simulator.report.plots import save_plots
 from simulator.report.serving_facts import Cdf, cdfs, series, thinned
@@ -149,3 +150,9 @@ def test_what_happens_over_time_zooms_together_and_tells_its_values(tmp_path: Pa
     assert found["other"] == "1000"
     assert re.fullmatch(r"cache blocks in use over time: [\d.]+ %\nat [\d.]+ m?s", found["said"])
     assert re.match(r"distribution of TTFT: (99\.\d|100) %\n", found["share"])
+
+
+def test_figures_of_profiles_have_the_units_of_their_fields() -> None:
+    known = {"value": 0.0015, "status": "measured", "source": "here"}
+    scenario = {"serving": {}, "stack": {"iteration_overhead": known}, "cluster": {"made": {"up": known}}}
+    assert [figure.value for figure in figures(scenario)] == ["1.50 ms", "0.00150"]
