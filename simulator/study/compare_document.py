@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.study.compare import Comparison, Difference, Run
+from simulator.study.compare_notes import NOTABLE
 
-NOTABLE = 0.005
-"""Share of the first one's time below which a part is not named."""
 _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 
 WORDS = {

@@ -14,7 +14,8 @@ PER_STEP = frozenset({
 })  # fmt: skip
 """Figures of a whole step: of steps of other sizes none is the best."""
 _MOST_NAMED = 3
-_NOTABLE = 0.0005  # share of the step that prints as 0.0
+NOTABLE = 0.005
+"""Share of a run's time below which a part is not named."""
 
 
 def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str]) -> Iterable[str]:
@@ -75,7 +76,7 @@ def _stalls(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
     """What communication costs beyond the figure of exposed communication."""
     found = [(name, mean(result.breakdown, [c.ranks for c in result.classes])) for result, name in pairs]
     lost = {name: parts.get("stall", 0.0) for name, parts in found if parts}
-    if any(parts.get("stall", 0.0) >= _NOTABLE * sum(parts.values()) > 0 for _, parts in found):
+    if any(parts.get("stall", 0.0) >= NOTABLE * sum(parts.values()) > 0 for _, parts in found):
         listed = _listed([f"{units.format(seconds, 'time')} of {name}" for name, seconds in lost.items()])
         yield (
             "exposed communication is the time in which devices do nothing but communicate; that passes are slower"

@@ -142,7 +142,7 @@ def test_comparisons_of_scenarios_and_results(quick: sim.Result, tmp_path: Path)
     found = sim.compare(quick, QUICKSTART, names=["small", "large"], overrides={"training.global_batch": 32})
     assert found.names == ("small", "large")
     assert found.sentences[0].startswith("large takes")
-    assert str(found).lstrip().startswith("2 runs side by side")
+    assert str(found).lstrip().startswith("Llama-3-8B on one DGX H100: 2 runs side by side")
     assert "further figures in to_frame()" in str(found)
     assert repr(found) == "<Comparison of 'small', 'large'>"
     assert list(found.to_frame().index) == ["small", "large"]
