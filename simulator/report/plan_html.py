@@ -129,7 +129,7 @@ def _layouts(document: dict[str, Any]) -> Iterable[Markup]:
     if rows:
         yield table(
             ("layout class", "devices n", "largest rate n", "rate per device n", "limited by name", "replicas busy n",
-             "per Mtoken n", "USD/h n", "remark", "rate for each device bar"), rows,
+             "per Mtoken n", "USD/h n", "remark class", "rate for each device bar"), rows,
         )  # fmt: skip
         yield tag("p", plan_words.explained(several=True), class_="soft small")
     if rest := plan_words.without(document):

@@ -55,7 +55,7 @@ def decades(values: Iterable[float], unit: str) -> Axis:
     known = [value for value in values if 0 < value < math.inf] or [1.0]
     low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
     high = max(high, low + 1)
-    ticks = tuple(f"{10.0**power:g} {unit}" for power in range(low, high + 1))
+    ticks = tuple(f"{10.0**power:,g} {unit}" for power in range(low, high + 1))
     return Axis(10.0**low, 10.0**high, tuple(scales.words(*ticks)), log=True)
 
 
