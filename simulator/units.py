@@ -140,7 +140,7 @@ def format(value: float, dimension: str) -> str:
     for unit in kind.shown[1:]:
         if abs(value) >= _threshold(unit, dimension) * float(table[unit]):
             chosen = unit
-    return f"{_three_digits(value / float(table[chosen]))} {chosen}".rstrip()
+    return f"{three_digits(value / float(table[chosen]))} {chosen}".rstrip()
 
 
 def _bare(number: float, text: object, kind: _Dimension) -> float:
@@ -221,10 +221,11 @@ def _threshold(unit: str, dimension: str) -> float:
     return 0.9995
 
 
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """Three significant digits, zeros at the end among them, so that numbers of a column line up."""
     rounded = float(f"{value:.3g}")
     magnitude = abs(rounded)
     decimals = 0 if magnitude >= 100 else 1 if magnitude >= 10 else 2
     if 0 < magnitude < 1:
-        return f"{rounded:.3g}"
+        return f"{rounded:#.3g}"
     return f"{rounded:.{decimals}f}"

@@ -110,7 +110,7 @@ def compare(
     if len(loaded) < 2:
         raise InputError(Problem("there is nothing to compare", hint="give two scenarios or results, or `vary`"))
     found = [item if isinstance(item, results.Result) else simulate(item) for _, item in loaded]
-    return Comparison.of(comparing.compare(found, [name for name, _ in loaded]))
+    return Comparison.of(comparing.compare(found, [name for name, _ in loaded], texts(overrides)))
 
 
 def read(path: str | PathLike[str]) -> Result:

@@ -62,7 +62,7 @@ def execute(arguments: Namespace) -> int:
     for run in runs:
         with progress(f"simulating {run.name}", arguments.quiet):
             results.append(run.result())
-    _show(document(compare(results, [run.name for run in runs])), arguments)
+    _show(document(compare(results, [run.name for run in runs], _changes(arguments.items))), arguments)
     return 0 if any(result.feasible for result in results) else InfeasibleError.exit_code
 
 
@@ -90,13 +90,17 @@ def _files(items: list[str]) -> list[str]:
     return [item for item in items if "=" not in item and not item.startswith("~")]
 
 
+def _changes(items: list[str]) -> list[str]:
+    return [item for item in items if item not in _files(items)]
+
+
 def _runs(arguments: Namespace) -> list[_Run]:
     """Every run with its name; InputError where there are fewer than two, or where one of them cannot be read."""
     from simulator.results.files import is_result
     from simulator.study.variants import combinations, parse_axes
 
     files = _files(arguments.items)
-    changes = [item for item in arguments.items if item not in files]
+    changes = _changes(arguments.items)
     variants = list(combinations(parse_axes(arguments.vary)))
     saved = {file for file in files if is_result(file)}
     if (changes or arguments.vary) and saved and len(saved) == len(set(files)):

@@ -70,23 +70,29 @@ def execute(arguments: Namespace) -> int:
     """Read, simulate, report."""
     from simulator.cli import outputs
     from simulator.cli.progress import progress
+    from simulator.study.lines import sample
 
     outputs.check({"--json": arguments.json, "--html": arguments.html}, inputs=tuple(arguments.files))
-    lines = _lines(arguments)
+    every = _lines(arguments)
+    lines = sample(every, arguments.sample) if arguments.sample else every
     from simulator.study.published import chosen
+
 
     kind, lines = chosen(lines, arguments.kind)
     kind.check(arguments.by)
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
     figures = kind.summary(outcomes, arguments.by)
+    sampled = {"sampled_from": len(every)} if len(lines) < len(every) else {}
+    figures |= sampled
     found = kind.document(figures, outcomes)
     if arguments.html:
         from simulator.report import html_validation
         from simulator.results.writing import write
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
-        write(arguments.html, html_validation.page(kind.document(kind.summary(outcomes, by), outcomes), by))
+        shown = kind.document(kind.summary(outcomes, by) | sampled, outcomes)
+        write(arguments.html, html_validation.page(shown, by))
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.validation import page
 
@@ -96,12 +102,9 @@ def execute(arguments: Namespace) -> int:
 
 def _lines(arguments: Namespace) -> list["Line"]:
     from simulator.specs.catalog import data_root
-    from simulator.study.lines import sample
-
     shipped = data_root() / "workloads" / "measurements" / f"{arguments.kind or 'training'}.jsonl"
     files = arguments.files or [str(shipped)]
-    lines = [line for file in files for line in _read(file)]
-    return sample(lines, arguments.sample) if arguments.sample else lines
+    return [line for file in files for line in _read(file)]
 
 
 def _read(file: str) -> list["Line"]:

@@ -6,13 +6,14 @@ from typing import Any
 import simulator
 from simulator import units
 from simulator.report import html, palette, svg, wording
-from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label
+from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label, subject, title
 from simulator.report.html_parts import heading, notes, sections, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.serving_facts import WORDS
 from simulator.report.serving_html import SLOTS
 
-_LONGEST_NAME = 16  # what stands beside a bar on a narrow page
+_LONGEST_NAME = 24  # what stands beside a bar
+_MOST_COLUMNS = 4  # runs from which on each is a row
 _INVISIBLE = 0.0005  # share of the first one's time that prints as 0.0
 
 Document = Mapping[str, Any]
@@ -20,8 +21,7 @@ Document = Mapping[str, Any]
 
 def page(document: Document) -> str:
     """The page as text of an HTML file."""
-    title = f"{wording.plural(len(document['names']), 'run')} side by side"
-    return html.standalone(title, _body(title, numbered(document)), f"clustersim {simulator.__version__}")
+    return html.standalone(title(document), _body(numbered(document)), f"clustersim {simulator.__version__}")
 
 
 def numbered(document: Document) -> Document:
@@ -85,18 +85,29 @@ def stacks(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
     """A legend and a bar of parts for each run."""
     keys, longest = visible(runs), max(sum(run["parts"].values()) for run in runs)
     yield svg.legend(part(key) for key in keys)
-    yield svg.bars((run["name"], _bar(run, keys, longest)) for run in runs)
+    yield svg.bars(((_told(run), _bar(run, keys, longest)) for run in runs), named=True)
+
+
+def _told(run: Mapping[str, Any]) -> str:
+    return str(run["name"]) if run["feasible"] else f"{run['name']} (does not fit)"
 
 
 def figures(document: Document, everything: bool) -> Markup:
-    """A row for each figure and a column for each run; the best are strong and have a star."""
+    """A row for each figure and a column for each run, or the other way round; the best are strong and have a star."""
     known = {label(name, document): cells(name, row, document) for name, row in chosen(document, everything).items()}
-    rows = [(words, *map(_shown, found)) for words, found in (fits(document) | known).items()]
+    shown = fits(document) | known
+    if len(document["names"]) > _MOST_COLUMNS:
+        each = [(name, *(_shown(found[i]) for found in shown.values())) for i, name in enumerate(document["names"])]
+        return table(("run name", *(f"{words} n" for words in shown)), each)
+    rows = [(words, *map(_shown, found)) for words, found in shown.items()]
     return table(("figure name", *(f"{name} n" for name in document["names"])), rows, sortable=False)
 
 
-def _body(title: str, document: Document) -> Iterable[Markup]:
-    yield heading(title, tag("p", " · ".join(document["names"]), class_="soft"))
+def _body(document: Document) -> Iterable[Markup]:
+    lines = list(subject(document))
+    if len(document["names"]) <= _MOST_COLUMNS:
+        lines.append(" · ".join(document["names"]))
+    yield heading(title(document), *(tag("p", line, class_="soft") for line in lines))
     yield tag("main", *_sections(document))
     yield tag("footer", tag("p", "Simulated, not measured.", class_="soft small"))
 
@@ -123,11 +134,20 @@ def _assumptions(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
     """What all runs assume, then what only some of them do."""
     every = [list(run["assumptions"]) for run in runs]
     common = [line for line in every[0] if all(line in lines for lines in every)]
-    yield from notes(common)
+    if common:
+        yield tag("h3", "All runs")
+        yield from notes(common)
+    some: dict[str, list[str]] = {}
     for run, lines in zip(runs, every, strict=True):
-        if own := [line for line in lines if line not in common]:
-            yield tag("h3", f"Only {run['name']}" if common else run["name"])
-            yield from notes(own)
+        for line in lines:
+            if line not in common:
+                some.setdefault(line, []).append(run["name"])
+    if some:
+        yield tag("h3", "Only some runs")
+        yield table(
+            ("assumption source", "runs source"), [(line, "; ".join(names)) for line, names in some.items()],
+            sortable=False,
+        )  # fmt: skip
 
 
 def _provenance(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
@@ -145,7 +165,7 @@ def _bar(run: Mapping[str, Any], keys: Sequence[str], longest: float) -> Markup:
         (slot, words), share = part(key), run["parts"].get(key, 0.0)
         told = f"{words}: {units.format(share * scale, 'time')}, {wording.percent(share)}"
         drawn.append((share / (longest or 1.0), slot, told))
-    return svg.stacked(drawn, f"{run['name']}: what its time consists of")
+    return svg.stacked(drawn, f"{run['name']}: what its time consists of", moot=not run["feasible"])
 
 
 def _shown(cell: Cell) -> str:

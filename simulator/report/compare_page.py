@@ -21,6 +21,7 @@ _GAP = 2
 _MARGIN = 2
 _LONGEST_NAME = 24
 _NARROWEST_HEAD = 9
+_MOST_APART = 6  # settings that are named
 
 
 class Cell(NamedTuple):
@@ -55,7 +56,9 @@ def chosen(document: Mapping[str, Any], everything: bool = False) -> dict[str, M
 
 def _blocks(document: Mapping[str, Any], width: int, everything: bool, rest: str) -> Iterable[RenderableType]:
     names = [clean(name) for name in document["names"]]
-    yield Text(f"{len(names)} runs side by side; * marks the best", "bold cyan")
+    yield Text(clean(f"{title(document)}; * marks the best"), "bold cyan")
+    yield from (Text(clean(line), "dim") for line in subject(document))
+    yield Text("")
     rows = chosen(document, everything)
     figures = {label(name, document): cells(name, row, document) for name, row in rows.items()}
     yield from _table(names, fits(document) | figures, width)
@@ -63,6 +66,30 @@ def _blocks(document: Mapping[str, Any], width: int, everything: bool, rest: str
         yield Text(f"{wording.plural(left, 'further figure')} {rest}", "dim")
     yield from notes(held_against(document), [d["sentence"] for d in document["differences"]], "dim")
     yield from notes("Notes", tuple(document["notes"]), "yellow")
+
+
+def title(document: Mapping[str, Any]) -> str:
+    """How many runs there are, and of what, where it is one scenario."""
+    number = f"{wording.plural(len(document['names']), 'run')} side by side"
+    name = document["shared"].get("scenario")
+    return f"{name}: {number}" if name else number
+
+
+def subject(document: Mapping[str, Any]) -> Iterable[str]:
+    """What the runs share, what all were changed by, and in which settings they differ."""
+    shared = [
+        text if name == "batch" else text.partition(" (")[0]
+        for name, text in document["shared"].items() if name != "scenario"
+    ]  # fmt: skip
+    if shared:
+        yield " · ".join(shared)
+    if document["changes"]:
+        yield f"all with {' '.join(document['changes'])}"
+    apart = list(document["differing"].items())
+    if apart:
+        more = f" and {wording.plural(len(apart) - _MOST_APART, 'more setting')}" if len(apart) > _MOST_APART else ""
+        told = [f"{key} {', '.join(values)}" for key, values in apart[:_MOST_APART]]
+        yield f"differ in {'; '.join(told)}{more}"
 
 
 def held_against(document: Mapping[str, Any]) -> str:

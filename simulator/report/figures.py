@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 
 from simulator import units
 from simulator.report import wording
+from simulator.specs.scenario import Scenario, ServingScenario
+from simulator.specs.shape import Kind
+from simulator.specs.written import dimension_at
 
 _DIMENSIONS = {
     "peak": "flop_rate", "capacity": "bytes", "bandwidth": "bandwidth", "latency": "time",
@@ -30,25 +33,26 @@ class Known(NamedTuple):
 
 def figures(scenario: dict[str, Any]) -> list[Known]:
     """Every figure in the resolved scenario, in its order."""
-    return list(_found(scenario, ""))
+    return list(_found(scenario, "", ServingScenario if "serving" in scenario else Scenario))
 
 
-def _found(value: Any, path: str) -> Iterator[Known]:
+def _found(value: Any, path: str, kind: Kind) -> Iterator[Known]:
     if isinstance(value, dict) and {"value", "status", "source"} <= value.keys():
-        yield Known(path, shown(path, value["value"]), str(value["status"]), str(value["source"]))
+        text = shown(path, value["value"], dimension_at(kind, path))
+        yield Known(path, text, str(value["status"]), str(value["source"]))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _found(item, f"{path}.{key}" if path else str(key))
+            yield from _found(item, f"{path}.{key}" if path else str(key), kind)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _found(item, f"{path}.{index}")
+            yield from _found(item, f"{path}.{index}", kind)
 
 
-def shown(path: str, value: Any) -> str:
-    """A figure with the unit that its path implies; plain where it implies none."""
+def shown(path: str, value: Any, known: str | None = None) -> str:
+    """A figure with the unit of its dimension, where that is `known`, or that its path implies; plain where none is."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    dimension = dimension_of(path)
+    dimension = known or dimension_of(path)
     return units.format(value, dimension) if dimension else wording.count(value)
 
 

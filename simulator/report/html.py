@@ -10,16 +10,16 @@ from hashlib import sha256
 from importlib.resources import files
 
 from simulator.report import html_gantt, html_parts, html_sections, html_steps, palette, serving_html
-from simulator.report.markup import Markup, joined, tag
+from simulator.report.markup import Markup, tag
 from simulator.results.result import Result
 
 _STYLES = ("report.css", "timeline.css")
 _SCRIPTS = ("report.js", "tables.js", "timeline.js")
 _COLOURS = {
     "light": {"page": "#ffffff", "ink": "#1b1f26", "soft": "#5b6472", "line": "#d9dde3", "card": "#f6f7f9",
-              "trough": "#f1f3f5", "bad": "#b42318", "focus": "#0b5cad"},
+              "trough": "#f1f3f5", "shade": "#00000038", "bad": "#b42318", "focus": "#0b5cad"},
     "dark": {"page": "#14171c", "ink": "#e8eaee", "soft": "#9aa4b2", "line": "#323943", "card": "#1c2128",
-             "trough": "#20252d", "bad": "#ff8a75", "focus": "#7cc0ff"},
+             "trough": "#20252d", "shade": "#ffffff4d", "bad": "#ff8a75", "focus": "#7cc0ff"},
 }  # fmt: skip
 
 
@@ -91,7 +91,6 @@ def _body(result: Result) -> Iterable[Markup]:
 
 
 def _sections(result: Result) -> Iterable[Markup]:
-    yield joined(*html_sections.alarm(result))
     named = serving_html.sections(result) if result.kind == "serving" else _of_training(result)
     yield from html_parts.sections(named)
 

@@ -9,14 +9,13 @@ from simulator.report import palette, svg, wording
 from simulator.report.gantt import Box, Chart, Window, charts, phases, whole
 from simulator.report.html_parts import ticks, timeline
 from simulator.report.link_load import over_time
-from simulator.report.markup import Markup, tag
+from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
-from simulator.results.result import Result, Spans
+from simulator.results.result import LinkLoad, Result, Spans
 
 _MOST_STEPS = 500  # of a link's curve
 _MOST_KINDS = 6
 _PARTS = 1_000_000  # hover texts know times to this part of a window
-_PHASES = (palette.SKY, palette.GREY, palette.PURPLE)
 
 
 def section(result: Result) -> Iterable[Markup]:
@@ -24,7 +23,7 @@ def section(result: Result) -> Iterable[Markup]:
     if not len(result.spans.start):
         return
     drawn, *pieces = charts(result)
-    ribbon = list(zip(phases(result), _PHASES, strict=False))
+    ribbon = list(zip(phases(result), palette.PHASES, strict=False))
     yield _phases(result, ribbon)
     yield svg.legend(_legend(drawn, result.spans.names))
     if len(drawn.rows) < len(result.classes):
@@ -46,7 +45,8 @@ def _phases(result: Result, found: Sequence[tuple[Window, int]]) -> Markup:
     if found:
         shares = [100 * (window.end - window.begin) / total for window, _ in found]
         rows = zip(found, shares, strict=True)
-        return svg.legend((slot, f"{w.name} {_from_to(w)} ({share:.0f} %)") for (w, slot), share in rows)
+        named = [(slot, f"{w.name} {_from_to(w)} ({share:.0f} %)") for (w, slot), share in rows]
+        return joined(tag("p", "The strip above the chart:", class_="soft small"), svg.legend(named))
     if len(result.classes) < 2:
         return Markup("")
     text = "At no moment are all stages between their first backward and their last forward pass: no steady state."
@@ -93,7 +93,8 @@ def _links(result: Result) -> Iterable[Markup]:
     end = whole(result.spans).end
     rows: dict[tuple[svg.Told, str, tuple[float, ...], tuple[float, ...]], list[str]] = {}
     known = [load for load in result.links if load.by_operation]
-    for load in sorted(known, key=lambda load: -load.utilisation)[:_MOST_KINDS]:
+    shown = _families(sorted(known, key=lambda load: -load.utilisation))
+    for load in shown:
         rates = over_time(result, load).at_most(_MOST_STEPS)
         top = float(rates.rate.max(initial=0.0)) or 1.0
         share = f", {wording.percent(top / load.capacity)}" if load.capacity else ""
@@ -109,7 +110,16 @@ def _links(result: Result) -> Iterable[Markup]:
         yield svg.area(x, y, palette.BLUE, f"load of {listed}", told)
     yield ticks(0.0, end / 1e12)
     text = "Shares are of the link's capacity. What a kind of operation sends is spread evenly over its time."
+    if rest := len(known) - len(shown):
+        text += f" {wording.plural(rest, 'kind')} of link that carry less stand in the table of links alone."
     yield tag("p", text, class_="soft small across")
+
+
+def _families(loads: Sequence[LinkLoad]) -> list[LinkLoad]:
+    """The first kinds of link, each with its other direction: `NIC up` never without `NIC down`."""
+    names = [load.name.rpartition(" ")[0] if load.name.endswith((" up", " down")) else load.name for load in loads]
+    first = list(dict.fromkeys(names[:_MOST_KINDS]))
+    return [load for load, name in zip(loads, names, strict=True) if name in first]
 
 
 def _look(drawn: Chart, ribbon: bool) -> str:

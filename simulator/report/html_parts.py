@@ -5,12 +5,15 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from simulator import units
+from simulator.report import scales
 from simulator.report.markup import Markup, joined, tag
+from simulator.report.scales import Mark
 
+_EDGE = 0.04  # share of an axis in which a mark stands at its end
+_LETTER = 0.62  # width of a letter in parts of its height, at most
 _FEWEST = 3  # rows that are worth sorting
 _NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(\S*)")
 _MARKUP = re.compile(r"<[^>]*>")
-_MARKS = 5
 _BUTTONS = (("left", "←", "move left"), ("right", "→", "move right"), ("in", "+", "zoom in"), ("out", "−", "zoom out"),
             ("all", "whole", "show the whole time"))  # fmt: skip
 _HELP = "Drag to move; Ctrl and wheel, pinch or double click to zoom; Shift and drag to choose a piece; keys + − ← → 0."
@@ -99,12 +102,40 @@ def graph(end: float, *pictures: Markup, unit: str = "s") -> Markup:
 
 
 def ticks(begin_s: float, end_s: float) -> Markup:
-    """Times below a picture, evenly spaced."""
-    marks = [units.format(begin_s + (end_s - begin_s) * i / (_MARKS - 1), "time") for i in range(_MARKS)]
-    return tag("div", *(tag("span", mark) for mark in marks), class_="axis")
+    """Round times below a picture."""
+    return across(scales.marks(begin_s, end_s, "time"), zooms=True)
 
 
-def leveled(upward: Sequence[str], *drawn: Markup) -> Markup:
-    """A picture with what stands below it, and labels at its left from the bottom up."""
-    levels = tag("div", *(tag("span", text) for text in reversed(upward)), class_="levels")
+def across(marks: Sequence[Mark], zooms: bool = False) -> Markup:
+    """Marks below a picture, each at its place; those of a time that zooms are drawn again by the script."""
+    drawn = [
+        tag("text", mark.text, x=_percent(mark.share), y=14, text_anchor=_anchor(mark.share)) for mark in marks
+    ]
+    lines = [tag("line", "", x1=_percent(mark.share), x2=_percent(mark.share), y1=0, y2=4) for mark in marks]
+    known = {"data_zooms": 1 if zooms else None, "aria_label": "axis below"}
+    return tag("svg", *lines, *drawn, class_="axis", height=18, **known)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"
+
+
+def _anchor(share: float) -> str:
+    """Words at the ends stay inside."""
+    return "start" if share < _EDGE else "end" if share > 1 - _EDGE else "middle"
+
+
+def leveled(upward: Sequence[Mark], *drawn: Markup) -> Markup:
+    """A picture with what stands below it, and marks at its left."""
+    wide = max((len(mark.text) for mark in upward), default=0)
+    words = [
+        tag("text", mark.text, x="100%", y=_percent(1 - mark.share), text_anchor="end", dy=_shift(mark.share))
+        for mark in upward
+    ]
+    levels = tag("svg", *words, class_="levels", width=f"{_LETTER * wide:.2f}em", aria_label="axis at the left")
     return tag("div", levels, joined(*drawn), class_="chart")
+
+
+def _shift(share: float) -> str:
+    """A mark stands beside its height, at the ends inside the picture."""
+    return "0" if share < _EDGE else ".75em" if share > 1 - _EDGE else ".36em"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from simulator import units
-from simulator.report import ledger, palette, reasons, sections, svg, wording
+from simulator.report import ledger, palette, reasons, scales, sections, svg, wording
 from simulator.report.figures import figures
 from simulator.report.gantt import sample, whole
 from simulator.report.html_parts import heading, leveled, notes, table, ticks, timeline
@@ -21,18 +21,19 @@ _INVISIBLE = 0.0005  # share of the step that prints as 0.0
 
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
-    return joined(
-        heading(result.name, tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft")),
-        _headline(result),
-    )
+    subject = tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft")
+    return joined(heading(result.name, subject), *alarm(result), tiles(result, ordered_metrics(result.metrics)))
 
 
-def _headline(result: Result) -> Markup:
-    tiles = [
-        tag("div", tag("dt", METRICS[name].label if name in METRICS else name), tag("dd", wording.figure(name, value)))
-        for name, value in ordered_metrics(result.metrics).items()
-    ]
-    return tag("dl", *tiles, class_="tiles")
+def tiles(result: Result, names: Iterable[str]) -> Markup:
+    """Cards of figures; of what does not fit into memory each says that it is not real."""
+    caveat = "" if result.feasible else ", if it fitted"
+    cards = []
+    for name in names:
+        label = METRICS[name].label if name in METRICS else name
+        label += "" if name == "peak_memory_bytes" else caveat
+        cards.append(tag("div", tag("dt", label), tag("dd", wording.figure(name, result.metrics[name]))))
+    return tag("dl", *cards, class_="tiles" if result.feasible else "tiles unreal")
 
 
 def alarm(result: Result) -> Iterable[Markup]:
@@ -71,7 +72,7 @@ def published(result: Result) -> Iterable[Markup]:
         for row in result.comparisons
     ]
     yield table(("figure name", "published n", "simulated n", "error n", "source source"), rows)
-    yield tag("p", "The error is of time: + is too slow, − too fast.", class_="soft small")
+    yield tag("p", "The error is of time: + is too slow, - too fast.", class_="soft small")
 
 
 def breakdown(result: Result) -> Iterable[Markup]:
@@ -192,9 +193,9 @@ def _level(result: Result, use: MemoryUse) -> Iterable[Markup]:
         return
     end, top = whole(result.spans).end, max(use.peak, use.capacity) * 1.02
     label = f"memory over time, at most {units.format(use.peak, 'bytes')}"
-    upward = [units.format(top * i / 4, "bytes") for i in range(5)]
     drawn = svg.level(use.time, use.level, end, top, use.capacity, label)
-    yield timeline("step", 0.0, end / 1e12, leveled(upward, drawn, ticks(0.0, end / 1e12)))
+    yield tag("h3", "Its memory over the step")
+    yield timeline("step", 0.0, end / 1e12, leveled(scales.marks(0.0, top, "bytes"), drawn, ticks(0.0, end / 1e12)))
     if len(result.spans.start):
         yield tag("p", "Its time zooms and moves together with the pipeline's.", class_="soft small scripts")
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from simulator import units
-from simulator.report import palette, steps, svg, wording
-from simulator.report.html_parts import table
+from simulator.report import palette, scales, steps, svg, wording
+from simulator.report.html_parts import across, leveled, table
 from simulator.report.markup import Markup, tag
 from simulator.results.result import Result
 
@@ -31,14 +31,8 @@ def section(result: Result) -> Iterable[Markup]:
         if mark.name in _LINES
     ]
     label = f"distribution of {wording.plural(len(result.step_times), 'step')}"
-    ticks = [tag("span", units.format(begin + (end - begin) * i / 4, "time")) for i in range(5)]
-    yield tag(
-        "div",
-        tag("div", tag("span", f"{most:,}"), tag("span", "0"), class_="levels"),
-        svg.picture(_HEIGHT, *boxes, *lines, label=label, class_="plot"),
-        tag("div", *ticks, class_="axis"),
-        class_="chart",
-    )
+    picture = svg.picture(_HEIGHT, *boxes, *lines, label=label, class_="plot")
+    yield leveled(scales.words("0", f"{most:,}"), picture, across(scales.marks(begin, end, "time")))
     yield tag("p", f"Steps by time; dashed: {', '.join(_LINES)}.", class_="soft small")
     rows = [
         (mark.name, units.format(mark.seconds, "time"), wording.percent(mark.excess, signed=True, decimals=2))

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from simulator import units
-from simulator.report import html, palette, scatter, svg, wording
+from simulator.report import html, palette, scales, scatter, svg, wording
 from simulator.report.html_parts import heading, sections, table
 from simulator.report.markup import Markup, joined, tag
+from simulator.report.validation import counted
 
 WORST = 20
 """Worst rows that are shown."""
@@ -32,12 +33,11 @@ def page(document: dict[str, Any], by: Sequence[str], worst: int = WORST) -> str
 
 
 def _footer(what: str) -> Markup:
-    return tag("footer", tag("p", f"Errors are of {what}: + is too slow, − too fast.", class_="soft small"))
+    return tag("footer", tag("p", f"Errors are of {what}: + is too slow, - too fast.", class_="soft small"))
 
 
 def _title(figures: dict[str, Any]) -> Iterable[Markup]:
-    counted = f"{figures['simulated']:,} of {figures['rows']:,} rows simulated ({wording.percent(figures['coverage'])})"
-    yield heading("Published measurements and simulation", tag("p", counted, class_="soft"))
+    yield heading("Published measurements and simulation", tag("p", f"{counted(figures)}.", class_="soft"))
     scope, whole, memory = (figures[key] for key in ("in_scope", "error", "memory"))
     tiles = [(f"{words}, in scope", _said(scope, key)) for key, words in
              (("mean", "mean error"), ("median", "median error"), ("p90", "90 % of errors below"),
@@ -109,7 +109,7 @@ def _plots(done: Sequence[Row]) -> Iterable[Markup]:
     yield tag("div", scatter.scatter(points, axis, axis, label, band=band), class_="square")
     yield tag("h3", "Simulated over measured time (up) against measured (across)")
     ratios = [scatter.Point(a, b / a, looks[row["source"]], _tip(row)) for row, a, b in times]
-    ratio = scatter.Axis(0.25, 1.75, ("0.25", "0.5", "0.75", "1", "1.25", "1.5", "1.75"))
+    ratio = scatter.Axis(0.25, 1.75, tuple(scales.marks(0.25, 1.75)))
     band = ((low, 1 - _NEAR), (low, 1 + _NEAR), (high, 1 + _NEAR), (high, 1 - _NEAR))
     yield scatter.scatter(ratios, axis, ratio, "ratio of simulated to measured time", band=band, height=420)
     yield tag("p", "The band is 10 % either way. Point at a mark to read which row it is.", class_="soft small")
@@ -133,8 +133,8 @@ def _distribution(done: Sequence[Row]) -> Iterable[Markup]:
     if not done:
         return
     inside, outside = ([row["error"] for row in done if row["in_scope"] is flag] for flag in (True, False))
-    ticks = ("−40 % or less", "−20 %", "0", "+20 %", "+40 % or more")
-    axis = scatter.Axis(-_EDGE, _EDGE, ticks)
+    ticks = ("-40 % or less", "-20 %", "0", "+20 %", "+40 % or more")
+    axis = scatter.Axis(-_EDGE, _EDGE, tuple(scales.words(*ticks)))
     yield svg.legend(((palette.BLUE, "in scope"), (palette.ORANGE, "other rows")))
     parts = ((palette.BLUE, inside), (palette.ORANGE, outside))
     yield scatter.histogram(parts, axis, _BINS, "how many rows have which error")
@@ -211,7 +211,7 @@ def _cells(row: Row) -> Iterable[Markup]:
     yield _number(row["memory_error"], _error(row, "memory_error"))
     for key in ("source", "model", "device"):
         yield tag("td", row[key] or "")
-    yield _number(row["devices"], str(row["devices"]))
+    yield _number(row["devices"], "" if row["devices"] is None else f"{row['devices']:,}")
     yield tag("td", "yes" if row["in_scope"] else "")
     refused = joined(tag("em", "refused: "), row["refused"]) if row["refused"] else Markup("")
     yield tag("td", refused or "; ".join(row["assumed"]), class_="source")

@@ -9,14 +9,18 @@ from simulator.results.metrics import EXPOSED
 
 LIGHT = (
     "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#e5d413", "#6b7280", "#d9dce2", "#1f2937",
+    "#a3abb8",
 )  # fmt: skip
-"""Colours by slot on a light page: blue, sky, green, orange, vermilion, purple, yellow, grey, pale, dark."""
+"""Colours by slot on a light page: blue, sky, green, orange, vermilion, purple, yellow, grey, pale, dark, silver."""
 DARK = (
     "#3391d6", "#8fd0f5", "#1fb98d", "#efb02e", "#f07b2e", "#dd95bd", "#f2e96b", "#9aa3b2", "#3b424e", "#e5e7eb",
+    "#68717f",
 )  # fmt: skip
 """The same slots on a dark page."""
 
-BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY, PALE, CONTRAST = range(10)
+BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY, PALE, CONTRAST, SILVER = range(11)
+PHASES = (PALE, SILVER, GREY)
+"""Of warm-up, steady state and cool-down: greys, which no kind of operation has."""
 
 _PARTS = {
     "compute": (BLUE, "compute"),
@@ -26,7 +30,7 @@ _PARTS = {
     "exposed_pp": (YELLOW, "exposed pipeline communication"),
     "exposed_dp": (VERMILION, "exposed data-parallel communication"),
     "host": (PURPLE, "waiting for the host"),
-    "stall": (CONTRAST, "stall (sharing)"),
+    "stall": (CONTRAST, "slower beside collectives (stall)"),
     "offload": (GREY, "offload"),
     "bubble": (PALE, "pipeline bubble"),
     "idle": (PALE, "idle"),

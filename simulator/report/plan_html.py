@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from simulator import units
-from simulator.report import html, palette, plan_words, svg, svg_graph, wording
-from simulator.report.html_parts import graph, heading, notes, sections, table
+from simulator.report import html, palette, plan_words, scales, svg, svg_graph, wording
+from simulator.report.html_parts import across, graph, heading, leveled, notes, sections, table
 from simulator.report.markup import Markup, tag
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
-from simulator.report.svg_graph import Curve, framed, round_end, shares
+from simulator.report.svg_graph import Curve
 
 SLOTS = (
     palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.YELLOW,
@@ -18,6 +18,7 @@ SLOTS = (
 )  # fmt: skip
 """Colours of the layouts of a plot."""
 _HEIGHT = 260.0
+_ROOM = 1.04  # of the highest value, so that it does not touch the edge
 
 
 def page(document: dict[str, Any]) -> str:
@@ -65,7 +66,7 @@ def _tiles(layout: Layout) -> Iterable[tuple[str, str]]:
     yield "within objectives", wording.percent(best["attainment"])
     yield "goodput, requests", f"{figure(best, 'request_goodput')}/s"
     yield "output tokens", f"{figure(best, 'output_throughput')}/s"
-    yield "time that replicas work", figure(best, "utilisation")
+    yield "replicas busy", figure(best, "utilisation")
     if "cost_usd_per_million_tokens" in best["metrics"]:
         yield "per million output tokens", figure(best, "cost_usd_per_million_tokens")
     if "energy_j_per_million_tokens" in best["metrics"]:
@@ -117,9 +118,10 @@ def _layouts(document: dict[str, Any]) -> Iterable[Markup]:
         ))  # fmt: skip
     if rows:
         yield table(
-            ("layout class", "devices n", "rate n", "a device n", "binds", "work n", "per Mtoken n", "USD/h n",
-             "remark", "rate for each device bar"), rows,
+            ("layout class", "devices n", "largest rate n", "rate per device n", "limited by name", "replicas busy n",
+             "per Mtoken n", "USD/h n", "remark class", "rate for each device bar"), rows,
         )  # fmt: skip
+        yield tag("p", plan_words.explained(several=True), class_="soft small")
     if rest := plan_words.without(document):
         yield tag("h3", "Without a rate")
         yield from notes(rest)
@@ -138,8 +140,8 @@ def _curves(document: dict[str, Any], what: str, value: Any, top: float | None) 
     layouts = drawn(document)
     if not layouts:
         return
-    end = round_end(max(probe["rate"] for layout in layouts for probe in layout["curve"]))
-    high = top or round_end(max(value(probe) for layout in layouts for probe in layout["curve"]))
+    end = max(probe["rate"] for layout in layouts for probe in layout["curve"])
+    high = top or _ROOM * max(value(probe) for layout in layouts for probe in layout["curve"]) or 1.0
     lines = [_line(layout, slot, value, end, high) for layout, slot in zip(layouts, SLOTS, strict=False)]
     goals = [layouts[0]["rate"] / end] if len(layouts) == 1 else []
     if what == "attainment":
@@ -147,10 +149,10 @@ def _curves(document: dict[str, Any], what: str, value: Any, top: float | None) 
         lines.append(Curve(np.array([0.0, 1.0]), wanted, palette.GREY, name="wanted"))
     if len(layouts) > 1:
         yield svg.legend([(slot, layout["name"]) for layout, slot in zip(layouts, SLOTS, strict=False)])
-    upward = [f"{100 * share:.0f} %" if top else rate(high * share) for share in shares()]
+    upward = scales.marks(0.0, 1.0, "fraction") if top else scales.marks(0.0, high, word="/s")
     told = svg.Told(100.0, "%") if top else svg.Told(high, "/s")
     picture = svg_graph.curves(lines, f"{what} over rate", goals, height=_HEIGHT, told=told)
-    yield graph(end, framed(picture, [rate(end * share) for share in shares()], upward), unit="/s")
+    yield graph(end, leveled(upward, picture, across(scales.marks(0.0, end, word="/s"))), unit="/s")
     dashed = " Dashed: the largest rate." if goals else ""
     grey = " Grey: the share that is wanted." if what == "attainment" else ""
     yield tag("p", f"Across: {layouts[0]['unit']} that arrive.{dashed}{grey}", class_="soft small")
@@ -169,6 +171,8 @@ def _rates(document: dict[str, Any]) -> Iterable[Markup]:
             listed = _table_of_rates(layout["curve"], layout["rate"])
             several = len(document["layouts"]) > 1
             yield tag("details", tag("summary", layout["name"]), listed) if several else listed
+    if any(layout["curve"] for layout in document["layouts"]):
+        yield tag("p", plan_words.explained(several=False), class_="soft small")
 
 
 def _table_of_rates(probes: Sequence[dict[str, Any]], largest: float | None) -> Markup:
@@ -182,5 +186,5 @@ def _table_of_rates(probes: Sequence[dict[str, Any]], largest: float | None) -> 
          "largest" if probe["rate"] == largest else "the queue grows" if probe["saturated"] else "")
         for probe in probes
     ]  # fmt: skip
-    first = ("rate n", "within all n", "goodput n", "output tokens n")
-    return table((*first, *percentiles, "work n", "per Mtoken n", "remark"), rows)
+    first = ("rate n", "within all objectives n", "goodput n", "output tokens n")
+    return table((*first, *percentiles, "replicas busy n", "per Mtoken n", "remark class"), rows)

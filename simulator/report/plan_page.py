@@ -59,7 +59,7 @@ def _headline(layout: Layout) -> Iterable[RenderableType]:
         ("requests within objectives", wording.percent(best["attainment"])),
         ("goodput, requests", f"{figure(best, 'request_goodput')}/s"),
         ("output tokens", f"{figure(best, 'output_throughput')}/s"),
-        ("time that replicas work", figure(best, "utilisation")),
+        ("replicas busy", figure(best, "utilisation")),
     ]  # fmt: skip
     if "cost_usd_per_million_tokens" in best["metrics"]:
         rows.append(("per million output tokens", figure(best, "cost_usd_per_million_tokens")))
@@ -96,7 +96,7 @@ def _curve(layout: Layout) -> Iterable[RenderableType]:
     most = max((probe["metrics"].get("request_goodput") or 0.0) for probe in probes) or 1.0
     names = [name for name in OBJECTIVES if name in probes[0]["objectives"]]
     yield sections.heading("Goodput over rate: requests within all objectives")
-    columns = ("rate", "within", "goodput", *(f"P99 {OBJECTIVES[name]}" for name in names), "work", "")
+    columns = ("rate", "within", "goodput", *(f"P99 {OBJECTIVES[name]}" for name in names), "busy", "")
     table = _table(columns, "rrr" + "r" * len(names) + "rl")
     for probe in probes:
         goodput = probe["metrics"].get("request_goodput") or 0.0
@@ -109,6 +109,7 @@ def _curve(layout: Layout) -> Iterable[RenderableType]:
             style="bold" if best else "",
         )  # fmt: skip
     yield table
+    yield Text(plan_words.explained(several=False), "dim")
 
 
 def _several(document: dict[str, Any]) -> Iterable[RenderableType]:
@@ -117,11 +118,12 @@ def _several(document: dict[str, Any]) -> Iterable[RenderableType]:
     if layouts:
         yield sections.heading(f"Largest rate of each layout, {layouts[0]['unit']}")
         yield _layouts(document, layouts)
+        yield Text(plan_words.explained(several=True), "dim")
     yield from sections.notes("Without a rate", plan_words.without(document), "dim")
 
 
 def _layouts(document: dict[str, Any], layouts: list[Layout]) -> RenderableType:
-    table = _table(("", "devices", "rate", "a device", "binds", "work", "USD/Mtoken", ""), "lrrrlrrl")
+    table = _table(("", "devices", "rate", "per device", "limited by", "busy", "USD/Mtoken", ""), "lrrrlrrl")
     table.columns[0].no_wrap = max(len(layout["name"]) for layout in layouts) <= _LONGEST
     table.columns[-1].no_wrap = False
     for layout in layouts:

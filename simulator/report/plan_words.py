@@ -16,10 +16,12 @@ _PROCESSES = {
     "varying": "arrivals at a varying rate", "trace": "arrivals of a trace",
 }  # fmt: skip
 
+_MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
+
 
 def rate(value: float | None) -> str:
     """Arrivals per second with three significant digits; the page says of what."""
-    return "-" if value is None else f"{wording.count(float(f'{value:.3g}'))}/s"
+    return "-" if value is None else f"{wording.rate(value)}/s"
 
 
 def largest(layout: Layout) -> str:
@@ -95,7 +97,9 @@ def reached(goal: dict[str, Any]) -> str:
     if goal["reached_s"] is None:
         return "never finish"
     ratio = goal["reached_s"] / goal["limit_s"] - 1 if goal["limit_s"] else float("inf")
-    return f"within {units.format(goal['reached_s'], 'time')} ({wording.percent(ratio, signed=True)})"
+    many = ratio >= _MANY_TIMES - 1
+    far = f"{wording.rate(1 + ratio)} times the limit" if many else wording.percent(ratio, signed=True)
+    return f"within {units.format(goal['reached_s'], 'time')} ({far})"
 
 
 def target(document: dict[str, Any]) -> str:
@@ -113,12 +117,12 @@ def target(document: dict[str, Any]) -> str:
         known = [layout for layout in layouts if layout["rate"] is not None]
         most = max(known, key=lambda layout: float(layout["rate"]), default=None)
         best = f" The most is {rate(most['rate'])}{_of(most)}." if most is not None else ""
-        return f"{rate(asked)} is not carried{' by any layout' if len(layouts) > 1 else ''}.{best}"
+        return f"{asked:,.6g}/s is not carried{' by any layout' if len(layouts) > 1 else ''}.{best}"
     price = "" if chosen["usd_per_hour"] is None else f", {chosen['usd_per_hour']:.2f} USD/h"
     size = f"{wording.plural(chosen['devices'], 'device')}{price}"
     if len(layouts) == 1:
-        return f"{rate(asked)} is carried{_of(chosen)}: {size}."
-    return f"Cheapest that carries {rate(asked)}:{_of(chosen, ' ')} on {size}."
+        return f"{asked:,.6g}/s is carried{_of(chosen)}: {size}."
+    return f"Cheapest that carries {asked:,.6g}/s:{_of(chosen, ' ')} on {size}."
 
 
 def _of(layout: Layout, before: str = " by ") -> str:
@@ -131,6 +135,17 @@ def figure(probe: dict[str, Any] | None, name: str) -> str:
     return "-" if value is None else wording.figure(name, value)
 
 
+def explained(several: bool) -> str:
+    """What the columns are, in a sentence or two."""
+    said = "Replicas busy: share of the run in which they work on requests. "
+    if several:
+        return said + "Limited by: the objective that most requests miss at the next higher rate."
+    return said + (
+        "Goodput: requests within all objectives over the whole run, which lasts until the last one is done, after the "
+        "last one has come; so it is less than the rate times their share."
+    )
+
+
 def marks(layout: Layout) -> str:
     """What a layout is the best at."""
     said = ["cheapest"] if layout["cheapest"] else []
@@ -139,7 +154,7 @@ def marks(layout: Layout) -> str:
 
 def remark(document: dict[str, Any], layout: Layout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
-    missed = "" if layout["carries_target"] is not False else f"misses at {rate(document['target_rate'])}"
+    missed = "" if layout["carries_target"] is not False else f"misses at {document['target_rate']:,.6g}/s"
     return ", ".join(filter(None, [marks(layout), missed, "" if layout["settled"] else "run too short to tell"]))
 
 

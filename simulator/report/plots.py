@@ -39,8 +39,9 @@ def gantt(result: Result, axes: "Axes | None" = None, window: Window | None = No
     for kind, (across, upward) in sorted(found.items()):
         colour = palette.LIGHT[palette.operation(result.spans.names[kind])]
         _rectangles(axes, across, upward, colour, clean(result.spans.names[kind]))
-    for phase in phases(result)[1:] if window is None else ():
-        axes.axvline(phase.begin / 1e12, color="black", linewidth=0.6, linestyle=":")
+    for number, phase in enumerate(phases(result)[1:] if window is None else ()):
+        label = "" if number else "steady state begins and ends"  # one entry of the legend for both lines
+        axes.axvline(phase.begin / 1e12, color="black", linewidth=0.6, linestyle=":", label=label)
     _rows(axes, [row.name for row in drawn.rows])
     axes.set_xlim(drawn.window.begin / 1e12, drawn.window.end / 1e12)
     axes.set_xlabel("time in s")

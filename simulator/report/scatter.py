@@ -8,8 +8,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from simulator.report import palette, svg
+from simulator.report import palette, scales, svg
+from simulator.report.html_parts import across, leveled
 from simulator.report.markup import Markup, joined, tag
+from simulator.report.scales import Mark
 
 COLOURS = (
     palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.CONTRAST,
@@ -33,12 +35,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range with evenly spaced ticks; points beyond it are drawn at its end."""
+    """A range with its marks; points beyond it are drawn at its end."""
 
     low: float
     high: float
-    ticks: tuple[str, ...]
-    """Words from `low` to `high`, evenly spaced."""
+    marks: tuple[Mark, ...]
+    """Where words and lines of the grid stand."""
     log: bool = False
 
     def share(self, value: float) -> float:
@@ -53,8 +55,8 @@ def decades(values: Iterable[float], unit: str) -> Axis:
     known = [value for value in values if 0 < value < math.inf] or [1.0]
     low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
     high = max(high, low + 1)
-    ticks = tuple(f"{10.0**power:g} {unit}" for power in range(low, high + 1))
-    return Axis(10.0**low, 10.0**high, ticks, log=True)
+    ticks = tuple(f"{10.0**power:,g} {unit}" for power in range(low, high + 1))
+    return Axis(10.0**low, 10.0**high, tuple(scales.words(*ticks)), log=True)
 
 
 def scatter(
@@ -62,8 +64,8 @@ def scatter(
 ) -> Markup:
     """Points over a grid with a shaded polygon `band` of (x, y) and the axes' words beside them."""
 
-    def place(across: float, up: float) -> tuple[float, float]:
-        return svg.WIDTH * x.share(across), height * (1 - y.share(up))
+    def place(along: float, up: float) -> tuple[float, float]:
+        return svg.WIDTH * x.share(along), height * (1 - y.share(up))
 
     corners = " ".join(f"{a:.1f},{b:.1f}" for a, b in (place(*corner) for corner in band))
     drawn = [tag("path", d=_grid(x, y, height), class_="grid"), tag("polygon", points=corners, class_="band")]
@@ -73,23 +75,13 @@ def scatter(
     picture = tag(
         "svg", tag("title", label), *drawn, viewBox=f"0 0 {svg.WIDTH} {height}", role="img", class_="plot scatter"
     )
-    return _beside(picture, x.ticks, y.ticks)
-
-
-def _beside(picture: Markup, across: Sequence[str], up: Sequence[str]) -> Markup:
-    return tag(
-        "div",
-        tag("div", *(tag("span", word) for word in reversed(up)), class_="levels"),
-        picture,
-        tag("div", *(tag("span", word) for word in across), class_="axis ticks"),
-        class_="chart",
-    )
+    return leveled(y.marks, picture, across(x.marks))
 
 
 def _grid(x: Axis, y: Axis, height: int) -> str:
-    columns, rows = len(x.ticks) - 1, len(y.ticks) - 1
-    lines = [f"M{svg.WIDTH * i / columns:.1f} 0V{height}" for i in range(1, columns)]
-    return "".join([*lines, *(f"M0 {height * i / rows:.1f}H{svg.WIDTH}" for i in range(1, rows))])
+    columns, rows = ([mark.share for mark in axis.marks if 0 < mark.share < 1] for axis in (x, y))
+    lines = [f"M{svg.WIDTH * share:.1f} 0V{height}" for share in columns]
+    return "".join([*lines, *(f"M0 {height * (1 - share):.1f}H{svg.WIDTH}" for share in rows)])
 
 
 def _marker(look: int, x: float, y: float, size: float = _SIZE) -> str:
@@ -131,9 +123,9 @@ def histogram(parts: Sequence[tuple[int, Sequence[float]]], axis: Axis, bins: in
             high = height * count / top
             base[i] -= high
             if count:
-                across = f"{wide - 2:.1f}"
-                pieces.append(f"M{wide * i + 1:.1f} {base[i]:.1f}h{across}v{high:.1f}h-{across}z")
+                size = f"{wide - 2:.1f}"
+                pieces.append(f"M{wide * i + 1:.1f} {base[i]:.1f}h{size}v{high:.1f}h-{size}z")
         drawn.append(tag("path", d="".join(pieces), class_=f"c{slot}"))
     zero = tag("path", d=f"M{svg.WIDTH * axis.share(0.0):.1f} 0V{height:g}", class_="limit")
     picture = svg.picture(height, joined(*drawn), zero, label=label, class_="plot")
-    return _beside(picture, axis.ticks, ("0", f"{top // 2}", f"{top} rows"))
+    return leveled(scales.words("0", f"{top // 2}", f"{top} rows"), picture, across(axis.marks))

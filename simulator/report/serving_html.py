@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.report import html_parts, html_sections, palette, serving_facts, svg, svg_graph, wording
+from simulator.report import html_parts, html_sections, palette, scales, serving_facts, svg, svg_graph, wording
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
+from simulator.report.scales import Mark
 from simulator.report.serving_facts import LATENCIES, WORDS, Cdf, Goals, goals, subject
 from simulator.report.svg import Told
-from simulator.report.svg_graph import Curve, framed, round_end, round_time, shares
+from simulator.report.svg_graph import Curve
 from simulator.results.metrics import METRICS
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
@@ -31,6 +32,7 @@ MOST_POINTS = 2000
 """Points of a curve or a scatter."""
 MOST_REPLICAS = 32
 """Replicas in the table."""
+_ROOM = 1.04  # of the highest level, so that it does not touch the edge
 _ROW = 3.0  # pixels of a request in the chart of lives
 _PARTS = (palette.BLUE, palette.ORANGE, palette.GREEN, palette.SKY, palette.PURPLE, palette.YELLOW, palette.VERMILION)
 _TILES = (
@@ -45,13 +47,9 @@ Floats = NDArray[np.float64]
 
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
-    tiles = [
-        tag("div", tag("dt", METRICS[name].label), tag("dd", wording.figure(name, result.metrics[name])))
-        for name in _TILES
-        if name in result.metrics
-    ]
     head = html_parts.heading(result.name, tag("p", clean(" · ".join(subject(result))), class_="soft"))
-    return joined(head, tag("dl", *tiles, class_="tiles"))
+    shown = [name for name in _TILES if name in result.metrics]
+    return joined(head, *html_sections.alarm(result), html_sections.tiles(result, shown))
 
 
 def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
@@ -93,7 +91,7 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
 
 def _distribution(cdf: Cdf, short: str, words: str, goal: float | None) -> Markup:
     """The distribution of a latency up to its 99.5th percentile or a bit beyond its objective."""
-    end = round_time(max(float(cdf.value[np.searchsorted(cdf.share, 0.995)]) / 1e3, 1.1 * (goal or 0.0)))
+    end = max(float(cdf.value[np.searchsorted(cdf.share, 0.995)]) / 1e3, 1.1 * (goal or 0.0)) or 1.0
     thin = serving_facts.thinned(cdf, MOST_POINTS)
     inside = thin.value <= 1e3 * end
     x, y = np.append(0.0, thin.value[inside]) / 1e3 / end, np.append(0.0, thin.share[inside])
@@ -105,8 +103,8 @@ def _distribution(cdf: Cdf, short: str, words: str, goal: float | None) -> Marku
     return tag("div", tag("h3", f"{short}: {words}"), html_parts.graph(end, picture))
 
 
-def _percents() -> list[str]:
-    return [f"{100 * share:.0f} %" for share in shares()]
+def _percents() -> list[Mark]:
+    return scales.marks(0.0, 1.0, "fraction")
 
 
 def objectives(result: Result, service: Service) -> Iterable[Markup]:
@@ -130,15 +128,15 @@ def _scatter(promised: Goals, service: Service) -> Iterable[Markup]:
         return
     shown = np.unique(np.linspace(0, len(times.ttft) - 1, min(MOST_POINTS, len(times.ttft))).astype(int))
     ttft, tpot, good = times.ttft[shown] / 1e3, times.tpot[shown] / 1e3, met["slo"][shown]
-    right = round_time(max(float(np.percentile(ttft, 99)), 1.15 * (promised.ttft or 0.0)))
-    top = round_time(max(float(np.percentile(tpot, 99)), 1.15 * (promised.tpot or 0.0)))
+    right = max(float(np.percentile(ttft, 99)), 1.15 * (promised.ttft or 0.0)) or 1.0
+    top = max(float(np.percentile(tpot, 99)), 1.15 * (promised.tpot or 0.0)) or 1.0
     x, y = np.minimum(ttft / right, 1.0), np.minimum(tpot / top, 1.0)
     groups = [(x[good], y[good], palette.BLUE), (x[~good], y[~good], palette.VERMILION)]
     box = ((promised.ttft or 2 * right) / right, (promised.tpot or 2 * top) / top)
     yield svg.legend([(palette.BLUE, "met all objectives"), (palette.VERMILION, "did not")])
     drawn = svg_graph.dots(groups, "TTFT and TPOT of single requests", box, 260.0)
-    across = [units.format(right * share, "time") for share in shares()]
-    yield framed(drawn, across, [units.format(top * share, "time") for share in shares()])
+    below = html_parts.across(scales.marks(0.0, right, "time"))
+    yield html_parts.leveled(scales.marks(0.0, top, "time"), drawn, below)
     some = "" if len(shown) == len(times.ttft) else f"; {len(shown):,} of {len(times.ttft):,} requests"
     text = f"Across: TTFT; upward: TPOT{some}. Dashed: the objectives. What is slower stands at the edge."
     yield tag("p", text, class_="soft small")
@@ -168,7 +166,7 @@ def over_time(service: Service) -> Iterable[Markup]:
         _series(drawn.edge, "cache blocks in use", drawn.usage, palette.GREEN, 1.0),
         _series(drawn.edge, "output tokens per second", drawn.rate, palette.PURPLE, None),
     ]
-    end = round_time(float(drawn.edge[-1]))
+    end = float(drawn.edge[-1])
     yield html_parts.timeline("run", 0.0, end, tag("div", *graphs, class_="graphs"))
     width = units.format(float(drawn.edge[1] - drawn.edge[0]), "time")
     yield tag("p", f"All replicas together, means over stretches of {width}.", class_="soft small")
@@ -176,10 +174,10 @@ def over_time(service: Service) -> Iterable[Markup]:
 
 def _series(edge: Floats, name: str, level: Floats, slot: int, top: float | None) -> Markup:
     """A level over time up to `top`, or up to the highest."""
-    highest = top or round_end(float(level.max(initial=0.0)))
-    end = round_time(float(edge[-1]))
+    highest = top or _ROOM * float(level.max(initial=0.0)) or 1.0
+    end = float(edge[-1])
     line = Curve(edge / end, np.append(level, level[-1]) / highest, slot, steps=True)
-    upward = _percents() if top == 1.0 else [wording.count(float(f"{highest * share:.3g}")) for share in shares()]
+    upward = _percents() if top == 1.0 else scales.marks(0.0, highest)
     told = Told(100.0, "%") if top == 1.0 else Told(highest)
     drawn = svg_graph.curves([line], f"{name} over time", told=told)
     return tag("div", tag("h3", name), html_parts.leveled(upward, drawn, html_parts.ticks(0.0, end)))
@@ -190,7 +188,7 @@ def lives(service: Service) -> Iterable[Markup]:
     rows, stretches = serving_facts.bars_of(service, MOST_REQUESTS)
     if not len(rows):
         return
-    end = round_time(float(stretches["decode"][1].max()))
+    end = float(stretches["decode"][1].max()) or 1.0
     scale = svg.WIDTH / end
     height = max(len(rows) * _ROW, 20.0)
     thick = height / len(rows)
@@ -206,7 +204,7 @@ def lives(service: Service) -> Iterable[Markup]:
     yield svg.legend((SLOTS[name], words[name]) for name in stretches)
     label = f"lives of the first {len(rows):,} requests that finished"
     drawn = svg.picture(height, *paths, label=label, class_="plot")
-    picture = html_parts.leveled(["last", "first"], drawn, html_parts.ticks(0.0, end))
+    picture = html_parts.leveled(scales.words("last", "first"), drawn, html_parts.ticks(0.0, end))
     yield html_parts.timeline("requests", 0.0, end, picture)
     yield tag("p", f"The first {wording.plural(len(rows), 'request')} that finished, in the order of arrival.",
               class_="soft small")  # fmt: skip

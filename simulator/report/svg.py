@@ -53,9 +53,10 @@ def picture(
 
 
 def stacked(
-    parts: Iterable[tuple[float, int, str]], label: str, limit: float | None = None, pixels: int = 14
-) -> Markup:
-    """A bar of (share of the width, slot, hover text); `limit` draws a line at that share."""
+    parts: Iterable[tuple[float, int, str]], label: str, limit: float | None = None, pixels: int = 14,
+    moot: bool = False,
+) -> Markup:  # fmt: skip
+    """A bar of (share of the width, slot, hover text); `limit` draws a line at that share, `moot` fades the bar."""
     drawn, at = [], 0.0
     for share, slot, text in parts:
         if share > 0:
@@ -65,7 +66,7 @@ def stacked(
             )  # fmt: skip
         at += max(share, 0.0)
     line = [] if limit is None else [tag("path", d=f"M{_number(limit * WIDTH)} 0V10", class_="limit")]
-    return picture(10, *drawn, *line, label=label, class_="trough", pixels=pixels)
+    return picture(10, *drawn, *line, label=label, class_="trough moot" if moot else "trough", pixels=pixels)
 
 
 def level(
@@ -150,9 +151,10 @@ def legend(entries: Iterable[tuple[int, str]]) -> Markup:
     return tag("ul", *(tag("li", tag("i", class_=f"c{slot}"), text) for slot, text in entries), class_="legend")
 
 
-def bars(rows: Iterable[tuple[str, Markup]]) -> Markup:
-    """Named bars below each other."""
-    return tag("div", *(joined(tag("span", name, title=name), bar) for name, bar in rows), class_="bars")
+def bars(rows: Iterable[tuple[str, Markup]], named: bool = False) -> Markup:
+    """Named bars below each other; names that matter (`named`) are never cut: on a narrow page they stand above."""
+    look = "bars named" if named else "bars"
+    return tag("div", *(joined(tag("span", name, title=name), bar) for name, bar in rows), class_=look)
 
 
 def _number(value: float) -> str:

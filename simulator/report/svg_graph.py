@@ -1,6 +1,5 @@
 """Inline SVG of curves and scattered points with labelled axes; places are shares of the width and of the height."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -11,8 +10,6 @@ from simulator.report.markup import Markup, tag
 from simulator.report.svg import WIDTH, Told, picture
 
 HEIGHT = 150.0
-_MARKS = 5
-_ROUND = (1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0)
 _LEAST_STEP = 0.15  # parts of the width or height below which a point is not drawn again
 
 Floats = NDArray[np.float64]
@@ -56,32 +53,6 @@ def dots(groups: Iterable[tuple[Floats, Floats, int]], label: str, box: tuple[fl
     )
     goal = [tag("path", d=sides, class_="goal")] if sides else []
     return picture(height, *points, *goal, label=label, class_="plot")
-
-
-def framed(drawn: Markup, across: Sequence[str], upward: Sequence[str]) -> Markup:
-    """A picture with labels of its axes, from left to right and from the bottom up."""
-    levels = tag("div", *(tag("span", text) for text in reversed(upward)), class_="levels")
-    axis = tag("div", *(tag("span", text) for text in across), class_="axis")
-    return tag("div", levels, drawn, axis, class_="chart")
-
-
-def shares(number: int = _MARKS) -> list[float]:
-    """Where labels stand: evenly from 0 to 1."""
-    return [i / (number - 1) for i in range(number)]
-
-
-def round_end(largest: float) -> float:
-    """The end of an axis that reaches `largest` and whose quarters are short numbers."""
-    if not largest > 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(largest))
-    return power * next((digit for digit in _ROUND if digit * power >= largest * (1 - 1e-9)), 10.0)
-
-
-def round_time(largest_s: float) -> float:
-    """The same for seconds, in minutes and hours where `units.format` writes them."""
-    unit = next((size for size in (86_400.0, 3600.0, 60.0) if largest_s >= 2 * size), 1.0)
-    return unit * round_end(largest_s / unit)
 
 
 def _path(curve: Curve, height: float) -> str:

@@ -3,16 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from simulator.report import html, palette, scatter, sweep_words, wording
+from simulator.report import html, scales, scatter, sweep_words, wording
 from simulator.report.html_parts import notes, table
 from simulator.report.markup import Markup, tag
-from simulator.report.svg_graph import round_end, shares
+from simulator.results.metrics import METRICS
 
 MOST_ROWS = 2_000
 """Points that the table of all of them shows."""
-_CELL = (110, 44)  # width and height of a cell of the heat map
-_MARGIN = (150, 30)  # left of it and above it, for the values of the axes
-_LEAST = 0.12  # opacity of the least figure
+_DEEPEST = 9  # of the shades of the heat map, `h0` the palest
 
 
 def page(document: dict[str, Any]) -> str:
@@ -20,44 +18,35 @@ def page(document: dict[str, Any]) -> str:
     return html.standalone(document["name"], _body(document), f"clustersim {document['provenance']['version']}")
 
 
-def heat_map(document: dict[str, Any]) -> Markup:
-    """The heat map as SVG: a rectangle a cell, the deeper its colour the larger the figure."""
+def heat_map(document: dict[str, Any]) -> Iterable[Markup]:
+    """The heat map as a table, the deeper the colour of a cell the larger its figure, and what its marks stand for."""
     told = document["heat"]
-    (wide, high), (left, top) = _CELL, _MARGIN
-    drawn = [_word(sweep_words.value(v), left + wide * (i + 0.5), top - 10) for i, v in enumerate(told["x_values"])]
-    for row, (value, cells) in enumerate(zip(told["y_values"], told["cells"], strict=True)):
-        y = top + high * row
-        drawn.append(_word(sweep_words.value(value), left - 10, y + high / 2 + 4, "end"))
-        for column, (cell, shade) in enumerate(zip(cells, sweep_words.shades(document)[row], strict=True)):
-            x = left + wide * column
-            drawn += _cell(told["metric"], cell, shade, x, y)
-    across, down = left + wide * len(told["x_values"]), top + high * len(told["y_values"])
-    return tag(
-        "svg", tag("title", sweep_words.heat_words(document)), *drawn, viewBox=f"0 0 {across} {down}", role="img",
-        height=down, preserveAspectRatio="xMinYMid meet",
-    )  # fmt: skip
+    across, upward = sweep_words.axis_words([told["x"], told["y"]])
+    head = [tag("th", sweep_words.value(value), scope="col") for value in told["x_values"]]
+    rows = zip(told["y_values"], told["cells"], sweep_words.shades(document), sweep_words.gaps(document), strict=True)
+    body = [
+        tag("tr", tag("th", sweep_words.value(value), scope="row"),
+            *(_cell(told["metric"], *cell) for cell in zip(cells, shades, marks, strict=True)))
+        for value, cells, shades, marks in rows
+    ]  # fmt: skip
+    corner = tag("th", f"{upward} \\ {across}", scope="col")
+    table = tag("table", tag("thead", tag("tr", corner, *head)), tag("tbody", *body), class_="heat")
+    yield tag("div", table, class_="wide")
+    if words := sweep_words.gap_words(document):
+        yield tag("p", words, class_="soft small")
 
 
-def _cell(metric: str, figure: float | None, shade: float | None, x: float, y: float) -> Iterable[Markup]:
-    wide, high = _CELL
+def _cell(metric: str, figure: float | None, shade: float | None, mark: str) -> Markup:
     if figure is None or shade is None:
-        yield _word("·", x + wide / 2, y + high / 2 + 4)
-        return
-    opacity = f"{_LEAST + (0.75 - _LEAST) * shade:.2f}"
-    size = {"x": x + 1, "y": y + 1, "width": wide - 2, "height": high - 2}
-    yield tag("rect", **size, class_=f"c{palette.BLUE}", fill_opacity=opacity)
-    yield _word(wording.figure(metric, figure), x + wide / 2, y + high / 2 + 4)
-
-
-def _word(text: str, x: float, y: float, anchor: str = "middle") -> Markup:
-    return tag("text", text, x=f"{x:g}", y=f"{y:g}", text_anchor=anchor, font_size=13, fill="currentColor")
+        return tag("td", mark, class_="none")
+    return tag("td", wording.figure(metric, figure), class_=f"h{round(shade * _DEEPEST)}")
 
 
 def _body(document: dict[str, Any]) -> Iterable[Markup]:
     yield tag(
         "header",
         tag("h1", document["name"]),
-        tag("p", sweep_words.subject(document), class_="soft"),
+        *(tag("p", line, class_="soft") for line in (*sweep_words.about(document), sweep_words.subject(document))),
         *([tag("p", f"Where {' and '.join(document['where'])}.", class_="soft")] if document["where"] else []),
         tag("p", f"{sweep_words.counted(document)}."),
         tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
@@ -68,6 +57,8 @@ def _body(document: dict[str, Any]) -> Iterable[Markup]:
 
 
 def _sections(document: dict[str, Any]) -> Iterable[Markup]:
+    if said := list(sweep_words.missed(document)):
+        yield tag("section", tag("h2", "What the conditions leave out"), *notes(said))
     best = document["best"]
     if best and best["points"]:
         yield tag("section", tag("h2", f"Best points by {sweep_words.label(best['metric'])}"),
@@ -75,7 +66,7 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
     if document["pareto"]:
         yield tag("section", tag("h2", f"Pareto front: {sweep_words.front_words(document)}"), *_front(document))
     if document["heat"]:
-        yield tag("section", tag("h2", sweep_words.heat_words(document)), tag("div", heat_map(document), class_="wide"))
+        yield tag("section", tag("h2", sweep_words.heat_words(document)), *heat_map(document))
     for status in sweep_words.STATUSES:
         if said := list(sweep_words.reasons(document, status, most=20)):
             yield tag("section", tag("h2", status.capitalize()), *notes(said))
@@ -115,9 +106,11 @@ def _front(document: dict[str, Any]) -> Iterable[Markup]:
 
 
 def _axis(metric: str, values: list[float]) -> scatter.Axis:
-    """From zero to a round end."""
-    end = round_end(max(values))
-    return scatter.Axis(0.0, end, tuple(wording.figure(metric, end * share) for share in shares()))
+    """Around the values, with round marks."""
+    low, high = scales.around(values)
+    known = METRICS[metric]
+    named = known.dimension if known.dimension not in ("rate", "count") else ""
+    return scatter.Axis(low, high, tuple(scales.marks(low, high, named, scale=known.scale if named else 1.0)))
 
 
 def _everything(document: dict[str, Any]) -> Iterable[Markup]:

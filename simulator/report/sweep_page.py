@@ -13,7 +13,7 @@ from simulator.report.plain import clean
 from simulator.report.sweep_words import Row
 
 _WIDEST = 12  # values across a heat map
-_BAR = 6
+_BAR = 12
 
 
 def page(
@@ -29,9 +29,10 @@ def page(
 
 def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Iterable[RenderableType]:
     where = f"where {' and '.join(document['where'])}" if document["where"] else ""
-    yield sections.title(document["name"], sweep_words.subject(document), where)
+    yield sections.title(document["name"], *sweep_words.about(document), sweep_words.subject(document), where)
     good = any(row["status"] == "ok" for row in document["rows"])
     yield Text(sweep_words.counted(document), "bold" if good else "bold red")
+    yield from sections.notes("What the conditions leave out", list(sweep_words.missed(document)), "yellow")
     if document["best"] and document["best"]["points"]:
         yield from _best(document, top)
     if document["pareto"]:
@@ -53,7 +54,7 @@ def _best(document: dict[str, Any], top: int) -> Iterable[RenderableType]:
 
 
 def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]) -> RenderableType:
-    """Points with what was varied, figures, and a bar of the first figure."""
+    """Points with what was varied, figures, and a bar of the first figure where bars differ."""
     rows = sweep_words.rows_of(document, numbers)
     names = sweep_words.columns(document, first)
     table = sections.headed()
@@ -61,17 +62,22 @@ def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]
         table.add_column(word, justify="right", overflow="fold")
     for name in names:
         table.add_column(sweep_words.short(name), justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    most = max((abs(row["metrics"].get(first[0]) or 0.0) for row in rows), default=0.0) or 1.0
+    bars = _bars(rows, first[0])
+    if bars:
+        table.add_column(sweep_words.short(first[0]), no_wrap=True)
     for place, row in enumerate(rows):
         values = [sweep_words.value(told) for told in row["values"].values()]
-        table.add_row(*values, *(sweep_words.figure(row, name) for name in names), _bar(row, first[0], most),
+        table.add_row(*values, *(sweep_words.figure(row, name) for name in names), *bars[place : place + 1],
                       style="bold" if place == 0 else "")  # fmt: skip
     return table
 
 
-def _bar(row: Row, metric: str, most: float) -> Text:
-    return Text(wording.bar((row["metrics"].get(metric) or 0.0) / most, _BAR), "blue")
+def _bars(rows: list[Row], metric: str) -> list[Text]:
+    """A bar of a figure for each row; none where all would look the same."""
+    figures = [row["metrics"].get(metric) or 0.0 for row in rows]
+    most = max(map(abs, figures), default=0.0) or 1.0
+    drawn = [wording.bar(figure / most, _BAR) for figure in figures]
+    return [Text(bar, "blue") for bar in drawn] if len(set(drawn)) > 1 else []
 
 
 def _heat(document: dict[str, Any]) -> Iterable[RenderableType]:
@@ -86,22 +92,27 @@ def _heat(document: dict[str, Any]) -> Iterable[RenderableType]:
     table.add_column("", style="dim", justify="right")
     for value in told["x_values"]:
         table.add_column(sweep_words.value(value), justify="right", no_wrap=True)
-    for value, cells, shades in zip(told["y_values"], told["cells"], sweep_words.shades(document), strict=True):
-        drawn = [_cell(told["metric"], c, s, good) for c, s in zip(cells, shades, strict=True)]
+    rows = zip(told["y_values"], told["cells"], sweep_words.shades(document), sweep_words.gaps(document), strict=True)
+    for value, cells, shades, marks in rows:
+        each = zip(cells, shades, marks, strict=True)
+        drawn = [_cell(told["metric"], c, s, good) if c is not None else Text(mark, "dim") for c, s, mark in each]
         table.add_row(sweep_words.value(value), *drawn)
     yield table
+    if words := sweep_words.gap_words(document):
+        yield Text(words, "dim")
 
 
-def _cell(metric: str, figure: float | None, shade: float | None, more: bool) -> Text:
-    if figure is None or shade is None:
-        return Text("·", "dim")
-    quality = shade if more else 1 - shade
+def _cell(metric: str, figure: float, shade: float | None, more: bool) -> Text:
+    quality = (shade or 0.0) if more else 1 - (shade or 0.0)
     style = "bold green" if quality > 0.9 else "" if quality > 0.4 else "dim"
     return Text(wording.figure(metric, figure), style)
 
 
 def _footer(document: dict[str, Any], how: Mapping[str, Any]) -> str:
-    within = f" in {units.format(how['elapsed_s'], 'time')}" if "elapsed_s" in how else ""
-    parts = [f"{wording.plural(how['simulated'], 'simulation')}{within}"]
-    parts += [f"{how['reused']:,} from the cache"] if how["reused"] else []
+    tried, reused = how["simulated"], how["reused"]
+    said = [f"{tried:,} tried now", *([f"{reused:,} from the cache"] if reused else [])]
+    rest = sweep_words.points(document) - tried - reused
+    said += [f"{rest:,} refused at sight or equal to another"] if rest else []
+    within = f"; {units.format(how['elapsed_s'], 'time')}" if "elapsed_s" in how else ""
+    parts = [f"{', '.join(said)}{within}"]
     return " · ".join([*parts, f"clustersim {document['provenance']['version']}"])

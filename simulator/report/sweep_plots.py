@@ -41,6 +41,12 @@ def heat(document: dict[str, Any], axes: "Axes") -> "Axes":
         if cells.size <= _MOST_FIGURES:
             words = f"needs\n{wording.figure('peak_memory_bytes', needed)}"
             axes.text(column, row, words, ha="center", va="center", color="dimgrey", fontsize=8)
+    for row, marks in enumerate(sweep_words.gaps(document)):
+        for column, mark in enumerate(marks):
+            if mark == sweep_words.REFUSED:
+                axes.text(column, row, mark, ha="center", va="center", color="black", fontsize=8)
+    if words := sweep_words.gap_words(document, full="grey"):
+        axes.set_title(words, fontsize="small", loc="right")
     return axes
 
 

@@ -1,7 +1,9 @@
 """What the pages of a sweep say in words; reads the document that `study.table` makes."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from simulator.report import wording
@@ -10,6 +12,9 @@ from simulator.results.metrics import METRICS
 
 Row = dict[str, Any]
 
+_DIGITS = re.compile(r"\d[\d.,]*")
+OUT_OF_MEMORY, REFUSED = "×", "–"
+"""Marks of a cell of the heat map in which no point fits, and in which all are refused."""
 _SHOWN = {
     "training": ("tokens_per_s", "mfu", "step_time_s", "bubble_fraction", "peak_memory_bytes"),
     "serving": ("output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
@@ -82,30 +87,58 @@ def subject(document: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
+def about(document: dict[str, Any]) -> Iterator[str]:
+    """What all points share, and the changes that all of them have."""
+    shared = [
+        text if name == "batch" else text.partition(" (")[0] for name, text in document["subject"].items()
+    ]  # fmt: skip
+    if shared:
+        yield clean(" · ".join(shared))
+    if document["changes"]:
+        yield clean(f"all with {' '.join(document['changes'])}")
+
+
 def counted(document: dict[str, Any]) -> str:
-    """How many points there are and what became of them."""
+    """How many points there are and what became of them: numbers that add up."""
     number = Counter(row["status"] for row in document["rows"])
-    parts = [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
+    parts = [f"{number['ok']:,} fit{'s' if number['ok'] == 1 else ''}"]
+    parts += [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
     parts += [f"{document['dropped']:,} left out by conditions"] if document["dropped"] else []
-    drawn = f" (at most {document['random']:,} drawn)" if document["random"] else ""
-    good = wording.plural(number["ok"], "point")
-    return f"{good} simulated{drawn}" + (f", {', '.join(parts)}" if parts else "")
+    combinations = prod(len(values) for values in document["axes"].values())
+    drawn = f" drawn of {combinations:,}" if document["random"] else ""
+    return f"{wording.plural(points(document), 'point')}{drawn}: {', '.join(parts)}"
+
+
+def points(document: dict[str, Any]) -> int:
+    """All points, those that conditions leave out among them."""
+    return len(document["rows"]) + int(document["dropped"])
+
+
+def missed(document: dict[str, Any]) -> Iterator[str]:
+    """Where conditions leave nothing, how far each was from what there is."""
+    if not document["dropped"] or any(row["status"] == "ok" for row in document["rows"]):
+        return
+    for told in document["conditions"]:
+        low, high = (wording.figure(told["metric"], told[end]) for end in ("least", "most"))
+        size = low if low == high else f"{low} to {high}"
+        yield f"{told['condition']}: it was {size}; {wording.plural(told['met'], 'point')} would meet this one alone"
 
 
 def reasons(document: dict[str, Any], status: str, most: int = 5) -> Iterator[str]:
-    """Why points are not there, the most frequent reasons first."""
-    rows = [row for row in document["rows"] if row["status"] == status]
-    names: dict[str, list[str]] = {}
-    for row in rows:
-        names.setdefault(row["reason"], []).append(row["name"])
-    frequent = sorted(names, key=lambda reason: -len(names[reason]))
-    for reason in frequent[:most]:
-        more = len(names[reason]) - most
-        others = f" and {wording.plural(more, 'other point')}" if more > 0 else ""
-        yield f"{'; '.join(names[reason][:most])}{others}: {reason}"
-    if len(frequent) > most:
-        points = sum(len(names[reason]) for reason in frequent[most:])
-        yield f"and {wording.plural(points, 'more point')} for {len(frequent) - most:,} more reasons (all with --csv)"
+    """Why points are not there: reasons that differ in numbers alone together, with the mildest or first point."""
+    alike: dict[str, list[Row]] = {}
+    for row in document["rows"]:
+        if row["status"] == status:
+            alike.setdefault(_DIGITS.sub("#", row["reason"]), []).append(row)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    for rows in groups[:most]:
+        first = min(rows, key=lambda row: row["metrics"].get("peak_memory_bytes") or 0.0)
+        which = "the nearest is" if status == "out of memory" else "for example"
+        many = f"{wording.plural(len(rows), 'point')}, {which} " if len(rows) > 1 else ""
+        yield f"{many}{first['name']}: {first['reason']}"
+    if rest := groups[most:]:
+        number = sum(map(len, rest))
+        yield f"and {wording.plural(number, 'point')} for {wording.plural(len(rest), 'other reason')}"
 
 
 def better(metric: str) -> str:
@@ -126,6 +159,29 @@ def heat_words(document: dict[str, Any]) -> str:
     several = ", the best point of each cell" if told["most_points"] > 1 else ""
     name = label(told["metric"])
     return f"{name[0].upper()}{name[1:]} over {across} (across) and {upward} (down){several}"
+
+
+def gaps(document: dict[str, Any]) -> list[list[str]]:
+    """The marks of the cells of the heat map that have no figure; empty where no point was tried, or for a figure."""
+    told = document["heat"]
+    return [
+        ["" if cell is not None else _gap(document, x, y) for cell, x in zip(cells, told["x_values"], strict=True)]
+        for cells, y in zip(told["cells"], told["y_values"], strict=True)
+    ]
+
+
+def _gap(document: dict[str, Any], x: Any, y: Any) -> str:
+    told = document["heat"]
+    here = [row for row in document["rows"] if (row["values"][told["x"]], row["values"][told["y"]]) == (x, y)]
+    found = {row["status"] for row in here}
+    return OUT_OF_MEMORY if "out of memory" in found else REFUSED if found else ""
+
+
+def gap_words(document: dict[str, Any], full: str | None = None) -> str:
+    """What the marks of the heat map stand for, of those that it has; `full` in place of that of too little memory."""
+    found = {mark for row in gaps(document) for mark in row}
+    named = {OUT_OF_MEMORY: f"{full or OUT_OF_MEMORY} out of memory", REFUSED: f"{REFUSED} refused"}
+    return " · ".join(words for mark, words in named.items() if mark in found)
 
 
 def shades(document: dict[str, Any]) -> list[list[float | None]]:

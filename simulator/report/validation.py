@@ -14,7 +14,7 @@ _REASONS = 15
 def page(document: dict[str, Any], by: Sequence[str], worst: int, width: int = 100) -> str:
     """The figures as text: overall, by each key, refusals, worst rows."""
     figures = document["summary"]
-    lines = [f"{figures['simulated']} of {figures['rows']} rows simulated ({100 * figures['coverage']:.1f} %)", ""]
+    lines = [counted(figures), ""]
     lines += _table(f"error of {figures['what']}", _overall(figures))
     for key in by:
         lines += _table(f"by {key}", figures[f"by_{key}"])
@@ -52,6 +52,13 @@ def _refused(rows: Sequence[dict[str, Any]], width: int) -> list[str]:
 
 def _folded(text: str, width: int) -> list[str]:
     return wrap(clean(text), width, initial_indent="  ", subsequent_indent=" " * 9, break_long_words=True)
+
+
+def counted(figures: dict[str, Any]) -> str:
+    """How many rows were simulated, and whether they are all that there are."""
+    said = f"{figures['simulated']:,} of {figures['rows']:,} rows simulated ({100 * figures['coverage']:.1f} %)"
+    whole = figures.get("sampled_from")
+    return f"{said}; they are a sample of {figures['rows']:,} of {whole:,} rows" if whole else said
 
 
 def _overall(figures: dict[str, Any]) -> dict[str, dict[str, float]]:

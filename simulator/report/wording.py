@@ -27,7 +27,9 @@ def figure(name: str, value: float) -> str:
         return f"{value:.4g}"
     if known.dimension == "fraction":
         return percent(value)
-    if known.dimension in ("rate", "count"):
+    if known.dimension == "rate":
+        return rate(value)
+    if known.dimension == "count":
         return count(value)
     return units.format(value * known.scale, known.dimension)
 
@@ -41,7 +43,12 @@ def percent(fraction: float, signed: bool = False, decimals: int = 1) -> str:
 
 def count(value: float) -> str:
     """A number with thousands separators; three significant digits below 1,000."""
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else units.three_digits(value)
+
+
+def rate(value: float) -> str:
+    """A number of something per second: as `count`, but `2.00` beside `2.35`."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 or value == 0 else units.three_digits(value)
 
 
 def tokens(value: float) -> str:

@@ -13,7 +13,7 @@ from simulator.errors import InputError, Problem
 from simulator.specs.base import Figure, Spec
 from simulator.specs.resolve import Template
 from simulator.specs.scenario import AnyScenario
-from simulator.specs.shape import Kind, below, specs
+from simulator.specs.shape import Kind, below, canonical, specs
 from simulator.specs.yaml_text import Node, Place
 
 _PLACE = Place("scenario")
@@ -42,6 +42,14 @@ def dimension(kind: Kind) -> str | None:
     inner = [below(spec, "value") for spec in specs(kind) if issubclass(spec, Figure)]
     parts = (*inner, *get_args(kind)) if not isinstance(kind, type) else inner
     return next((named for part in parts if (named := dimension(part)) is not None), None)
+
+
+def dimension_at(kind: Kind, path: str) -> str | None:
+    """Which of `units.DIMENSIONS` the value at a dotted path is; None where it is none, or where nothing is known."""
+    found: Kind | None = kind
+    for part in path.split("."):
+        found = below(found, canonical(found, part)) if found is not None else None
+    return dimension(found) if found is not None else None
 
 
 def _node(value: Any, kind: Kind) -> Node:

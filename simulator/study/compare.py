@@ -6,7 +6,7 @@ shares of the first one's time for equal work (equal tokens of training, one req
 add to the first one's sums to the difference.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from simulator.errors import InputError, Problem
 from simulator.results.metrics import METRICS, error_of_time, mean
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
+from simulator.study import subject
 from simulator.study.compare_notes import PER_STEP, notes, step_tokens
 
 SPEED = {"training": "tokens_per_s", "serving": "mean_e2el_ms"}
@@ -100,13 +101,21 @@ class Comparison:
     """Each run held against the first of its kind."""
     notes: tuple[str, ...]
     """What could not be compared, and why."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """What is the same for all runs, in words: `scenario`, `model`, `devices`, `cluster` and so on."""
+    differing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The values in turn of the settings in which the runs differ."""
+    changes: tuple[str, ...] = ()
+    """Overrides of all runs."""
 
 
-def compare(results: Sequence[Result], names: Sequence[str] | None = None) -> Comparison:
+def compare(
+    results: Sequence[Result], names: Sequence[str] | None = None, changes: Sequence[str] = ()
+) -> Comparison:
     """Hold results against the first of their kind.
 
-    `names` are shown in place of those of the results; equal ones get a number. InputError for fewer than two results,
-    or for names that are not as many.
+    `changes` are the overrides that all of them have, to be told. `names` are shown in place of those of the results;
+    equal ones get a number. InputError for fewer than two results, or for names that are not as many.
     """
     if len(results) < 2:
         raise InputError(Problem("there is nothing to compare", hint="name two scenarios or more"))
@@ -123,7 +132,11 @@ def compare(results: Sequence[Result], names: Sequence[str] | None = None) -> Co
     runs = tuple(_run(one, name, ratio) for one, name, ratio in zip(timed, shown, ratios, strict=True))
     differences = tuple(_difference(runs[i], runs[at], ratios[i]) for i, at in pairs
                         if at is not None and i != at and runs[i].shares)  # fmt: skip
-    return Comparison(shown, rows, runs, differences, tuple(notes(results, shown, [row.metric for row in rows])))
+    scenarios = [result.scenario for result in results]
+    return Comparison(
+        shown, rows, runs, differences, tuple(notes(results, shown, [row.metric for row in rows])),
+        subject.shared(scenarios), subject.differing(scenarios), tuple(changes),
+    )  # fmt: skip
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.study.compare import Comparison, Difference, Run
+from simulator.study.compare_notes import NOTABLE
 
-NOTABLE = 0.005
-"""Share of the first one's time below which a part is not named."""
 _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 
 WORDS = {
     "compute": "computing", "recompute": "recomputing", "optimizer": "optimizer", "host": "waiting for the host",
-    "stall": "stalling on shared links", "bubble": "bubble", "idle": "idling", "queue": "waiting in the queue",
+    "stall": "slowing down beside collectives (stall)", "bubble": "bubble", "idle": "idling",
+    "queue": "waiting in the queue",
     "prefill": "prefill of the prompt", "handover": "moving the cache", "preempted": "preemption",
     "stalled": "stalling on other prompts", "decode": "decoding",
 }  # fmt: skip
@@ -52,6 +52,9 @@ def document(comparison: Comparison) -> dict[str, Any]:
     return {
         "schema": 1,
         "kind": "comparison",
+        "shared": dict(comparison.shared),
+        "differing": {key: list(values) for key, values in comparison.differing.items()},
+        "changes": list(comparison.changes),
         "names": list(comparison.names),
         "runs": [_run(run) for run in comparison.runs],
         "metrics": {

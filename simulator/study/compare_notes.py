@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import Any
 
-from simulator.results.metrics import METRICS
+from simulator import units
+from simulator.results.metrics import METRICS, mean
 from simulator.results.obstacle import obstacle, reason
 from simulator.results.result import Result
 
@@ -14,6 +15,8 @@ PER_STEP = frozenset({
 })  # fmt: skip
 """Figures of a whole step: of steps of other sizes none is the best."""
 _MOST_NAMED = 3
+NOTABLE = 0.005
+"""Share of a run's time below which a part is not named."""
 
 
 def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str]) -> Iterable[str]:
@@ -50,7 +53,8 @@ def _kinds(pairs: Sequence[tuple[Result, str]], shown: Sequence[str]) -> str:
     common = f"both have {_listed([METRICS[name].label for name in shown])}" if shown else "they share no figure"
     return (
         f"training ({trains}) and serving ({serves}) do not do the same work: {common}, and {len(known) - len(shown)}"
-        " figures that only one kind has are left out; times are held against each other within a kind"
+        " figures that only one kind has are left out (`clustersim run FILE` shows all of a run);"
+        " times are held against each other within a kind"
     )
 
 
@@ -68,6 +72,19 @@ def _training(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
         )
     yield from _differ(pairs, "sequence lengths", "training.sequence_length")
     yield from _devices(pairs)
+    yield from _stalls(pairs)
+
+
+def _stalls(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    """What communication costs beyond the figure of exposed communication."""
+    found = [(name, mean(result.breakdown, [c.ranks for c in result.classes])) for result, name in pairs]
+    lost = {name: parts.get("stall", 0.0) for name, parts in found if parts}
+    if any(parts.get("stall", 0.0) >= NOTABLE * sum(parts.values()) > 0 for _, parts in found):
+        listed = _listed([f"{units.format(seconds, 'time')} of {name}" for name, seconds in lost.items()])
+        yield (
+            "exposed communication is the time in which devices do nothing but communicate; that passes are slower"
+            f" beside a collective (stall) comes on top of it: {listed}"
+        )
 
 
 def _serving(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:

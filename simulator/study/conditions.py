@@ -20,6 +20,8 @@ from simulator.specs.yaml_text import scalar
 
 _FORM = re.compile(r"\s*([\w.-]+)\s*(<=|>=|==|!=|<|>)\s*([^<>=!]+?)\s*")
 _EXAMPLE = "write `key < value` with one of < <= > >= == !=, for example `peak_memory_bytes < 80 GB`"
+_PREFIXED = ("bytes", "flop_rate")
+_SURELY = 1e6  # so many bytes or FLOP/s are not meant to be GB or TFLOP/s
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
@@ -123,10 +125,14 @@ def _scalar(text: str, shown: str) -> Any:
 
 
 def _quantity(text: str, named: str, scale: float | None, shown: str) -> float:
-    """A quantity in SI units; with a scale (of a metric) a bare number is taken to be in the metric's own unit."""
+    """A quantity in SI units; with a scale (of a metric) a bare number is taken to be in the metric's own unit.
+
+    Bytes and FLOP/s are printed with prefixes: who writes 60 means 60 GB, and is asked for the unit; 4e10 is clear.
+    """
     try:
         bare = _scalar(text, shown)
-        if scale is not None and isinstance(bare, (int, float)) and not isinstance(bare, bool):
+        number = isinstance(bare, (int, float)) and not isinstance(bare, bool)
+        if scale is not None and number and (named not in _PREFIXED or abs(float(bare)) >= _SURELY):
             return float(bare)
         return units.parse(text, named) / (scale or 1.0)
     except ValueError as error:

@@ -37,12 +37,12 @@ def misfit(error: ValidationError) -> Refused:
 
 
 def id_of(line: "Line") -> str:
-    """The `id` of a row that cannot be read otherwise; its place in the file where there is none."""
+    """The `id` of a row that cannot be read otherwise; its file, without the folder, and line where there is none."""
     try:
         known = parse_line(line).get("id")
     except Refused:
         known = None
-    return known[:_LONGEST_ID] if isinstance(known, str) and known.strip() else line.place
+    return known[:_LONGEST_ID] if isinstance(known, str) and known.strip() else f"{Path(line.file).name}:{line.number}"
 
 
 @dataclass(frozen=True, slots=True)

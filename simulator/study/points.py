@@ -74,8 +74,18 @@ def points(
                 break
     if not found:
         hint = "loosen them" if conditions else "list values of a key"
-        raise InputError(Problem(f"none of {size:,} points meets the conditions: nothing to simulate", hint=hint))
+        message = f"none of {size:,} points meets the conditions: nothing to simulate"
+        raise InputError(Problem("; ".join([message, *_ranges(axes, conditions)]), hint=hint))
     return sorted(found, key=lambda point: point.number)
+
+
+def _ranges(axes: Sequence[Axis], conditions: Sequence[Condition]) -> Iterator[str]:
+    """What the keys of conditions on axes were."""
+    listed = {axis.key.removeprefix("+"): axis.values for axis in axes}
+    for condition in conditions:
+        if condition.of == "axis":
+            values = listed[condition.key]
+            yield f"`{condition.text}`: it was {', '.join(values[:8])}{' ...' if len(values) > 8 else ''}"
 
 
 def _order(size: int, random: int | None, wanted: int, seed: int) -> Iterator[int]:

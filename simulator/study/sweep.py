@@ -14,17 +14,18 @@ from typing import Any
 
 import simulator
 from simulator.errors import InputError, Problem, SimulatorError
+from simulator.specs import dump
 from simulator.specs.overrides import parse
 from simulator.specs.resolve import Template, read_template
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.specs.written import template_of
 from simulator.specs.yaml_text import plain
-from simulator.study import fingerprint
+from simulator.study import fingerprint, subject
 from simulator.study.cache import Cache
 from simulator.study.conditions import Condition, parse_conditions
 from simulator.study.evaluate import Outcome, evaluate
 from simulator.study.points import MOST_DRAWN, Point, points
-from simulator.study.table import Row, SweepTable
+from simulator.study.table import Missed, Row, SweepTable
 from simulator.study.variants import Axis, parse_axes
 
 _WINDOW = 256
@@ -56,7 +57,8 @@ def sweep(
     """
     template = _template(source).changed(overrides)
     parsed = _axes(axes)
-    kind, seed = _told(template, parsed)
+    example = _example(template, parsed)
+    kind, seed, about = type(example), example.seed, _subject(example, parsed)
     conditions = parse_conditions(where, [_key(axis) for axis in parsed], kind)
     chosen = points(template, parsed, conditions, random, seed)
     distinct = {point.key: point.document for point in chosen if point.key}
@@ -69,7 +71,7 @@ def sweep(
         name=_name(chosen), kind="serving" if kind is ServingScenario else "training",
         axes={_key(axis): tuple(_values(axis)) for axis in parsed}, rows=kept, where=tuple(where), random=random,
         dropped=len(rows) - len(kept), simulated=run.simulated, reused=len(distinct) - run.simulated,
-        notes=tuple(run.notes),
+        notes=tuple(run.notes), subject=about, changes=tuple(overrides), missed=tuple(_missed(rows, conditions)),
         provenance={"version": simulator.__version__, "seed": seed, "program": fingerprint.program()},
     )  # fmt: skip
 
@@ -140,13 +142,23 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) and "," not in value else dumps(value)
 
 
-def _told(template: Template, axes: Sequence[Axis]) -> tuple[type[AnyScenario], int]:
-    """Kind and seed of the scenario; where it is only whole with values of the axes, with the first of each."""
+def _example(template: Template, axes: Sequence[Axis]) -> AnyScenario:
+    """The scenario; where it is only whole with values of the axes, with the first of each."""
     try:
-        scenario = template.filled()[0]
+        return template.filled()[0]
     except InputError:
-        scenario = template.changed([axis.overrides[0] for axis in axes]).filled()[0]
-    return type(scenario), scenario.seed
+        return template.changed([axis.overrides[0] for axis in axes]).filled()[0]
+
+
+def _subject(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
+    """What no axis varies, in words."""
+    varied = tuple(_key(axis) for axis in axes)
+    known = subject.facts(dump(example))
+    for name, paths in subject.DEPENDS.items():
+        if any(key == path or key.startswith(f"{path}.") or path.startswith(f"{key}.")
+               for key in varied for path in paths):  # fmt: skip
+            known.pop(name, None)
+    return {name: words for name, words in known.items() if name != "scenario"}
 
 
 def _key(axis: Axis) -> str:
@@ -210,6 +222,17 @@ def _check(rows: Sequence[Row]) -> None:
 
 def _meets(row: Row, conditions: Sequence[Condition]) -> bool:
     return all(condition.holds(row.metrics.get(condition.key)) for condition in conditions if condition.of == "metric")
+
+
+def _missed(rows: Sequence[Row], conditions: Sequence[Condition]) -> Iterator[Missed]:
+    """What the metrics of the conditions were, over the points that fit."""
+    fitting = [row.metrics for row in rows if row.status == "ok"]
+    for condition in conditions:
+        if condition.of == "metric":
+            known = [value for metrics in fitting if (value := metrics.get(condition.key)) is not None]
+            if known:
+                met = sum(condition.holds(value) for value in known)
+                yield Missed(condition.text, condition.key, min(known), max(known), met)
 
 
 def _name(chosen: Sequence[Point]) -> str:

@@ -68,6 +68,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """A condition on a metric, and what that metric was."""
+
+    condition: str
+    """As it was written."""
+    metric: str
+    least: float
+    """Of all points that fit, before any was left out; in the metric's own unit."""
+    most: float
+    met: int
+    """Points that meet it."""
+
+
+@dataclass(frozen=True, slots=True)
 class SweepTable:
     """All points of a sweep in the order of their numbers."""
 
@@ -92,6 +106,12 @@ class SweepTable:
     """Points whose outcome was in the cache. Not written either."""
     notes: tuple[str, ...] = ()
     """What happened to the cache. Not written either."""
+    subject: Mapping[str, str] = field(default_factory=dict)
+    """What all points share, in words: `model`, `devices`, `cluster`, `stack`, `layout`, `batch`."""
+    changes: tuple[str, ...] = ()
+    """Overrides of all points."""
+    missed: tuple[Missed, ...] = ()
+    """Of every condition on a metric, how far the points that fit were from it."""
 
     @property
     def metrics(self) -> list[str]:
@@ -142,8 +162,9 @@ class SweepTable:
         by = view.by or BEST[self.kind]
         return {
             "schema": SCHEMA, "kind": "sweep", "of": self.kind, "name": self.name,
+            "subject": dict(self.subject), "changes": list(self.changes),
             "axes": {key: list(values) for key, values in self.axes.items()}, "where": list(self.where),
-            "random": self.random, "dropped": self.dropped,
+            "random": self.random, "dropped": self.dropped, "conditions": [asdict(one) for one in self.missed],
             "best": {"metric": by, "points": [row.number for row in self.best(by)]} if by in self.metrics else None,
             "pareto": self._front(*view.pareto) if view.pareto else None,
             "heat": asdict(self.heat(*view.heat)) if view.heat else None,

@@ -14,6 +14,24 @@ const amount = (value, unit) => {
   return Number((value / 1000 ** power).toPrecision(3)) + " " + ["", "k", "M", "G", "T", "P"][power] + unit;
 };
 
+// Marks of round times from one moment to another, in one unit; as `scales.marks` makes them.
+const marked = (axis, begin, end) => {
+  const [size, unit] = sizes.find(([size, , from]) => Math.abs(end) >= size * from) || [1, "s"];
+  const rough = (end - begin) / size / 6, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 2.5, 5, 10].find(one => one * power >= rough * (1 - 1e-9));
+  const digits = Math.max(-Math.floor(Math.log10(step) + 1e-9), 0) + (Math.abs(step / power - 2.5) < 1e-6 ? 1 : 0);
+  const made = [];
+  for (let i = Math.ceil(begin / size / step - 1e-9); i * step <= end / size + step * 1e-9; i++) {
+    const share = (i * step * size - begin) / (end - begin), x = 100 * share + "%";
+    const text = document.createElementNS(axis.namespaceURI, "text"), line = document.createElementNS(axis.namespaceURI, "line");
+    set(text, { x, y: 14, "text-anchor": share < .04 ? "start" : share > .96 ? "end" : "middle" });
+    text.textContent = (i * step).toFixed(digits) + " " + unit;
+    set(line, { x1: x, x2: x, y1: 0, y2: 4 });
+    made.push(line, text);
+  }
+  return made;
+};
+
 // A path of straight lines as points, and its height at a place by going from point to point.
 const pointsOf = path => {
   const points = [];
@@ -97,10 +115,7 @@ document.querySelectorAll(".timeline").forEach((part, index) => {
 
 views.forEach(view => {
   const plots = view.parts.flatMap(part => [...part.querySelectorAll("svg.plot")]);
-  const marks = view.parts.flatMap(part => [...part.querySelectorAll(".axis")]).flatMap(axis => {
-    const spans = [...axis.querySelectorAll("span")];
-    return spans.map((span, i) => [span, i / (spans.length - 1), span.textContent]);
-  });
+  const axes = view.parts.flatMap(part => [...part.querySelectorAll(".axis[data-zooms]")]).map(axis => [axis, [...axis.childNodes]]);
   const outputs = view.parts.flatMap(part => [...part.querySelectorAll("output")]);
   const length = view.end - view.begin;
   let left = 0, width = FULL;
@@ -116,7 +131,7 @@ views.forEach(view => {
       plot.setAttribute("viewBox", `${left} ${y} ${width} ${height}`);
       plot.classList.toggle("near", width < FULL / 4);
     });
-    marks.forEach(([mark, share, text]) => { mark.textContent = all ? text : time(seconds(left + width * share), grain); });
+    axes.forEach(([axis, whole]) => axis.replaceChildren(...(all ? whole : marked(axis, seconds(left), seconds(left + width)))));
     const told = all ? "" : `${time(seconds(left), grain)} to ${time(seconds(left + width), grain)}`;
     outputs.forEach(output => { output.textContent = told; });
   };

@@ -220,7 +220,7 @@ def test_comparisons_of_scenarios_and_results(quick: sim.Result, tmp_path: Path)
     found = sim.compare(quick, QUICKSTART, names=["small", "large"], overrides={"training.global_batch": 32})
     assert found.names == ("small", "large")
     assert found.sentences[0].startswith("large takes")
-    assert str(found).lstrip().startswith("2 runs side by side")
+    assert str(found).lstrip().startswith("Llama-3-8B on one DGX H100: 2 runs side by side")
     assert "further figures in to_frame()" in str(found)
     assert repr(found) == "<Comparison of 'small', 'large'>"
     assert list(found.to_frame().index) == ["small", "large"]
@@ -298,7 +298,7 @@ def test_a_sweep_prints_its_page_and_draws(tmp_path: Path) -> None:
     axes = {"training.parallel.tp": [1, 2], BATCH: [1, 2]}
     swept = sim.sweep(QUICKSTART, axes, {"training.global_batch": 16})
     assert "Best points by tokens per second" in str(swept)
-    assert "4 simulations · clustersim" in str(swept)
+    assert "4 tried now · clustersim" in str(swept)
     axes = Figure().subplots()
     assert swept.plot.heat("tp", "micro_batch", "mfu", ax=axes) is axes
     words = [text.get_text() for text in axes.texts]

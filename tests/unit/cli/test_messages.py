@@ -74,7 +74,7 @@ def test_the_python_interface_says_everything_at_once() -> None:
         sim.run(SERVING, {"requests.count": -1, "model": "zzz", "seed": "x"})
     assert [problem.path for problem in caught.value.problems] == ["model", "seed", "requests.count"]
     assert len(str(caught.value).splitlines()) == 3
-    with pytest.raises(sim.InputError, match="`5` \\(int\\) is no scenario"):
+    with pytest.raises(sim.InputError, match=r"path: `5` \(int\) is no path"):
         sim.load(5)  # type: ignore[arg-type]
 
 
@@ -90,5 +90,5 @@ def test_a_sweep_names_the_points_that_are_not_there(capsys: pytest.CaptureFixtu
     assert main(["sweep", QUICKSTART, *axes]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "tp 2, micro_batch 64: needs 883.0 GB of 85.5 GB" in text
-    assert "tp 16, micro_batch 1; tp 16, micro_batch 64: training.parallel: tp 16" in text
+    assert "2 points, for example tp 16, micro_batch 1: training.parallel: tp 16" in text
 

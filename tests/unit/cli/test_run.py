@@ -189,7 +189,7 @@ def test_a_run_that_rejects_every_request_is_infeasible(tmp_path: Path, capsys: 
     assert "Infeasible: " in (tmp_path / "out.html").read_text()
     sweep = ["sweep", "serving/quickstart", "requests.count=20", "serving.context=1,2,16384", "--no-cache", "--jobs=1"]
     assert main(sweep) == 0
-    assert "1 point simulated, 2 with all requests rejected" in capsys.readouterr().out
+    assert "3 points: 1 fits, 2 with all requests rejected" in capsys.readouterr().out
     assert main(["compare", "serving/quickstart", *few, "--vary", "seed=1,2"]) == 4
     assert "all 20 requests are rejected" in " ".join(capsys.readouterr().out.split())
 

@@ -35,7 +35,7 @@ def test_a_sweep_and_all_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["sweep", QUICKSTART, *axes, *options, *shown, "--jobs", "2"]) == 0
     out, error = capsys.readouterr()
     assert error == ""
-    for text in ("4 points simulated, 2 refused", "the best 2 of 4", "Pareto front: more model", "over tp (across)"):
+    for text in ("6 points: 4 fit, 2 refused", "the best 2 of 4", "Pareto front: more model", "over tp (across)"):
         assert text in out
     assert sorted(os.listdir("plots")) == ["heat.png", "heat.svg", "pareto.png", "pareto.svg"]
     told = json.loads(Path("t.json").read_text())
@@ -55,7 +55,7 @@ def test_one_process_or_two_with_or_without_cache_print_the_same(capsys: pytest.
     assert printed[0] == printed[1] == printed[2]
     assert printed[0].out.startswith("point,training.parallel.tp,training.micro_batch,status")
     assert main(["sweep", QUICKSTART, *AXES]) == 0
-    assert "0 simulations" in (out := capsys.readouterr().out)
+    assert "0 tried now" in (out := capsys.readouterr().out)
     assert "4 from the cache" in out
 
 
@@ -64,7 +64,7 @@ def test_serving(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", SERVING, *axes, "requests.count=60", "--no-cache", "--heat",
                  "max_sequences,arrivals,mean_ttft_ms"]) == 0  # fmt: skip
     out = capsys.readouterr().out
-    assert "4 points simulated" in out
+    assert "4 points: 4 fit" in out
     assert "{poisson: 4 /s}" in out
 
 
@@ -87,7 +87,7 @@ def test_a_cache_of_another_version_is_set_aside_with_a_word(capsys: pytest.Capt
 )
 def test_where_no_point_is_left_the_exit_code_is_4(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", *arguments, "--no-cache"]) == 4
-    assert "0 points simulated" in capsys.readouterr().out
+    assert "points: 0 fit, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def survives(folder: Path, moments: int, seed: int) -> None:
     said = last.communicate(timeout=120)[0]
     assert last.returncode == 0
     assert (killed / "table.csv").read_bytes() == (whole / "table.csv").read_bytes()
-    simulated = re.search(r"([\d,]+) simulations?", said)
+    simulated = re.search(r"([\d,]+) tried now", said)
     assert simulated is not None
     assert int(simulated[1]) == COUNT - known
 

@@ -178,3 +178,45 @@ def test_a_plot_draws_on_the_axes_that_it_is_given(draw: Any) -> None:
         axes = Figure().subplots()
         assert draw(DOCUMENTS[name](), axes) is axes
         assert axes.get_xlabel()
+
+
+def varied(number: int, *, fits: bool = True) -> dict[str, Any]:
+    """Runs of one scenario, each with another microbatch; the last one may not fit."""
+    runs = []
+    for i in range(number):
+        scenario = {"name": "a scenario", "model": {"name": "GPT (made up)"}, "training": {"micro_batch": i + 1}}
+        lines = ("common", *(["of some"] if i % 2 else []))
+        runs.append(training_result(scenario=scenario, assumptions=lines, feasible=fits or i < number - 1))
+    return document(compare(runs, [f"micro_batch {i + 1}" for i in range(number)], ["training.zero=1"]))
+
+
+def test_pages_say_what_was_compared() -> None:
+    found = varied(3)
+    assert found["shared"] == {"scenario": "a scenario", "model": "GPT (made up)"}
+    assert found["differing"] == {"training.micro_batch": ["1", "2", "3"]}
+    for text in (compare_page.page(found), compare_html.page(found)):
+        assert "a scenario: 3 runs side by side" in text
+        assert "all with training.zero=1" in text
+        assert "differ in training.micro_batch 1, 2, 3" in text
+
+
+def test_of_many_runs_each_is_a_row_and_assumptions_stand_together() -> None:
+    text = compare_html.page(varied(6))
+    assert re.search(r"<th[^>]*>run</th><th[^>]*>step time</th>", text)
+    assert text.count("<td class=\"source\">of some</td>") == 1
+    assert "micro_batch 2; micro_batch 4; micro_batch 6" in text
+    assert re.search(r"<th[^>]*>figure</th><th[^>]*>micro_batch 1</th>", compare_html.page(varied(3)))
+
+
+def test_bars_of_what_does_not_fit_say_so() -> None:
+    text = compare_html.page(varied(3, fits=False))
+    assert "micro_batch 3 (does not fit)</span>" in text
+    assert text.count('class="trough moot"') == 1
+
+
+def test_stalls_are_told_beside_exposed_communication() -> None:
+    first = training_result()
+    slow = tuple(dict(parts) | {"stall": 0.01, "bubble": parts["bubble"] - 0.01} for parts in first.breakdown)
+    notes = document(compare([first, replace(first, breakdown=slow)], ["a", "b"]))["notes"]
+    assert any("comes on top of it: 0 s of a and 10.0 ms of b" in note for note in notes)
+    assert not any("stall" in note for note in document(compare([first, first]))["notes"])

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simulator.report import plots
 from simulator.report.gantt import MOST_BOXES, MOST_DRAWN, MOST_ROWS, Window, chart, charts, close_ups, phases, sample
 from simulator.results.result import Result, Spans
 from tests.factories import training_result
@@ -108,3 +109,9 @@ def test_a_page_of_charts_is_bounded_by_showing_fewer_classes() -> None:
     assert len({len(one.rows) for one in drawn}) == 1
     assert 4 <= len(drawn[0].rows) < 40
     assert drawn[0].rows[-1].name == "stage 39"
+
+
+def test_dotted_lines_of_the_plot_are_in_its_legend() -> None:
+    legend = plots.gantt(one_f_one_b(4, 20)).get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()].count("steady state begins and ends") == 1

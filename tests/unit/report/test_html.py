@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simulator.report import palette
 from simulator.report.html import document
 from simulator.results.metrics import compare
 from simulator.results.result import Result, Sensitivity
@@ -158,7 +159,7 @@ def test_the_policy_stops_what_was_added(tmp_path: Path) -> None:
 
 TOLD = """
 const plot = one("svg[data-rows]"), tip = one("#tip"), end = one("[data-axis=step]").dataset.end;
-const views = () => all("[data-axis=step] svg").map(s => s.getAttribute("viewBox"));
+const views = () => all("[data-axis=step] svg.plot").map(s => s.getAttribute("viewBox"));
 one("button[data-do=in]").click();
 one("#theme").click();
 const wide = one("[data-axis=step] .axis").textContent;
@@ -198,7 +199,7 @@ def test_zoom_hover_and_theme(tmp_path: Path) -> None:
     # a quarter of 340 ms into the step of stage 3, whose forwards of 10 ms start at 30 ms
     assert found["operation"] == "forward, stage 3, microbatch 5\nbegin 80 ms\nend 90 ms\nduration 10 ms"
     assert float(found["end"]) == pytest.approx(0.34)
-    assert found["wide"].startswith("85 ms")
+    assert found["wide"] == "100 ms150 ms200 ms250 ms"  # round marks of the piece from 85 ms to 255 ms
     assert len(found["zoomed"]) > 2
     assert all(box.startswith("250 ") and box.split()[2] == "500" for box in found["zoomed"])
     assert re.search(r"load of .*: [\d.]+ .?B/s\nat ", found["load"])
@@ -212,3 +213,27 @@ def test_zoom_hover_and_theme(tmp_path: Path) -> None:
     assert window("chosen") == pytest.approx([200, 400], abs=2)
     assert window("pinched") == pytest.approx([350, 250], abs=2)
     assert window("wheeled") == [0, 800]
+
+
+def test_what_does_not_fit_is_said_before_its_figures_and_with_each() -> None:
+    text = document(out_of_memory())
+    assert text.index('class="alarm"') < text.index('class="tiles unreal"')
+    cards = re.findall(r"<dt>(.*?)</dt>", text)
+    assert cards and all(card == "peak memory" or card.endswith(", if it fitted") for card in cards)
+    assert "if it fitted</dt>" not in document(training_result())
+
+
+def test_phases_have_colours_that_no_operation_has() -> None:
+    kinds = ("forward", "backward", "weight gradient", "overlapped passes", "send forward", "receive backward",
+             "reduce gradients", "optimizer")  # fmt: skip
+    assert not {palette.operation(kind) for kind in kinds} & set(palette.PHASES)
+
+
+def test_links_are_shown_in_both_directions_or_counted() -> None:
+    names = ("scale-up", "NIC up", "NIC down", "leaf up", "leaf down", "spine up", "spine down", "core up", "core down")
+    sent = next(load for load in training_result().links if load.by_operation)
+    loads = tuple(replace(sent, name=name, utilisation=1 - i / 10) for i, name in enumerate(names))
+    text = document(training_result(links=loads))
+    strips = text[text.index("What the busiest link") : text.index("Shares are of")]
+    assert "spine up" in strips and "spine down" in strips and "core" not in strips
+    assert "2 kinds of link that carry less stand in the table" in text

@@ -50,7 +50,7 @@ def test_a_timeline_names_its_axis_and_its_stretch() -> None:
     text = timeline("step", 0.5, 1.5, ticks(0.5, 1.5))
     assert 'data-axis="step" data-begin="0.5" data-end="1.5"' in text
     assert text.count("data-do=") == 5 and "<output" in text
-    assert "<span>500 ms</span>" in text and "<span>1.50 s</span>" in text
+    assert 'x="10%" y="14" text-anchor="middle">0.6 s</text>' in text and ">1.4 s</text>" in text
     assert "data-axis" not in graph(2.0, unit="/s")
 
 

@@ -248,3 +248,9 @@ def test_a_sensitivity_that_nobody_knows() -> None:
     odd = Sensitivity("\x1b[2Jodd", "+1 \x1b[0m", 1.0, float("nan"))
     text = page(replace(training_result(), sensitivities=(odd,)))
     assert "odd" in text and ESCAPE not in text
+
+
+def test_a_stall_stands_beside_exposed_communication() -> None:
+    slow = tuple(dict(parts) | {"stall": 0.01} for parts in training_result().breakdown)
+    assert "and stall 10.0 ms" in " ".join(page(training_result(breakdown=slow)).split())
+    assert "and stall" not in page(training_result())

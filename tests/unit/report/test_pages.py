@@ -41,13 +41,19 @@ def _planned() -> str:
 
 def _swept() -> str:
     rows = tuple(
-        Row(i, (HOSTILE,), {HOSTILE: HOSTILE}, "refused" if i == 4 else "ok", HOSTILE if i == 4 else "",
+        Row(i, (HOSTILE,), {HOSTILE: HOSTILE, "b": 2 if i == 4 else 1}, "refused" if i == 4 else "ok",
+            HOSTILE if i == 4 else "",
             {} if i == 4 else {"step_time_s": 1.0 + i, "peak_memory_bytes": 5e9 - i * 1e9}, (), "")
         for i in range(5)
     )  # fmt: skip
     known = {"version": "0", "seed": 0}
-    table = SweepTable(HOSTILE, "training", {HOSTILE: (HOSTILE,)}, rows, where=(HOSTILE,), provenance=known)
-    return sweep_html.page(table.document(View(by="step_time_s", pareto=("step_time_s", "peak_memory_bytes"))))
+    axes = {HOSTILE: (HOSTILE,), "b": (1, 2)}
+    table = SweepTable(
+        HOSTILE, "training", axes, rows, where=(HOSTILE,), provenance=known, subject={"model": HOSTILE},
+        changes=(HOSTILE,),
+    )  # fmt: skip
+    view = View(by="step_time_s", pareto=("step_time_s", "peak_memory_bytes"), heat=(HOSTILE, "b", "step_time_s"))
+    return sweep_html.page(table.document(view))
 
 
 PAGES: dict[str, Callable[[], str]] = {

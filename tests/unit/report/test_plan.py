@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.report import plan_html, plan_page, plan_plots
+from simulator.report import plan_html, plan_page, plan_plots, plan_words
 from simulator.study.plan import Options
 from simulator.study.plan_document import document
 from tests.outline import Outline
@@ -106,3 +106,19 @@ def test_equal_plans_give_equal_plots(tmp_path: Path) -> None:
         plan_plots.save_plots(one_layout(), tmp_path / name)
     for file in (tmp_path / "a").iterdir():
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+def test_a_limit_that_is_far_away_is_told_as_a_multiple() -> None:
+    goal = {"limit_s": 0.001, "reached_s": 0.301}
+    assert plan_words.reached(goal) == "within 301 ms (301 times the limit)"
+    assert plan_words.reached(goal | {"reached_s": 0.0012}) == "within 1.20 ms (+20.0 %)"
+
+
+def test_rates_have_three_digits_and_columns_are_explained() -> None:
+    assert [plan_words.rate(value) for value in (0.5, 2.0, 2.354, 47.0, 812.6, 2345.0)] == [
+        "0.500/s", "2.00/s", "2.35/s", "47.0/s", "813/s", "2,345/s",
+    ]  # fmt: skip
+    for text in (plan_html.page(one_layout()), " ".join(plan_page.page(one_layout()).split())):
+        assert "Replicas busy: share of the run" in text and "Goodput: requests within all objectives" in text
+    for text in (plan_html.page(several_layouts()), plan_page.page(several_layouts())):
+        assert "limited by" in text and "Limited by:" in text

@@ -7,11 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.report import svg_graph
+from simulator.report.figures import figures
 from simulator.report.html import document
 from simulator.report.plots import save_plots
 from simulator.report.serving_facts import Cdf, cdfs, series, thinned
 from simulator.report.serving_plots import PLOTS
-from simulator.report.svg_graph import round_end, round_time
 from simulator.results.result import Result
 from tests.browser import acted, browsed, needs_browser
 from tests.services import Slo, asked, disaggregated, serve, serving_result
@@ -94,17 +94,6 @@ def test_series_keep_what_they_sum_up() -> None:
     assert 0 < drawn.usage.max() <= 1 + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("largest", "end"), [(0.0, 1.0), (1.0, 1.0), (1.01, 1.2), (9.7, 10.0), (0.033, 0.04), (210, 240)]
-)
-def test_axes_end_at_round_numbers(largest: float, end: float) -> None:
-    assert round_end(largest) == pytest.approx(end)
-
-
-def test_axes_of_minutes_end_at_round_minutes() -> None:
-    assert [round_time(seconds) for seconds in (1.01, 110, 260, 8000)] == pytest.approx([1.2, 120, 360, 8640])
-
-
 def test_curves_leave_out_what_nobody_sees() -> None:
     x = np.linspace(0, 1, 100_000)
     drawn = svg_graph.curves([svg_graph.Curve(x, x, 0)], "line")
@@ -143,11 +132,11 @@ def test_a_browser_opens_it_without_complaint(tmp_path: Path) -> None:
 
 
 OVER_TIME = """
-const plots = all("[data-axis=run] svg"), other = one("[data-axis=requests] svg");
+const plots = all("[data-axis=run] svg.plot"), other = one("[data-axis=requests] svg.plot");
 key(plots[1], "+");
 pointer(plots[2], "pointermove", 0.5, 0.5);
 const said = one("#tip").textContent;
-pointer(one(".timeline:not([data-axis]) svg"), "pointermove", 1, 0.5);
+pointer(one(".timeline:not([data-axis]) svg.plot"), "pointermove", 1, 0.5);
 const width = plot => plot.getAttribute("viewBox").split(" ")[2];
 return {zoomed: plots.map(width), other: width(other), said, share: one("#tip").textContent};
 """
@@ -161,3 +150,9 @@ def test_what_happens_over_time_zooms_together_and_tells_its_values(tmp_path: Pa
     assert found["other"] == "1000"
     assert re.fullmatch(r"cache blocks in use over time: [\d.]+ %\nat [\d.]+ m?s", found["said"])
     assert re.match(r"distribution of TTFT: (99\.\d|100) %\n", found["share"])
+
+
+def test_figures_of_profiles_have_the_units_of_their_fields() -> None:
+    known = {"value": 0.0015, "status": "measured", "source": "here"}
+    scenario = {"serving": {}, "stack": {"iteration_overhead": known}, "cluster": {"made": {"up": known}}}
+    assert [figure.value for figure in figures(scenario)] == ["1.50 ms", "0.00150"]

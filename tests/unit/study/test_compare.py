@@ -165,7 +165,9 @@ def test_the_document_is_plain_data() -> None:
 
     first = training_result()
     told = document(compare([first, slower(first, 1.1)], ["a", "b"]))
-    assert list(told) == ["schema", "kind", "names", "runs", "metrics", "differences", "notes"]
+    assert list(told) == [
+        "schema", "kind", "shared", "differing", "changes", "names", "runs", "metrics", "differences", "notes",
+    ]  # fmt: skip
     assert told["metrics"]["mfu"]["best"] == ["a"]
     assert told["metrics"]["mfu"]["headline"] and not told["metrics"]["samples_per_s"]["headline"]
     assert dumps(told)

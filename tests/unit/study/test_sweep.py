@@ -141,6 +141,10 @@ def test_conditions_on_axes_scenario_and_metrics() -> None:
     assert names("peak_memory_bytes < 4e10", "micro_batch != 2") == ["tp 4, micro_batch 1"]
     table = quick(where=["mfu > 99 %"])
     assert (table.rows, table.dropped) == ((), 4)
+    assert [(one.condition, one.met) for one in table.missed] == [("mfu > 99 %", 0)]
+    assert 0.3 < table.missed[0].least < table.missed[0].most < 0.6
+    assert table.subject["model"] == "Llama 3 8B" and "layout" not in table.subject
+    assert (table.changes, quick(overrides=["training.recompute=full"]).changes) == ((), ("training.recompute=full",))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,8 @@ def test_conditions_on_axes_scenario_and_metrics() -> None:
         ("cluster.node.accelerator.memory.capacity < 50", "has no unit"),
         ("tp < two", "is a number here"),
         ("training.schedule < 1f1b", "is text here"),
-        ("tp > 100", "none of 4 points meets the conditions"),
+        ("tp > 100", "none of 4 points meets the conditions: nothing to simulate; `tp > 100`: it was 2, 4"),
+        ("peak_memory_bytes < 60", "`60` has no unit: write a unit, for example `60 GB`"),
     ],
 )
 def test_conditions_that_cannot_be(where: str, message: str) -> None:

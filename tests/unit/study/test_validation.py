@@ -1,6 +1,7 @@
 """Published rows: reading without trust, mapping to scenarios, errors of time, a stratified sample of all of them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from simulator.study.accuracy import TRAINING, ranking, statistics, summary
 from simulator.study.lines import LONGEST, Refused, parse_line, read_lines, read_row, sample
 from simulator.study.published import KINDS
 from simulator.study.rows import Row, map_row
-from simulator.study.validate import Outcome, measured_step, validate_row
+from simulator.study.validate import Outcome, measured_step, validate_line, validate_row
 
 ROW: dict[str, Any] = {
     "id": "r1", "source": "test", "task": "pretrain", "device": "A100-80GB", "devices": 16, "devices_per_node": 8,
@@ -230,3 +231,22 @@ def test_a_stratified_sample_of_the_shipped_rows() -> None:
     assert figures["simulated"] >= 40
     assert figures["error"]["mean"] < 0.12
     assert abs(figures["error"]["signed"]) < 0.06
+
+
+def test_rows_are_called_by_id_or_by_file_and_line_without_folders(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "mine", "source": 3}\n{"source": 3}\nnothing\n{"id": 7}\n')
+    named = [validate_line(line).id for line in read_lines(path)]
+    assert named == ["mine", "rows.jsonl:2", "rows.jsonl:3", "rows.jsonl:4"]
+
+
+def test_a_sample_says_that_it_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shipped = data_root() / "workloads" / "measurements" / "training.jsonl"
+    lines = [line for line in shipped.read_text().splitlines() if line][:4]
+    path, page = tmp_path / "rows.jsonl", tmp_path / "page.html"
+    path.write_text("\n".join(lines))
+    assert main(["validate", str(path), "--sample", "1", "--html", str(page)]) == 0
+    words = re.search(r"they are a sample of (\d) of 4 rows", capsys.readouterr().out)
+    assert words is not None and words[0] in page.read_text()
+    assert main(["validate", str(path)]) == 0
+    assert "sample" not in capsys.readouterr().out

@@ -1,0 +1,126 @@
+"""What runs are of, in few words: what a comparison or a sweep says above its figures."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from simulator import units
+from simulator.specs.scenario import Scenario, ServingScenario
+from simulator.specs.written import dimension_at
+
+DEPENDS = {
+    "model": ("model",), "devices": ("cluster.nodes", "cluster.node", "cluster.extends"), "cluster": ("cluster",),
+    "stack": ("stack",),
+    "layout": ("training.parallel", "serving.parallel", "serving.replicas", "cluster.nodes", "cluster.node"),
+    "batch": ("training.global_batch", "training.sequence_length", "requests.count"),
+}  # fmt: skip
+"""The keys on which each of the facts rests, but the name."""
+_MOST = 8
+"""Values that are named of what differs; of more the number."""
+_SETTINGS = ("training", "serving", "requests", "slo")
+"""Sections of a scenario that are settings of a run, key by key; of the others their names tell enough."""
+_OF_SERVING = ("serving", "requests", "slo")
+_LONGEST = 60
+_AXES = ("tp", "pp", "vpp", "cp", "ep", "dp")
+
+
+def facts(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """Name, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
+    found = {
+        "scenario": _word(scenario, "name"), "model": _word(scenario, "model.name"), "devices": _devices(scenario),
+        "cluster": _word(scenario, "cluster.name"), "stack": _word(scenario, "stack.name"),
+        "layout": _layout(scenario), "batch": _batch(scenario),
+    }  # fmt: skip
+    return {name: words for name, words in found.items() if words}
+
+
+def shared(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The facts that are the same for all scenarios."""
+    every = [facts(scenario) for scenario in scenarios]
+    return {name: words for name, words in every[0].items() if all(one.get(name) == words for one in every)}
+
+
+def differing(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Keys of settings, and facts that are no settings, by the values that they have in turn; `open` where left open.
+
+    Of runs that train and runs that serve only the facts: they have no setting in common.
+    """
+    mixed = len({"serving" in scenario for scenario in scenarios}) > 1
+    every = [_named(scenario) if mixed else _settings(scenario) for scenario in scenarios]
+    found = {}
+    for key in dict.fromkeys(key for one in every for key in one):
+        values = list(dict.fromkeys(one.get(key, "open") for one in every))
+        if len(values) > 1:
+            found[key] = values if len(values) <= _MOST else [*values[:_MOST], f"{len(values) - _MOST} more"]
+    return found
+
+
+def _named(scenario: Mapping[str, Any]) -> dict[str, str]:
+    known = ("model", "devices", "cluster", "stack")
+    return {key: words.partition(" (")[0] for key, words in facts(scenario).items() if key in known}
+
+
+def _settings(scenario: Mapping[str, Any]) -> dict[str, str]:
+    return _named(scenario) | {
+        path: text for section in _SETTINGS for path, text in _leaves(section, scenario.get(section)).items()
+    }
+
+
+def _leaves(path: str, value: Any) -> dict[str, str]:
+    if isinstance(value, Mapping):
+        return {
+            inner: text for key, item in value.items() for inner, text in _leaves(f"{path}.{key}", item).items()
+        }
+    if value is None or value == [] or value == ():
+        return {}
+    return {path: _text(path, value)}
+
+
+def _text(path: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)[:_LONGEST]
+    named = dimension_at(ServingScenario if path.startswith(_OF_SERVING) else Scenario, path)
+    return units.format(value, named) if named not in (None, "count") else f"{value:,.6g}"
+
+
+def _at(scenario: Mapping[str, Any], path: str) -> Any:
+    value: Any = scenario
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _word(scenario: Mapping[str, Any], path: str) -> str:
+    value = _at(scenario, path)
+    return value if isinstance(value, str) else ""
+
+
+def _whole(scenario: Mapping[str, Any], path: str) -> int | None:
+    value = _at(scenario, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _devices(scenario: Mapping[str, Any]) -> str:
+    number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
+    device = _word(scenario, "cluster.node.accelerator.name")
+    return f"{number:,} x {device}" if number and device else ""
+
+
+def _layout(scenario: Mapping[str, Any]) -> str:
+    """The parallel axes that cut something; `dp` also where it follows from the number of devices."""
+    path = "serving.parallel" if "serving" in scenario else "training.parallel"
+    sizes = {axis: size for axis in _AXES if (size := _whole(scenario, f"{path}.{axis}")) is not None}
+    if "dp" not in sizes and path.startswith("training"):
+        number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
+        sizes["dp"] = number // prod(sizes.get(axis, 1) for axis in ("tp", "pp", "cp"))
+    cut = [f"{axis} {size:,}" for axis, size in sizes.items() if size > 1]
+    replicas = _whole(scenario, "serving.replicas")
+    return ", ".join([*cut, *([f"{replicas} replicas"] if replicas and replicas > 1 else [])])
+
+
+def _batch(scenario: Mapping[str, Any]) -> str:
+    batch, length = (_whole(scenario, f"training.{key}") for key in ("global_batch", "sequence_length"))
+    if batch and length:
+        return f"batch {batch:,} of {length:,} tokens"
+    count = _whole(scenario, "requests.count")
+    return f"{count:,} requests" if count else ""
