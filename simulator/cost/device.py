@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import log2
+from math import inf, log2
 
 from simulator.cost.attention import AttentionCurve
 from simulator.cost.decode import DecodeCurve
@@ -38,6 +38,8 @@ class Device:
     """Dense peak FLOP/s by number format."""
     bandwidth: float
     """Peak bytes/s of device memory."""
+    cycles: float
+    """Cycles a second of all multiprocessors together; infinite where cores or clock are not known."""
     gemm: Mapping[str, GemmCurve]
     """Matrix products by number format of the device."""
     attention: Mapping[str, AttentionCurve]
@@ -100,6 +102,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
     return Device(
         name=accelerator.name, profile=profile.name, status=next(iter(profile.gemm.values())).status,
         peaks=peaks, bandwidth=bandwidth,
+        cycles=accelerator.cores.value * accelerator.clock.value if accelerator.cores and accelerator.clock else inf,
         gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock) for dtype in peaks},
         attention={
             name: attention_curve(generation, sixteen_bit(peaks), bandwidth, cores, clock)

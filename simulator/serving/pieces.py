@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,12 +127,19 @@ class Pieces:
         formats = self.shard.formats
         dtype = formats.plain_compute if plain else formats.compute
         size = formats.plain_size if plain else formats.factor_size
-        curve = replace(self.device.gemm[dtype], size=size, result_size=formats.plain_size)
+        curve = replace(
+            self.device.gemm[dtype], size=size, result_size=formats.plain_size, bandwidth=self._bandwidth(dtype)
+        )
         if plain:
             return curve, Weights(formats.plain_size)
         if formats.widened:
             return curve, Weights(formats.weight_size, *self.device.widening, slim=True)
         return curve, Weights(formats.weight_size)
+
+    def _bandwidth(self, dtype: str) -> float:
+        """Bytes/s that products read, of the memory and of the kernels' own loads."""
+        most = self.stack.core_read.value * self.device.cycles if self.stack.core_read else inf
+        return min(self.device.gemm[dtype].bandwidth, most)
 
     def _sum(self, piece: Sum) -> Sizes:
         """Cost of an operation of a group by its size."""

@@ -195,6 +195,8 @@ class ServingStack(Spec):
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
     kernel_launch: Seconds = 6e-6
     """Host time to launch one kernel where no captured graph is replayed."""
+    core_read: Figure[Annotated[float, Field(gt=0)]] | None = None
+    """Bytes of weights that a multiprocessor reads in a cycle at most; None where kernels keep up with the memory."""
     sums: Literal["fp32", "fp16"] = "fp32"
     """Format in which sums of fp16 products are kept; in 16 bits consumer cards are twice as fast."""
     fused_elementwise: bool = True

@@ -68,6 +68,20 @@ def test_a_step_of_one_sequence_reads_the_weights_once() -> None:
     assert price.weights_bytes / 2.039e12 < seconds < 1.6 * price.weights_bytes / 2.039e12
 
 
+def test_kernels_that_load_little_at_once_leave_the_memory_idle() -> None:
+    def linear(**changes: Any) -> float:
+        return compiled(**changes).stages[0].parts(1, 1)["linear"] / TICKS_PER_SECOND
+
+    def read(value: float) -> dict[str, Any]:
+        return {"value": value, "status": "estimate", "source": "test"}
+
+    accelerator = load_spec(Cluster, "dgx-h100").node.accelerator
+    cycles = accelerator.cores.value * accelerator.clock.value  # type: ignore[union-attr]
+    weights = 2.0 * 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+    assert linear(core_read=read(2.0)) == pytest.approx(weights / (2.0 * cycles), rel=0.05)
+    assert linear(core_read=read(1000.0)) == linear()
+
+
 def test_more_tokens_take_longer() -> None:
     stage = compiled("llama-2-7b", "dgx-a100").stages[0]
     times = [stage.rows(tokens, 1) for tokens in range(1, 2048, 64)]
