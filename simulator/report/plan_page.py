@@ -27,7 +27,8 @@ def page(
 def _blocks(document: dict[str, Any], elapsed_s: float | None) -> Iterable[RenderableType]:
     layouts = document["layouts"]
     wanted = f"wanted: {plan_words.wanted(document)}"
-    yield sections.title(document["name"], plan_words.subject(document), wanted)
+    said = len(layouts) == 1 or bool(plan_words.target(document))
+    yield sections.title(document["name"], plan_words.subject(document), wanted, spaced=said)
     if len(layouts) == 1:
         yield Text(clean(plan_words.verdict(document, layouts[0])), "bold" if document["feasible"] else "bold red")
     if told := plan_words.target(document):
