@@ -22,7 +22,7 @@ EXAMPLES = (
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s, tpot: 50 ms}"',
     "scenarios/serving/disaggregated-70b-h100.yaml requests.count=2000 --html plan.html",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --vary serving.parallel.tp=1,2,4 --jobs 2',
-    'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --layouts auto --rate "20 /s"',
+    'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --layouts auto --rate "20 /s" requests.count=3000',
 )
 
 _TOLERANCES = (1e-4, 0.5)

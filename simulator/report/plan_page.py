@@ -133,7 +133,7 @@ def _layouts(document: dict[str, Any], layouts: list[Layout]) -> RenderableType:
         table.add_row(
             clean(layout["name"]), f"{layout['devices']:,}", plan_words.largest(layout),
             rate(layout["rate_per_device"]), OBJECTIVES.get(layout["binding"] or "", "-"), figure(best, "utilisation"),
-            "-" if cost is None else f"{cost:.3g}", plan_words.remark(document, layout), style=_style(layout),
+            "-" if cost is None else f"{cost:#.3g}", plan_words.remark(document, layout), style=_style(layout),
         )  # fmt: skip
     return table
 

@@ -155,7 +155,8 @@ def marks(layout: Layout) -> str:
 def remark(document: dict[str, Any], layout: Layout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
     missed = "" if layout["carries_target"] is not False else f"misses at {document['target_rate']:,.6g}/s"
-    return ", ".join(filter(None, [marks(layout), missed, "" if layout["settled"] else "run too short to tell"]))
+    short = "" if layout["settled"] or layout["cheapest"] else "run too short"
+    return ", ".join(filter(None, [marks(layout), missed, short]))
 
 
 def ranked(document: dict[str, Any]) -> list[Layout]:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from simulator.report import wording
 from simulator.results.result import CriticalPath
 
 MOST = 8
@@ -30,8 +31,9 @@ def tables(path: CriticalPath, most: int = MOST) -> list[Table]:
 
 
 def _rows(parts: dict[str, float], step_s: float, most: int) -> tuple[tuple[str, float], ...]:
-    visible = [(name, seconds) for name, seconds in parts.items() if seconds >= _LEAST * step_s]
-    if len(visible) <= most:
-        return tuple(visible)
-    rest = sum(seconds for _, seconds in visible[most - 1 :])
-    return (*visible[: most - 1], (f"{len(visible) - most + 1} others", rest))
+    rows = list(parts.items())
+    kept = sum(seconds >= _LEAST * step_s for _, seconds in rows)
+    kept = kept if kept == len(rows) <= most else min(kept, most - 1)
+    rest = rows[kept:]
+    other = sum(seconds for _, seconds in rest)
+    return (*rows[:kept], *([(wording.plural(len(rest), "other"), other)] if other >= _LEAST * step_s else []))

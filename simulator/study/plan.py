@@ -162,17 +162,18 @@ def best_per_device(plans: Sequence[Plan]) -> Plan | None:
 
 
 def cheapest(plans: Sequence[Plan]) -> Plan | None:
-    """Of the layouts that carry the target and would in a longer run, the one at the lowest price.
+    """Of the layouts that carry the target, without a queue that grows, the one at the lowest price.
 
-    By devices where a price is not known.
+    By devices where a price is not known. None where the run of that one is too short to tell.
     """
-    able = [one for one in plans if one.carries and one.lasting]
+    able = [one for one in plans if one.carries and one.at_target and not one.at_target.saturated]
     priced = all(one.usd_per_hour is not None for one in able)
-    return min(
+    least = min(
         able,
         key=lambda one: ((one.usd_per_hour or 0.0) if priced else 0.0, one.devices, -(one.rate or 0.0)),
         default=None,
     )
+    return least if least is not None and least.lasting else None
 
 
 def _search(
