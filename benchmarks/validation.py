@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib
@@ -21,7 +22,7 @@ import matplotlib.pyplot as plt
 
 from simulator.specs import data_root
 from simulator.study.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
-from simulator.study.causes import known_causes
+from simulator.study.causes import Cause, cause_of
 from simulator.study.lines import read_lines
 from simulator.study.published import KINDS
 from simulator.study.validate import Outcome
@@ -79,13 +80,27 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
     ]  # fmt: skip
 
 
-def causes() -> list[str]:
-    """The table of suspected causes."""
+def causes(outcomes: Sequence[Any], known: Sequence[Cause]) -> list[str]:
+    """The table of suspected causes, with the errors of the rows that each is the first to explain."""
+    found: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        cause = cause_of(known, outcome.id, outcome.error)
+        if cause is not None:
+            found.setdefault(cause.suspected, []).append(outcome.error)
     rows = (
-        f"| {', '.join(f'`{rows}`' for rows in cause.rows)} | {cause.what} | {cause.suspected} |"
-        for cause in known_causes()
+        f"| {', '.join(f'`{rows}`' for rows in cause.rows)} | {cause.what} | {spread(found.get(cause.suspected, []))} "
+        f"| {cause.suspected} |"
+        for cause in known
     )
-    return ["| rows | what is off | suspected cause |", "| --- | --- | --- |", *rows]
+    return ["| rows | in common | errors | suspected cause |", "| --- | --- | --- | --- |", *rows]
+
+
+def spread(found: Sequence[float]) -> str:
+    """How many errors, their median and the worst."""
+    if not found:
+        return ""
+    worst = max(found, key=abs)
+    return f"{len(found)}: median {100 * median(found):+.0f} %, worst {100 * worst:+.0f} %"
 
 
 def written(page: str, begin: str, end: str, lines: Sequence[str]) -> str:
@@ -130,7 +145,7 @@ def main() -> None:
     left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
     lines = tables(outcomes, left_out)
     page = written(PAGE.read_text(), BEGIN, END, lines)
-    PAGE.write_text(written(page, BEGIN_CAUSES, END_CAUSES, [*causes(), ""]))
+    PAGE.write_text(written(page, BEGIN_CAUSES, END_CAUSES, [*causes(outcomes, KINDS["training"].causes()), ""]))
     plot(PLOT, [o for o in outcomes if o.in_scope], TRAINING["source"], "step time, s", 1.5)
     print("\n".join(lines))
 

@@ -16,8 +16,8 @@ class Cause(Spec):
     """Ids of rows; `*` stands for anything."""
     direction: Literal["too fast", "too slow"]
     """The sign of the errors that it explains: too fast is a simulated step shorter than the measured one."""
-    what: str
-    """How wrong, in a few words."""
+    what: str = ""
+    """What they have in common, in a few words; how wrong they are is computed."""
     suspected: str
     """The suspicion."""
 
@@ -34,11 +34,17 @@ def known_causes(path: str | Path | None = None) -> tuple[Cause, ...]:
     return load_file(Causes, path or data_root() / "workloads" / "measurements" / "causes.yaml").spec.causes
 
 
-def suspected(causes: Sequence[Cause], row: str, error: float | None) -> str:
-    """The suspicion about a row that is this wrong, empty where there is none or it explains the other direction."""
+def cause_of(causes: Sequence[Cause], row: str, error: float | None) -> Cause | None:
+    """The first cause that names a row and explains the direction of its error."""
     if error is None:
-        return ""
+        return None
     for cause in causes:
         if (error < 0) == (cause.direction == "too fast") and any(fnmatchcase(row, known) for known in cause.rows):
-            return cause.suspected
-    return ""
+            return cause
+    return None
+
+
+def suspected(causes: Sequence[Cause], row: str, error: float | None) -> str:
+    """The suspicion about a row that is this wrong, empty where there is none or it explains the other direction."""
+    cause = cause_of(causes, row, error)
+    return "" if cause is None else cause.suspected
