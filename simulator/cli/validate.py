@@ -1,9 +1,9 @@
 """Simulate published measurements and report how wrong the simulation is.
 
-Each FILE holds one JSON object a line (docs/reference/measurements.md lists the keys); without FILE the rows that the
-project ships are used. A row that cannot be simulated is refused with the reason. Every error is of time (the step of
-a training row, tokens or latencies of a serving row): positive is too slow. Exit code 1 if --most is given and the
-mean error is above it.
+Each FILE holds one JSON object a line (docs/reference/measurements.md lists the keys); without FILE the shipped rows of
+training are used, with `--kind serving` those of serving. A row that cannot be simulated is refused with the reason.
+Every error is of time (the step of a training row, tokens or latencies of a serving row): positive is too slow. Exit
+code 1 if --most is given and the mean error is above it.
 """
 
 import os
@@ -35,7 +35,8 @@ def configure(parser: ArgumentParser) -> None:
         "--by", metavar="KEY,KEY", type=_keys, default=("source", "device"), help="what to list errors by"
     )
     parser.add_argument(
-        "--kind", choices=("training", "serving"), help="take only rows of this kind (default: what all of them are)"
+        "--kind", choices=("training", "serving"),
+        help="take only rows of this kind (default: what all rows of FILE are; without FILE training)",
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
     parser.add_argument(

@@ -78,7 +78,7 @@ def title(document: Mapping[str, Any]) -> str:
 def subject(document: Mapping[str, Any]) -> Iterable[str]:
     """What the runs share, what all were changed by, and in which settings they differ."""
     shared = [
-        text if name == "batch" else text.partition(" (")[0]
+        text.partition(" (")[0] if name in ("model", "stack") else text
         for name, text in document["shared"].items() if name != "scenario"
     ]  # fmt: skip
     if shared:

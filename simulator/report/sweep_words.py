@@ -90,7 +90,7 @@ def subject(document: dict[str, Any]) -> str:
 def about(document: dict[str, Any]) -> Iterator[str]:
     """What all points share, and the changes that all of them have."""
     shared = [
-        text if name == "batch" else text.partition(" (")[0] for name, text in document["subject"].items()
+        text.partition(" (")[0] if name in ("model", "stack") else text for name, text in document["subject"].items()
     ]  # fmt: skip
     if shared:
         yield clean(" · ".join(shared))

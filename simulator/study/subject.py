@@ -9,7 +9,9 @@ from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.written import dimension_at
 
 DEPENDS = {
-    "model": ("model",), "devices": ("cluster.nodes", "cluster.node", "cluster.extends"), "cluster": ("cluster",),
+    "model": ("model",), "cluster": ("cluster",),
+    "devices": ("cluster.nodes", "cluster.node", "cluster.extends", "serving.parallel", "serving.replicas",
+                "serving.pools"),
     "stack": ("stack",),
     "layout": ("training.parallel", "serving.parallel", "serving.replicas", "cluster.nodes", "cluster.node"),
     "batch": ("training.global_batch", "training.sequence_length", "requests.count"),
@@ -57,7 +59,8 @@ def differing(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 def _named(scenario: Mapping[str, Any]) -> dict[str, str]:
     known = ("model", "devices", "cluster", "stack")
-    return {key: words.partition(" (")[0] for key, words in facts(scenario).items() if key in known}
+    return {key: words.partition(" (")[0] if key in ("model", "stack") else words
+            for key, words in facts(scenario).items() if key in known}  # fmt: skip
 
 
 def _settings(scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -101,9 +104,18 @@ def _whole(scenario: Mapping[str, Any], path: str) -> int | None:
 
 
 def _devices(scenario: Mapping[str, Any]) -> str:
+    """Those of a training run are all of its cluster, those of a service the ones that its replicas take."""
     number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
     device = _word(scenario, "cluster.node.accelerator.name")
+    if number and "serving" in scenario:
+        pools = _at(scenario, "serving.pools") or [_at(scenario, "serving")]
+        number = sum(_replicas(scenario, pool) for pool in pools)
     return f"{number:,} x {device}" if number and device else ""
+
+
+def _replicas(scenario: Mapping[str, Any], pool: Mapping[str, Any]) -> int:
+    layout = pool.get("parallel") or _at(scenario, "serving.parallel") or {}
+    return int((pool.get("replicas") or 1) * (layout.get("tp") or 1) * (layout.get("pp") or 1))
 
 
 def _layout(scenario: Mapping[str, Any]) -> str:

@@ -5,6 +5,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.results.result import Result
+from simulator.specs import dump, load_scenario
+from simulator.study import subject
 from simulator.study.compare import compare, distinct
 from simulator.study.compare_document import document, sentence
 from tests.factories import out_of_memory, training_result
@@ -211,3 +213,18 @@ def test_of_equal_steps_the_shorter_one_is_the_best() -> None:
 def test_how_close_runs_are_equal(seconds: float, best: tuple[int, ...]) -> None:
     found = compare([step(2.344, 100, compute=1), step(seconds, 100, compute=1)])
     assert row(found, "step_time_s").best == best
+
+
+@pytest.mark.parametrize(("overrides", "devices"), [
+    ([], "1 x NVIDIA A100 SXM4 80GB"),
+    (["serving.replicas=3", "serving.parallel.tp=2"], "6 x NVIDIA A100 SXM4 80GB"),
+    (["+serving.pools=[{name: a, role: prefill, replicas: 2}, {name: b, role: decode, parallel: {tp: 4}}]"],
+     "6 x NVIDIA A100 SXM4 80GB"),
+])  # fmt: skip
+def test_a_service_is_on_the_devices_that_its_replicas_take(overrides: list[str], devices: str) -> None:
+    assert subject.facts(dump(load_scenario("serving/quickstart", overrides).scenario))["devices"] == devices
+
+
+def test_a_device_that_is_half_a_package_is_called_so() -> None:
+    known = subject.facts(dump(load_scenario("training/frontier-175b").scenario))
+    assert known["devices"] == "1,024 x AMD Instinct MI250X (one GCD)"
