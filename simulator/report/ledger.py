@@ -100,10 +100,22 @@ def hints(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
     if not several:
         return [*found, "more devices (cluster.nodes), or a device with more memory"]
     now = ", ".join(f"{axis} {whole(scenario, f'training.parallel.{axis}', 1)}" for axis in ("pp", "tp"))
+    if _mostly_vocabulary(scenario):
+        cut = f"raise training.parallel.tp (now {now}), which cuts the vocabulary too: pp leaves it on one stage"
+        return [*found, cut]
     return [
         *found,
         f"fewer or thinner layers on a device: raise training.parallel.pp or tp (now {now}), or add devices",
     ]
+
+
+def _mostly_vocabulary(scenario: dict[str, Any]) -> bool:
+    """Whether the table of the vocabulary is larger than all layers of a pipeline stage."""
+    sizes = ("vocabulary", "hidden", "layers", "ffn")
+    vocabulary, hidden, layers, ffn = (whole(scenario, f"model.{name}", 0) for name in sizes)
+    layer = 4 * hidden * hidden + 3 * hidden * ffn
+    stages = whole(scenario, "training.parallel.pp", 1)
+    return stages > 1 and vocabulary * hidden * stages > layers * layer
 
 
 def _for_replicas(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:

@@ -63,3 +63,11 @@ def test_a_single_device_gets_no_hint_that_needs_more() -> None:
 
 def test_hints_without_a_scenario() -> None:
     assert hints(use(optimizer=5.0), {})
+
+
+@pytest.mark.parametrize(("stages", "wanted"), [(2, "raise training.parallel.pp or tp"), (8, "pp leaves it on one")])
+def test_more_stages_do_not_cut_the_vocabulary(stages: int, wanted: str) -> None:
+    """8 layers of 16.8 M weights and a vocabulary of 33.6 M: larger than what is on its stage from 5 stages on."""
+    model = {"vocabulary": 32_768, "hidden": 1024, "layers": 8, "ffn": 4096}
+    text = "\n".join(hints(use(parameters=9.0), scenario(pp=stages) | {"model": model}))
+    assert wanted in text
