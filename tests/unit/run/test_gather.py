@@ -46,7 +46,7 @@ def test_gaps_by_what_ends_them(result: Result) -> None:
 
 
 def test_tokens_energy_and_money_of_a_step(result: Result) -> None:
-    """Two devices, busy while they compute, at 400 W and else at 60 W; 1024 tokens."""
+    """Two devices, busy while they compute, at 400 W and else at 55 W; 1024 tokens."""
     device, step = scenario().cluster.node.accelerator, result.metrics["step_time_s"]
     assert device.power is not None and device.power.idle is not None and device.price is not None
     worked = sum(sum(parts[name] for name in ("compute", "recompute", "optimizer")) for parts in result.breakdown)
