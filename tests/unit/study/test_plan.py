@@ -14,7 +14,7 @@ from simulator.results.result import Result
 from simulator.results.service import REJECTED, latencies
 from simulator.specs.requests import Slo
 from simulator.study.layouts import candidates
-from simulator.study.plan import Options, Plan, best_per_device, cheapest, plan, plan_layout
+from simulator.study.plan import Options, Plan, best_per_device, cheapest, plan, plan_layout, promise
 from simulator.study.plan_document import document, feasible
 from simulator.study.probe import Probe, probe
 from simulator.study.variants import parse_axes
@@ -282,3 +282,24 @@ def test_devices_and_price_of_pools_are_those_of_all_replicas() -> None:
     single = planned(Simulated(threshold(6.3)))
     assert (single.devices, found.devices) == (1, 7)
     assert found.usd_per_hour == pytest.approx(7 * single.usd_per_hour)  # type: ignore[operator]
+
+
+def test_the_curve_leaves_out_what_was_tried() -> None:
+    """Up to 1.6 times 4/s in eighths: the fifth is 4/s itself."""
+    simulated = Simulated(threshold(4.0))
+    assert planned(simulated, options=Options(curve=8)).rate == 4.0
+    assert [rate for rate in simulated.rates if abs(rate - 4.0) < 0.01] == [4.0]
+    assert sum(rate < 3.3 for rate in simulated.rates) == 4
+
+
+def test_any_single_objective_is_a_promise() -> None:
+    for key in ("ttft", "tpot", "e2e"):
+        scenario = chosen(slo=f"+slo={{{key}: 1 s}}").scenario
+        assert getattr(promise(scenario), key) == 1.0
+
+
+@pytest.mark.parametrize("known", [{}, {"slo_attainment": float("nan")}])
+def test_a_share_that_is_not_known_is_none(known: dict[str, float]) -> None:
+    metrics = {name: value for name, value in base().metrics.items() if name != "slo_attainment"} | known
+    slo = Slo.model_validate({"ttft": "1 s"})
+    assert probe(lambda _: replace(base(), metrics=metrics), chosen().scenario, slo, 4.0).attainment == 0.0
