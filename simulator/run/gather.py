@@ -236,7 +236,6 @@ def _activations(run: Run, part: slice) -> tuple[Ints, NDArray[np.float64]]:
     gives = gives[::-1][np.unique(key[gives][::-1], return_index=True)[1]]
     time = np.concatenate([start[takes], end[gives]])
     change = np.concatenate([sizes[stage[takes]], -sizes[stage[gives]]])
-    order = np.argsort(time, kind="stable")[::1]
     order = np.lexsort((change, time))
     return time[order], np.cumsum(change[order])
 

@@ -72,7 +72,7 @@ class Batch:
         self.fresh: list[int] = []
         """Last tokens of members that joined since."""
         self.used = self.queue = 0
-        """Blocks in use, and requests waiting, when it began."""
+        """Blocks in use, before its decodes take theirs, and requests waiting, when it began."""
         self.blocked = False
         """Whether requests wait that cannot be admitted before a member is done."""
         self.closed = False
@@ -168,9 +168,13 @@ class Batch:
         if replica.group is not None:
             replica.group.enter(self, span)
             return
-        self.moment = self.agenda.at(now + span, self.ended)
-        if chunks and replica.role == "prefill":
-            self._announce(now, now + span)
+        self.appoint(now + span)
+
+    def appoint(self, end: int) -> None:
+        """The iteration, or the leap, ends then."""
+        self.moment = self.agenda.at(end, self.ended)
+        if self.chunks and self.replica.role == "prefill":
+            self._announce(self.start, end)
 
     def _lasts_one(self, n: int, extra: int) -> int:
         """Ticks of an iteration on a replica of one stage; notes by how much the next would be longer."""

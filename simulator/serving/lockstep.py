@@ -41,4 +41,4 @@ class Lockstep:
         for batch, own in entered:
             batch.first, batch.growth = span, 0
             batch.replica.waited += span - own
-            batch.moment = self.agenda.at(end, batch.ended)
+            batch.appoint(end)

@@ -119,10 +119,10 @@ class Replica:
         self.copied = 0
         """Ticks of its first stage in which it copied to and from the host."""
         self.reserve = policy.reserve
-        """What an admission takes; of batches that share the cache, each could hold half a prompt and wait for the
-        other."""
+        """What an admission takes. Answers grow elsewhere where prompts are all that it works on; of batches that share
+        the cache, each could hold half a prompt and wait for the other."""
         self.batches = [Batch(self) for _ in range(in_flight)]
-        if self.reserve == "chunk" and len(self.batches) > 1:
+        if (self.reserve == "chunk" and len(self.batches) > 1) or (self.reserve == "whole" and role == "prefill"):
             self.reserve = "prompt"
         self.idle = self.batches[::-1]
 
@@ -147,11 +147,13 @@ class Replica:
         self.owner.finished(request, self.agenda.now)
 
     def could_run(self, request: int) -> bool:
-        """Whether a request fits into the context and, alone, into the cache."""
-        tokens = self.ledger.prompt[request] + self.ledger.output[request]
+        """Whether a request fits into the context and, alone, what of it is kept here into the cache."""
+        prompt = self.ledger.prompt[request]
+        tokens = prompt + self.ledger.output[request]
         if tokens > self.memory.context:
             return False
-        return -(-tokens // self.block_size) + self.watermark <= self.memory.blocks
+        kept = prompt if self.role == "prefill" else tokens
+        return -(-kept // self.block_size) + self.watermark <= self.memory.blocks
 
     def accept(self, request: int) -> bool:
         """Take blocks for a request whose cache comes from elsewhere; False where there is no room now."""

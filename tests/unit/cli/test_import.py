@@ -11,6 +11,9 @@ import pytest
 
 from simulator.cli import main
 from simulator.cli.commands import COMMANDS
+from simulator.errors import InputError
+from simulator.interop.machine import Machine
+from simulator.run.imports import import_file, pairs
 from simulator.specs import load_scenario, names
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.study import doctor
@@ -67,6 +70,38 @@ def test_a_hugging_face_config_becomes_a_scenario_that_serves(tmp_path: Path) ->
     assert scenario.serving.parallel.tp > 1
     assert "# num_hidden_layers, line 6" in out.read_text(encoding="utf-8")
     assert main(["run", str(out), "requests.count=5", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(("layers", "tp"), [(2, 1), (180, 8)])
+def test_a_layout_of_as_few_devices_as_serve_is_proposed(layers: int, tp: int, tmp_path: Path) -> None:
+    """A layer of 856 million weights has 1.7 GB: 3.4 GB fit on one device, 308 GB on no four of 80 GB with 10 % kept
+    free."""
+    config = {
+        "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
+        "num_hidden_layers": layers, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 8192,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+    (tmp_path / "served.yaml").write_text(import_file(str(tmp_path), Machine("dgx-h100")), encoding="utf-8")
+    scenario = load_scenario(tmp_path / "served.yaml").scenario
+    assert isinstance(scenario, ServingScenario)
+    assert scenario.serving.parallel.tp == tp
+
+
+def test_only_json_files_that_name_a_type_of_model_are_hugging_face_s(tmp_path: Path) -> None:
+    script = tmp_path / "gpt.sh"
+    script.write_text(f'{Path(GPT).read_text(encoding="utf-8")}\n# "model_type"\n', encoding="utf-8")
+    assert "training:" in import_file(str(script), Machine("selene", 16))
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        import_file(str(tmp_path / "other.json"), Machine("selene", 16))
+    assert "model_type" not in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["=8", "NODES=", "NODES"])
+def test_words_that_set_nothing_are_refused(word: str) -> None:
+    assert pairs(["A=1", "B=c=d"]) == {"A": "1", "B": "c=d"}
+    with pytest.raises(InputError, match="sets nothing"):
+        pairs(["A=1", word])
 
 
 @pytest.mark.parametrize("kind", ["training", "serving"])

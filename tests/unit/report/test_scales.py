@@ -50,3 +50,16 @@ def test_axes_around_values_begin_at_zero_only_where_it_is_near() -> None:
 
 def test_words_stand_evenly() -> None:
     assert words("a", "b", "c") == [Mark(0.0, "a"), Mark(0.5, "b"), Mark(1.0, "c")]
+
+
+def test_the_step_is_that_of_the_length_of_an_axis() -> None:
+    """Six steps of 1 from 100 to 106, as many as there may be."""
+    assert [mark.text for mark in marks(100, 106)] == ["100", "101", "102", "103", "104", "105", "106"]
+    assert marks(5, 5) == [Mark(0.0, "5")]
+
+
+def test_an_axis_around_a_single_value() -> None:
+    """From 0 to twice a positive one, 1 to both sides of others, and 4 % of that more."""
+    assert around([5.0]) == pytest.approx((0.0, 10.4))
+    assert around([0.0]) == pytest.approx((-1.08, 1.08))
+    assert around([-5.0]) == pytest.approx((-6.08, -3.92))

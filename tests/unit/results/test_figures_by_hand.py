@@ -118,3 +118,6 @@ def test_a_leap_takes_blocks_only_where_sequences_take_them_as_they_grow(service
     assert [values.tolist() for values in of.blocks(growing)] == [[7.0], [9.0]]
     assert [values.tolist() for values in of.blocks(replace(growing, grows=False))] == [[5.0], [5.0]]
     assert [values.tolist() for values in of.blocks(replace(growing, blocks=6))] == [[6.0], [6.0]]
+    short = iterations((0, 9, 10, 0, 1, 0, 0, 40, 5, 0))  # 8 further tokens of one sequence are half a block, or one
+    mean, most = of.blocks(replace(growing, iterations=short))
+    assert (mean.tolist(), most.tolist()) == ([5.25], [5.25])

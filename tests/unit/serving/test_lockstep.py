@@ -52,3 +52,4 @@ def test_leaping_changes_nothing() -> None:
 
 def test_stages_beside_shared_experts_are_not_held_in_step_and_this_is_told() -> None:
     assert any("not in step" in text for text in run("+serving.parallel={ep: 2, pp: 2}").warnings)
+    assert not any("in step" in text for text in run("+serving.parallel={ep: 2}").warnings)

@@ -11,6 +11,7 @@ from simulator.fabric.sharing import max_min
 from simulator.random import stream
 from simulator.serving.fleet import Fleet
 from simulator.serving.ledger import FINISHED, REJECTED, open_ledger
+from simulator.serving.lockstep import Lockstep
 from simulator.serving.mover import Mover
 from simulator.serving.router import ROUTERS, Choice
 from simulator.serving.workload import Workload
@@ -24,9 +25,10 @@ APART = Setting(decoders=1, price=PLAIN, budget=1 << 20, most=8)
 
 
 def moved(
-    workload: Workload, setting: Setting = APART, places: dict[int, tuple[int, ...]] | None = None, **of_cluster: Any
-) -> tuple[System, Mover]:
-    """A run on devices of a cluster: prefill replicas first, then decode replicas."""
+    workload: Workload, setting: Setting = APART, places: dict[int, tuple[int, ...]] | None = None, *,
+    in_step: bool = False, **of_cluster: Any,
+) -> tuple[System, Mover]:  # fmt: skip
+    """A run on devices of a cluster: prefill replicas first, which may run in step, then decode replicas."""
     network = fabric.build(cluster(**of_cluster))
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
     ledger = open_ledger(workload)
@@ -36,6 +38,8 @@ def moved(
     where = places or {number: (number,) for number in range(len(roles))}
     mover = fleet.mover = Mover(agenda, ledger, network, profile(), where, TOKEN, LAYERS, setting.by_layer)
     mover.decoders = replicas[setting.replicas :]
+    if in_step:
+        Lockstep(agenda, list(replicas[: setting.replicas]))
     fleet.open(replicas[: setting.replicas])
     agenda.run()
     ran = System(workload, ledger, replicas, fleet, agenda)
@@ -164,6 +168,51 @@ def test_layer_by_layer_arrives_earlier_and_not_before_the_last_layer_is_done() 
     assert prompt < layers.rows[0][2] < whole.rows[0][2]
     moving = whole.rows[0][2] - prompt
     assert layers.rows[0][2] >= prompt + moving // LAYERS
+
+
+def test_the_last_layer_moves_after_the_prompt_where_the_others_have_moved_before() -> None:
+    """4000 tokens are 400 MB, 4/3 ms at 300 GB/s after 1 us; the prompt takes 8 ms from 1 us on, a layer 2 ms."""
+    slow = replace(PLAIN, overhead=8_000_000_000 - 4000 * 10_000)
+    _, mover = moved(asked([(1_000_000, 4000, 3)]), replace(APART, blocks=2000, price=slow, by_layer=True))
+    ((_, start, end, _),) = mover.rows
+    assert start == 1_000_000 + 2_000_000_000
+    assert end == pytest.approx(1_000_000 + 8_000_000_000 + 1_333_333_333 / 4 + 1_000_000, abs=3)
+
+
+def test_layers_leave_replicas_that_run_in_step_by_the_length_of_the_common_iteration() -> None:
+    """Alone the prompts would take 40.05 and 10.05 us; the first of four layers of both is done at 40.05 / 4."""
+    setting = replace(APART, replicas=2, blocks=2000, by_layer=True)
+    ran, mover = moved(asked([(0, 4000, 3), (0, 1000, 3)]), setting, in_step=True)
+    assert ran.ledger.first_token == [40_050_000, 40_050_000]
+    assert [start for _, start, *_ in mover.rows] == [40_050_000 // 4] * 2
+
+
+@pytest.mark.parametrize("policy", ["vllm-v1", "orca", "static", "guaranteed"])
+def test_a_replica_that_only_works_on_prompts_keeps_no_answer(policy: str) -> None:
+    """40 tokens are 10 blocks of 4; with their answers of 60 two of them would be 50, and one 25."""
+    setting = replace(APART, policy=policy, blocks=20, decode_blocks=100)
+    ran, _ = moved(asked([(0, 40, 60)] * 2), setting)
+    assert ran.ledger.status == [FINISHED] * 2
+    assert ran.ledger.scheduled == [0, 0]
+    assert ran.log(0)[:, 8].tolist() == [20]
+    ran, _ = moved(asked([(0, 40, 60), (0, 41, 1)]), replace(setting, blocks=10))
+    assert ran.ledger.status == [FINISHED, REJECTED]
+
+
+def test_prompts_that_end_together_are_pulled_in_the_order_of_their_arrival() -> None:
+    """Both end at 0.8 us, the later one in the iteration that began first: 50 rows and 20, 10 rows and 60."""
+    rows = [(0, 50, 1), (0, 10, 1), (1, 20, 3), (2, 60, 3)]
+    ran, mover = moved(asked(rows), replace(APART, replicas=2, most=1))
+    assert ran.ledger.first_token[2:] == [800_000, 800_000]
+    assert [request for request, *_ in mover.rows] == [2, 3]
+
+
+def test_a_trunk_that_is_wide_enough_for_both_slows_neither() -> None:
+    """Two cards of 25 GB/s of one leaf send over its trunk of 50 GB/s."""
+    setting, nodes = replace(APART, replicas=2, decoders=2, blocks=2000), {"nodes": 4, "devices": 1, "nics": 1}
+    _, both = moved(asked([(0, 4000, 3)] * 2), setting, **nodes)
+    for _, start, end, _ in both.rows:
+        assert end - start == pytest.approx(5_000_000 + 16_000_000_000, rel=1e-4)
 
 
 def test_the_first_gap_holds_the_move() -> None:

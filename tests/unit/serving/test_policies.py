@@ -172,6 +172,61 @@ def test_deadline_goes_by_what_is_due_first() -> None:
     assert served(just, "deadline", promise=1099, **setting).ledger.scheduled == [0, 1000, 1100]
 
 
+@pytest.mark.parametrize("policy", ["sarathi", "guaranteed", "vllm-v1", "orca"])
+def test_decodes_ride_along(policy: str) -> None:
+    """The first request decodes in the very iteration that works on the second one's prompt."""
+    ran = served([(0, 10, 30), (200, 20, 3)], policy, budget=64)
+    assert ran.log()[ran.log()[:, 5] == 20][:, 4].tolist() == [1]
+
+
+@pytest.mark.parametrize("policy", WHOLE)
+def test_a_whole_prompt_may_be_just_as_long_as_the_budget(policy: str) -> None:
+    assert prompts(admitted([(0, 64, 2)], policy, budget=64)) == [[(0, 64)]]
+
+
+def test_a_whole_prompt_waits_where_those_who_decode_leave_too_little() -> None:
+    """One sequence that decodes leaves 63 of 64 tokens, too few for 64 but enough for 63."""
+    for tokens, waits in ((64, True), (63, False)):
+        ledger = served([(0, 10, 30), (1, tokens, 2)], "guaranteed", budget=64).ledger
+        assert (ledger.scheduled[1] >= ledger.finish[0]) == waits
+
+
+@pytest.mark.parametrize("policy", CUT)
+def test_the_last_piece_of_a_prompt_may_be_a_single_token(policy: str) -> None:
+    assert prompts(admitted([(0, 17, 2)], policy, budget=16)) == [[(0, 16)], [(0, 1)]]
+
+
+def test_a_piece_of_a_prompt_is_cut_to_the_blocks_that_are_left() -> None:
+    """Of 8 blocks of 4 the first takes 4 and then a fifth for its next token; the second has one with 3 places left
+    in it, and two more are free: 11 of its 23 tokens."""
+    assert prompts(admitted([(0, 16, 12), (0, 24, 2)], "vllm-v1", budget=17, blocks=8))[:2] == [
+        [(0, 16), (1, 1)],
+        [(1, 11)],
+    ]
+
+
+def test_a_prompt_under_way_takes_blocks_before_those_that_wait() -> None:
+    """It needs both blocks that are free; the budget would have let the second one in."""
+    found = prompts(admitted([(0, 19, 1), (0, 4, 1)], "vllm-v1", budget=12, blocks=5))
+    assert found == [[(0, 12)], [(0, 7)], [(1, 4)]]
+
+
+def test_many_short_prompts_take_a_block_each() -> None:
+    """Eight tokens would fit into two blocks of 4, but every request has its own."""
+    found = prompts(admitted([(0, 1, 1)] * 8, "vllm-v1", budget=16, blocks=6, most=8))
+    assert found == [[(request, 1) for request in range(6)], [(6, 1), (7, 1)]]
+
+
+def test_a_cached_prefix_takes_the_idle_blocks_that_it_pins() -> None:
+    """10 blocks: 5 idle ones of a prefix, 5 of a sequence that decodes. A prompt of that prefix and one block more
+    pins 5 and needs a sixth."""
+    rows = [(0, 20, 1), (1000, 17, 8), (1001, 24, 1)]
+    prefix: list[list[int]] = [[1, 2, 3, 4, 5], [], [1, 2, 3, 4, 5, 6]]
+    ran = run(asked(rows, prefix, prefix_block=4), Setting(budget=8, blocks=10, cached=True))
+    check(ran)
+    assert ran.ledger.scheduled[2] == ran.ledger.finish[1]
+
+
 @pytest.mark.parametrize("policy", POLICIES.names())
 def test_no_more_sequences_than_places(policy: str) -> None:
     ran = served([(0, 5, 20)] * 12, policy, most=3)

@@ -6,9 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator import collectives, fabric
+from simulator.cost import compile_device
+from simulator.cost.stream import stream_rows
 from simulator.errors import InputError
+from simulator.serving.depth import Depth
+from simulator.serving.formats import resolve_formats
+from simulator.serving.operators import Shard
+from simulator.serving.pieces import Pieces
 from simulator.serving.prices import ReplicaPrice, compile_prices, split_layers
 from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
@@ -254,3 +262,59 @@ class TestMemory:
 def test_layouts_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         compiled(**changes)
+
+
+def test_the_next_stage_gets_the_stream_and_what_is_added_to_it() -> None:
+    """Two vectors of 4096 in 16 bits a row, from a device to the next."""
+    machine = load_spec(Cluster, "dgx-h100")
+    library = load_spec(CollectiveProfile, machine.collectives)
+    first, second = compiled("llama-2-7b", pp=2).stages
+    for tokens in (1, 64, 4096):
+        alone = collectives.price("send", [[0, 1]], tokens * 2 * 4096 * 2.0, fabric.build(machine), library).slowest
+        assert first.send(tokens) == pytest.approx(alone, rel=0.02)
+    assert (first.send(0), second.send(64)) == (0, 0)
+
+
+def test_the_fullest_stage_has_one_layer_more_and_the_embedding() -> None:
+    """Of 32 layers 11, 11 and 10, of 202,383,360 weights each; the embedding and the head have 32,000 x 4096."""
+    assert compiled("llama-2-7b", pp=3).weights_bytes == 2 * (11 * 202_383_360 + 32_000 * 4096)
+
+
+def test_the_head_is_the_last_stage_s_and_is_read_once() -> None:
+    """32,000 x 4096 x 2 bytes are 78 us at 3.35 TB/s."""
+    first, second = (stage.parts(8, 8) for stage in compiled("llama-2-7b", pp=2).stages)
+    assert first["head"] == 0
+    assert 78e6 < second["head"] < 1.3 * 78e6
+    assert first["linear"] == second["linear"]
+
+
+def pieces_of(model: Model, weights: str, **changes: Any) -> Pieces:
+    """On one device of a DGX H100."""
+    device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
+    formats, _ = resolve_formats(NumberFormats(weights=weights), device, "fp32")
+    return Pieces(Shard(model, 1, formats, True), device, stack(**changes), None, None, (0,))  # type: ignore[arg-type]
+
+
+def test_the_first_stage_looks_its_rows_up() -> None:
+    """A row of 4096 in 16 bits read and written, in one kernel."""
+    pieces, rows = pieces_of(load_spec(Model, "llama-2-7b"), "bf16"), np.array([1, 100, 2000])
+    first, later = (pieces.body(Depth(1, 0, 0), is_first, 0.0)(rows)["other"] for is_first in (True, False))
+    assert first - later == pytest.approx(stream_rows(rows * 16_384.0, 1, pieces.device.stream))
+
+
+def test_without_a_graph_every_kernel_takes_its_launch_from_the_host() -> None:
+    """9 kernels and attention in each of 32 layers: 320 launches of 1 ms, far more than any of them lasts."""
+    stage = compiled("llama-2-7b", graphs=4, kernel_launch="1 ms").stages[0]
+    assert stage.rows(4, 0) < 0.02 * TICKS_PER_SECOND
+    assert stage.rows(5, 0) == pytest.approx(0.320 * TICKS_PER_SECOND, abs=8)
+    bare = compiled("llama-2-7b", graphs=None, kernel_launch="1 ms").stages[0]
+    assert bare.rows(1, 0) == pytest.approx(0.320 * TICKS_PER_SECOND, abs=8)
+
+
+def test_matrices_that_stay_in_16_bits_are_multiplied_in_16_bits() -> None:
+    """A router beside experts in 8 bits: both factors have 2 bytes, where those of linear layers have 1."""
+    pieces = pieces_of(MIXTRAL, "fp8")
+    (wide, of_wide), (narrow, of_narrow) = pieces.product(True), pieces.product(False)
+    assert (wide.size, wide.result_size, of_wide.size) == (2.0, 2.0, 2.0)
+    assert (narrow.size, narrow.result_size, of_narrow.size) == (1.0, 2.0, 1.0)
+    assert narrow.peak == pytest.approx(2 * wide.peak, rel=0.01)

@@ -26,6 +26,14 @@ def test_a_request_that_can_never_run_is_rejected_at_once(policy: str) -> None:
     check(tight)
 
 
+def test_what_follows_two_that_end_together_comes_in_its_own_order() -> None:
+    """The end of 0 is told before that of 1; 2, which follows 1, goes before 3 all the same."""
+    rows = [(0, 10, 5), (0, 10, 5), (NEVER, 20, 2), (NEVER, 20, 2)]
+    ran = run(asked(rows, follows=[NEVER, NEVER, 1, 0], delay=[0] * 4), Setting(budget=20))
+    assert ran.ledger.finish[0] == ran.ledger.finish[1] == ran.ledger.arrival[2] == ran.ledger.arrival[3]
+    assert ran.ledger.scheduled[2] < ran.ledger.scheduled[3]
+
+
 def test_what_follows_a_rejected_request_comes_all_the_same() -> None:
     ran = run(asked([(9, 1000, 2), (NEVER, 10, 2)], follows=[NEVER, 0], delay=[0, 30]), Setting(blocks=30))
     assert ran.ledger.status == [REJECTED, FINISHED]

@@ -69,6 +69,18 @@ def test_prefix_aware_leaves_a_replica_that_is_much_busier() -> None:
     assert choose("prefix-aware", Shown(0), Shown(SLACK + 1, held={0: 64}), Shown(0)) == 0
 
 
+def test_prefix_aware_bears_half_more_than_the_mean() -> None:
+    """10, 20 and 30 are 20 in the mean, half more is 30; with 31 it is 30.5."""
+    assert choose("prefix-aware", Shown(10), Shown(20), Shown(30, held={0: 64})) == 2
+    assert choose("prefix-aware", Shown(10), Shown(20), Shown(31, held={0: 64})) == 0
+
+
+def test_prefix_aware_bears_a_few_requests_more_than_the_idlest_has() -> None:
+    """Six replicas with 2 requests and one with 6, 4 more, though 1.5 times the mean is only 3.9."""
+    assert choose("prefix-aware", *[Shown(2)] * 6, Shown(6, held={0: 64})) == 6
+    assert choose("prefix-aware", *[Shown(2)] * 6, Shown(7, held={0: 64})) == 0
+
+
 @pytest.mark.parametrize("name", ROUTERS.names())
 def test_all_requests_are_served_and_all_replicas_work(name: str) -> None:
     rows = [(100 * i, 20, 10) for i in range(60)]

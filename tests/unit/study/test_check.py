@@ -21,6 +21,7 @@ from simulator.study import baseline, regression
 from simulator.study.baseline import Baseline
 from simulator.study.check import Cause, Tolerances, check, parse_tolerances
 from tests.factories import out_of_memory, training_result
+from tests.services import asked, serve, serving_result
 
 ROOT = Path(__file__).resolve().parents[3]
 REAL = collectives.price
@@ -326,8 +327,9 @@ def test_files_that_are_no_baseline(text: str, words: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "change", [{"metrics": {"mfu": "much"}}, {"parts": {"breakdown": [1]}}, {"kind": "baking"}, {"scenario": {"a": 1}},
-               {"feasible": 1}, {"metrics": {"mfu": True}}, {"parts": {"breakdown": {"a": float("nan")}}}],
+    "change", [{"metrics": {"mfu": "much"}}, {"metrics": {"mfu": 0.5, "hfu": "much"}}, {"parts": {"breakdown": [1]}},
+               {"kind": "baking"}, {"scenario": {"a": 1}}, {"feasible": 1}, {"metrics": {"mfu": True}},
+               {"parts": {"breakdown": {"a": float("nan")}}}],
 )  # fmt: skip
 def test_baselines_with_damaged_values(change: dict[str, Any], tmp_path: Path) -> None:
     known = {"baseline": 1} | dataclasses.asdict(baseline.observe(training_result()))
@@ -445,3 +447,25 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_work(
     monkeypatch.setattr(regression, "simulate", lambda scenario: pytest.fail("simulated"))
     with pytest.raises(InputError, match="Read-only file system; name another folder with --baseline"):
         entries(["small.yaml"], update=True)
+
+
+def test_an_iteration_of_each_pool_by_hand() -> None:
+    """Seconds of all replicas of a pool over their iterations; the pool is named where there are several."""
+    service = serve(asked())
+    first, second = service.replicas
+    counts = [int(one.iterations.count.sum()) for one in (first, second)]
+    parted = [dataclasses.replace(first, pool=name, parts={"linear": 3.0}) for name in ("a", "b")]
+    other = dataclasses.replace(second, pool="b", parts={"linear": 2.0})
+    services = [dataclasses.replace(service, replicas=(one, other)) for one in parted]
+    apart, together = (baseline.observe(serving_result(one)).parts["operations"] for one in services)
+    assert apart == pytest.approx({"a: linear": 3.0 / counts[0], "b: linear": 2.0 / counts[1]})
+    assert together == pytest.approx({"linear": 5.0 / sum(counts)})
+
+
+def test_the_order_of_keys_is_no_change_of_a_scenario() -> None:
+    result = serving_result()
+    one, two = ({"requests": {"count": 3, "speed": speed}} for speed in (1, 2))
+    turned = {"requests": {"speed": 1, "count": 3}}
+    results = [dataclasses.replace(result, scenario=scenario) for scenario in (one, turned, two)]
+    digests = [baseline.observe(one).scenario for one in results]
+    assert digests[0] == digests[1] != digests[2]

@@ -81,3 +81,16 @@ def test_alone_is_one_user() -> None:
 def test_what_has_no_rate_is_refused(written: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load(scenario(f"requests.arrivals={written}"))
+
+
+@pytest.mark.parametrize(("moments", "rate"), [((0.0, 0.5), 4.0), ((1.0, 1.0, 1.0), None), ((3.0,), None)])
+def test_the_rate_of_a_short_trace(moments: tuple[float, ...], rate: float | None, tmp_path: Path) -> None:
+    """Two requests half a second apart are 2/s, at twice the speed 4/s; at one moment they have no rate."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text("\n".join(["arrival_s,prompt,output", *(f"{moment},100,10" for moment in moments)]) + "\n")
+    asked = load_scenario(QUICKSTART, [f"requests={{trace: {trace}, speed: 2.0}}"]).scenario
+    if rate is None:
+        with pytest.raises(InputError, match="no times"):
+            load(asked)  # type: ignore[arg-type]
+    else:
+        assert load(asked).rate == pytest.approx(rate)  # type: ignore[arg-type]

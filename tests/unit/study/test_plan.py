@@ -11,10 +11,12 @@ import pytest
 from simulator.errors import InputError, Problem
 from simulator.report.plan_page import page
 from simulator.results.result import Result
-from simulator.results.service import REJECTED
+from simulator.results.service import REJECTED, latencies
+from simulator.specs.requests import Slo
 from simulator.study.layouts import candidates
-from simulator.study.plan import Options, best_per_device, cheapest, plan, plan_layout
+from simulator.study.plan import Options, Plan, best_per_device, cheapest, plan, plan_layout, promise
 from simulator.study.plan_document import document, feasible
+from simulator.study.probe import Probe, probe
 from simulator.study.variants import parse_axes
 from tests.plans import QUICKSTART, SLO, Simulated, base, chosen, one_layout, planned, several_layouts, threshold
 
@@ -241,3 +243,74 @@ def test_a_system_that_rejects_all_requests_has_no_rate() -> None:
     found = planned(Simulated(threshold(5), feasible=False, service=replace(full.service, requests=requests)))
     assert (found.state, found.rate) == ("all requests rejected", None)
     assert not feasible([found], Options())
+
+
+def tried(rate: float, asked: float = 100.0, p90_s: float = 1.0) -> Probe:
+    """A rate that met everything, of so many requests."""
+    metrics = {"completed": asked, "failed": 0.0, "unfinished": 0.0, "p90_e2el_ms": 1e3 * p90_s, "duration": 1e3}
+    return Probe(rate, 0.9, 1.0, (), metrics, (), ())
+
+
+def layout(rate: float, devices: int, price: float | None) -> Plan:
+    """A layout that carries a target of 1/s."""
+    found = {"best": tried(rate), "devices": devices, "usd_per_hour": price, "carries": True, "at_target": tried(1.0)}
+    return Plan(chosen(), "found", **found)  # type: ignore[arg-type]
+
+
+def test_the_best_per_device_is_not_the_one_with_the_largest_rate() -> None:
+    wide, narrow = layout(10.0, 4, None), layout(3.0, 1, None)
+    assert (wide.rate_per_device, narrow.rate_per_device) == (2.5, 3.0)
+    assert best_per_device([wide, narrow]) is narrow
+
+
+def test_the_cheapest_is_by_price_then_by_devices_then_by_rate() -> None:
+    dear, cheap, more = layout(9.0, 1, 5.0), layout(2.0, 4, 3.0), layout(6.0, 4, 3.0)
+    assert cheapest([dear, cheap, more]) is more
+    assert cheapest([dear, cheap, layout(2.0, 2, None)]) is dear  # a price is not known: by devices
+
+
+def test_a_run_is_short_where_requests_come_for_less_than_five_of_their_times() -> None:
+    """100 requests at 2/s come within 50 s."""
+    assert not tried(2.0, p90_s=10.0).short
+    assert tried(2.0, p90_s=10.1).short
+    assert not tried(0.0, p90_s=1e9).short
+
+
+def test_what_a_share_of_all_requests_kept_to() -> None:
+    """Of 200 requests 4 are rejected: the 180th of the other 196 in order, the last one, and nobody."""
+    ttft = np.sort(latencies(base().service.requests).ttft) / 1e3  # type: ignore[union-attr]
+    assert len(ttft) == 196
+    for share, reached in ((0.9, ttft[179]), (0.98, ttft[195]), (0.985, float("inf")), (0.001, ttft[0])):
+        slo = Slo.model_validate({"ttft": "1 s", "attainment": share})
+        found = probe(lambda _: base(), chosen().scenario, slo, 4.0)
+        assert [goal.reached_s for goal in found.goals] == pytest.approx([reached])
+
+
+def test_devices_and_price_of_pools_are_those_of_all_replicas() -> None:
+    """Two replicas of two devices and three of one; the price is that of seven."""
+    first, second = "{name: a, role: prefill, replicas: 2, parallel: {tp: 2}}", "{name: b, role: decode, replicas: 3}"
+    found = planned(Simulated(threshold(6.3)), f"+serving.pools=[{first}, {second}]")
+    single = planned(Simulated(threshold(6.3)))
+    assert (single.devices, found.devices) == (1, 7)
+    assert found.usd_per_hour == pytest.approx(7 * single.usd_per_hour)  # type: ignore[operator]
+
+
+def test_the_curve_leaves_out_what_was_tried() -> None:
+    """Up to 1.6 times 4/s in eighths: the fifth is 4/s itself."""
+    simulated = Simulated(threshold(4.0))
+    assert planned(simulated, options=Options(curve=8)).rate == 4.0
+    assert [rate for rate in simulated.rates if abs(rate - 4.0) < 0.01] == [4.0]
+    assert sum(rate < 3.3 for rate in simulated.rates) == 4
+
+
+def test_any_single_objective_is_a_promise() -> None:
+    for key in ("ttft", "tpot", "e2e"):
+        scenario = chosen(slo=f"+slo={{{key}: 1 s}}").scenario
+        assert getattr(promise(scenario), key) == 1.0
+
+
+@pytest.mark.parametrize("known", [{}, {"slo_attainment": float("nan")}])
+def test_a_share_that_is_not_known_is_none(known: dict[str, float]) -> None:
+    metrics = {name: value for name, value in base().metrics.items() if name != "slo_attainment"} | known
+    slo = Slo.model_validate({"ttft": "1 s"})
+    assert probe(lambda _: replace(base(), metrics=metrics), chosen().scenario, slo, 4.0).attainment == 0.0

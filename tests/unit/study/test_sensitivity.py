@@ -118,3 +118,31 @@ def test_the_unchanged_scenario_stays_as_it_was() -> None:
     before = scenario.model_dump_json()
     list(changes(scenario))
     assert scenario.model_dump_json() == before
+
+
+def test_the_latency_of_every_hop_falls_by_a_tenth(tmp_path: Path) -> None:
+    """The wire in nodes, of cards and of each level, and the steps of the library in nodes and between them."""
+    scenario = two_nodes(tmp_path, 0)
+    found = next(one for one in changes(scenario) if one.name == "latency")
+    before, after = scenario.cluster, found.scenario.cluster
+    library = load_spec(CollectiveProfile, before.collectives)
+    assert before.node.nics is not None and after.node.nics is not None and before.network.levels
+    pairs = [
+        (before.node.scale_up.latency, after.node.scale_up.latency),
+        (before.node.nics.latency, after.node.nics.latency), (before.network.latency, after.network.latency),
+        *((old.latency, new.latency) for old, new in zip(before.network.levels, after.network.levels, strict=True)),
+        (library.wire.scale_up, found.profile.wire.scale_up), (library.wire.scale_out, found.profile.wire.scale_out),
+    ]  # fmt: skip
+    for name, protocol in library.protocols.items():
+        quick = found.profile.protocols[name]
+        pairs += [(protocol.scale_up.latency, quick.scale_up.latency)]
+        pairs += [(protocol.scale_out.latency, quick.scale_out.latency)]
+        assert protocol.scale_up.launch == quick.scale_up.launch
+    known = [(old.value, new.value) for old, new in pairs if old is not None and new is not None]
+    assert len(known) > 4
+    assert [new for _, new in known] == pytest.approx([0.9 * old for old, _ in known])
+
+
+def test_two_devices_gain_from_latency_and_one_does_not() -> None:
+    names = [[one.name for one in changes(jobs.scenario(devices=devices))] for devices in (1, 2)]
+    assert ["latency" in found for found in names] == [False, True]

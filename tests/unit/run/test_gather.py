@@ -1,0 +1,88 @@
+"""What is made of a timeline, worked out from the operations of two stages that pass one microbatch there and back."""
+
+import pytest
+
+from simulator.results import Result
+from simulator.run.simulate import simulate
+from simulator.specs.scenario import Scenario
+from tests import jobs
+
+TOKENS = 1024
+
+
+def scenario(batch: int = 1) -> Scenario:
+    return jobs.scenario(batch=batch, devices=2, pp=2, tp=1, dp=1, zero=0)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return simulate(scenario())
+
+
+def operations(result: Result) -> dict[tuple[int, str], tuple[int, int]]:
+    """(device, what it does): (start, end)."""
+    spans = result.spans
+    rows = zip(spans.lane, spans.name, spans.start.tolist(), spans.end.tolist(), strict=True)
+    return {(spans.lanes[lane][0], spans.names[name]): (start, end) for lane, name, start, end in rows}
+
+
+def test_gaps_by_what_ends_them(result: Result) -> None:
+    """A stage waits for its first forward or backward pass: exposed while that is sent, a bubble before."""
+    done = operations(result)
+    begin = {key: start for key, (start, _) in done.items()}
+    last = {key: end - start for key, (start, end) in done.items()}
+    there, back, tied = last[0, "send forward"], last[1, "send backward"], last[0, "sum embedding gradients"]
+    first, second = result.breakdown
+    assert first["exposed_pp"] * 1e12 == pytest.approx(there + back + tied)
+    assert first["bubble"] * 1e12 == pytest.approx(begin[0, "backward"] - done[0, "send forward"][1] - back)
+    assert second["exposed_pp"] * 1e12 == pytest.approx(there + back + tied)
+    ends = begin[1, "sum embedding gradients"] - done[1, "send backward"][1]
+    idle_at_the_end = done[0, "optimizer"][1] - done[1, "optimizer"][1]
+    assert second["bubble"] * 1e12 == pytest.approx(last[0, "forward"] + ends + idle_at_the_end)
+    for device, parts in enumerate(result.breakdown):
+        worked = last[device, "forward"] + last[device, "backward"]
+        assert (parts["compute"] + parts["recompute"]) * 1e12 == pytest.approx(worked)
+        assert parts["optimizer"] * 1e12 == pytest.approx(last[device, "optimizer"])
+
+
+def test_tokens_energy_and_money_of_a_step(result: Result) -> None:
+    """Two devices, busy while they compute, at 400 W and else at 55 W; 1024 tokens."""
+    device, step = scenario().cluster.node.accelerator, result.metrics["step_time_s"]
+    assert device.power is not None and device.power.idle is not None and device.price is not None
+    worked = sum(sum(parts[name] for name in ("compute", "recompute", "optimizer")) for parts in result.breakdown)
+    idle, peak = device.power.idle.value, device.power.peak.value
+    assert result.metrics["tokens_per_s"] == pytest.approx(TOKENS / step)
+    assert result.metrics["energy_j"] == pytest.approx(2 * step * idle + (peak - idle) * worked)
+    assert result.metrics["cost_usd"] == pytest.approx(2 * step * device.price.value)
+
+
+def test_activations_are_kept_from_forward_to_backward(result: Result) -> None:
+    done = operations(result)
+    for device, use in enumerate(result.memory):
+        assert use.time.tolist() == [done[device, "forward"][0], done[device, "backward"][1]]
+        kept = use.at_peak["activations"]
+        assert kept > 0
+        assert use.level.tolist() == pytest.approx([use.peak, use.peak - kept])
+        assert sum(use.at_peak.values()) == pytest.approx(use.peak)
+
+
+def test_one_forward_one_backward_keeps_a_microbatch_less_on_each_stage(result: Result) -> None:
+    """Of four microbatches the first stage keeps two at once, the second one."""
+    single = [use.at_peak["activations"] for use in result.memory]
+    four = [use.at_peak["activations"] for use in simulate(scenario(batch=4)).memory]
+    assert four == pytest.approx([2 * single[0], single[1]])
+
+
+def test_the_path_is_named_by_device_and_has_no_gaps(result: Result) -> None:
+    """There and back: the first stage's forward, the second's both, the first's backward, and the longer optimizer."""
+    path = result.critical_path
+    seconds = dict(path.seconds)
+    assert sum(seconds.values()) == pytest.approx(result.metrics["step_time_s"])
+    assert "wait" not in seconds and all(value > 0 for value in seconds.values())
+    done = operations(result)
+    last = {key: end - start for key, (start, end) in done.items()}
+    on_second = sum(last[1, name] for name in ("forward", "backward", "send backward"))
+    first, second = (sum(parts.values()) * 1e12 for parts in path.by_class)
+    assert second == pytest.approx(on_second)
+    assert first == pytest.approx(result.spans.end.max() - on_second)
+    assert list(path.by_operation.values()) == sorted(path.by_operation.values(), reverse=True)
