@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from simulator.results.result import Result
+    from simulator.api.result import Result
 
 _CACHE: "pytest.StashKey[dict[tuple[str, ...], Simulated]]" = pytest.StashKey()
 _HEADLINES = ("step_time_s", "mfu", "output_throughput", "mean_ttft_ms", "mean_tpot_ms", "peak_memory_bytes")
@@ -31,7 +31,7 @@ class Simulated:
         """`source` is what was simulated, in a line."""
         self._source = source
         self.result = result
-        """The whole Result."""
+        """The whole Result, with plots and frames, as `simulator.run` gives it."""
 
     @property
     def feasible(self) -> bool:
@@ -115,13 +115,11 @@ def _state(path: Path) -> tuple[str, ...]:
 
 
 def _simulate(scenario: str, overrides: tuple[str, ...]) -> "Result":
-    import simulator.run  # noqa: F401  (from here on the loader reads foreign files)
+    from simulator.api.calls import run
     from simulator.errors import InputError
-    from simulator.run.dispatch import simulate
-    from simulator.specs import load_scenario
 
     try:
-        return simulate(load_scenario(scenario, overrides).scenario)
+        return run(scenario, overrides)
     except InputError as error:  # `from None`, so that pytest does not show it twice
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 

@@ -105,3 +105,14 @@ def test_second(simulated, tmp_path, monkeypatch):
     assert simulated("mine.yaml").result.scenario["training"]["global_batch"] == 32
 ''')
     assert "2 passed" in told, told
+
+
+def test_the_whole_result_is_that_of_the_python_interface(tmp_path: Path) -> None:
+    told = run(tmp_path, '''
+def test_result(simulated):
+    result = simulated("quickstart").result
+    assert len(repr(result)) < 500
+    assert result.mfu == simulated("quickstart").mfu
+    assert result.plot.breakdown() is not None
+''')
+    assert "1 passed" in told, told
