@@ -112,7 +112,7 @@ def _communication(result: Result) -> tuple[str, str, str]:
     axes = [f"{axis} {units.format(value, 'time')}" for axis, value in average.items() if value > 0]
     label, value, _ = _plain(result, "exposed_communication_s", "exposed comm.")
     stall = mean(result.breakdown, [c.ranks for c in result.classes]).get("stall", 0.0) if result.classes else 0.0
-    beside = [f"and stall {units.format(stall, 'time')}"] if stall > 0 else []
+    beside = [f"(stall besides: {units.format(stall, 'time')})"] if stall > 0 else []
     return label, value, " ".join([", ".join(axes), *beside]).strip()
 
 

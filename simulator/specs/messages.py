@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WrapValidator
 
 from simulator.errors import Problem, nearest
+from simulator.specs.base import Figure, Status
 from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
 from simulator.specs.yaml_text import Node, Place
 
@@ -173,7 +174,10 @@ def _keys(kind: Kind) -> str:
 
 
 def _as_mapping(value: object, kind: Kind) -> str:
-    """How a number that stands for a whole spec is most likely meant; empty where nobody knows."""
+    """How a value that stands for a whole spec is most likely meant; empty where nobody knows."""
+    if isinstance(value, (str, int, float)) and any(issubclass(spec, Figure) for spec in specs(kind)):
+        known = _listing([str(one) for one in get_args(Status)], "or")
+        return f"write `{{value: {value}, status: estimate, source: why}}`; the status is {known}"
     named = next((spec.bare for spec in specs(kind) if spec.bare), "")
     if not named or isinstance(value, bool) or not isinstance(value, (int, float)):
         return ""

@@ -252,5 +252,5 @@ def test_a_sensitivity_that_nobody_knows() -> None:
 
 def test_a_stall_stands_beside_exposed_communication() -> None:
     slow = tuple(dict(parts) | {"stall": 0.01} for parts in training_result().breakdown)
-    assert "and stall 10.0 ms" in " ".join(page(training_result(breakdown=slow)).split())
-    assert "and stall" not in page(training_result())
+    assert "(stall besides: 10.0 ms)" in " ".join(page(training_result(breakdown=slow)).split())
+    assert "stall besides" not in page(training_result())

@@ -147,7 +147,8 @@ def test_all_problems_of_a_file_come_at_once(garage) -> None:
         "bad.yaml:1:1: nmae: unknown key `nmae`; did you mean `name`?",
         'bad.yaml:2:15: motor.name: `5` is not text; write it in quotes: `"5"`',
         "bad.yaml:2:25: motor.delay: `GB` is a unit of bytes, not of time: write, for example, `5 ms`",
-        "bad.yaml:2:37: motor.load: `1` stands where keys are needed; write `value:`, `status:` and `source:`",
+        "bad.yaml:2:37: motor.load: `1` stands where keys are needed; "
+        "write `{value: 1, status: estimate, source: why}`; the status is `measured`, `datasheet` or `estimate`",
         "bad.yaml:3:15: seats.rows: `2` is not a whole number; write a whole number without quotes",
         "bad.yaml:3:28: seats.heated: `yes` is not `true` or `false`; write `true` or `false`",
         "bad.yaml:4:8: spare: a list stands where keys are needed; "
