@@ -42,7 +42,7 @@ def alarm(result: Result) -> Iterable[Markup]:
         return
     over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled)
     said = [tag("strong", "Out of memory: " if over else "Infeasible: "), *([] if over else [f"{reason(result)}."])]
-    helps: Iterable[Markup] = () if over else notes(ledger.OF_REJECTED)
+    helps: Iterable[Markup] = () if over else notes(ledger.for_rejected(result))
     if over:
         worst = over[-1]
         size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"

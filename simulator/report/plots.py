@@ -17,7 +17,7 @@ from simulator.report.drawing import plain, save_figures, thickness
 from simulator.report.gantt import Box, Window, phases, sample
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
-from simulator.results.obstacle import filled
+from simulator.results.obstacle import filled, nothing_served
 from simulator.results.result import Result, Service
 from simulator.results.summary import class_names
 
@@ -137,7 +137,7 @@ def _wanted(result: Result) -> Mapping[str, Callable[[Result, "Axes"], "Axes"]]:
     """The plots of this kind of run."""
     if result.kind != "serving":
         return PLOTS
-    if (service := result.service) is None:
+    if (service := result.service) is None or nothing_served(result):
         return {"memory": memory}
     return {name: partial(_of_service, draw, service) for name, draw in serving_plots.PLOTS.items()}
 

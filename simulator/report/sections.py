@@ -14,6 +14,7 @@ from simulator.report import wording
 from simulator.report.facts import at, devices, replicas, whole, word
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, exposed, mean
+from simulator.results.obstacle import remarks
 from simulator.results.result import Comparison, LinkLoad, Result
 
 MOST_ROWS = 8
@@ -245,7 +246,7 @@ def ending(result: Result, simulated: Sequence[str], elapsed_s: float | None) ->
     yield from links(result)
     yield from published(result)
     yield from assumptions(result)
-    yield from notes("Warnings", result.warnings, "yellow")
+    yield from notes("Warnings", remarks(result), "yellow")
     known = result.provenance
     what = [*simulated]
     what += [wording.plural(int(known["events"]), "event")] if isinstance(known.get("events"), int) else []

@@ -14,6 +14,7 @@ from simulator.report.serving_facts import LATENCIES, WORDS, Cdf, Goals, goals, 
 from simulator.report.svg import Told
 from simulator.report.svg_graph import Curve
 from simulator.results.metrics import METRICS
+from simulator.results.obstacle import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
 from simulator.results.service import attainment, latencies
@@ -49,14 +50,16 @@ def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     head = html_parts.heading(result.name, tag("p", clean(" · ".join(subject(result))), class_="soft"))
     shown = [name for name in _TILES if name in result.metrics]
-    return joined(head, *html_sections.alarm(result), html_sections.tiles(result, shown))
+    cards = [] if nothing_served(result) else [html_sections.tiles(result, shown)]
+    return joined(head, *html_sections.alarm(result), *cards)
 
 
 def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     """Names and contents of the sections in their order."""
     yield "Published and simulated", html_sections.published(result)
-    yield "Warnings", html_parts.notes(result.warnings)
-    if (service := result.service) is not None:
+    yield "Warnings", html_parts.notes(remarks(result))
+    served = not nothing_served(result)
+    if served and (service := result.service) is not None:
         yield "Latency", latency(result, service)
         yield "Objectives", objectives(result, service)
         yield "Where the time of a request goes", request_time(service)
@@ -66,7 +69,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     yield "Device memory", html_sections.memory(result)
     yield "Links", html_sections.links(result)
     yield from html_sections.left_open(result)
-    yield "All figures", figures(result)
+    yield "All figures", figures(result) if served else ()
     yield "Provenance", html_sections.provenance(result)
 
 
