@@ -81,7 +81,8 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
         if any(value is not None for value in shown):
             rows.append((f"{short}, {words}", *("" if v is None else wording.figure("mean_ttft_ms", v) for v in shown)))
     if rows:
-        yield html_parts.table(("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "spread n"), rows)
+        heads = ("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "standard deviation n")
+        yield html_parts.table(heads, rows)
     found, promised = serving_facts.cdfs(service), goals(result)
     graphs = [_distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES
               if key in found]  # fmt: skip
@@ -213,16 +214,22 @@ def lives(service: Service) -> Iterable[Markup]:
               class_="soft small")  # fmt: skip
 
 
-def replicas(result: Result, service: Service) -> Iterable[Markup]:
-    """How busy each replica was and what its busy time consists of."""
-    duration = result.metrics.get("duration", 0.0)
-    shown = service.replicas[:MOST_REPLICAS]
+def busy_slots(service: Service) -> dict[str, int]:
+    """Colours of the parts of busy time, the longest part first."""
     totals: dict[str, float] = {}
     for replica in service.replicas:
         for part, seconds in replica.parts.items():
             totals[part] = totals.get(part, 0.0) + seconds
     order = sorted(totals, key=lambda part: -totals[part])
-    slots = {part: _PARTS[i] if i < len(_PARTS) else palette.GREY for i, part in enumerate(order)}
+    return {part: _PARTS[i] if i < len(_PARTS) else palette.GREY for i, part in enumerate(order)}
+
+
+def replicas(result: Result, service: Service) -> Iterable[Markup]:
+    """How busy each replica was and what its busy time consists of."""
+    duration = result.metrics.get("duration", 0.0)
+    shown = service.replicas[:MOST_REPLICAS]
+    slots = busy_slots(service)
+    order = list(slots)
     whole = duration if duration > 0 else max((replica.busy for replica in shown), default=0.0) or 1.0
     if order:
         yield svg.legend([*((slots[part], part) for part in order), (palette.PALE, "idle")])
