@@ -69,7 +69,7 @@ _DIMENSIONS = {
     ),
     "power": _Dimension("400 W", (("W", "1", "mkMG."),), ("mW", "W", "kW", "MW", "GW")),
     "energy": _Dimension(
-        "12 kWh", (("J", "1", "mkMGTP."), ("Wh", "3600", "kMGT.")), ("mJ", "J", "kJ", "kWh", "MWh", "GWh", "TWh"),
+        "12 kWh", (("J", "1", "mkMGTP."), ("Wh", "3600", "kMGT.")), ("mJ", "J", "kJ", "MJ", "kWh", "MWh", "GWh", "TWh"),
     ),
     "frequency": _Dimension("1.41 GHz", (("Hz", "1", "kMGT."),), ("Hz", "kHz", "MHz", "GHz", "THz")),
     "money": _Dimension("12 USD", (("USD", "1", "kMG."),), ("USD", "kUSD", "MUSD", "GUSD")),

@@ -14,7 +14,7 @@ from simulator import units
 from simulator.report.bars import LEAST, Axis, Stack
 from simulator.report.plain import clean
 from simulator.report.reasons import tables
-from simulator.report.sections import heading
+from simulator.report.sections import chains, heading
 from simulator.results.metrics import EXPOSED, exposed, mean
 from simulator.results.result import Result
 from simulator.results.summary import class_names
@@ -41,6 +41,7 @@ _LOOKS = {
 }
 """Colour, glyph and short name of the parts; the glyphs differ so that a page without colours can be read."""
 _IDLE = "░·"
+_ANY = 1000  # columns: as wide as a table would like to be
 _ALIKE = 0.01  # relative difference of classes that is not worth a word
 _INVISIBLE = 0.0005  # share of the step that prints as 0.0
 
@@ -64,6 +65,8 @@ class _Breakdown:
     step_s: float
     counted: str = "ranks"
     coloured: bool = False
+    narrow: bool = False
+    """Whether names of parts stand below their marks, and those of rows may take several lines."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, with bars in it if there is room."""
@@ -73,18 +76,18 @@ class _Breakdown:
     def fitted(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table with bars or a bar, as the width allows."""
         table = self.table(bars=False)
-        room = options.max_width - Measurement.get(console, options, table).maximum
+        room = options.max_width - Measurement.get(console, options.update_width(_ANY), table).maximum
         if room >= LEAST:
             yield self.table(bars=True)
             return
         yield Axis(units.format(self.step_s, "time"))
         yield self.bar([self.average.get(key, 0.0) / self.step_s for key in self.keys])
-        yield table
+        yield table if room >= 0 else replace(self, narrow=True).table(bars=False)
 
     def table(self, bars: bool) -> Table:
         """Numbers per class and part and, on demand, a last column of bars that takes the rest of the width."""
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=bars)
-        table.add_column("", no_wrap=True)
+        table.add_column("", no_wrap=not self.narrow)
         table.add_column(self.counted, justify="right", no_wrap=True)
         for key in self.keys:
             table.add_column(self.heading(key), justify="right", no_wrap=True)
@@ -104,7 +107,7 @@ class _Breakdown:
     def heading(self, key: str) -> Text:
         """Name of a part with the mark by which its bar is known."""
         style, glyph, name = self.look(key)
-        return Text.assemble((glyph, style), " ", name)
+        return Text.assemble((glyph, style), "\n" if self.narrow else " ", name)
 
     def bar(self, shares: Sequence[float]) -> Stack:
         """Parts of the step one after the other."""
@@ -119,6 +122,8 @@ def breakdown(result: Result) -> Iterable[RenderableType]:
     yield heading("Where the step goes, in percent of it")
     average = mean(result.breakdown, [c.ranks for c in result.classes])
     yield _Breakdown(_rows(result, average), average, _visible(result.breakdown, step_s), step_s)
+    if said := chains(result):
+        yield Text(said, "dim")
 
 
 def _visible(parts: Sequence[dict[str, float]], step_s: float) -> list[str]:

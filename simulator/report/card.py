@@ -14,7 +14,7 @@ from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import cells, chosen, fits, held_against, label
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.metrics import METRICS, mean
-from simulator.results.obstacle import Obstacle, filled, obstacle, reason
+from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
@@ -104,7 +104,8 @@ def _card(result: Result) -> Iterable[Markup]:
     yield _div(" · ".join(subject), style=_SOFT)
     if not result.feasible:
         yield _div(tag("span", _VERDICTS[obstacle(result)], style=_STRONG), _missing(result))
-    shown = [name for name in _HEADLINE.get(result.kind, ()) if name in result.metrics]
+    wanted = () if nothing_served(result) else _HEADLINE.get(result.kind, ())
+    shown = [name for name in wanted if name in result.metrics]
     tiles = [
         _div(
             _div(METRICS[name].label, style="font-size:.8em;opacity:.7"),
@@ -114,7 +115,7 @@ def _card(result: Result) -> Iterable[Markup]:
     ]
     yield _div(*tiles, style=_TILES)
     yield from _bar(result)
-    yield from _notes(result.warnings)
+    yield from _notes(remarks(result))
 
 
 def _missing(result: Result) -> str:

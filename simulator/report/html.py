@@ -11,6 +11,7 @@ from importlib.resources import files
 
 from simulator.report import html_gantt, html_parts, html_sections, html_steps, palette, serving_html
 from simulator.report.markup import Markup, tag
+from simulator.results.obstacle import remarks
 from simulator.results.result import Result
 
 _STYLES = ("report.css", "timeline.css")
@@ -105,7 +106,7 @@ def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         ("What to change", html_sections.sensitivities(result)),
         ("Device memory", html_sections.memory(result)),
         ("Links", html_sections.links(result)),
-        ("Warnings", html_parts.notes(result.warnings)),
+        ("Warnings", html_parts.notes(remarks(result))),
         *html_sections.left_open(result),
         ("Provenance", html_sections.provenance(result)),
     )

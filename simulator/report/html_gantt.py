@@ -11,6 +11,7 @@ from simulator.report.html_parts import ticks, timeline
 from simulator.report.link_load import over_time
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
+from simulator.report.sections import chains
 from simulator.results.result import LinkLoad, Result, Spans
 
 _MOST_STEPS = 500  # of a link's curve
@@ -28,6 +29,8 @@ def section(result: Result) -> Iterable[Markup]:
     yield svg.legend(_legend(drawn, result.spans.names))
     if len(drawn.rows) < len(result.classes):
         yield tag("p", f"{len(drawn.rows)} of {len(result.classes):,} device classes are shown.", class_="soft small")
+    if said := chains(result):
+        yield tag("p", said, class_="soft small")
     if any(box.chunk for row in drawn.rows for box in row.boxes):
         yield tag("p", "Shades of a colour are the model chunks of a device.", class_="soft small")
     if drawn.merged:

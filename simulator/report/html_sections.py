@@ -42,7 +42,7 @@ def alarm(result: Result) -> Iterable[Markup]:
         return
     over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled)
     said = [tag("strong", "Out of memory: " if over else "Infeasible: "), *([] if over else [f"{reason(result)}."])]
-    helps: Iterable[Markup] = () if over else notes(ledger.OF_REJECTED)
+    helps: Iterable[Markup] = () if over else notes(ledger.for_rejected(result))
     if over:
         worst = over[-1]
         size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
@@ -221,7 +221,7 @@ def links(result: Result) -> Iterable[Markup]:
 
 def provenance(result: Result) -> Iterable[Markup]:
     """What simulated it, how ranks were folded, and the figures of the profiles with their sources."""
-    facts = [(key.replace("_", " "), str(value)) for key, value in result.provenance.items() if _is_plain(value)]
+    facts = [(key.replace("_", " "), _told(key, value)) for key, value in result.provenance.items() if _is_plain(value)]
     yield table(("what name", "value path"), facts, sortable=False)
     known = figures(result.scenario)
     if not known:
@@ -235,6 +235,11 @@ def provenance(result: Result) -> Iterable[Markup]:
         tag("summary", f"{wording.plural(len(known), 'figure')} of the profiles with their sources: {listed}"),
         table(("figure path", "value n", "status name", "source source"), known),
     )
+
+
+def _told(key: str, value: object) -> str:
+    """A fact; a number of something with commas, which what is typed again, such as a seed, has not."""
+    return f"{value:,}" if isinstance(value, int) and key == "events" else str(value)
 
 
 def _is_plain(value: object) -> bool:

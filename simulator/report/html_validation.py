@@ -43,7 +43,7 @@ def _title(figures: dict[str, Any]) -> Iterable[Markup]:
              (("mean", "mean error"), ("median", "median error"), ("p90", "90 % of errors below"),
               ("signed", "mean signed error"))]  # fmt: skip
     tiles += [("rows in scope", f"{scope['rows']:,}"), ("mean error, all rows", _said(whole, "mean"))]
-    tiles += [("mean error of peak memory", _said(memory, "mean"))]
+    tiles += [("mean error of peak memory", _said(memory, "mean"))] if memory["rows"] else []
     yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in tiles), class_="tiles")
 
 
@@ -55,7 +55,7 @@ def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterab
     figures, rows = document["summary"], document["rows"]
     done = [row for row in rows if row["error"] is not None]
     yield from sections((
-        (f"Error of {figures['what']}", _errors("rows", _overall(figures))),
+        (f"Error of {figures['what']}", _overall(figures)),
         ("Simulated and measured", _plots(done)),
         ("Distribution of the errors", _distribution(done)),
         *((f"By {key}", _errors(key, figures[f"by_{key}"])) for key in by),
@@ -67,10 +67,13 @@ def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterab
     ))  # fmt: skip
 
 
-def _overall(figures: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _overall(figures: dict[str, Any]) -> Iterable[Markup]:
+    """Errors of all rows and of those that are apart, and which these are."""
     named = {"in scope": "in_scope", "all": "error", "complete rows": "complete",
              "rows with assumptions": "with_assumptions"}  # fmt: skip
-    return {words: figures[key] for words, key in named.items()}
+    yield from _errors("rows", {words: figures[key] for words, key in named.items()})
+    text = f"In scope: {figures['scope']}. Rows with assumptions leave something open that was filled in."
+    yield tag("p", text, class_="soft small")
 
 
 def _errors(what: str, groups: dict[str, dict[str, float]]) -> Iterable[Markup]:
@@ -84,12 +87,6 @@ def _errors(what: str, groups: dict[str, dict[str, float]]) -> Iterable[Markup]:
     ]  # fmt: skip
     if rows:
         yield table((f"{what} name", "rows n", "mean n", "median n", "P90 n", "signed n", "mean bar"), rows)
-    if what == "rows":
-        text = (
-            "In scope: dense models in 16 bits on A100 and H100, tier 1, no context parallelism, schedules that exist. "
-            "Rows with assumptions leave something open that was filled in."
-        )
-        yield tag("p", text, class_="soft small")
 
 
 def _plots(done: Sequence[Row]) -> Iterable[Markup]:
@@ -98,7 +95,7 @@ def _plots(done: Sequence[Row]) -> Iterable[Markup]:
         return
     sources = sorted({row["source"] for row in done})
     times = [(row, row["step_s"]["measured"], row["step_s"]["predicted"]) for row in done]
-    axis = scatter.decades([value for _, *pair in times for value in pair], "s")
+    axis = scatter.decades([value for _, *pair in times for value in pair], "time")
     looks = {source: look for look, source in enumerate(sources)}
     points = [scatter.Point(a, b, looks[row["source"]], _tip(row)) for row, a, b in times]
     low, high = axis.low, axis.high
@@ -112,7 +109,9 @@ def _plots(done: Sequence[Row]) -> Iterable[Markup]:
     ratio = scatter.Axis(0.25, 1.75, tuple(scales.marks(0.25, 1.75)))
     band = ((low, 1 - _NEAR), (low, 1 + _NEAR), (high, 1 + _NEAR), (high, 1 - _NEAR))
     yield scatter.scatter(ratios, axis, ratio, "ratio of simulated to measured time", band=band, height=420)
-    yield tag("p", "The band is 10 % either way. Point at a mark to read which row it is.", class_="soft small")
+    beyond = sum(not ratio.holds(point.y) for point in ratios)
+    told = f" Hollow at the frame: {wording.plural(beyond, 'row')} beyond it." if beyond else ""
+    yield tag("p", f"The band is 10 % either way.{told} Point at a mark to read which row it is.", class_="soft small")
 
 
 def _tip(row: Row) -> str:

@@ -15,12 +15,6 @@ from simulator.results.obstacle import filled, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names
 
-OF_REJECTED = (
-    "serving.context, where the model takes longer sequences than its configuration says",
-    "serving.parallel.tp or a higher serving.kv_cache.memory_share, where the cache is too small",
-    "shorter requests.lengths",
-)
-"""Changes of a scenario whose requests are all rejected."""
 _BAR = 50
 _NOTABLE = 0.05  # shares of the peak below which a kind is not worth a hint
 
@@ -42,7 +36,7 @@ def out_of_memory(result: Result) -> Iterable[RenderableType]:
     over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled, reverse=True)
     if not over:
         yield Text.assemble(("INFEASIBLE  ", "bold red"), (clean(reason(result)), "bold"))
-        yield from notes("What would help", OF_REJECTED, "cyan")
+        yield from notes("What would help", for_rejected(result), "cyan")
         return
     worst = over[0]
     size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
@@ -54,6 +48,21 @@ def out_of_memory(result: Result) -> Iterable[RenderableType]:
     yield heading("The ledger at that moment")
     yield ledger(worst)
     yield from notes("What would help", hints(worst, result.scenario), "cyan")
+
+
+def for_rejected(result: Result) -> list[str]:
+    """Changes of a scenario whose requests are all rejected; those alone that can help against the reason."""
+    said = reason(result)
+    found = []
+    if "serving.context" in said:
+        now = whole(result.scenario, "serving.context", 0)
+        found.append(
+            f"a larger serving.context (now {now:,} tokens), as far as the model goes" if now else
+            "serving.context, where the model takes longer sequences than its configuration says"
+        )  # fmt: skip
+    if "cache" in said or not found:
+        found.append("serving.parallel.tp or a higher serving.kv_cache.memory_share: the cache is too small")
+    return [*found, "shorter requests.lengths"]
 
 
 def ledger(use: MemoryUse) -> RenderableType:

@@ -70,7 +70,7 @@ def _tiles(layout: Layout) -> Iterable[tuple[str, str]]:
     if "cost_usd_per_million_tokens" in best["metrics"]:
         yield "per million output tokens", figure(best, "cost_usd_per_million_tokens")
     if "energy_j_per_million_tokens" in best["metrics"]:
-        yield "energy per million", figure(best, "energy_j_per_million_tokens")
+        yield "energy per million output tokens", figure(best, "energy_j_per_million_tokens")
 
 
 def _sections(document: dict[str, Any]) -> Iterable[Markup]:

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
 from simulator.report import steps as page_steps
 from simulator.report.drawing import plain, save_figures, thickness
-from simulator.report.gantt import Box, Window, phases, sample
+from simulator.report.gantt import Box, Window, phases, sample, whole
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
-from simulator.results.obstacle import filled
-from simulator.results.result import Result, Service
+from simulator.results.obstacle import filled, nothing_served
+from simulator.results.result import MemoryUse, Result, Service
 from simulator.results.summary import class_names
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _GB = 1e9
 _HEIGHT = 0.84
+_CAPACITY = "memory of the device"
 
 
 def gantt(result: Result, axes: "Axes | None" = None, window: Window | None = None) -> "Axes":
@@ -70,7 +72,9 @@ def memory(result: Result, axes: "Axes | None" = None) -> "Axes":
     slots = palette.memory(list(dict.fromkeys(kind for use in uses for kind in use.at_peak)))
     _stacked(axes, [use.at_peak for use in uses], {kind: (slot, clean(kind)) for kind, slot in slots.items()}, 1 / _GB)
     for row, use in enumerate(uses):
-        axes.plot([use.capacity / _GB] * 2, [row - 0.5, row + 0.5], color="black", linestyle="--", linewidth=1)
+        label = "" if row else _CAPACITY  # one entry of the legend for all
+        ends = [row - 0.5, row + 0.5]
+        axes.plot([use.capacity / _GB] * 2, ends, color="black", linestyle="--", linewidth=1, label=label)
     _rows(axes, [clean(names[use.device_class]) for use in uses])
     axes.set_xlabel("memory at the peak in GB")
     _legend(axes)
@@ -82,8 +86,11 @@ def memory_over_time(result: Result, axes: "Axes | None" = None) -> "Axes":
     axes = axes if axes is not None else new()
     if result.memory:
         use = max(result.memory, key=filled)
-        axes.step(use.time / 1e12, use.level / _GB, where="post", color=palette.LIGHT[palette.BLUE])
-        axes.axhline(use.capacity / _GB, color="black", linestyle="--", linewidth=1)
+        time, level = _held(use, whole(result.spans).end)
+        axes.step(time / 1e12, level / _GB, where="post", color=palette.LIGHT[palette.BLUE])
+        axes.axhline(use.capacity / _GB, color="black", linestyle="--", linewidth=1, label=_CAPACITY)
+        axes.set_xlim(0, time[-1] / 1e12)
+        _legend(axes)
         axes.set_title(ledger.place_of(result, use), fontsize="medium")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time in s")
@@ -137,7 +144,7 @@ def _wanted(result: Result) -> Mapping[str, Callable[[Result, "Axes"], "Axes"]]:
     """The plots of this kind of run."""
     if result.kind != "serving":
         return PLOTS
-    if (service := result.service) is None:
+    if (service := result.service) is None or nothing_served(result):
         return {"memory": memory}
     return {name: partial(_of_service, draw, service) for name, draw in serving_plots.PLOTS.items()}
 
@@ -154,6 +161,15 @@ def new() -> "Axes":
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(11, 6), layout="constrained")[1]
+
+
+def _held(use: MemoryUse, end: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Ticks and bytes over a step of `end` ticks: what is there before the first change and after the last one too."""
+    if not len(use.time):
+        return np.array([0, end]), np.full(2, use.peak)
+    before = use.level.min() if use.time[0] > 0 else use.level[0]
+    time = np.concatenate([[0], use.time, [max(end, int(use.time[-1]))]])
+    return time, np.concatenate([[before], use.level, use.level[-1:]])
 
 
 def _stack(found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, float]]]], box: Box, row: int) -> None:

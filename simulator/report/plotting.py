@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem
 from simulator.report import compare_plots, plots, serving_plots, sweep_plots
+from simulator.results.obstacle import nothing_served, reason
 from simulator.results.result import Result, Service
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def _served(draw: Callable[[Result, Service, "Axes"], "Axes"]) -> Draw:
     def drawn(result: Result, axes: "Axes") -> "Axes":
         if result.service is None:
             raise InputError(Problem(f"{result.name} does not fit into memory: nothing was served"))
+        if nothing_served(result):
+            raise InputError(Problem(f"{result.name}: nothing was served: {reason(result)}"))
         return draw(result, result.service, axes)
 
     return drawn

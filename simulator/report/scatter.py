@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from simulator import units
 from simulator.report import palette, scales, svg
 from simulator.report.html_parts import across, leveled
 from simulator.report.markup import Markup, joined, tag
@@ -35,13 +36,17 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range with its marks; points beyond it are drawn at its end."""
+    """A range with its marks; points beyond it are drawn at its end, without a filling."""
 
     low: float
     high: float
     marks: tuple[Mark, ...]
     """Where words and lines of the grid stand."""
     log: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies on the axis."""
+        return self.low <= value <= self.high
 
     def share(self, value: float) -> float:
         """Where a value lies, 0 at `low` and 1 at `high`."""
@@ -50,13 +55,19 @@ class Axis:
         return min(max(at / (high - low), 0.0), 1.0)
 
 
-def decades(values: Iterable[float], unit: str) -> Axis:
-    """A logarithmic axis of whole decades around positive values."""
+def decades(values: Iterable[float], dimension: str) -> Axis:
+    """A logarithmic axis of whole decades around positive values, marked in units of a dimension."""
     known = [value for value in values if 0 < value < math.inf] or [1.0]
     low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
     high = max(high, low + 1)
-    ticks = tuple(f"{10.0**power:,g} {unit}" for power in range(low, high + 1))
+    ticks = tuple(_decade(power, dimension) for power in range(low, high + 1))
     return Axis(10.0**low, 10.0**high, tuple(scales.words(*ticks)), log=True)
+
+
+def _decade(power: int, dimension: str) -> str:
+    """A power of ten in its unit, without the zeros that three digits have."""
+    number, _, unit = units.format(10.0**power, dimension).partition(" ")
+    return f"{float(number):,g} {unit}"
 
 
 def scatter(
@@ -71,7 +82,10 @@ def scatter(
     drawn = [tag("path", d=_grid(x, y, height), class_="grid"), tag("polygon", points=corners, class_="band")]
     for point in points:
         shape = _marker(point.look, *place(point.x, point.y), _SIZE if height == svg.WIDTH else _FLAT)
-        drawn.append(tag("path", d=shape, class_=f"c{COLOURS[point.look % len(COLOURS)]} dot", data_tip=point.text))
+        colour = COLOURS[point.look % len(COLOURS)]
+        inside = x.holds(point.x) and y.holds(point.y)
+        look = f"c{colour} dot" if inside else f"k{colour} dot beyond"
+        drawn.append(tag("path", d=shape, class_=look, data_tip=point.text))
     picture = tag(
         "svg", tag("title", label), *drawn, viewBox=f"0 0 {svg.WIDTH} {height}", role="img", class_="plot scatter"
     )

@@ -14,7 +14,9 @@ from simulator.report import wording
 from simulator.report.facts import at, devices, replicas, whole, word
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, exposed, mean
+from simulator.results.obstacle import remarks
 from simulator.results.result import Comparison, LinkLoad, Result
+from simulator.results.summary import CHAINS
 
 MOST_ROWS = 8
 """Kinds of link shown."""
@@ -73,6 +75,16 @@ def subject(scenario: dict[str, Any]) -> Iterable[str]:
         yield f"batch {batch:,} of {whole(scenario, 'training.sequence_length', 0):,} tokens"
     if name := word(scenario, "stack.name"):
         yield name.partition(" (")[0]
+
+
+def chains(result: Result) -> str:
+    """What the names of device classes by chains mean, where there are such."""
+    name = next((clean(one.name) for one in result.classes if CHAINS in one.name), "")
+    number = name.rpartition(" ")[2]
+    return name and (
+        f"A chain is one pipeline: a device of each stage. `{CHAINS} {number}` are chain {number} and those that "
+        "stragglers and noise leave as fast."
+    )
 
 
 def headline(result: Result) -> RenderableType:
@@ -245,7 +257,7 @@ def ending(result: Result, simulated: Sequence[str], elapsed_s: float | None) ->
     yield from links(result)
     yield from published(result)
     yield from assumptions(result)
-    yield from notes("Warnings", result.warnings, "yellow")
+    yield from notes("Warnings", remarks(result), "yellow")
     known = result.provenance
     what = [*simulated]
     what += [wording.plural(int(known["events"]), "event")] if isinstance(known.get("events"), int) else []

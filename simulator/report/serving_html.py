@@ -14,6 +14,7 @@ from simulator.report.serving_facts import LATENCIES, WORDS, Cdf, Goals, goals, 
 from simulator.report.svg import Told
 from simulator.report.svg_graph import Curve
 from simulator.results.metrics import METRICS
+from simulator.results.obstacle import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
 from simulator.results.service import attainment, latencies
@@ -49,14 +50,16 @@ def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     head = html_parts.heading(result.name, tag("p", clean(" · ".join(subject(result))), class_="soft"))
     shown = [name for name in _TILES if name in result.metrics]
-    return joined(head, *html_sections.alarm(result), html_sections.tiles(result, shown))
+    cards = [] if nothing_served(result) else [html_sections.tiles(result, shown)]
+    return joined(head, *html_sections.alarm(result), *cards)
 
 
 def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     """Names and contents of the sections in their order."""
     yield "Published and simulated", html_sections.published(result)
-    yield "Warnings", html_parts.notes(result.warnings)
-    if (service := result.service) is not None:
+    yield "Warnings", html_parts.notes(remarks(result))
+    served = not nothing_served(result)
+    if served and (service := result.service) is not None:
         yield "Latency", latency(result, service)
         yield "Objectives", objectives(result, service)
         yield "Where the time of a request goes", request_time(service)
@@ -66,7 +69,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     yield "Device memory", html_sections.memory(result)
     yield "Links", html_sections.links(result)
     yield from html_sections.left_open(result)
-    yield "All figures", figures(result)
+    yield "All figures", figures(result) if served else ()
     yield "Provenance", html_sections.provenance(result)
 
 
@@ -78,7 +81,8 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
         if any(value is not None for value in shown):
             rows.append((f"{short}, {words}", *("" if v is None else wording.figure("mean_ttft_ms", v) for v in shown)))
     if rows:
-        yield html_parts.table(("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "spread n"), rows)
+        heads = ("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "standard deviation n")
+        yield html_parts.table(heads, rows)
     found, promised = serving_facts.cdfs(service), goals(result)
     graphs = [_distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES
               if key in found]  # fmt: skip
@@ -210,16 +214,22 @@ def lives(service: Service) -> Iterable[Markup]:
               class_="soft small")  # fmt: skip
 
 
-def replicas(result: Result, service: Service) -> Iterable[Markup]:
-    """How busy each replica was and what its busy time consists of."""
-    duration = result.metrics.get("duration", 0.0)
-    shown = service.replicas[:MOST_REPLICAS]
+def busy_slots(service: Service) -> dict[str, int]:
+    """Colours of the parts of busy time, the longest part first."""
     totals: dict[str, float] = {}
     for replica in service.replicas:
         for part, seconds in replica.parts.items():
             totals[part] = totals.get(part, 0.0) + seconds
     order = sorted(totals, key=lambda part: -totals[part])
-    slots = {part: _PARTS[i] if i < len(_PARTS) else palette.GREY for i, part in enumerate(order)}
+    return {part: _PARTS[i] if i < len(_PARTS) else palette.GREY for i, part in enumerate(order)}
+
+
+def replicas(result: Result, service: Service) -> Iterable[Markup]:
+    """How busy each replica was and what its busy time consists of."""
+    duration = result.metrics.get("duration", 0.0)
+    shown = service.replicas[:MOST_REPLICAS]
+    slots = busy_slots(service)
+    order = list(slots)
     whole = duration if duration > 0 else max((replica.busy for replica in shown), default=0.0) or 1.0
     if order:
         yield svg.legend([*((slots[part], part) for part in order), (palette.PALE, "idle")])

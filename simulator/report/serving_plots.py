@@ -9,7 +9,7 @@ from simulator.report import palette, serving_facts
 from simulator.report.drawing import thickness
 from simulator.report.plain import clean
 from simulator.report.serving_facts import LATENCIES, WORDS, goals
-from simulator.report.serving_html import BINS, MOST_POINTS, MOST_REQUESTS, SLOTS
+from simulator.report.serving_html import BINS, MOST_POINTS, MOST_REQUESTS, SLOTS, busy_slots
 from simulator.results.request_time import request_time
 from simulator.results.result import Result, Service
 from simulator.results.service import attainment, latencies
@@ -66,10 +66,11 @@ def tokens_over_time(result: Result, service: Service, axes: "Axes") -> "Axes":
     drawn = serving_facts.series(service, BINS)
     axes.stairs(drawn.rate, drawn.edge, color=palette.LIGHT[palette.PURPLE], linewidth=1.3)
     if (mean := result.metrics.get("output_throughput", float("nan"))) == mean:
-        axes.axhline(mean, color="black", linestyle="--", linewidth=1)
+        axes.axhline(mean, color="black", linestyle="--", linewidth=1, label="mean of the whole run")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time in s")
     axes.set_ylabel("output tokens per second")
+    _legend(axes)
     return axes
 
 
@@ -130,11 +131,10 @@ def objectives(result: Result, service: Service, axes: "Axes") -> "Axes":
 def replicas(result: Result, service: Service, axes: "Axes") -> "Axes":
     """What the busy time of each replica consists of, in seconds, up to the whole run."""
     shown = service.replicas[:MOST_REPLICAS]
-    names = list(dict.fromkeys(part for replica in shown for part in replica.parts))
     left = np.zeros(len(shown))
-    for number, part in enumerate(names):
+    for part, slot in busy_slots(service).items():
         seconds = np.array([replica.parts.get(part, 0.0) for replica in shown])
-        colour = palette.LIGHT[number % (palette.GREY + 1)]
+        colour = palette.LIGHT[slot]
         thick = 0.8 * thickness(len(shown))
         axes.barh(np.arange(len(shown)), seconds, left=left, height=thick, color=colour, label=clean(part))
         left += seconds

@@ -179,8 +179,11 @@ def _gap(document: dict[str, Any], x: Any, y: Any) -> str:
 
 def gap_words(document: dict[str, Any], full: str | None = None) -> str:
     """What the marks of the heat map stand for, of those that it has; `full` in place of that of too little memory."""
-    found = {mark for row in gaps(document) for mark in row}
-    named = {OUT_OF_MEMORY: f"{full or OUT_OF_MEMORY} out of memory", REFUSED: f"{REFUSED} refused"}
+    rows = zip(gaps(document), document["heat"]["cells"], strict=True)
+    found = {mark for marks, cells in rows for mark, cell in zip(marks, cells, strict=True) if cell is None}
+    full = full or OUT_OF_MEMORY
+    blank = "not tried or left out by conditions" if document["dropped"] else "not tried"
+    named = {OUT_OF_MEMORY: f"{full} out of memory", REFUSED: f"{REFUSED} refused", "": f"blank: {blank}"}
     return " · ".join(words for mark, words in named.items() if mark in found)
 
 

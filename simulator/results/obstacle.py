@@ -15,6 +15,17 @@ def obstacle(result: Result) -> Obstacle:
     return "out of memory"
 
 
+def nothing_served(result: Result) -> bool:
+    """Whether there were requests and all of them were rejected, so that no figure of the service is known."""
+    return not result.feasible and obstacle(result) == "all requests rejected"
+
+
+def remarks(result: Result) -> tuple[str, ...]:
+    """The warnings but the one that `reason` tells."""
+    told = None if result.feasible else reason(result)
+    return tuple(text for text in result.warnings if text != told)
+
+
 def reason(result: Result) -> str:
     """The same with figures: `needs 46.9 GB of 40.0 GB`, or why requests are rejected."""
     if obstacle(result) == "all requests rejected":

@@ -14,6 +14,9 @@ from simulator.results.metrics import METRICS
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Replica, Result, Service
 
+CHAINS = "chains like"
+"""Before the number of a chain in the name of a device class that stands for all chains of its pace."""
+
 
 def to_json(result: Result) -> dict[str, Any]:
     """The Result without its columns (spans, memory over time) as plain data, in the order in which it is read."""

@@ -19,6 +19,7 @@ from simulator.engine.tape import Timeline
 from simulator.program import draft as d
 from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result, Spans
+from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.links import link_loads
 from simulator.run.parts import busy
@@ -90,7 +91,7 @@ def gather(run: Run) -> Result:
 def _device_classes(run: Run) -> tuple[DeviceClass, ...]:
     several = len(run.classes.prices) > 1
     tagged = [
-        (f"stage {rank}" + (f", chains like {int(chains[0])}" if several else ""), rank, chains)
+        (f"stage {rank}" + (f", {CHAINS} {int(chains[0])}" if several else ""), rank, chains)
         for chains in run.classes.members
         for rank in range(run.job.pp)
     ]

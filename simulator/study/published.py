@@ -25,6 +25,8 @@ class Kind:
     """`training` or `serving`."""
     what: str
     """Whose errors are told."""
+    scope: str
+    """Which rows are in scope, in words."""
     groups: accuracy.Groups
     """What errors can be listed by."""
     simulate: Callable[[Line], Any]
@@ -38,7 +40,7 @@ class Kind:
 
     def summary(self, outcomes: Sequence[Any], by: Sequence[str] = ("source", "device")) -> dict[str, Any]:
         """Everything that validation reports about a set of rows, errors listed by some keys."""
-        return {"what": self.what, **accuracy.summary(outcomes, self.groups, by)}
+        return {"what": self.what, "scope": self.scope, **accuracy.summary(outcomes, self.groups, by)}
 
     def document(self, figures: dict[str, Any], outcomes: Sequence[Any]) -> dict[str, Any]:
         """Figures and rows as they are written as JSON, with the suspected causes of errors."""
@@ -55,9 +57,11 @@ class Kind:
                 raise InputError(Problem(f"{self.name} rows are not listed by `{key}`", hint=", ".join(self.groups)))
 
 
+_DENSE = "dense models in 16 bits on A100 and H100, tier 1, no context parallelism, schedules that exist"
+_ENGINES = "dense models on A100, H100 and H200 SXM, neither disaggregated nor comparisons of schedulers"
 KINDS = {
-    "training": Kind("training", "the step time", accuracy.TRAINING, validate_line, "causes.yaml"),
-    "serving": Kind("serving", "time", accuracy.SERVING, validate_serving_line, "serving-causes.yaml"),
+    "training": Kind("training", "the step time", _DENSE, accuracy.TRAINING, validate_line, "causes.yaml"),
+    "serving": Kind("serving", "time", _ENGINES, accuracy.SERVING, validate_serving_line, "serving-causes.yaml"),
 }
 """Kinds of rows by name."""
 KEYS = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.groups))

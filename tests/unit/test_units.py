@@ -104,6 +104,7 @@ def test_a_message_stays_short() -> None:
         (3e5, "time", "3.47 d"),
         (400, "power", "400 W"),
         (7.2e6, "energy", "2.00 kWh"),
+        (2.47e6, "energy", "2.47 MJ"),
         (1.41e9, "frequency", "1.41 GHz"),
         (4.6e6, "money", "4.60 MUSD"),
         (1e-3, "money_rate", "3.60 USD/h"),

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -186,7 +187,11 @@ def test_a_run_that_rejects_every_request_is_infeasible(tmp_path: Path, capsys: 
     page = " ".join(capsys.readouterr().out.split())
     assert "INFEASIBLE all 20 requests are rejected: 20 exceed the context of 1 tokens" in page
     assert json.loads((tmp_path / "out.json").read_text())["feasible"] is False
-    assert "Infeasible: " in (tmp_path / "out.html").read_text()
+    html = (tmp_path / "out.html").read_text()
+    assert "Infeasible: " in html
+    assert html.count("20 exceed the context of 1 tokens") == page.count("20 exceed the context of 1 tokens") == 1
+    assert "a larger serving.context (now 1 tokens)" in html
+    assert not re.search("if it fitted|not known|Over time|serving.parallel.tp or", html)
     sweep = ["sweep", "serving/quickstart", "requests.count=20", "serving.context=1,2,16384", "--no-cache", "--jobs=1"]
     assert main(sweep) == 0
     assert "3 points: 1 fits, 2 with all requests rejected" in capsys.readouterr().out

@@ -180,6 +180,29 @@ def test_a_plot_draws_on_the_axes_that_it_is_given(draw: Any) -> None:
         assert axes.get_xlabel()
 
 
+def test_every_run_is_a_bar_and_those_that_do_not_fit_are_faded() -> None:
+    results = [*runs(12), out_of_memory()]
+    found = told(results, [f"tp {i}" for i in range(13)])
+    for draw in compare_plots.PLOTS.values():
+        axes = draw(found, Figure().subplots())
+        assert {patch.get_alpha() for patch in axes.patches} == {1.0, compare_plots._FADED}
+    assert [text.get_text() for text in axes.get_legend().get_texts()][-2:] == ["tp 11", "tp 12 (does not fit)"]
+    looks = {(patches[0].get_facecolor(), patches[0].get_hatch()) for patches in axes.containers}
+    assert len(looks) == 12
+    assert "not shown" not in axes.get_xlabel()
+    many = compare_plots.figures(told(runs(50)), Figure().subplots())
+    assert len(many.containers) == 40
+    assert many.get_xlabel().endswith("9 more runs are not shown")
+
+
+def test_a_change_beyond_the_axis_is_written_at_its_bar() -> None:
+    first = training_result()
+    far = replace(first, metrics=first.metrics | {"bubble_fraction": 87 * first.metrics["bubble_fraction"]})
+    axes = compare_plots.figures(told([first, far], ["a", "b"]), Figure().subplots())
+    assert max(patch.get_width() for patch in axes.patches) == 100
+    assert [text.get_text() for text in axes.texts] == ["+8,600 %"]
+
+
 def varied(number: int, *, fits: bool = True) -> dict[str, Any]:
     """Runs of one scenario, each with another microbatch; the last one may not fit."""
     runs = []

@@ -237,3 +237,12 @@ def test_links_are_shown_in_both_directions_or_counted() -> None:
     strips = text[text.index("What the busiest link") : text.index("Shares are of")]
     assert "spine up" in strips and "spine down" in strips and "core" not in strips
     assert "2 kinds of link that carry less stand in the table" in text
+
+
+def test_names_of_chains_are_explained_and_events_have_commas() -> None:
+    result = training_result()
+    named = replace(result.classes[0], name="stage 0, chains like 40")
+    text = document(replace(result, classes=(named, *result.classes[1:]), provenance={"events": 5003, "seed": 12345}))
+    assert text.count("`chains like 40` are chain 40 and those") == 1
+    assert "chain" not in document(result).partition("<main>")[2]
+    assert ">5,003<" in text and ">12345<" in text

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from simulator.report.html_validation import page
+from simulator.report.scatter import decades
 from tests.browser import acted, browsed, needs_browser
 from tests.unit.report.test_html import HOSTILE, Outline
 
@@ -25,10 +26,10 @@ def row(name: str, error: float | None = 0.1, **changes: Any) -> dict[str, Any]:
 def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A document with these rows and a summary of something."""
     summary = {
-        "what": "the step time", "rows": len(rows), "simulated": sum(r["error"] is not None for r in rows),
-        "coverage": 0.5,
-        "refused": {"mixture of experts": 3}, "error": NUMBERS, "in_scope": NUMBERS, "complete": NUMBERS,
-        "with_assumptions": NONE, "memory": NONE, "called_out_of_memory": 0,
+        "what": "the step time", "scope": "dense models", "rows": len(rows),
+        "simulated": sum(r["error"] is not None for r in rows),
+        "coverage": 0.5, "refused": {"mixture of experts": 3}, "error": NUMBERS, "in_scope": NUMBERS,
+        "complete": NUMBERS, "with_assumptions": NONE, "memory": NONE, "called_out_of_memory": 0,
         "layout_rank_correlation": {"paper": 0.93, "other": None},
         "by_source": {"paper": NUMBERS}, "by_device": {"A100-80GB": NUMBERS},
     } | changes  # fmt: skip
@@ -71,6 +72,25 @@ def test_what_it_says() -> None:
         assert name in sections
     assert "30.0 %" in text and "40.0 %" in text and "-10.0 %" in text
     assert "0.93" in text and "mixture of experts" in text
+
+
+def test_rows_in_scope_are_those_of_the_kind_and_nothing_is_said_of_memory_that_no_row_states() -> None:
+    text = page(document(row("near"), scope="whales"), BY)
+    assert "In scope: whales." in text
+    assert "mean error of peak memory" not in text
+    assert "mean error of peak memory" in page(document(row("near"), memory=NUMBERS), BY)
+
+
+def test_points_beyond_the_frame_are_hollow_and_counted() -> None:
+    text = page(SOME, BY)
+    assert text.count("dot beyond") == 1
+    assert "Hollow at the frame: 1 row beyond it." in text
+    assert "Hollow" not in page(document(row("near")), BY)
+
+
+def test_axes_are_in_units_of_their_size() -> None:
+    axis = decades([2e-5, 3.0], "time")
+    assert [mark.text for mark in axis.marks] == ["10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s"]
 
 
 def test_every_simulated_row_is_a_point_that_says_its_id() -> None:

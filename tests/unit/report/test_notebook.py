@@ -257,3 +257,13 @@ def test_a_single_row_is_a_bar_and_no_block() -> None:
 def test_a_service_that_does_not_fit_has_no_latency() -> None:
     with pytest.raises(InputError, match="nothing was served"):
         Plots(full_service()).latency()
+
+
+@pytest.mark.parametrize("name", sorted({*SERVING} - {"memory"}))
+def test_a_service_that_rejects_every_request_has_no_plots(name: str) -> None:
+    service = serving_result().service
+    assert service is not None
+    requests = replace(service.requests, status=np.ones_like(service.requests.status))
+    result = replace(serving_result(), feasible=False, service=replace(service, requests=requests))
+    with pytest.raises(InputError, match="nothing was served: every request is rejected"):
+        getattr(Plots(result), name)()

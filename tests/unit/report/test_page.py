@@ -94,6 +94,20 @@ def test_parts_that_print_as_nothing_are_left_out() -> None:
     assert "stall" not in head
 
 
+@pytest.mark.parametrize("width", [72, 84, 98])
+def test_no_head_is_cut_where_names_are_long(width: int) -> None:
+    result = training_result(stages=4)
+    classes = tuple(replace(one, name=f"stage {i}, chains like {1000 + i}") for i, one in enumerate(result.classes))
+    keys = ("compute", "recompute", "exposed_tp", "exposed_pp", "exposed_dp", "optimizer", "bubble")
+    breakdown = (dict.fromkeys(keys, 1.0),) * 4
+    text = page(replace(result, classes=classes, breakdown=breakdown), width=width)
+    told = section(text, "Where the step goes")
+    assert "…" not in "".join(told)
+    heads = " ".join(told).split()
+    assert all(name in heads for name in ("ranks", "compute", "recomp.", "tp", "pp", "dp", "optim.", "bubble"))
+    assert "`chains like 1000` are chain 1000 and those" in " ".join(text.split())
+
+
 def test_bars_give_way_to_numbers() -> None:
     kinds = (
         "compute",

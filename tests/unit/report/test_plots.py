@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,25 @@ def test_files_are_the_same_each_time(tmp_path: Path) -> None:
 def test_one_step_has_no_distribution(tmp_path: Path) -> None:
     plots.save_plots(training_result(), tmp_path)
     assert not list(tmp_path.glob("step-times*"))
+
+
+def test_memory_is_drawn_over_the_whole_step() -> None:
+    result = out_of_memory()
+    use = result.memory[0]
+    late = replace(use, time=use.time + 10**11, level=use.level)
+    end = int(max(result.spans.end.max(), late.time[-1])) / 1e12
+    axes = plots.memory_over_time(replace(result, memory=(late,)), Figure().subplots())
+    time, held = axes.lines[0].get_data()
+    assert (time[0], time[-1]) == (0.0, end) == axes.get_xlim()
+    assert held[0] * 1e9 == pytest.approx(late.level.min())
+    assert held[-1] * 1e9 == pytest.approx(late.level[-1])
+
+
+def test_dashed_lines_are_in_the_legend_once() -> None:
+    for draw in (plots.memory, plots.memory_over_time):
+        legend = draw(training_result(), Figure().subplots()).get_legend()
+        assert legend is not None
+        assert [text.get_text() for text in legend.get_texts()].count("memory of the device") == 1
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from simulator.report import svg_graph
+from simulator.report import palette, svg_graph
 from simulator.report.figures import figures
 from simulator.report.html import document
 from simulator.report.plots import save_plots
 from simulator.report.serving_facts import Cdf, cdfs, series, thinned
+from simulator.report.serving_html import busy_slots
 from simulator.report.serving_plots import PLOTS
 from simulator.results.result import Result
 from tests.browser import acted, browsed, needs_browser
@@ -107,6 +109,17 @@ def test_a_plot_draws_on_the_axes_that_it_is_given(name: str, result: Result) ->
     assert result.service is not None
     assert PLOTS[name](result, result.service, axes) is axes
     assert axes.get_xlabel()
+
+
+def test_parts_of_busy_time_have_the_same_colours_in_both_forms() -> None:
+    service = RESULT.service
+    assert service is not None
+    axes = PLOTS["replicas"](RESULT, service, Figure().subplots())
+    drawn = [bars.patches[0].get_facecolor() for bars in axes.containers]
+    slots = busy_slots(service)
+    assert drawn == [to_rgba(palette.LIGHT[slot]) for slot in slots.values()]
+    legend = document(RESULT).partition("<h2>Replicas</h2>")[2].partition("</ul>")[0]
+    assert re.findall(r'c(\d+)"', legend)[: len(slots)] == [str(slot) for slot in slots.values()]
 
 
 def test_files_are_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,8 @@ def test_the_heat_map_tells_out_of_memory_from_refused() -> None:
     assert '<td class="none">×</td>' in heat and '<td class="none">–</td>' in heat and 'class="h9">52.0 %' in heat
     assert "× out of memory · – refused" in text and "× out of memory · – refused" in page(swept())
     assert sweep_words.gaps(swept(rows=(_row(2, 1, "ok"),)))[1] == ["", "", ""]
+    assert sweep_words.gap_words(swept(rows=(_row(2, 1, "ok"),))) == "blank: not tried"
+    assert sweep_words.gap_words(swept(rows=(_row(2, 1, "ok"),), dropped=1)).endswith("or left out by conditions")
 
 
 def test_bars_are_named_and_left_out_where_all_are_equal() -> None:
