@@ -4,7 +4,7 @@ The file is read once; what crosses to a worker is plain data, and what comes ba
 are simulated once. A point that does not fit into memory or is refused is a row with its reason.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import islice
@@ -24,6 +24,7 @@ from simulator.study import fingerprint, subject
 from simulator.study.cache import Cache
 from simulator.study.conditions import Condition, parse_conditions
 from simulator.study.evaluate import Outcome, evaluate
+from simulator.study.executors import LOOK_S, Cluster
 from simulator.study.points import MOST_DRAWN, Point, points
 from simulator.study.table import Missed, Row, SweepTable
 from simulator.study.variants import Axis, parse_axes
@@ -182,11 +183,21 @@ def _outcomes(documents: Mapping[str, str], executor: Any) -> Iterator[tuple[str
                 waiting[executor.submit(evaluate, document, program)] = key
             if not waiting:
                 return
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            for future in _done(waiting, executor):
                 yield waiting.pop(future), _result(future)
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _done(waiting: Iterable[Future[Outcome]], executor: Any) -> set[Future[Outcome]]:
+    """Those that are done, once any is; a cluster that has no workers would else be waited for without end."""
+    watched = isinstance(executor, Cluster)
+    while True:
+        done = wait(waiting, LOOK_S if watched else None, return_when=FIRST_COMPLETED).done
+        if done:
+            return done
+        executor.check()
 
 
 def _result(future: "Future[Outcome]") -> Outcome:

@@ -383,6 +383,20 @@ def test_a_dask_cluster_with_two_workers() -> None:
         assert table.csv() == quick().csv()
 
 
+def test_a_dask_cluster_without_workers_is_told_and_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    monkeypatch.setattr(sweeps, "LOOK_S", 0.05)
+    monkeypatch.setattr(executors, "_WARN_S", 0.1)
+    monkeypatch.setattr(executors, "_ABSENT_S", 0.4)
+    told: list[str] = []
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        pytest.raises(InputError, match=r"no worker of the Dask cluster answered for .*`dask worker tcp://"),
+    ):
+        quick(executor=executors.dask(cluster.scheduler_address, told.append))
+    assert len(told) == 1 and "no worker of the Dask cluster answers" in told[0]
+
+
 def test_dask_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
