@@ -445,3 +445,15 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_work(
     monkeypatch.setattr(regression, "simulate", lambda scenario: pytest.fail("simulated"))
     with pytest.raises(InputError, match="Read-only file system; name another folder with --baseline"):
         entries(["small.yaml"], update=True)
+
+
+@pytest.mark.usefixtures("workplace")
+def test_figures_beyond_the_tolerance_come_first_when_written_anew() -> None:
+    entries(["small.yaml"], update=True)
+    cases, _ = regression.cases_of(["small.yaml"], "base")
+    known = baseline.read(cases[0].baseline)
+    other = {"step_time_s": known.metrics["step_time_s"] * 1.0002, "exposed_communication_s": 1.0}
+    baseline.write(cases[0].baseline, dataclasses.replace(known, metrics=known.metrics | other))
+    (one,) = regression.run(cases, parse_tolerances(["1%"]), update=True)
+    assert one.state == "rewritten" and one.verdict is not None
+    assert [moved.metric for moved in one.verdict.moved] == ["exposed_communication_s", "step_time_s"]
