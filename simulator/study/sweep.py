@@ -35,7 +35,7 @@ _WINDOW = 256
 Axes = Mapping[str, Sequence[Any]] | Sequence[str]
 """Values by key, or texts of the form `key.path=value,value`."""
 Progress = Callable[[int, int], None]
-"""Told how many simulations are done, and of how many."""
+"""Told how many simulations are done, those that the cache has among them, and of how many."""
 
 
 def sweep(
@@ -103,14 +103,14 @@ class _Run:
                     self.notes.append(f"the cache is of another version: it is now `{cache.set_aside}`")
             missing = {key: document for key, document in self.documents.items() if key not in self.found}
             if self.progress is not None:
-                self.progress(0, len(missing))
+                self.progress(len(self.found), len(self.documents))
             for key, outcome in _outcomes(missing, workers):
                 self.found[key] = outcome
                 self.simulated += 1
                 if cache is not None and not self._kept(key, outcome, cache):
                     cache = None
                 if self.progress is not None:
-                    self.progress(self.simulated, len(missing))
+                    self.progress(len(self.found), len(self.documents))
 
     def _kept(self, key: str, outcome: Outcome, cache: Cache) -> bool:
         """Whether the cache still takes outcomes; what is simulated must not be lost because it cannot be kept."""
