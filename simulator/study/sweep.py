@@ -207,7 +207,7 @@ def _result(future: "Future[Outcome]") -> Outcome:
         raise
     except Exception as error:  # of the executor: a point's own errors are its outcome
         message = f"a worker was lost ({type(error).__name__}), perhaps for lack of memory"
-        hint = "run the same sweep again: what is in the cache is not repeated; fewer `--jobs` need less memory"
+        hint = "run the same sweep again: what is in the cache is not repeated; fewer jobs need less memory"
         raise InputError(Problem(message, hint=hint)) from error
 
 
