@@ -267,6 +267,8 @@ def _named(items: Sequence[Item | Mapping[str, Item]], names: Sequence[str] | No
     given = ("",) * len(pairs) if names is None else strings("names", names, '["plain", "interleaved"]')
     if len(given) != len(pairs):
         raise InputError(Problem(f"{len(given)} names for {len(pairs)} runs"))
+    if names is not None and (twice := next((one for one in given if given.count(one) > 1), None)) is not None:
+        raise InputError(Problem(f"two runs are called `{twice}`", path="names", hint="give each a name of its own"))
     return [(one or own, item) for one, own, (_, item) in zip(given, known, pairs, strict=True)]
 
 

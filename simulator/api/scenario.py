@@ -11,7 +11,7 @@ from simulator.errors import InputError, Problem
 from simulator.specs import load_scenario
 from simulator.specs.scenario import AnyScenario, ServingScenario
 
-Overrides = Mapping[str, Any] | Sequence[str] | str
+Overrides = Mapping[str, Any] | Sequence[str] | str | None
 """Changes of a scenario: `{"training.micro_batch": 2}`, or `["training.micro_batch=2"]` as on the command line."""
 _LONGEST = 100
 
@@ -69,6 +69,8 @@ def load(path: str | PathLike[str], overrides: Overrides = ()) -> Scenario:
 
 def texts(overrides: Overrides) -> tuple[str, ...]:
     """Overrides in the form of the command line; InputError for a value that YAML does not have."""
+    if overrides is None:
+        return ()
     if isinstance(overrides, Mapping):
         return tuple(_text(key, value) for key, value in overrides.items())
     return strings("overrides", overrides, '{"training.micro_batch": 2} or ["training.micro_batch=2"]')

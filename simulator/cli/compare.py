@@ -5,7 +5,8 @@ as it is. Overrides (key.path=value) change all scenarios. Exit code 4 where non
 """
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,17 +53,27 @@ def execute(arguments: Namespace) -> int:
     from simulator.cli import outputs
     from simulator.cli.progress import progress
 
-    runs = _runs(arguments)
+    runs, refused = _runs(arguments)
     named = {"--json": arguments.json, "--html": arguments.html}
     outputs.check(named, inputs=tuple(_files(arguments.items)), folders={"--plots": arguments.plots})
     from simulator.study.compare import compare
     from simulator.study.compare_document import document
 
-    results = []
+    results: list[Result] = []
+    names: list[str] = []
     for run in runs:
-        with progress(f"simulating {run.name}", arguments.quiet):
-            results.append(run.result())
-    _show(document(compare(results, [run.name for run in runs], _changes(arguments.items))), arguments)
+        try:
+            with progress(f"simulating {run.name}", arguments.quiet):
+                results.append(run.result())
+        except InputError as error:
+            refused[run.name] = error
+            _check(len(runs), refused, arguments)
+        else:
+            names.append(run.name)
+    _check(len(results), refused, arguments)
+    found = compare(results, names, _changes(arguments.items))
+    left_out = (f"{name} is left out: {' '.join(str(error).split())}" for name, error in refused.items())
+    _show(document(replace(found, notes=(*left_out, *found.notes))), arguments)
     return 0 if any(result.feasible for result in results) else InfeasibleError.exit_code
 
 
@@ -94,8 +105,11 @@ def _changes(items: list[str]) -> list[str]:
     return [item for item in items if item not in _files(items)]
 
 
-def _runs(arguments: Namespace) -> list[_Run]:
-    """Every run with its name; InputError where there are fewer than two, or where one of them cannot be read."""
+def _runs(arguments: Namespace) -> tuple[list[_Run], dict[str, InputError]]:
+    """Every run with its name, and why others are refused.
+
+    InputError where there are fewer than two runs, or where a file cannot be read.
+    """
     from simulator.results.files import is_result
     from simulator.study.variants import combinations, parse_axes
 
@@ -110,9 +124,29 @@ def _runs(arguments: Namespace) -> list[_Run]:
         message = "there is nothing to compare it with" if files else "no scenario is named"
         raise InputError(Problem(message, hint="name two files, or one with `--vary key.path=value,value`"))
     runs: list[_Run] = []
+    refused: dict[str, InputError] = {}
     for file, stem in zip(files, short_names(files), strict=True):
-        runs += [_saved(file, stem)] if file in saved else _simulated(file, stem, changes, variants, len(files) > 1)
-    return runs
+        if file in saved:
+            runs.append(_saved(file, stem))
+        else:
+            runs += _simulated(file, stem, changes, variants, len(files) > 1, refused)
+    _check(len(runs), refused, arguments)
+    return runs, refused
+
+
+def _check(left: int, refused: Mapping[str, InputError], arguments: Namespace) -> None:
+    """InputError for the first that is refused, unless it is one of several values and two runs are left."""
+    if refused and (left < 2 or not arguments.vary):
+        raise _hinted(next(iter(refused.values())), _changes(arguments.items))
+
+
+def _hinted(error: InputError, changes: list[str]) -> InputError:
+    """The error; where a change lists several values as an axis does, with what was meant."""
+    from simulator.study.variants import told_apart
+
+    lists = {f"override `{text}`" for text in told_apart(changes)[1]}
+    hint = "put `--vary` before it to compare these values"
+    return InputError(*(replace(one, hint=hint) if one.file in lists else one for one in error.problems))
 
 
 def short_names(files: Sequence[str]) -> list[str]:
@@ -133,9 +167,10 @@ def _saved(file: str, name: str) -> _Run:
 
 
 def _simulated(
-    file: str, stem: str, changes: Sequence[str], variants: Sequence[tuple[str, ...]], several: bool
+    file: str, stem: str, changes: Sequence[str], variants: Sequence[tuple[str, ...]], several: bool,
+    refused: dict[str, InputError],
 ) -> list[_Run]:
-    """A run for each variant of a scenario."""
+    """A run for each variant of a scenario; into `refused` those that cannot be, by their names."""  # fmt: skip
     from functools import partial
 
     from simulator.specs import load_scenario
@@ -143,8 +178,12 @@ def _simulated(
 
     runs = []
     for variant in variants:
-        scenario = load_scenario(file, [*changes, *variant]).scenario
         name = " ".join([*([stem] if several or not variant else []), short_name(variant)]).strip()
+        try:
+            scenario = load_scenario(file, [*changes, *variant]).scenario
+        except InputError as error:
+            refused[name] = error
+            continue
         runs.append(_Run(name, partial(_simulate, scenario)))
     return runs
 

@@ -2,7 +2,8 @@
 
 bash:  source <(clustersim completion bash)                     (in ~/.bashrc)
 zsh:   source <(clustersim completion zsh)                      (in ~/.zshrc, after compinit)
-fish:  clustersim completion fish > ~/.config/fish/completions/clustersim.fish
+fish:  mkdir -p ~/.config/fish/completions
+       clustersim completion fish > ~/.config/fish/completions/clustersim.fish
 """
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace

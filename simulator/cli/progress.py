@@ -45,18 +45,21 @@ class _Counted:
     done: int = 0
     total: int = 0
     begin: float = 0.0
+    before: int = 0
+    """How many were done at the beginning."""
 
     def tell(self, done: int, total: int) -> None:
-        if done == 0:
-            self.begin = perf_counter()
+        if done == 0 or not self.total:
+            self.begin, self.before = perf_counter(), done
         self.done, self.total = done, total
 
     def words(self, now: float) -> str:
         """`: 120 of 1,000, 35 s left`."""
         if not self.total:
             return ""
-        rest = (now - self.begin) / self.done * (self.total - self.done) if self.done else 0.0
-        left = f", {units.format(max(rest, 1.0), 'time')} left" if self.done else ""
+        new = self.done - self.before
+        rest = (now - self.begin) / new * (self.total - self.done) if new else 0.0
+        left = f", {units.format(max(rest, 1.0), 'time')} left" if new else ""
         return f": {self.done:,} of {self.total:,}{left}"
 
 

@@ -171,7 +171,7 @@ def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None"
             raise InputError(Problem("--executor dask needs a cluster", hint="add `--scheduler tcp://host:8786`"))
         if arguments.jobs:
             raise InputError(Problem("--jobs has no meaning with --executor dask", hint="the cluster has its workers"))
-        return executors.dask(arguments.scheduler)
+        return executors.dask(arguments.scheduler, lambda text: console.complain(f"clustersim: {text}"))
     if arguments.scheduler:
         raise InputError(Problem("--scheduler has no meaning without --executor dask", hint="add `--executor dask`"))
     jobs = min(arguments.jobs or executors.cores(), 4 * executors.cores())

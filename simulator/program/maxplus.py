@@ -172,6 +172,6 @@ def _sweep_load(resource: Ints, begin: Ints, stop: Ints, share: NDArray[np.float
     if excess.size:
         first = order[excess[0]]
         raise NotExact(
-            f"resource {where[first]} is asked for {load[excess[0]]:.3g} times what it has at tick {when[first]}: "
-            "run the SimPy executor"
+            f"here work that runs at once shares resource {where[first]}, of which it would take "
+            f"{load[excess[0]]:.3g} times what there is; the max-plus sweep knows no sharing: run the SimPy executor"
         )

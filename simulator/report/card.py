@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator import units
-from simulator.report import ledger, palette, sections, serving_facts, sweep_words, wording
+from simulator.report import ledger, palette, sections, serving_facts, wording
 from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import cells, chosen, fits, held_against, label
+from simulator.report.heads import short
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.metrics import METRICS, mean
 from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
@@ -78,7 +79,7 @@ def sweep_card(document: Mapping[str, Any]) -> str:
     names = [best["metric"], *(n for n in _HEADLINE.get(document["of"], ()) if n != best["metric"])]
     names = [name for name in names if name is not None and any(name in row["metrics"] for row in shown)]
     table = _table(
-        ("point", *map(sweep_words.short, names)),
+        ("point", *map(short, names)),
         [(row["name"], *(_figure(name, row["metrics"].get(name)) for name in names)) for row in shown],
     )
     told = wording.plural(len(rows), "point") + (f", {lost} that do not fit or are refused" if lost else "")

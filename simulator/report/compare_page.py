@@ -12,6 +12,7 @@ from rich.console import JustifyMethod, RenderableType
 from rich.text import Text
 
 from simulator.report import wording
+from simulator.report.heads import short
 from simulator.report.page import WIDTH, draw
 from simulator.report.plain import clean
 from simulator.report.sections import grid, notes
@@ -61,7 +62,8 @@ def _blocks(document: Mapping[str, Any], width: int, everything: bool, rest: str
     yield Text("")
     rows = chosen(document, everything)
     figures = {label(name, document): cells(name, row, document) for name, row in rows.items()}
-    yield from _table(names, fits(document) | figures, width)
+    heads = {label(name, document): short(name) for name in rows}
+    yield from _table(names, fits(document) | figures, heads, width)
     if left := len(document["metrics"]) - len(rows):
         yield Text(f"{wording.plural(left, 'further figure')} {rest}", "dim")
     yield from notes(held_against(document), [d["sentence"] for d in document["differences"]], "dim")
@@ -119,22 +121,28 @@ def cells(metric: str, row: Mapping[str, Any], document: Mapping[str, Any]) -> l
     ]
 
 
-def _table(names: list[str], figures: Mapping[str, list[Cell]], width: int) -> Iterable[RenderableType]:
-    """The figures in the form that fits: names over columns, numbers over columns, or a row for each run."""
+def _table(
+    names: list[str], figures: Mapping[str, list[Cell]], heads: Mapping[str, str], width: int
+) -> Iterable[RenderableType]:
+    """The figures in the form that fits: names over columns, numbers over columns, or a row for each run.
+
+    Figures are called by their words; by their `heads` over columns.
+    """
     room = width - _MARGIN - max(map(len, figures), default=0) - _GAP
     widest = [max((len(found[i].marked) for found in figures.values()), default=0) for i in range(len(names))]
     numbers = [str(number + 1) for number in range(len(names))]
-    for heads in (names, numbers):
-        if sum(max(w, len(head) + 2) + _GAP for w, head in zip(widest, heads, strict=True)) <= room:
-            if heads is numbers:
+    for called in (names, numbers):
+        if sum(max(w, len(one) + 2) + _GAP for w, one in zip(widest, called, strict=True)) <= room:
+            if called is numbers:
                 yield from _numbered(names)
-            yield _columns(heads, figures)
+            yield _columns(called, figures)
             return
+    briefly = {heads.get(words, words): found for words, found in figures.items()}
     if max(map(len, names)) > _LONGEST_NAME:
         yield from _numbered(names)
-        yield from _rows(numbers, figures, width)
+        yield from _rows(numbers, briefly, width)
     else:
-        yield from _rows(names, figures, width)
+        yield from _rows(names, briefly, width)
 
 
 def _numbered(names: Sequence[str]) -> Iterable[RenderableType]:

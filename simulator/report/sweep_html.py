@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from simulator.report import html, scales, scatter, sweep_words, wording
+from simulator.report.heads import short
 from simulator.report.html_parts import notes, table
 from simulator.report.markup import Markup, tag
 from simulator.results.metrics import METRICS
@@ -80,7 +81,7 @@ def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]
         (*map(sweep_words.value, row["values"].values()), *(sweep_words.figure(row, name) for name in names))
         for row in sweep_words.rows_of(document, numbers)
     ]
-    return table([*heads, *(f"{sweep_words.short(name)} n" for name in names)], rows)
+    return table([*heads, *(f"{short(name)} n" for name in names)], rows)
 
 
 def _front(document: dict[str, Any]) -> Iterable[Markup]:
@@ -122,6 +123,6 @@ def _everything(document: dict[str, Any]) -> Iterable[Markup]:
          *(sweep_words.figure(row, name) for name in names))
         for row in rows[:MOST_ROWS]
     ]  # fmt: skip
-    listed = table(["point n", *heads, "status class", *(f"{sweep_words.short(name)} n" for name in names)], shown)
+    listed = table(["point n", *heads, "status class", *(f"{short(name)} n" for name in names)], shown)
     more = [tag("p", f"The first {MOST_ROWS:,} of {len(rows):,}.", class_="soft")] if len(rows) > MOST_ROWS else []
     yield tag("details", tag("summary", wording.plural(len(rows), "point")), *more, listed)

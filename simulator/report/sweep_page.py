@@ -9,11 +9,15 @@ from rich.text import Text
 from simulator import units
 from simulator.report import page as pages
 from simulator.report import sections, sweep_words, wording
+from simulator.report.heads import short
 from simulator.report.plain import clean
 from simulator.report.sweep_words import Row
 
 _WIDEST = 12  # values across a heat map
 _BAR = 12
+_LONGEST_VALUE = 24  # of an axis; longer ones are folded
+_GAP = 2
+_MARGIN = 2
 
 
 def page(
@@ -24,20 +28,21 @@ def page(
     `how` says what the document does not, for it differs from run to run: `simulated`, `reused` and, where it is known,
     `elapsed_s`.
     """
-    return pages.draw(_blocks(document, how, top), width=width, colour=colour)
+    return pages.draw(_blocks(document, how, top, width), width=width, colour=colour)
 
 
-def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Iterable[RenderableType]:
+def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int, width: int) -> Iterable[RenderableType]:
     where = f"where {' and '.join(document['where'])}" if document["where"] else ""
     yield sections.title(document["name"], *sweep_words.about(document), sweep_words.subject(document), where)
     good = any(row["status"] == "ok" for row in document["rows"])
     yield Text(sweep_words.counted(document), "bold" if good else "bold red")
     yield from sections.notes("What the conditions leave out", list(sweep_words.missed(document)), "yellow")
     if document["best"] and document["best"]["points"]:
-        yield from _best(document, top)
+        yield from _best(document, top, width)
     if document["pareto"]:
         yield sections.heading(f"Pareto front: {sweep_words.front_words(document)}")
-        yield _points(document, document["pareto"]["points"][: 2 * top], tuple(document["pareto"]["metrics"]))
+        front = document["pareto"]
+        yield _points(document, front["points"][: 2 * top], tuple(front["metrics"]), width)
     if document["heat"]:
         yield from _heat(document)
     for status in sweep_words.STATUSES:
@@ -46,30 +51,45 @@ def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int) -> Itera
     yield Text(_footer(document, how), "dim")
 
 
-def _best(document: dict[str, Any], top: int) -> Iterable[RenderableType]:
+def _best(document: dict[str, Any], top: int, width: int) -> Iterable[RenderableType]:
     metric, numbers = document["best"]["metric"], document["best"]["points"]
     shown = f", the best {top:,} of {len(numbers):,}" if len(numbers) > top else ""
     yield sections.heading(f"Best points by {sweep_words.label(metric)}{shown}")
-    yield _points(document, numbers[:top], (metric,))
+    yield _points(document, numbers[:top], (metric,), width)
 
 
-def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]) -> RenderableType:
-    """Points with what was varied, figures, and a bar of the first figure where bars differ."""
+def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...], width: int) -> RenderableType:
+    """Points with what was varied, figures, and a bar of the first figure where bars differ.
+
+    What does not fit into the width is left out: the bars, then figures from the last on, never what was varied.
+    """
     rows = sweep_words.rows_of(document, numbers)
     names = sweep_words.columns(document, first)
-    table = sections.headed()
-    for word in sweep_words.axis_words(list(document["axes"])):
-        table.add_column(word, justify="right", overflow="fold")
-    for name in names:
-        table.add_column(sweep_words.short(name), justify="right", no_wrap=True)
+    words = sweep_words.axis_words(list(document["axes"]))
+    values = [[sweep_words.value(row["values"][key]) for row in rows] for key in document["axes"]]
+    figures = [[sweep_words.figure(row, name) for row in rows] for name in names]
+    axes = [min(_LONGEST_VALUE, _size(word, cells)) for word, cells in zip(words, values, strict=True)]
+    room = width - _MARGIN - sum(size + _GAP for size in axes)
+    sizes = [_size(short(name), cells) + _GAP for name, cells in zip(names, figures, strict=True)]
     bars = _bars(rows, first[0])
+    if sum(sizes) + max(_BAR, len(short(first[0]))) > room:
+        bars = []
+    shown = next((n for n in range(len(sizes), len(first), -1) if sum(sizes[:n]) - _GAP <= room), len(first))
+    table = sections.headed()
+    for word, size in zip(words, axes, strict=True):
+        table.add_column(word, justify="right", overflow="fold", min_width=size, max_width=size)
+    for name in names[:shown]:
+        table.add_column(short(name), justify="right", overflow="fold")
     if bars:
-        table.add_column(sweep_words.short(first[0]), no_wrap=True)
-    for place, row in enumerate(rows):
-        values = [sweep_words.value(told) for told in row["values"].values()]
-        table.add_row(*values, *(sweep_words.figure(row, name) for name in names), *bars[place : place + 1],
-                      style="bold" if place == 0 else "")  # fmt: skip
+        table.add_column(short(first[0]), no_wrap=True)
+    for place, cells in enumerate(zip(*values, *figures[:shown], strict=True)):
+        table.add_row(*cells, *bars[place : place + 1], style="bold" if place == 0 else "")
     return table
+
+
+def _size(head: str, cells: list[str]) -> int:
+    """The width of a column."""
+    return max(map(len, (head, *cells)))
 
 
 def _bars(rows: list[Row], metric: str) -> list[Text]:

@@ -19,13 +19,6 @@ _SHOWN = {
     "training": ("tokens_per_s", "mfu", "step_time_s", "bubble_fraction", "peak_memory_bytes"),
     "serving": ("output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
 }
-_SHORT = {
-    "tokens_per_s": "tokens/s", "mfu": "MFU", "hfu": "HFU", "step_time_s": "step", "bubble_fraction": "bubble",
-    "peak_memory_bytes": "memory", "output_throughput": "tokens/s", "mean_ttft_ms": "TTFT", "mean_tpot_ms": "TPOT",
-    "p99_e2el_ms": "P99 E2E", "max_kv_usage": "cache", "tokens_per_s_per_device": "tokens/s dev.",
-    "exposed_communication_s": "exposed", "energy_j": "energy", "cost_usd": "cost", "run_time_s": "run",
-    "run_cost_usd": "run costs", "run_energy_j": "run energy",
-}  # fmt: skip
 
 
 STATUSES = ("failed", "out of memory", "all requests rejected", "refused")
@@ -38,11 +31,6 @@ def rows_of(document: dict[str, Any], numbers: list[int]) -> list[Row]:
     """The rows of points by their numbers, in that order."""
     known = {row["point"]: row for row in document["rows"]}
     return [known[number] for number in numbers]
-
-
-def short(metric: str) -> str:
-    """A metric as the head of a narrow column."""
-    return _SHORT.get(metric, metric.removesuffix("_ms").replace("_", " "))
 
 
 def label(metric: str) -> str:

@@ -111,6 +111,9 @@ METRICS: dict[str, Metric] = {
 }
 """The figures of training steps and serving runs, by their names in the JSON form and in its order."""
 
+WELL_KNOWN = ("mfu", "step_time_s", "output_throughput", "p99_ttft_ms", "peak_memory_bytes")
+"""Examples for who names a figure that there is not."""
+
 
 def metric(name: str) -> Metric:
     """How a figure is read; InputError naming the nearest one where there is none of that name."""
@@ -128,7 +131,8 @@ def like(name: str, known: Iterable[str]) -> str:
     word = name.casefold().replace("_", " ")
     found = [one for one in names if word in one.replace("_", " ") or (one in METRICS and word in _words(one))]
     if not found and len(names) > _MOST_LISTED:
-        return "the reference of metrics lists them"
+        few = ", ".join(f"`{one}`" for one in WELL_KNOWN)
+        return f"for example {few}; the reference of metrics lists them"
     listed = ", ".join(f"`{one}`" for one in found or names)
     return (f"perhaps {listed}" if found else f"known: {listed}") if names else "there are none"
 

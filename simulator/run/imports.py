@@ -1,5 +1,6 @@
 """Foreign files as scenarios that are known to load and to make a job before they are handed over."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from simulator.specs.yaml_text import file_text
 Format = Literal["megatron", "torchtitan", "huggingface"]
 MOST_LETTERS = 1 << 20
 """Longest file that is imported."""
+_OURS = re.compile(r"^(extends|stack|training|serving): ", re.MULTILINE)
 SAMPLE = 100
 """Requests that a layout must serve to be proposed."""
 
@@ -33,6 +35,9 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
     text = file_text(place, str(place), "script, TOML, YAML or JSON file")
     if len(text) > MOST_LETTERS:
         raise InputError(Problem(f"is longer than {MOST_LETTERS:,} letters", name, hint="give the argument list alone"))
+    if form is None and _OURS.search(text) and place.suffix in (".yaml", ".yml"):
+        hint = f"run it: `clustersim run {printable(path)}`"
+        raise InputError(Problem("is a scenario of clustersim already", name, hint=hint))
     _check_cluster(machine)
     form = form or _told(place, text)
     if form == "huggingface":

@@ -17,7 +17,7 @@ from simulator.engine.executor import execute
 from simulator.engine.tape import Tape, Timeline
 from simulator.errors import InputError, Problem
 from simulator.fabric.sharing import max_min
-from simulator.program.maxplus import sweep
+from simulator.program.maxplus import NotExact, sweep
 from simulator.results.result import Result
 from simulator.run.gather import Run, gather
 from simulator.run.steps import Lowered, Steps, disturbed
@@ -103,7 +103,7 @@ def _run(
         return Lowered(classes, Lowering(job).run(classes.prices, classes.meetings))
 
     def executed(tape: Tape) -> Timeline:
-        return _execute(tape, executor, progress)
+        return _execute(tape, executor, progress, job.shares)
 
     if noise.factors is None:
         shown, steps = lower(None), Steps(np.zeros(0, np.int64))
@@ -136,7 +136,16 @@ def _check_size(operations: int) -> None:
         )
 
 
-def _execute(tape: Tape, executor: Executor, progress: Callable[[int], None] | None) -> Timeline:
+def _execute(
+    tape: Tape, executor: Executor, progress: Callable[[int], None] | None, beside: bool
+) -> Timeline:
+    """Run a tape; `beside` is whether collectives take of the device that computation runs on."""  # fmt: skip
     if executor == "max-plus":
-        return sweep(tape)
+        try:
+            return sweep(tape)
+        except NotExact as error:
+            what = "the device with the computation beside them" if beside else "links"
+            message = f"here collectives share {what}"
+            hint = "`max-plus` knows no sharing: leave out the executor"
+            raise NotExact(Problem(message, path="executor", hint=hint)) from error
     return execute(tape, max_min, progress)

@@ -7,6 +7,7 @@ place that knows.
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -51,7 +52,11 @@ def entrance(given: str | Path, rooms: tuple[str, ...]) -> Path:
     if found is not None:
         return found
     if rooms and not _exists(path):
-        raise InputError(unknown(str(given), rooms))
+        problem = unknown(str(given), rooms)
+        others = (path.with_suffix(suffix) for suffix in _SUFFIXES if path.suffix in _SUFFIXES)
+        if other := next(filter(_exists, others), None):
+            problem = replace(problem, hint=f"did you mean `{other}`?")
+        raise InputError(problem)
     return path
 
 

@@ -92,7 +92,8 @@ def _problem(detail: dict[str, Any], root: Node, kind: Kind) -> Problem:
     if detail["type"] == "missing" and not fields(last.kind):
         return place.problem("an item is missing", _join(path, name))
     if detail["type"] == "missing":
-        return place.problem(f"`{name}` is missing", _join(path, name), _hint_for_missing(last.kind, name))
+        hint = _hint_for_replaced(last.node, path) or _hint_for_missing(last.kind, name)
+        return place.problem(f"`{name}` is missing", _join(path, name), hint)
     if detail["type"] == "extra_forbidden":
         return steps[-2].node.keys[name].problem(f"unknown key `{name}`", path, suggestion(steps[-2].kind, name))
     if name == "[key]":
@@ -150,6 +151,14 @@ def _either(first: Problem, second: Problem) -> Problem:
         hint = f"{first.hint}, or {second.hint}" if first.hint else second.hint
         return replace(first, hint=hint)
     return first if second.message in first.message else replace(first, message=f"{first.message}, or {second.message}")
+
+
+def _hint_for_replaced(node: Node, path: str) -> str:
+    """How to change one key where an override replaces the whole mapping that holds it."""
+    key = next(iter(node.children()), None)
+    if key is None or not node.place.file.startswith(f"override `{path}="):
+        return ""
+    return f"this replaces all of `{path}`: write `{path}.{key}` to change that alone"
 
 
 def _hint_for_missing(kind: Kind, name: str) -> str:

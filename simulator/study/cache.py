@@ -100,7 +100,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _unusable(path: Path, why: str) -> InputError:
-    hint = "name another file with `--cache FILE`, or write `--no-cache`"
+    hint = "name another file for the cache, or keep none (on the command line `--cache FILE`, `--no-cache`)"
     return InputError(Problem(f"cannot be used as a cache: {why}", file=str(path), hint=hint))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from simulator import units
 from simulator.errors import InputError, Problem, nearest
-from simulator.results.metrics import METRICS
+from simulator.results.metrics import METRICS, WELL_KNOWN
 from simulator.specs.base import Figure, Spec
 from simulator.specs.shape import Kind, below, canonical, suggestion
 from simulator.specs.written import dimension
@@ -99,19 +99,21 @@ def _parse(text: str, axes: Sequence[str], kind: Kind) -> Condition:
         metric = METRICS[key]
         return Condition(text, "metric", key, sign, _quantity(value, metric.dimension, metric.scale, shown))
     path = axis or key
-    known = _kind_at(kind, path, shown, (*axes, *METRICS))
+    known = _kind_at(kind, path, shown, axes)
     named = dimension(known)
     wanted = _scalar(value, shown) if named is None else _quantity(value, named, None, shown)
     return Condition(text, "axis" if axis else "scenario", path, sign, wanted, named)
 
 
-def _kind_at(kind: Kind, path: str, shown: str, known: Sequence[str]) -> Kind:
+def _kind_at(kind: Kind, path: str, shown: str, axes: Sequence[str]) -> Kind:
     """The type of the values at a path."""
     for part in path.split("."):
         inner = below(kind, canonical(kind, part))
         if inner is None:
-            near, field = nearest(path, known), suggestion(kind, part)
-            hint = near or field or "name a key of the scenario or a metric"
+            near, field = nearest(path, (*axes, *METRICS)), suggestion(kind, part)
+            few = ", ".join(f"`{name}`" for name in (*axes, *WELL_KNOWN))
+            meant = next((hint for hint in (near, field) if hint.startswith("did")), "")
+            hint = meant or f"name what is varied, a key of the scenario or a metric, for example {few}"
             raise InputError(Problem(f"unknown key `{part}`", file=shown, hint=hint))
         kind = inner
     return kind
@@ -128,11 +130,15 @@ def _quantity(text: str, named: str, scale: float | None, shown: str) -> float:
     """A quantity in SI units; with a scale (of a metric) a bare number is taken to be in the metric's own unit.
 
     Bytes and FLOP/s are printed with prefixes: who writes 60 means 60 GB, and is asked for the unit; 4e10 is clear.
+    Shares are printed in per cent: who writes 50 means 50 %, and is asked for the sign.
     """
     try:
         bare = _scalar(text, shown)
         number = isinstance(bare, (int, float)) and not isinstance(bare, bool)
         if scale is not None and number and (named not in _PREFIXED or abs(float(bare)) >= _SURELY):
+            if named == "fraction" and float(bare) > 1:
+                hint = f"write `{bare} %`" if float(bare) <= 100 else "write a share such as `50 %`"
+                raise InputError(Problem(f"`{bare}` would be {float(bare):,.0%}", file=shown, hint=hint))
             return float(bare)
         return units.parse(text, named) / (scale or 1.0)
     except ValueError as error:

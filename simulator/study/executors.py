@@ -3,12 +3,14 @@
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from threading import Thread
+from time import monotonic
 from typing import Any, TypeVar
+from warnings import warn
 
 from simulator.errors import InputError, Problem
 
@@ -16,6 +18,10 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 _REACH_S = 10  # how long to wait for a Dask scheduler
+_WARN_S = 5  # how long a Dask cluster has no worker before that is told
+_ABSENT_S = 60  # and before it is given up
+LOOK_S = 2.0
+"""How long who waits for a `Cluster` lets pass before it looks after its workers."""
 
 
 def cores() -> int:
@@ -50,11 +56,49 @@ def processes(jobs: int) -> Iterator[Executor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+class Cluster(Executor):
+    """The workers of a Dask cluster; for who waits, it says when there are none."""
+
+    def __init__(self, client: Any, scheduler: str, tell: Callable[[str], None]) -> None:
+        """`client` is that of dask.distributed; `tell` is told when no worker answers."""
+        self._client, self._scheduler, self._tell = client, scheduler, tell
+        self._inner: Executor = client.get_executor(pure=False)
+        self._absent: float | None = None
+        self._told = False
+
+    def submit(self, work: Callable[..., Done], /, *arguments: Any, **named: Any) -> Future[Done]:
+        """As any executor."""
+        return self._inner.submit(work, *arguments, **named)
+
+    def check(self) -> None:
+        """Look whether there are workers; tell where there are none, and raise InputError where that lasts."""
+        if self._workers():
+            self._absent, self._told = None, False
+            return
+        now = monotonic()
+        self._absent = now if self._absent is None else self._absent
+        absent_s = now - self._absent
+        how = f"start one: `dask worker {self._scheduler}`"
+        if absent_s >= _ABSENT_S:
+            message = f"no worker of the Dask cluster answered for {_ABSENT_S} s"
+            raise InputError(Problem(message, hint=f"{how}, and run the same again: what is in the cache is kept"))
+        if absent_s >= _WARN_S and not self._told:
+            self._told = True
+            self._tell(f"no worker of the Dask cluster answers; waiting up to {_ABSENT_S} s for one: {how}")
+
+    def _workers(self) -> bool:
+        try:
+            return bool(self._client.scheduler_info()["workers"])
+        except (OSError, ValueError):  # nor does the scheduler answer
+            return False
+
+
 @contextmanager
-def dask(scheduler: str) -> Iterator[Executor]:
+def dask(scheduler: str, tell: Callable[[str], None] = warn) -> Iterator[Executor]:
     """The workers of an existing Dask cluster, by the address of its scheduler; the cluster stays as it is.
 
-    Raises InputError where dask.distributed is not installed or the scheduler does not answer.
+    `tell` is told when no worker answers. Raises InputError where dask.distributed is not installed or the scheduler
+    does not answer.
     """
     try:
         from distributed import Client
@@ -69,7 +113,7 @@ def dask(scheduler: str) -> Iterator[Executor]:
         hint = "start one with `dask scheduler`, and name its address: --scheduler tcp://host:8786"
         raise InputError(Problem(f"no Dask scheduler answers at `{scheduler}`", hint=hint)) from error
     with client:
-        yield client.get_executor(pure=False)
+        yield Cluster(client, scheduler, tell)
 
 
 def _begin() -> None:

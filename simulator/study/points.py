@@ -59,7 +59,7 @@ def points(
     """
     size = prod(len(axis.values) for axis in axes)
     if random is None and size > MOST:
-        hint = f"list at most {MOST:,}, or draw some of them with `--random N`"
+        hint = f"list at most {MOST:,}, or draw some of them (`random`, `--random N`)"
         raise InputError(Problem(f"{size:,} points are too many", hint=hint))
     if size > MOST_DRAWN:
         raise InputError(Problem(f"{size:,} combinations are too many to draw from", hint="list fewer values"))

@@ -72,7 +72,7 @@ def run(
     if update:
         _check_places(cases)
     checked = each(partial(check_case, tolerances=tolerances, update=update), cases, jobs, progress)
-    return [_updated(one) if update else one for one in checked]
+    return [_updated(one, tolerances) if update else one for one in checked]
 
 
 def check_case(case: Case, tolerances: Tolerances, update: bool = False) -> Checked:
@@ -107,8 +107,11 @@ def _of(case: Case, problem: Problem) -> Problem:
     return problem if problem.file else replace(problem, file=case.file)
 
 
-def _updated(one: Checked) -> Checked:
-    """Written, where it has another answer to the last of twelve digits, or another scenario."""
+def _updated(one: Checked, tolerances: Tolerances) -> Checked:
+    """Written, where it has another answer to the last of twelve digits, or another scenario.
+
+    The figures that moved beyond their tolerance come first: pages name only the first ones.
+    """
     if one.after is None:
         return one
     if one.before is not None and replace(one.before, version=one.after.version) == one.after:
@@ -117,7 +120,9 @@ def _updated(one: Checked) -> Checked:
     if one.before is None:
         return replace(one, state="new")
     verdict = check(one.before, one.after, Tolerances(), one.links)
-    return replace(one, state="same" if verdict.same else "rewritten", verdict=verdict)
+    beyond = {moved.metric for moved in check(one.before, one.after, tolerances, one.links).moved}
+    ordered = tuple(sorted(verdict.moved, key=lambda moved: moved.metric not in beyond))
+    return replace(one, state="same" if verdict.same else "rewritten", verdict=replace(verdict, moved=ordered))
 
 
 def _check_places(cases: Iterable[Case]) -> None:

@@ -4,7 +4,7 @@ The file is read once; what crosses to a worker is plain data, and what comes ba
 are simulated once. A point that does not fit into memory or is refused is a row with its reason.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import islice
@@ -24,6 +24,7 @@ from simulator.study import fingerprint, subject
 from simulator.study.cache import Cache
 from simulator.study.conditions import Condition, parse_conditions
 from simulator.study.evaluate import Outcome, evaluate
+from simulator.study.executors import LOOK_S, Cluster
 from simulator.study.points import MOST_DRAWN, Point, points
 from simulator.study.table import Missed, Row, SweepTable
 from simulator.study.variants import Axis, parse_axes
@@ -34,7 +35,7 @@ _WINDOW = 256
 Axes = Mapping[str, Sequence[Any]] | Sequence[str]
 """Values by key, or texts of the form `key.path=value,value`."""
 Progress = Callable[[int, int], None]
-"""Told how many simulations are done, and of how many."""
+"""Told how many simulations are done, those that the cache has among them, and of how many."""
 
 
 def sweep(
@@ -102,14 +103,14 @@ class _Run:
                     self.notes.append(f"the cache is of another version: it is now `{cache.set_aside}`")
             missing = {key: document for key, document in self.documents.items() if key not in self.found}
             if self.progress is not None:
-                self.progress(0, len(missing))
+                self.progress(len(self.found), len(self.documents))
             for key, outcome in _outcomes(missing, workers):
                 self.found[key] = outcome
                 self.simulated += 1
                 if cache is not None and not self._kept(key, outcome, cache):
                     cache = None
                 if self.progress is not None:
-                    self.progress(self.simulated, len(missing))
+                    self.progress(len(self.found), len(self.documents))
 
     def _kept(self, key: str, outcome: Outcome, cache: Cache) -> bool:
         """Whether the cache still takes outcomes; what is simulated must not be lost because it cannot be kept."""
@@ -182,11 +183,21 @@ def _outcomes(documents: Mapping[str, str], executor: Any) -> Iterator[tuple[str
                 waiting[executor.submit(evaluate, document, program)] = key
             if not waiting:
                 return
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            for future in _done(waiting, executor):
                 yield waiting.pop(future), _result(future)
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _done(waiting: Iterable[Future[Outcome]], executor: Any) -> set[Future[Outcome]]:
+    """Those that are done, once any is; a cluster that has no workers would else be waited for without end."""
+    watched = isinstance(executor, Cluster)
+    while True:
+        done = wait(waiting, LOOK_S if watched else None, return_when=FIRST_COMPLETED).done
+        if done:
+            return done
+        executor.check()
 
 
 def _result(future: "Future[Outcome]") -> Outcome:
@@ -196,7 +207,7 @@ def _result(future: "Future[Outcome]") -> Outcome:
         raise
     except Exception as error:  # of the executor: a point's own errors are its outcome
         message = f"a worker was lost ({type(error).__name__}), perhaps for lack of memory"
-        hint = "run the same sweep again: what is in the cache is not repeated; fewer `--jobs` need less memory"
+        hint = "run the same sweep again: what is in the cache is not repeated; fewer jobs need less memory"
         raise InputError(Problem(message, hint=hint)) from error
 
 

@@ -128,6 +128,9 @@ def test_bad_overrides(overrides, message: str) -> None:
         (lambda: sim.compare(QUICKSTART, vary={BATCH: []}), "vary: lists no values of `training.micro_batch`"),
         (lambda: sim.compare(QUICKSTART, vary=[BATCH]), "lists no values of a key"),
         (lambda: sim.compare(QUICKSTART, QUICKSTART, names="ab"), "1 names for 2 runs"),
+        (lambda: sim.compare(QUICKSTART, QUICKSTART, names=["a", "a"]), "two runs are called `a`"),
+        (lambda: sim.run(QUICKSTART, {"training": {"micro_batch": 2}}), "write `training.micro_batch` to change that"),
+        (lambda: sim.sweep(QUICKSTART, TWO, cache="/"), "name another file for the cache"),
         (lambda: sim.compare({1: QUICKSTART}), "names: .*no list of texts"),
         (lambda: sim.compare(5, QUICKSTART), "is no scenario"),
         (lambda: sim.load(5), "path: .*is no path"),
@@ -352,3 +355,7 @@ def test_validation_has_the_form_of_the_command_line() -> None:
     found = sim.validate(kind="training", sample=1)
     assert set(found) == {"summary", "rows"}
     assert found["summary"]["rows"] == len(found["rows"]) > 0
+
+
+def test_no_overrides_are_none() -> None:
+    assert sim.load(QUICKSTART, None).overrides == ()

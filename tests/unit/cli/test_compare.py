@@ -86,6 +86,8 @@ def test_where_nothing_fits_the_exit_code_is_4(capsys: pytest.CaptureFixture[str
         ([QUICKSTART, SERVING, "--json", QUICKSTART], "would overwrite"),
         ([QUICKSTART, "--vary", "training.micro_batch="], "empty"),
         ([QUICKSTART, "--vary", "training.micro_batches=1,2"], "did you mean"),
+        ([QUICKSTART, "--vary", "training.micro_batch=1,2", "training.parallel.tp=1,2"], "put `--vary` before it"),
+        ([QUICKSTART, "--vary", "training.parallel.tp=2,3"], "tp 3"),
     ],
 )
 def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,3 +115,10 @@ def test_names_of_files_are_as_short_as_tells_them_apart() -> None:
     assert short_names(["x.yaml", "x.yaml"]) == ["x", "x"]
     assert short_names(["x.yaml", "x.result"]) == ["x", "x"]
     assert short_names([]) == []
+
+
+def test_a_combination_that_is_refused_is_left_out_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", QUICKSTART, "--vary", "training.parallel.tp=2,3,4", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["names"] == ["tp 2", "tp 4"]
+    assert found["notes"][0].startswith("tp 3 is left out: ")

@@ -256,3 +256,11 @@ def test_odd_file_names_do_not_get_into_the_scripts(
     text = script("bash", tmp_path, capsys).read_text(encoding="utf-8")
     assert "touch" not in text
     assert "mine" in text
+
+
+def test_a_scenario_is_not_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.yaml").write_text("extends: quickstart\nname: mine\n")
+    assert main(["import", str(tmp_path / "mine.yaml"), "--cluster", "dgx-h100"]) == 2
+    assert "is a scenario of clustersim already; run it" in capsys.readouterr().err
+    assert main(["run", str(tmp_path / "mine.yml")]) == 2
+    assert "mine.yaml`?" in capsys.readouterr().err

@@ -243,3 +243,9 @@ def test_stalls_are_told_beside_exposed_communication() -> None:
     notes = document(compare([first, replace(first, breakdown=slow)], ["a", "b"]))["notes"]
     assert any("comes on top of it: 0 s of a and 10.0 ms of b" in note for note in notes)
     assert not any("stall" in note for note in document(compare([first, first]))["notes"])
+
+
+def test_many_runs_have_heads_of_few_lines() -> None:
+    lines = compare_page.page(DOCUMENTS["many"](), width=80).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(" tp 0"))
+    assert lines[first - 3] == "" and "tokens/s" in " ".join(lines[first - 2 : first])

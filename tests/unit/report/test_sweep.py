@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from simulator.report import sweep_html, sweep_page, sweep_words
+from simulator.report.heads import short
+from simulator.results.metrics import METRICS, SERVING
 from simulator.study.table import Missed, Row, SweepTable, View
 
 HOW = {"simulated": 5, "reused": 1, "elapsed_s": 2.0}
@@ -97,3 +99,28 @@ def test_axes_of_the_front_lie_around_the_points() -> None:
 def test_a_fit_or_several(number: int) -> None:
     rows = tuple(_row(2, size + 1, "ok") for size in range(number))
     assert sweep_words.counted(swept(rows=rows)) == ("1 point: 1 fits" if number == 1 else "2 points: 2 fit")
+
+
+def test_axes_stay_and_metrics_go_where_the_page_is_narrow() -> None:
+    axes = ("serving.parallel.tp", "model", "requests.arrival.rate")
+    long = ("cost_usd_per_million_tokens", "output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms")
+    figures = {name: 123.0 + place for place, name in enumerate(long)}
+    values = {axes[0]: 8, axes[1]: "models/llama-3-8b-of-a-rather-long-name", axes[2]: "12/s"}
+    row = Row(0, (), values, "ok", "", figures, (), "")
+    table = SweepTable("a name", "serving", {key: (told,) for key, told in values.items()}, (row,),
+                       provenance={"version": "0", "seed": 0})  # fmt: skip
+    document = table.document(View(by=long[0]))
+    for width in (60, 80, 100, 140):
+        text = sweep_page.page(document, HOW, width=width)
+        head = next(line for line in text.splitlines() if "cost/Mtok" in line).split()
+        assert head[:4] == ["tp", "model", "rate", "cost/Mtok"]
+        assert "…" not in text and max(map(len, text.splitlines())) <= width
+        assert ("P99" in head) == (width >= 100)
+
+
+def test_every_metric_has_a_short_head() -> None:
+    heads = {name: short(name) for name in METRICS}
+    assert max(map(len, heads.values())) <= 14, heads
+    assert [short(name) for name in ("mean_ttft_ms", "p99_e2el_ms", "mfu")] == ["TTFT", "P99 E2E", "MFU"]
+    for metrics in (SERVING, set(METRICS) - set(SERVING)):
+        assert len({heads[name] for name in metrics}) == len(metrics)

@@ -469,3 +469,15 @@ def test_the_order_of_keys_is_no_change_of_a_scenario() -> None:
     results = [dataclasses.replace(result, scenario=scenario) for scenario in (one, turned, two)]
     digests = [baseline.observe(one).scenario for one in results]
     assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.usefixtures("workplace")
+def test_figures_beyond_the_tolerance_come_first_when_written_anew() -> None:
+    entries(["small.yaml"], update=True)
+    cases, _ = regression.cases_of(["small.yaml"], "base")
+    known = baseline.read(cases[0].baseline)
+    other = {"step_time_s": known.metrics["step_time_s"] * 1.0002, "exposed_communication_s": 1.0}
+    baseline.write(cases[0].baseline, dataclasses.replace(known, metrics=known.metrics | other))
+    (one,) = regression.run(cases, parse_tolerances(["1%"]), update=True)
+    assert one.state == "rewritten" and one.verdict is not None
+    assert [moved.metric for moved in one.verdict.moved] == ["exposed_communication_s", "step_time_s"]

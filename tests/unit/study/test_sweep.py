@@ -1,9 +1,11 @@
 """Sweeps: which points there are, what becomes of them, on any executor; the table and what is made of it."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -381,6 +383,45 @@ def test_a_dask_cluster_with_two_workers() -> None:
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         table = quick(executor=executors.dask(cluster.scheduler_address))
         assert table.csv() == quick().csv()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("mfu > 50", "`50` would be 5,000%; write `50 %`"),
+        ("mfu > 500", "would be 50,000%; write a share such as `50 %`"),
+        ("nope < 2", "for example `training.parallel.tp`, `training.micro_batch`, `mfu`"),
+    ],
+)
+def test_conditions_that_cannot_be_meant(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        quick(where=[text])
+
+
+def test_max_plus_says_what_is_shared() -> None:
+    with pytest.raises(InputError, match=r"collectives share the device .*leave out the executor"):
+        simulate(load_scenario("quickstart").scenario, executor="max-plus")
+
+
+def test_progress_counts_what_the_cache_has(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    quick([AXES[0]], cache=tmp_path / "cache")
+    quick(["training.parallel.tp=2,4,8"], cache=tmp_path / "cache", progress=lambda *both: told.append(both))
+    assert told == [(2, 3), (3, 3)]
+
+
+def test_a_dask_cluster_without_workers_is_told_and_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    monkeypatch.setattr(sweeps, "LOOK_S", 0.05)
+    monkeypatch.setattr(executors, "_WARN_S", 0.1)
+    monkeypatch.setattr(executors, "_ABSENT_S", 0.4)
+    told: list[str] = []
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        pytest.raises(InputError, match=r"no worker of the Dask cluster answered for .*`dask worker tcp://"),
+    ):
+        quick(executor=executors.dask(cluster.scheduler_address, told.append))
+    assert len(told) == 1 and "no worker of the Dask cluster answers" in told[0]
 
 
 def test_dask_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,31 @@
+"""Figures as heads of narrow columns, in tables whose title says the rest."""
+
+import re
+
+_SHORT = {
+    "step_time_s": "step", "step_time_max_s": "longest step",
+    "tokens_per_s": "tokens/s", "tokens_per_s_per_device": "tokens/s dev.", "tokens_per_day": "tokens/day",
+    "samples_per_s": "sequences/s", "model_flops_per_device": "FLOP/s dev.", "mfu": "MFU",
+    "hardware_flops_per_device": "hw FLOP/s dev.", "hfu": "HFU", "bubble_fraction": "bubble",
+    "exposed_communication_s": "exposed", "total_input_tokens": "tokens in", "total_output_tokens": "tokens out",
+    "request_throughput": "requests/s", "request_goodput": "goodput", "output_throughput": "tokens/s",
+    "total_token_throughput": "all tokens/s", "output_throughput_per_device": "tokens/s dev.",
+    "max_output_tokens_per_s": "max tokens/s", "max_concurrent_requests": "max requests", "slo_attainment": "SLO met",
+    "ttft_attainment": "TTFT met", "tpot_attainment": "TPOT met", "e2el_attainment": "E2E met",
+    "prefix_cache_hit_rate": "prefix hits", "mean_batch": "batch", "mean_kv_usage": "mean cache",
+    "max_kv_usage": "cache", "peak_memory_bytes": "memory", "energy_j": "energy", "cost_usd": "cost",
+    "cost_per_day_usd": "cost/day", "energy_j_per_million_tokens": "energy/Mtok",
+    "cost_usd_per_million_tokens": "cost/Mtok", "run_time_s": "run", "run_energy_j": "run energy",
+    "run_cost_usd": "run costs",
+}  # fmt: skip
+_PARTS = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2E", "time": "", "s": "", "ms": ""}
+_PERCENTILE = re.compile(r"p\d+")
+
+
+def short(metric: str) -> str:
+    """A metric in one or two words: `cost/Mtok`, `P99 TTFT`; of latencies `TTFT` is the mean."""
+    if metric in _SHORT:
+        return _SHORT[metric]
+    words = [_PARTS.get(word, word) for word in metric.split("_")]
+    shown = [word.upper() if _PERCENTILE.fullmatch(word) else word for word in words if word]
+    return " ".join(shown[1:] if shown[0] == "mean" and shown[-1].isupper() else shown)
