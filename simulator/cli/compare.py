@@ -182,6 +182,8 @@ def _simulated(
         try:
             scenario = load_scenario(file, [*changes, *variant]).scenario
         except InputError as error:
+            if any((problem.file or "").startswith("override") for problem in error.problems):
+                raise _hinted(error, list(changes)) from None  # a value that its key never takes
             refused[name] = error
             continue
         runs.append(_Run(name, partial(_simulate, scenario)))

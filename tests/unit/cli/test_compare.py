@@ -122,3 +122,8 @@ def test_a_combination_that_is_refused_is_left_out_with_its_reason(capsys: pytes
     found = json.loads(capsys.readouterr().out)
     assert found["names"] == ["tp 2", "tp 4"]
     assert found["notes"][0].startswith("tp 3 is left out: ")
+
+
+def test_a_value_that_its_key_never_takes_ends_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "quickstart", "--vary", "training.parallel.tp=2,4,abc"]) == 2
+    assert "`abc` is not a whole number" in capsys.readouterr().err
