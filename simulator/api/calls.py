@@ -88,7 +88,7 @@ def compare(
     * `names`: what the items are called, in their order.
     * `overrides`: changes of all scenarios; see `load`.
     * `vary`: values of keys, `{"training.micro_batch": [1, 2]}` or `["training.micro_batch=1,2"]`; each scenario is run
-      with every combination of them.
+      with every combination of them. One that cannot be simulated is left out with a note, while two remain.
 
     Raises InputError for fewer than two runs and where a scenario cannot be read, before any is simulated.
     """
@@ -109,8 +109,17 @@ def compare(
         raise InputError(Problem(message, hint="give its scenario in its place"))
     if len(loaded) < 2:
         raise InputError(Problem("there is nothing to compare", hint="give two scenarios or results, or `vary`"))
-    found = [item if isinstance(item, results.Result) else simulate(item) for _, item in loaded]
-    return Comparison.of(comparing.compare(found, [name for name, _ in loaded], texts(overrides)))
+    found: dict[int, results.Result] = {}
+    refused: dict[str, InputError] = {}
+    for i, (name, item) in enumerate(loaded):
+        try:
+            found[i] = item if isinstance(item, results.Result) else simulate(item)
+        except InputError as error:
+            refused[name] = error
+            if not vary or len(loaded) - len(refused) < 2:
+                raise
+    held = comparing.compare(list(found.values()), [loaded[i][0] for i in found], changes)
+    return Comparison.of(comparing.noting(held, refused))
 
 
 def read(path: str | PathLike[str]) -> Result:

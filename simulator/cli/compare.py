@@ -56,7 +56,7 @@ def execute(arguments: Namespace) -> int:
     runs, refused = _runs(arguments)
     named = {"--json": arguments.json, "--html": arguments.html}
     outputs.check(named, inputs=tuple(_files(arguments.items)), folders={"--plots": arguments.plots})
-    from simulator.study.compare import compare
+    from simulator.study.compare import compare, noting
     from simulator.study.compare_document import document
 
     results: list[Result] = []
@@ -71,9 +71,7 @@ def execute(arguments: Namespace) -> int:
         else:
             names.append(run.name)
     _check(len(results), refused, arguments)
-    found = compare(results, names, _changes(arguments.items))
-    left_out = (f"{name} is left out: {' '.join(str(error).split())}" for name, error in refused.items())
-    _show(document(replace(found, notes=(*left_out, *found.notes))), arguments)
+    _show(document(noting(compare(results, names, _changes(arguments.items)), refused)), arguments)
     return 0 if any(result.feasible for result in results) else InfeasibleError.exit_code
 
 

@@ -7,7 +7,7 @@ add to the first one's sums to the difference.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any, NamedTuple
 
@@ -137,6 +137,12 @@ def compare(
         shown, rows, runs, differences, tuple(notes(results, shown, [row.metric for row in rows])),
         subject.shared(scenarios), subject.differing(scenarios), tuple(changes),
     )  # fmt: skip
+
+
+def noting(comparison: Comparison, refused: Mapping[str, InputError]) -> Comparison:
+    """The comparison with a note for each combination of values that is not in it, with the reason."""
+    left_out = (f"{name} is left out: {' '.join(str(error).split())}" for name, error in refused.items())
+    return replace(comparison, notes=(*left_out, *comparison.notes))
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:

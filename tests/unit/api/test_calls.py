@@ -359,3 +359,12 @@ def test_validation_has_the_form_of_the_command_line() -> None:
 
 def test_no_overrides_are_none() -> None:
     assert sim.load(QUICKSTART, None).overrides == ()
+
+
+def test_a_combination_that_is_refused_is_left_out_of_a_comparison() -> None:
+    few = {"training.global_batch": 16}
+    held = sim.compare(QUICKSTART, overrides=few, vary={"training.parallel.tp": [2, 3, 4]})
+    assert held.names == ("tp 2", "tp 4")
+    assert held.notes[0].startswith("tp 3 is left out: training.parallel: tp 3 x")
+    with pytest.raises(sim.InputError, match="tp 3 x"):
+        sim.compare(QUICKSTART, overrides=few, vary={"training.parallel.tp": [2, 3]})
