@@ -30,7 +30,7 @@ def latency(result: Result, service: Service, axes: "Axes") -> "Axes":
         colour = palette.LIGHT[_COLOURS[key]]
         axes.step(thin.value, 100 * thin.share, where="post", color=colour, label=short)
         if (goal := goals(result).of(key)) is not None:
-            axes.axvline(1e3 * goal, color=colour, linestyle="--", linewidth=1)
+            axes.axvline(1e3 * goal, color=colour, linestyle="--", linewidth=1, label=f"objective of {short}")
     axes.set_xscale("log")
     axes.set_ylim(0, 100)
     axes.set_xlabel("latency in ms")
@@ -116,9 +116,10 @@ def objectives(result: Result, service: Service, axes: "Axes") -> "Axes":
         if good.any():
             x, y = times.ttft[shown][good], times.tpot[shown][good]
             axes.scatter(x, y, s=9, color=palette.LIGHT[slot], label=label, alpha=0.6, linewidths=0)
-    for goal, line in ((promised.ttft, axes.axvline), (promised.tpot, axes.axhline)):
+    marks = ((promised.ttft, axes.axvline, "TTFT", "--"), (promised.tpot, axes.axhline, "TPOT", ":"))
+    for goal, line, short, dashes in marks:
         if goal is not None:
-            line(1e3 * goal, color="black", linestyle="--", linewidth=1)
+            line(1e3 * goal, color="black", linestyle=dashes, linewidth=1, label=f"objective of {short}")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("TTFT in ms")
