@@ -1,5 +1,6 @@
 """What policies see, what they answer, and the admission in order that most of them share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -27,7 +28,7 @@ class Rules:
     """Ticks of waiting that raise a request by one priority class."""
 
 
-class Policy:
+class Policy(ABC):
     """Base of policies. Class attributes say what the engine of a replica may rely on."""
 
     reserve: ClassVar[Literal["chunk", "prompt", "whole"]] = "chunk"
@@ -50,12 +51,12 @@ class Policy:
         self.grows = self.reserve != "whole"
         """Whether sequences take blocks as they grow."""
 
+    @abstractmethod
     def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
         """Prompts to work on, and whether sequences decode beside them.
 
         `room` counts the blocks that may be taken, those that decoding needs apart. Without prompts, all decode.
         """
-        raise NotImplementedError
 
     def order(self, batch: "Batch", now: int) -> Iterable[int]:
         """Waiting requests in the order in which they are looked at."""
