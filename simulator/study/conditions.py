@@ -138,7 +138,7 @@ def _quantity(text: str, named: str, scale: float | None, shown: str) -> float:
         if scale is not None and number and (named not in _PREFIXED or abs(float(bare)) >= _SURELY):
             if named == "fraction" and float(bare) > 1:
                 hint = f"write `{bare} %`" if float(bare) <= 100 else "write a share such as `50 %`"
-                raise InputError(Problem(f"`{bare}` would be {float(bare):,.0%}", file=shown, hint=hint))
+                raise InputError(Problem(f"`{bare}` would be {100 * float(bare):,.0f} %", file=shown, hint=hint))
             return float(bare)
         return units.parse(text, named) / (scale or 1.0)
     except ValueError as error:

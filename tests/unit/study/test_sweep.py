@@ -388,8 +388,8 @@ def test_a_dask_cluster_with_two_workers() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("mfu > 50", "`50` would be 5,000%; write `50 %`"),
-        ("mfu > 500", "would be 50,000%; write a share such as `50 %`"),
+        ("mfu > 50", "`50` would be 5,000 %; write `50 %`"),
+        ("mfu > 500", "would be 50,000 %; write a share such as `50 %`"),
         ("nope < 2", "for example `training.parallel.tp`, `training.micro_batch`, `mfu`"),
     ],
 )
