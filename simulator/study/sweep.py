@@ -5,7 +5,7 @@ are simulated once. A point that does not fit into memory or is refused is a row
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import islice
 from json import dumps
@@ -29,6 +29,7 @@ from simulator.study.points import MOST_DRAWN, Point, points
 from simulator.study.table import Missed, Row, SweepTable
 from simulator.study.variants import Axis, parse_axes
 
+_LONGEST_REASON = 120  # letters of what an executor says
 _WINDOW = 256
 """Points that wait at an executor."""
 
@@ -206,9 +207,14 @@ def _result(future: "Future[Outcome]") -> Outcome:
     except SimulatorError:
         raise
     except Exception as error:  # of the executor: a point's own errors are its outcome
-        message = f"a worker was lost ({type(error).__name__}), perhaps for lack of memory"
-        hint = "run the same sweep again: what is in the cache is not repeated; fewer jobs need less memory"
-        raise InputError(Problem(message, hint=hint)) from error
+        again = "run the same sweep again: what is in the cache is not repeated"
+        if isinstance(error, BrokenExecutor):
+            message, cure = "a worker was lost, perhaps for lack of memory", "fewer jobs need less of it"
+        else:
+            reason = (str(error).splitlines() or [""])[0][:_LONGEST_REASON]
+            message = f"a worker cannot simulate ({type(error).__name__}: {reason})"
+            cure = "on a cluster, scheduler and workers need the same clustersim"
+        raise InputError(Problem(message, hint=f"{cure}; {again}")) from error
 
 
 def _outcome(point: Point, found: Mapping[str, Outcome]) -> Outcome:

@@ -4,7 +4,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +101,20 @@ def test_points_that_are_equal_are_simulated_once() -> None:
     assert table.rows[0].metrics == table.rows[2].metrics
 
 
-def test_a_lost_worker_is_said_with_the_way_to_go_on() -> None:
+@pytest.mark.parametrize(("error", "words"), [
+    (BrokenExecutor("gone"), "a worker was lost"),
+    (RuntimeError("no module\nnamed so"), r"a worker cannot simulate \(RuntimeError: no module\); on a cluster"),
+])  # fmt: skip
+def test_a_lost_worker_is_said_with_the_way_to_go_on(error: Exception, words: str) -> None:
     class Broken(Stub):
         def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
             future: Future[Any] = Future()
-            future.set_exception(RuntimeError("gone"))
+            future.set_exception(error)
             return future
 
-    with pytest.raises(InputError, match="a worker was lost") as error:
+    with pytest.raises(InputError, match=words) as raised:
         quick(executor=Broken())
-    assert "run the same sweep again" in str(error.value)
+    assert "run the same sweep again" in str(raised.value)
 
 
 def test_a_worker_of_another_version_is_refused() -> None:
