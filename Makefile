@@ -19,7 +19,8 @@ test: $(VENV)/.dev  ## the tests, without the slow ones
 test-all: $(VENV)/.dev  ## all tests
 	$(BIN)/python -m pytest -n auto
 
-check: $(VENV)/.dev  ## lint, types, and the floors that imports must respect
+check: $(VENV)/.dev  ## format, lint, types, and the floors that imports must respect
+	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports

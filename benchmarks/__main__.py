@@ -24,28 +24,53 @@ CASES: dict[str, tuple[float, list[str]]] = {
     "GPT-1T step, 3,072 devices, 64 stages x 512 microbatches": (1.5, ["run", ONE_TRILLION, "--quiet"]),
     "the same on 131,072 devices, fold: tiers": (
         5.0,
-        ["run", ONE_TRILLION, "cluster.nodes=16384", "training.parallel.dp=256", "training.global_batch=131072",
-         "--quiet"],
+        [
+            "run",
+            ONE_TRILLION,
+            "cluster.nodes=16384",
+            "training.parallel.dp=256",
+            "training.global_batch=131072",
+            "--quiet",
+        ],
     ),
     "1,024 ranks unfolded, 16 stages x 64 microbatches": (
         5.0,
-        ["run", ONE_TRILLION, "model=models/gpt-145.6b", "cluster.nodes=128", "training.parallel.pp=16",
-         "training.parallel.dp=8", "training.global_batch=512", "--no-fold", "--quiet"],
+        [
+            "run",
+            ONE_TRILLION,
+            "model=models/gpt-145.6b",
+            "cluster.nodes=128",
+            "training.parallel.pp=16",
+            "training.parallel.dp=8",
+            "training.global_batch=512",
+            "--no-fold",
+            "--quiet",
+        ],
     ),
     "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
     "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
-}  # fmt: skip
+}
 """What is measured: the target in CPU seconds, and the arguments."""
 
 
 SWEEP = [
-    "sweep", "scenarios/training/frontier-175b.yaml", "training.parallel.tp=4,8", "training.parallel.pp=4,8,16",
-    "training.micro_batch=1,2", "training.global_batch=5120,10240,20480", "training.recompute=selective,full",
+    "sweep",
+    "scenarios/training/frontier-175b.yaml",
+    "training.parallel.tp=4,8",
+    "training.parallel.pp=4,8,16",
+    "training.micro_batch=1,2",
+    "training.global_batch=5120,10240,20480",
+    "training.recompute=selective,full",
     "training.parallel.zero=0,1",
     "cluster.node.nics.bandwidth=50 Gbit/s,100 Gbit/s,150 Gbit/s,200 Gbit/s,250 Gbit/s,300 Gbit/s,400 Gbit/s",
-    "--random", "1000", "--no-cache", "--quiet", "--jobs", "2",
-]  # fmt: skip
+    "--random",
+    "1000",
+    "--no-cache",
+    "--quiet",
+    "--jobs",
+    "2",
+]
 """1,000 of 1,008 points of a step on 1,024 devices; to be done in 3 minutes on 2 cores."""
 _SECTION = "\n## Sweep\n"
 

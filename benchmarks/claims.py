@@ -282,9 +282,10 @@ class Bench:
         """Runs in it take the latencies that were fitted to an engine."""
         known = {
             fit.tp: (fit.prefill, fit.decode_small, fit.decode_large)
-            for fits in self.fits for fit in fits.models
+            for fits in self.fits
+            for fit in fits.models
             if fit.engine == engine and scenario(fit.of).model.name == model
-        }  # fmt: skip
+        }
         return priced(lambda system: known[system.price.devices // len(system.price.stages)], self.fits[0].threshold)
 
     def point(self, name: str, changes: tuple[str, ...], curve: Curve) -> float:

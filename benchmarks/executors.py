@@ -50,8 +50,14 @@ def beside(lanes: int, operations: int) -> Tape:
     collective = [Activity(5_000, 400_009 + i, (Use(i, 0.1, 1.0),)) for i in range(lanes)]
     none = np.full(total, -1)
     return Tape(
-        np.arange(2 * lanes + 1) * operations, np.zeros(total, np.int64), np.zeros(total + 1, np.int64),
-        np.zeros(0, np.int64), none, activity, tuple(compute + collective), np.ones(lanes),
+        np.arange(2 * lanes + 1) * operations,
+        np.zeros(total, np.int64),
+        np.zeros(total + 1, np.int64),
+        np.zeros(0, np.int64),
+        none,
+        activity,
+        tuple(compute + collective),
+        np.ones(lanes),
     )
 
 

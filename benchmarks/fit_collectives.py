@@ -173,16 +173,21 @@ _PARTS: dict[str, Callable[[Path], Iterator[tuple[str, pd.DataFrame]]]] = {
     "nccl-a100": _a100,
     "nccl-h100": _h100,
     "nccl-a100-efa": lambda data: iter([("efa-p4de", published(data, _inter("A100-SXM", "EFA")))]),
-    "nccl-h100-efa": lambda data: iter([
-        ("efa-p5", published(data, _inter("H100-SXM", "EFA"))), ("efa-p5", published(data, _inter("H200-SXM", "EFA"))),
-    ]),
-    "nccl-b200": lambda data: iter([
-        ("dgx-b200", published(data, _inter("B200-SXM"))),
-        ("gb200-nvl72", published(data, _inter("GB200 NVL72")).assign(nodes=1)),
-    ]),
+    "nccl-h100-efa": lambda data: iter(
+        [
+            ("efa-p5", published(data, _inter("H100-SXM", "EFA"))),
+            ("efa-p5", published(data, _inter("H200-SXM", "EFA"))),
+        ]
+    ),
+    "nccl-b200": lambda data: iter(
+        [
+            ("dgx-b200", published(data, _inter("B200-SXM"))),
+            ("gb200-nvl72", published(data, _inter("GB200 NVL72")).assign(nodes=1)),
+        ]
+    ),
     "nccl-generic": lambda data: iter([("dgx-1-v100", vtrain(data, "v100"))]),
     "rccl": lambda data: iter([("mi300x-cluster", published(data, _inter("MI300X")))]),
-}  # fmt: skip
+}
 
 
 @cache

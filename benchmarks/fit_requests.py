@@ -39,22 +39,26 @@ class Fitted(NamedTuple):
 
 FITTED = {
     "azure-conversation": Fitted(
-        "azure-2023/AzureLLMInferenceTrace_conv.csv", "Azure LLM inference trace 2023, conversation",
+        "azure-2023/AzureLLMInferenceTrace_conv.csv",
+        "Azure LLM inference trace 2023, conversation",
         "Azure/AzurePublicDataset, AzureLLMInferenceTrace_conv.csv, CC-BY-4.0",
     ),
     "azure-code": Fitted(
-        "azure-2023/AzureLLMInferenceTrace_code.csv", "Azure LLM inference trace 2023, code completion",
+        "azure-2023/AzureLLMInferenceTrace_code.csv",
+        "Azure LLM inference trace 2023, code completion",
         "Azure/AzurePublicDataset, AzureLLMInferenceTrace_code.csv, CC-BY-4.0",
     ),
     "mooncake-conversation": Fitted(
-        "mooncake/conversation_trace.jsonl", "Mooncake trace, conversation (long contexts)",
+        "mooncake/conversation_trace.jsonl",
+        "Mooncake trace, conversation (long contexts)",
         "kvcache-ai/Mooncake, conversation_trace.jsonl, Apache-2.0; what its prompts share is not in the fit",
     ),
     "mooncake-synthetic": Fitted(
-        "mooncake/synthetic_trace.jsonl", "Mooncake trace, synthetic (long documents, short answers)",
+        "mooncake/synthetic_trace.jsonl",
+        "Mooncake trace, synthetic (long documents, short answers)",
         "kvcache-ai/Mooncake, synthetic_trace.jsonl, Apache-2.0; what its prompts share is not in the fit",
     ),
-}  # fmt: skip
+}
 """By the name of the file."""
 
 

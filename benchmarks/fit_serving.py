@@ -228,7 +228,10 @@ def fit_experts(data: Path, profile: str, device: Device) -> tuple[dict[str, Fou
             continue
         table = read_experts(data, profile, dtype, kernel)
         blind, known[compute] = _twice(
-            EXPERTS | SKEW, table, lambda f, rows: expert_times(rows, f, device, compute, size), 2500  # noqa: B023
+            EXPERTS | SKEW,
+            table,
+            lambda f, rows, compute=compute, size=size: expert_times(rows, f, device, compute, size),
+            2500,
         )
         predicted = expert_times(table, blind, device, compute, size)
         for low, high in ((1, 16), (17, 256), (257, 16384)):

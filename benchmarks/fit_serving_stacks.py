@@ -162,8 +162,10 @@ def left_out(fit: Fit, scope: Sequence[MappedServing], point: Point) -> dict[str
     """Errors of the rows of each source (each device where there is one source) with a fit without it."""
     errors: dict[str, float] = {}
     keys: tuple[Callable[[MappedServing], str], ...] = (
-        lambda m: m.row.source, lambda m: m.row.accelerator, lambda m: m.row.model
-    )  # fmt: skip
+        lambda m: m.row.source,
+        lambda m: m.row.accelerator,
+        lambda m: m.row.model,
+    )
     key = next((key for key in keys if len({key(m) for m in scope}) > 1), keys[0])
 
     for group in sorted({key(m) for m in scope}):
@@ -198,8 +200,10 @@ def main() -> None:
             fit, chosen = Fit(pool, scope), {m.row.id for m in scope}
             stack = rows[0].scenario.stack
             start: Point = (
-                stack.kernel_efficiency.value, stack.iteration_overhead.value, stack.sequence_overhead.value
-            )  # fmt: skip
+                stack.kernel_efficiency.value,
+                stack.iteration_overhead.value,
+                stack.sequence_overhead.value,
+            )
             report(f"{name} as it is {start}", [overall(v) for v in fit.simulate(start).values()])
             point = fit.fitted(start, lambda m, c=chosen: m.row.id in c)  # type: ignore[misc]
             report(f"{name} fitted {point}", [overall(v) for v in fit.simulate(point).values()])

@@ -72,16 +72,23 @@ def line(of: Row) -> str:
     bound = {"least": "at least ", "most": "at most ", None: ""}[claim.bound]
     off = error(claim, ours)
     cells = (
-        f"{claim.claim} ({claim.source})", bound + shown(claim.published, claim.unit), shown(ours, claim.unit),
-        "holds" if off is None else f"{100 * off:+.0f} %", reason(of),
-    )  # fmt: skip
+        f"{claim.claim} ({claim.source})",
+        bound + shown(claim.published, claim.unit),
+        shown(ours, claim.unit),
+        "holds" if off is None else f"{100 * off:+.0f} %",
+        reason(of),
+    )
     return "| " + " | ".join(cells) + " |"
 
 
 def table(rows: Sequence[Row]) -> list[str]:
     """The claims of a paper."""
-    return ["| claim | published | simulated | error | reason |", "| --- | --- | --- | --- | --- |",
-            *map(line, rows), ""]  # fmt: skip
+    return [
+        "| claim | published | simulated | error | reason |",
+        "| --- | --- | --- | --- | --- |",
+        *map(line, rows),
+        "",
+    ]
 
 
 def fits(found: Fits, bench: Bench) -> Iterator[str]:

@@ -42,13 +42,17 @@ def tables(outcomes: list[ServingOutcome], left_out: dict[str, float], seconds: 
         f"Written on {date.today()} from `workloads/measurements/serving.jsonl`, simulated in {seconds:.0f} s. Of",
         f"{len(outcomes)} rows, {len(done)} could be simulated. In scope are dense models on A100, H100 and H200 SXM,",
         f"whose kernels are measured: {len(errors(scope))} of {len(scope)} rows.",
-        "", "![simulated against measured serving figures](images/validation-serving.svg)", "", *HEAD,
+        "",
+        "![simulated against measured serving figures](images/validation-serving.svg)",
+        "",
+        *HEAD,
         line("all in scope", scope, left_out, MOST),
         line("in scope, engines that batch", engines, left_out, MOST),
         line("complete rows in scope", [o for o in scope if not o.assumed]),
         line("rows with assumptions in scope", [o for o in scope if o.assumed]),
-        line("all rows of all devices", done, left_out, MOST), "",
-    ]  # fmt: skip
+        line("all rows of all devices", done, left_out, MOST),
+        "",
+    ]
     for key in ("kind", "stack", "device", "source", "precision"):
         groups = grouped(done, SERVING[key])
         found += [f"By {key}, all simulated rows:", "", *HEAD]
@@ -63,9 +67,13 @@ def worst(scope: Sequence[ServingOutcome]) -> list[str]:
     causes = KINDS["serving"].causes()
     rows = sorted((o for o in scope if o.error is not None), key=lambda o: -abs(o.error or 0.0))[:20]
     return [
-        "The 20 worst rows in scope:", "", "| row | error | suspected cause |", "| --- | --- | --- |",
-        *(f"| {o.id} | {100 * (o.error or 0):+.0f} % | {suspected(causes, o.id, o.error)} |" for o in rows), "",
-    ]  # fmt: skip
+        "The 20 worst rows in scope:",
+        "",
+        "| row | error | suspected cause |",
+        "| --- | --- | --- |",
+        *(f"| {o.id} | {100 * (o.error or 0):+.0f} % | {suspected(causes, o.id, o.error)} |" for o in rows),
+        "",
+    ]
 
 
 def _plain(text: str) -> str:

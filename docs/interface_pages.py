@@ -17,9 +17,13 @@ from simulator.api import calls, scenario
 from simulator.report.plotting import ComparisonPlots, Plots, SweepPlots
 
 FUNCTIONS = {
-    "run": calls.run, "load": scenario.load, "compare": calls.compare, "sweep": calls.sweep, "read": calls.read,
+    "run": calls.run,
+    "load": scenario.load,
+    "compare": calls.compare,
+    "sweep": calls.sweep,
+    "read": calls.read,
     "validate": calls.validate,
-}  # fmt: skip
+}
 """The functions in the order of the page."""
 _WIDEST = 88
 
@@ -59,14 +63,16 @@ def _lines(name: str, signature: str) -> str:
 
 def _signature(function: Any) -> str:
     """Names and defaults; types are in the source."""
-    return str(inspect.signature(function).replace(
-        parameters=[
-            parameter.replace(annotation=inspect.Parameter.empty)
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.name not in ("self", "cls")
-        ],
-        return_annotation=inspect.Signature.empty,
-    ))  # fmt: skip
+    return str(
+        inspect.signature(function).replace(
+            parameters=[
+                parameter.replace(annotation=inspect.Parameter.empty)
+                for parameter in inspect.signature(function).parameters.values()
+                if parameter.name not in ("self", "cls")
+            ],
+            return_annotation=inspect.Signature.empty,
+        )
+    )
 
 
 def _type(kind: type) -> str:

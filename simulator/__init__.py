@@ -47,8 +47,18 @@ _NAMES = {
 """The Python interface: each name and the module that has it."""
 
 __all__ = [
-    "Comparison", "InputError", "Result", "Scenario", "Sweep", "compare", "load", "read", "run", "sweep", "validate",
-]  # fmt: skip
+    "Comparison",
+    "InputError",
+    "Result",
+    "Scenario",
+    "Sweep",
+    "compare",
+    "load",
+    "read",
+    "run",
+    "sweep",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> "_Any":

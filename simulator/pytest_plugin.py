@@ -63,8 +63,10 @@ class Simulated:
             from simulator.results.obstacle import obstacle, reason
 
             fits = "does not fit into memory" if obstacle(self.result) == "out of memory" else "serves nothing"
-            _fail(f"{self._source} {fits} ({reason(self.result)}), so it has no `{name}`;"
-                  " `.feasible` asks whether it can run, `.metrics` has the figures if it could")  # fmt: skip
+            _fail(
+                f"{self._source} {fits} ({reason(self.result)}), so it has no `{name}`;"
+                " `.feasible` asks whether it can run, `.metrics` has the figures if it could"
+            )
         return metrics[name]
 
     def __dir__(self) -> list[str]:

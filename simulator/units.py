@@ -50,7 +50,8 @@ class _Dimension(NamedTuple):
 _BIT = "0.125"
 _DIMENSIONS = {
     "time": _Dimension(
-        "5 ms", (("s", "1", "pnum."), ("min", "60", "."), ("h", "3600", "."), ("d", "86400", ".")),
+        "5 ms",
+        (("s", "1", "pnum."), ("min", "60", "."), ("h", "3600", "."), ("d", "86400", ".")),
         ("ps", "ns", "us", "ms", "s", "min", "h", "d"),
     ),
     "bytes": _Dimension("80 GB", (("B", "1", "kMGTPEi."),), ("B", "kB", "MB", "GB", "TB", "PB", "EB")),
@@ -60,21 +61,27 @@ _DIMENSIONS = {
         ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"),
     ),
     "flop_rate": _Dimension(
-        "312 TFLOP/s", tuple((name, "1", "kMGTPEZ.") for name in ("FLOP/s", "OP/s", "FLOPS", "OPS")),
+        "312 TFLOP/s",
+        tuple((name, "1", "kMGTPEZ.") for name in ("FLOP/s", "OP/s", "FLOPS", "OPS")),
         ("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s", "ZFLOP/s"),
     ),
     "flops": _Dimension(
-        "1 TFLOP", (("FLOP", "1", "kMGTPEZY."), ("OP", "1", "kMGTPEZY.")),
+        "1 TFLOP",
+        (("FLOP", "1", "kMGTPEZY."), ("OP", "1", "kMGTPEZY.")),
         ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP"),
     ),
     "power": _Dimension("400 W", (("W", "1", "mkMG."),), ("mW", "W", "kW", "MW", "GW")),
     "energy": _Dimension(
-        "12 kWh", (("J", "1", "mkMGTP."), ("Wh", "3600", "kMGT.")), ("mJ", "J", "kJ", "MJ", "kWh", "MWh", "GWh", "TWh"),
+        "12 kWh",
+        (("J", "1", "mkMGTP."), ("Wh", "3600", "kMGT.")),
+        ("mJ", "J", "kJ", "MJ", "kWh", "MWh", "GWh", "TWh"),
     ),
     "frequency": _Dimension("1.41 GHz", (("Hz", "1", "kMGT."),), ("Hz", "kHz", "MHz", "GHz", "THz")),
     "money": _Dimension("12 USD", (("USD", "1", "kMG."),), ("USD", "kUSD", "MUSD", "GUSD")),
     "money_rate": _Dimension(
-        "2.5 USD/h", (("USD/s", "1", "kM."), ("USD/h", "1/3600", "kM.")), ("USD/h", "kUSD/h", "MUSD/h"),
+        "2.5 USD/h",
+        (("USD/s", "1", "kM."), ("USD/h", "1/3600", "kM.")),
+        ("USD/h", "kUSD/h", "MUSD/h"),
     ),
     "rate": _Dimension(
         "4 /s",
@@ -87,10 +94,12 @@ _DIMENSIONS = {
     ),
     "count": _Dimension(
         "1000` or `1000 tokens",
-        (("", "1", "."), *((word, "1", "kM.") for word in ("tokens", "requests", "sequences"))), ("",), bare=True,
+        (("", "1", "."), *((word, "1", "kM.") for word in ("tokens", "requests", "sequences"))),
+        ("",),
+        bare=True,
     ),
     "fraction": _Dimension("0.45` or `45 %", (("%", "0.01", "."),), ("%",), bare=True),
-}  # fmt: skip
+}
 
 DIMENSIONS = tuple(_DIMENSIONS)
 """The words that `parse` and `format` take as `dimension`."""

@@ -48,9 +48,16 @@ def pipeline_spans(stages: int, microbatches: int, forward: int = 10**10, backwa
     rows.append((end, end + forward, 1, GRADIENTS, -1, -1))
     start, stop, lane, name, stage_of, micro_of = (np.array(column) for column in zip(*rows, strict=True))
     return Spans(
-        start.astype(np.int64), stop.astype(np.int64), lane.astype(np.int32), name.astype(np.int32),
-        stage_of.astype(np.int32), micro_of.astype(np.int32), lanes, NAMES, np.array(flows, np.int64).reshape(-1, 2),
-    )  # fmt: skip
+        start.astype(np.int64),
+        stop.astype(np.int64),
+        lane.astype(np.int32),
+        name.astype(np.int32),
+        stage_of.astype(np.int32),
+        micro_of.astype(np.int32),
+        lanes,
+        NAMES,
+        np.array(flows, np.int64).reshape(-1, 2),
+    )
 
 
 def training_result(stages: int = 4, microbatches: int = 8, ranks: int = 48, **changes: Any) -> Result:
@@ -59,23 +66,40 @@ def training_result(stages: int = 4, microbatches: int = 8, ranks: int = 48, **c
     step = float(spans.end.max()) / 1e12
     busy = 0.03 * microbatches
     breakdown = tuple(
-        {"compute": 0.8 * busy, "exposed_tp": 0.2 * busy, "exposed_pp": 0.002 * stage, "exposed_dp": 0.01,
-         "bubble": step - busy - 0.002 * stage - 0.01}
+        {
+            "compute": 0.8 * busy,
+            "exposed_tp": 0.2 * busy,
+            "exposed_pp": 0.002 * stage,
+            "exposed_dp": 0.01,
+            "bubble": step - busy - 0.002 * stage - 0.01,
+        }
         for stage in range(stages)
-    )  # fmt: skip
+    )
     memory = tuple(_memory(stage, stages, step) for stage in range(stages))
     metrics = training_metrics(
-        step_s=step, tokens=2048.0 * 48 * microbatches, samples=48.0 * microbatches, devices=stages * ranks,
-        model_flops=120e12 * step * stages * ranks, hardware_flops=160e12 * step * stages * ranks, peak_flops=312e12,
-        breakdown=breakdown, ranks=[ranks] * stages, peak_memory=max(use.peak for use in memory),
-    )  # fmt: skip
+        step_s=step,
+        tokens=2048.0 * 48 * microbatches,
+        samples=48.0 * microbatches,
+        devices=stages * ranks,
+        model_flops=120e12 * step * stages * ranks,
+        hardware_flops=160e12 * step * stages * ranks,
+        peak_flops=312e12,
+        breakdown=breakdown,
+        ranks=[ranks] * stages,
+        peak_memory=max(use.peak for use in memory),
+    )
     metrics |= {"energy_j": 400.0 * step * stages * ranks, "cost_usd": 1.1 / 3600 * step * stages * ranks}
     metrics |= run_metrics(metrics, 2048.0 * 48 * microbatches, 300e9)
     published = compare(
         "hardware_flops_per_device", "163 TFLOP/s", metrics["hardware_flops_per_device"], "arXiv:2104.04473 Table 1"
     )
     result = Result(
-        kind="training", name="gpt-1t on 3,072 A100", metrics=metrics, breakdown=breakdown, spans=spans, memory=memory,
+        kind="training",
+        name="gpt-1t on 3,072 A100",
+        metrics=metrics,
+        breakdown=breakdown,
+        spans=spans,
+        memory=memory,
         classes=tuple(DeviceClass(f"stage {stage}", ranks, stage * ranks) for stage in range(stages)),
         links=(
             LinkLoad("NIC up", 32, 25 * GB, 5 * GB * step, 0.2, {"reduce gradients": 5 * GB * step}, (0,)),
@@ -90,10 +114,18 @@ def training_result(stages: int = 4, microbatches: int = 8, ranks: int = 48, **c
         comparisons=(published,),
         warnings=("training.overlap_pipeline has no effect on one stage",),
         assumptions=("precision is not given: fp16 (megatron-lm-2021)", "attention is not given: unfused (megatron)"),
-        provenance={"version": "0.1.0", "seed": 0, "scenario": "0f3a" * 4, "fold": "tiers", "devices": stages * ranks,
-                    "classes": stages, "operations": len(spans.start), "events": 3 * len(spans.start)},
+        provenance={
+            "version": "0.1.0",
+            "seed": 0,
+            "scenario": "0f3a" * 4,
+            "fold": "tiers",
+            "devices": stages * ranks,
+            "classes": stages,
+            "operations": len(spans.start),
+            "events": 3 * len(spans.start),
+        },
         scenario={"version": 1, "name": "gpt-1t on 3,072 A100"},
-    )  # fmt: skip
+    )
     return replace(result, **changes)
 
 

@@ -22,9 +22,13 @@ def node(
 ) -> Node:
     """A node of devices of no particular kind; without cards where `nics` is 0."""
     accelerator = {
-        "name": "any", "vendor": "any", "kind": "gpu", "year": 2020, "peak": {"bf16": figure("1 TFLOP/s")},
+        "name": "any",
+        "vendor": "any",
+        "kind": "gpu",
+        "year": 2020,
+        "peak": {"bf16": figure("1 TFLOP/s")},
         "memory": {"capacity": figure("80 GB"), "bandwidth": figure("2 TB/s")},
-    }  # fmt: skip
+    }
     scale_up: dict[str, Any] = {"kind": kind, "links": links}
     if kind != "none":
         scale_up["bandwidth"] = figure(bandwidth)
@@ -49,8 +53,12 @@ DRAGONFLY = {"kind": "dragonfly", "group_nodes": 2, "global_bandwidth": figure("
 def torus(*shape: int, wrap: bool = True) -> dict[str, Any]:
     """A torus of links of 50 GB/s and 1 us."""
     return {
-        "kind": "torus", "shape": shape, "wrap": wrap, "bandwidth": figure("50 GB/s"), "latency": figure("1 us"),
-    }  # fmt: skip
+        "kind": "torus",
+        "shape": shape,
+        "wrap": wrap,
+        "bandwidth": figure("50 GB/s"),
+        "latency": figure("1 us"),
+    }
 
 
 def cluster(nodes: int = 1, network: dict[str, Any] | None = None, **of_node: Any) -> Cluster:
@@ -62,10 +70,24 @@ def cluster(nodes: int = 1, network: dict[str, Any] | None = None, **of_node: An
 V100_LINKS = tuple(
     {"between": (a, b), "count": count}
     for a, b, count in (
-        (0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 4, 2), (1, 2, 2), (1, 3, 1), (1, 5, 2), (2, 3, 2), (2, 6, 1), (3, 7, 1),
-        (4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2),
+        (0, 1, 1),
+        (0, 2, 1),
+        (0, 3, 2),
+        (0, 4, 2),
+        (1, 2, 2),
+        (1, 3, 1),
+        (1, 5, 2),
+        (2, 3, 2),
+        (2, 6, 1),
+        (3, 7, 1),
+        (4, 5, 1),
+        (4, 6, 1),
+        (4, 7, 2),
+        (5, 6, 2),
+        (5, 7, 1),
+        (6, 7, 2),
     )
-)  # fmt: skip
+)
 """The hybrid cube mesh of eight V100: uneven links, six a device."""
 
 
@@ -75,9 +97,13 @@ def scope(launch: str | float, latency: str | float, efficiency: float) -> dict[
 
 
 RINGS = {
-    "all_reduce": ("ring",), "all_gather": ("ring",), "reduce_scatter": ("ring",), "broadcast": ("ring",),
-    "all_to_all": ("direct",), "send": ("send",),
-}  # fmt: skip
+    "all_reduce": ("ring",),
+    "all_gather": ("ring",),
+    "reduce_scatter": ("ring",),
+    "broadcast": ("ring",),
+    "all_to_all": ("direct",),
+    "send": ("send",),
+}
 
 
 def profile(
@@ -86,9 +112,14 @@ def profile(
     """A library; where nothing is said of one protocol, with steps of 1 us in a node and 5 us between nodes."""
     plain = {"plain": {"scale_up": scope(0, "1 us", 1.0), "scale_out": scope(0, "5 us", 1.0)}}
     return CollectiveProfile.model_validate(
-        {"name": "library", "algorithms": RINGS | (algorithms or {}), "protocols": protocols or plain,
-         "wire": {"scale_up": figure(0), "scale_out": figure(0)}} | more
-    )  # fmt: skip
+        {
+            "name": "library",
+            "algorithms": RINGS | (algorithms or {}),
+            "protocols": protocols or plain,
+            "wire": {"scale_up": figure(0), "scale_out": figure(0)},
+        }
+        | more
+    )
 
 
 def two_protocols() -> CollectiveProfile:

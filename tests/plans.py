@@ -40,10 +40,17 @@ class Simulated:
         rate = self.rates[-1]
         share = self.attained(rate)
         metrics = {
-            **base().metrics, "slo_attainment": share, "tpot_attainment": share, "ttft_attainment": 1.0,
-            "completed": 1000.0, "failed": 0.0, "unfinished": 0.0, "p90_e2el_ms": 1000.0,
-            "duration": max(1000.0 / rate if rate else 1000.0, 50.0), "request_goodput": rate * share,
-        }  # fmt: skip
+            **base().metrics,
+            "slo_attainment": share,
+            "tpot_attainment": share,
+            "ttft_attainment": 1.0,
+            "completed": 1000.0,
+            "failed": 0.0,
+            "unfinished": 0.0,
+            "p90_e2el_ms": 1000.0,
+            "duration": max(1000.0 / rate if rate else 1000.0, 50.0),
+            "request_goodput": rate * share,
+        }
         return replace(base(), metrics=metrics, **self.changes)
 
 

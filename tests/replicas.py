@@ -214,10 +214,20 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool)
     rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
     shared = fleet.ledger.prefix_block // setting.block_size
     made = Watched(
-        f"{role} {number}", number, role, fleet.agenda, fleet.ledger, POLICIES.get(setting.policy)(rules),
-        (setting.price,) * setting.stages, memory, fleet, PrefixCache(shared) if setting.cached else None, leaps,  # type: ignore[arg-type]
-        setting.instances * (1 if setting.serial else setting.stages), setting.reads_once and setting.cached,
-    )  # fmt: skip
+        f"{role} {number}",
+        number,
+        role,
+        fleet.agenda,
+        fleet.ledger,
+        POLICIES.get(setting.policy)(rules),
+        (setting.price,) * setting.stages,
+        memory,
+        fleet,
+        PrefixCache(shared) if setting.cached else None,
+        leaps,  # type: ignore[arg-type]
+        setting.instances * (1 if setting.serial else setting.stages),
+        setting.reads_once and setting.cached,
+    )
     made.admitted = []
     return made
 

@@ -169,15 +169,19 @@ def records(requests: list[Asked], replicas: int) -> RequestRecords:
         return np.array(values, np.int64)
 
     return RequestRecords(
-        arrival=column([one.arrival for one in requests]), scheduled=column([one.scheduled for one in requests]),
+        arrival=column([one.arrival for one in requests]),
+        scheduled=column([one.scheduled for one in requests]),
         first_token=column([one.tokens[0] if one.tokens else -1 for one in requests]),
         finish=column([one.tokens[-1] if one.status == 0 else -1 for one in requests]),
-        prompt=column([one.prompt for one in requests]), output=column([one.output for one in requests]),
-        generated=column([len(one.tokens) for one in requests]), cached=column([one.prompt // 4 for one in requests]),
+        prompt=column([one.prompt for one in requests]),
+        output=column([one.output for one in requests]),
+        generated=column([len(one.tokens) for one in requests]),
+        cached=column([one.prompt // 4 for one in requests]),
         preemptions=column([one.preemptions for one in requests]),
         replica=column([one.number % replicas if one.tokens else -1 for one in requests]),
-        status=column([one.status for one in requests]), priority=column([0] * len(requests)),
-    )  # fmt: skip
+        status=column([one.status for one in requests]),
+        priority=column([0] * len(requests)),
+    )
 
 
 def replica(name: str, engine: Engine, **other: Any) -> Replica:
@@ -204,8 +208,13 @@ def serving_result(service: Service | None = None, slo: Slo | None = Slo(), **ch
     metrics = serving_metrics(service, slo, accelerators=accelerators, peak_memory=72 * GB)
     none, short = np.zeros(0, np.int64), np.zeros(0, np.int32)
     result = Result(
-        kind="serving", name="llama-2-7b chat on two A100", metrics=metrics, classes=(), breakdown=(),
-        spans=Spans(none, none, short, short, short, short, (), ()), memory=(),
+        kind="serving",
+        name="llama-2-7b chat on two A100",
+        metrics=metrics,
+        classes=(),
+        breakdown=(),
+        spans=Spans(none, none, short, short, short, short, (), ()),
+        memory=(),
         comparisons=(
             compare("mean_ttft_ms", "700 ms", metrics["mean_ttft_ms"], "a paper, Table 2"),
             compare("output_throughput", "250 /s", metrics["output_throughput"], "a paper, Table 2", "at 4 requests/s"),
@@ -214,13 +223,15 @@ def serving_result(service: Service | None = None, slo: Slo | None = Slo(), **ch
         assumptions=("kv_cache.block_size is not given: 16 (vLLM)",),
         provenance={"version": "0.1.0", "seed": 0, "scenario": "0f3a" * 4, "events": 12345},
         scenario={
-            "name": "llama-2-7b chat on two A100", "model": {"name": "Llama 2 7B"}, "stack": {"name": "vLLM (0.6)"},
+            "name": "llama-2-7b chat on two A100",
+            "model": {"name": "Llama 2 7B"},
+            "stack": {"name": "vLLM (0.6)"},
             "cluster": {"nodes": 1, "node": {"devices": 8, "accelerator": {"name": "A100"}}},
             "slo": {"ttft": slo.ttft, "tpot": slo.tpot, "e2e": slo.e2e, "attainment": 0.9} if slo else None,
             "serving": {"parallel": {"tp": 2, "pp": 1}},
         },
         service=service,
-    )  # fmt: skip
+    )
     return replace(result, **changes)
 
 
@@ -230,10 +241,19 @@ def disaggregated() -> Service:
     decode = iterations((150, 3, 20, 0, 1, 0, 0, 11, 1, 0), (350, 4, 30, 2, 1, 0, 0, 21, 2, 0))
     column = np.array
     requests = RequestRecords(
-        arrival=column([0, 0]), scheduled=column([0, 100]), first_token=column([100, 300]), finish=column([210, 482]),
-        prompt=column([10, 20]), output=column([4, 5]), generated=column([4, 5]), cached=column([0, 0]),
-        preemptions=column([0, 0]), replica=column([1, 1]), status=column([0, 0]), priority=column([0, 0]),
-    )  # fmt: skip
+        arrival=column([0, 0]),
+        scheduled=column([0, 100]),
+        first_token=column([100, 300]),
+        finish=column([210, 482]),
+        prompt=column([10, 20]),
+        output=column([4, 5]),
+        generated=column([4, 5]),
+        cached=column([0, 0]),
+        preemptions=column([0, 0]),
+        replica=column([1, 1]),
+        status=column([0, 0]),
+        priority=column([0, 0]),
+    )
     replicas = (
         Replica("prefill 0", "prefill", "prefill", 1, "A100", 10, 16, 1.0, prefill, 300e-12),
         Replica("decode 0", "decode", "decode", 1, "A100", 10, 16, 1.0, decode, 192e-12),

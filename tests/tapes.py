@@ -74,8 +74,12 @@ def tapes(
     runs = {op: draw(st.integers(-1, len(activities) - 1)) for op in range(total)} if activities else {}
     lanes = np.split(np.array(ticks, np.int64), np.cumsum(sizes)[:-1])
     return tape(
-        *[lane.tolist() for lane in lanes], after=after, meetings=[m for m in meetings if m], runs=runs,
-        activities=activities, capacity=capacity,
+        *[lane.tolist() for lane in lanes],
+        after=after,
+        meetings=[m for m in meetings if m],
+        runs=runs,
+        activities=activities,
+        capacity=capacity,
     )
 
 

@@ -180,9 +180,7 @@ def sweep(
     if processes > 1 and executor is None:
         executor = executors.processes(processes)
     kept = None if cache is None else path_of("cache", cache)
-    return Sweep.of(
-        sweeping.sweep(source, wanted, conditions, drawn, executor, kept, progress, overrides=changes)
-    )  # fmt: skip
+    return Sweep.of(sweeping.sweep(source, wanted, conditions, drawn, executor, kept, progress, overrides=changes))
 
 
 def validate(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from simulator.report.plotting import ComparisonPlots, Plots, SweepPlots
 
 Frame = Literal["metrics", "breakdown", "operations", "memory", "links", "requests", "replicas"]
-_TABLE = "a frame writes tables: `.to_frame().to_csv(\"metrics.csv\")`"
-_PICTURE = "plots write pictures: `.plot.NAME().figure.savefig(\"plot.png\")`"
+_TABLE = 'a frame writes tables: `.to_frame().to_csv("metrics.csv")`'
+_PICTURE = 'plots write pictures: `.plot.NAME().figure.savefig("plot.png")`'
 _OTHERS = {
     **dict.fromkeys((".png", ".pdf", ".svg", ".jpg", ".jpeg", ".eps"), _PICTURE),
     **dict.fromkeys((".csv", ".tsv", ".xlsx", ".parquet", ".feather"), _TABLE),
@@ -245,4 +245,3 @@ def _named(path: str | PathLike[str]) -> tuple[str, str]:
     if ending in _OTHERS:
         raise InputError(Problem(f"nothing of the form `{ending}` is saved here", file=name, hint=_OTHERS[ending]))
     return name, ending
-

@@ -36,9 +36,12 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--baseline", metavar="DIR", required=True, help="the folder of baselines")
     parser.add_argument("--update", action="store_true", help="write the baselines that differ or are missing")
     parser.add_argument(
-        "--tolerance", metavar="[METRIC=]SHARE", action="append", default=[],
+        "--tolerance",
+        metavar="[METRIC=]SHARE",
+        action="append",
+        default=[],
         help="how far figures may move (default 1e-9, which is equality): 1%% for all, mfu=1%% for one; several times",
-    )  # fmt: skip
+    )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
     parser.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
     parser.add_argument(

@@ -31,9 +31,12 @@ def configure(parser: ArgumentParser) -> None:
         "items", metavar="FILE|KEY=VALUE", nargs="+", help="scenarios (YAML), saved results, changes of the scenarios"
     )
     parser.add_argument(
-        "--vary", metavar="KEY=V,V", action="append", default=[],
+        "--vary",
+        metavar="KEY=V,V",
+        action="append",
+        default=[],
         help="compare these values of a key; several times for all combinations",
-    )  # fmt: skip
+    )
     parser.add_argument("--all", dest="everything", action="store_true", help="show every figure, not the headlines")
     parser.add_argument("--json", metavar="FILE", help="write the comparison; `-` prints it and nothing else")
     parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
@@ -165,10 +168,14 @@ def _saved(file: str, name: str) -> _Run:
 
 
 def _simulated(
-    file: str, stem: str, changes: Sequence[str], variants: Sequence[tuple[str, ...]], several: bool,
+    file: str,
+    stem: str,
+    changes: Sequence[str],
+    variants: Sequence[tuple[str, ...]],
+    several: bool,
     refused: dict[str, InputError],
 ) -> list[_Run]:
-    """A run for each variant of a scenario; into `refused` those that cannot be, by their names."""  # fmt: skip
+    """A run for each variant of a scenario; into `refused` those that cannot be, by their names."""
     from functools import partial
 
     from simulator.specs import load_scenario

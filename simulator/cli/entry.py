@@ -72,10 +72,11 @@ def _top() -> Parser:
 
     listing = "\n".join(f"  {name:<10} {command(name).SUMMARY}" for name in COMMANDS)
     parser = Parser(
-        PROGRAM, usage=f"{PROGRAM} COMMAND ...",
+        PROGRAM,
+        usage=f"{PROGRAM} COMMAND ...",
         description=f"{_PURPOSE}\n\ncommands:\n{listing}",
         epilog=_EPILOG,
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 

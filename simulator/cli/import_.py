@@ -35,9 +35,12 @@ def configure(parser: ArgumentParser) -> None:
         "--format", choices=("megatron", "torchtitan", "huggingface"), help="what the file is; told from it if left out"
     )
     parser.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[],
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
         help="set a variable of a script (SIZE, or 1 for its first argument), an argument (seq-length), a key of TOML",
-    )  # fmt: skip
+    )
     parser.add_argument("--out", metavar="FILE", help="write the scenario to a file; it is printed else")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 

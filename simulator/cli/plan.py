@@ -34,24 +34,32 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="scenario that serves, with `slo` (YAML)")
     parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="changes of the scenario, as for `run`")
     parser.add_argument(
-        "--vary", metavar="KEY=V,V", action="append", default=[],
+        "--vary",
+        metavar="KEY=V,V",
+        action="append",
+        default=[],
         help="plan with each of these values of a key; several times for all combinations",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--layouts", choices=("auto",),
+        "--layouts",
+        choices=("auto",),
         help="plan with tensor and pipeline parallelism in powers of two and replicas on all devices",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--rate", metavar="RATE", type=_rate,
+        "--rate",
+        metavar="RATE",
+        type=_rate,
         help="arrivals per second that must be carried (20 /s); `--layouts auto` then takes as few replicas as it can",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--tolerance", metavar="SHARE", type=_tolerance, help="how close to the largest rate to come (default 1 %%)"
     )
     parser.add_argument(
-        "--curve", metavar="N", type=whole(0, _MOST_RATES),
+        "--curve",
+        metavar="N",
+        type=whole(0, _MOST_RATES),
         help="rates to simulate besides those of the search (default 8; of several layouts 0)",
-    )  # fmt: skip
+    )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to plan several layouts with")
     parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
     parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")

@@ -38,9 +38,12 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
     parser.add_argument("items", metavar="KEY=V,V", nargs="*", help="values of a key; with one value, a change of all")
     parser.add_argument(
-        "--where", metavar="CONDITION", action="append", default=[],
+        "--where",
+        metavar="CONDITION",
+        action="append",
+        default=[],
         help="take only points with `key < value` (< <= > >= == !=), key of the scenario or metric; several times",
-    )  # fmt: skip
+    )
     parser.add_argument("--random", metavar="N", type=whole(), help="only N points, drawn with the scenario's seed")
     parser.add_argument("--by", metavar="METRIC", help="metric that ranks the points")
     parser.add_argument("--top", metavar="N", type=whole(), default=10, help="points on the page (default 10)")
@@ -91,9 +94,15 @@ def execute(arguments: Namespace) -> int:
     try:
         with counting(f"sweeping {Path(arguments.file).stem}", arguments.quiet) as count.shown:
             table = sweep(
-                arguments.file, axes, arguments.where, arguments.random, _executor(arguments), cache, count.tell,
+                arguments.file,
+                axes,
+                arguments.where,
+                arguments.random,
+                _executor(arguments),
+                cache,
+                count.tell,
                 overrides=overrides,
-            )  # fmt: skip
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(count.words(kept=cache is not None)) from None
     for note in table.notes:

@@ -35,7 +35,8 @@ def configure(parser: ArgumentParser) -> None:
         "--by", metavar="KEY,KEY", type=_keys, default=("source", "device"), help="what to list errors by"
     )
     parser.add_argument(
-        "--kind", choices=("training", "serving"),
+        "--kind",
+        choices=("training", "serving"),
         help="take only rows of this kind (default: what all rows of FILE are; without FILE training)",
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
@@ -78,7 +79,6 @@ def execute(arguments: Namespace) -> int:
     lines = sample(every, arguments.sample) if arguments.sample else every
     from simulator.study.published import chosen
 
-
     kind, lines = chosen(lines, arguments.kind)
     kind.check(arguments.by)
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
@@ -103,6 +103,7 @@ def execute(arguments: Namespace) -> int:
 
 def _lines(arguments: Namespace) -> list["Line"]:
     from simulator.specs.catalog import data_root
+
     shipped = data_root() / "workloads" / "measurements" / f"{arguments.kind or 'training'}.jsonl"
     files = arguments.files or [str(shipped)]
     return [line for file in files for line in _read(file)]

@@ -6,6 +6,16 @@ from simulator.cost.pricing import Price, price, seconds
 from simulator.cost.work import Attention, Decode, Gemm, Stream, Work
 
 __all__ = [
-    "Attention", "Decode", "Device", "Gemm", "Price", "Stream", "Work", "compile_device", "cost_usd", "energy_j",
-    "price", "seconds",
+    "Attention",
+    "Decode",
+    "Device",
+    "Gemm",
+    "Price",
+    "Stream",
+    "Work",
+    "compile_device",
+    "cost_usd",
+    "energy_j",
+    "price",
+    "seconds",
 ]

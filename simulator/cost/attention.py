@@ -59,8 +59,15 @@ def walked(query: int, context: int, causal: bool, rows: int) -> tuple[int, int]
 
 
 def attention_seconds(
-    heads: int, query: int, context: int, head_dim: int, causal: bool, backward: bool, bytes_moved: float,
-    curve: AttentionCurve, slower: float = 1.0,
+    heads: int,
+    query: int,
+    context: int,
+    head_dim: int,
+    causal: bool,
+    backward: bool,
+    bytes_moved: float,
+    curve: AttentionCurve,
+    slower: float = 1.0,
 ) -> tuple[float, float, float]:
     """(time, part of the compute roof, part of the memory roof) in seconds.
 

@@ -56,7 +56,13 @@ class DecodeCurve:
 
 
 def decode_lines(
-    sequences: int, kv_heads: int, group: float, token_bytes: float, token_flops: float, narrow: bool, grouped: bool,
+    sequences: int,
+    kv_heads: int,
+    group: float,
+    token_bytes: float,
+    token_flops: float,
+    narrow: bool,
+    grouped: bool,
     curve: DecodeCurve,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """(seconds, seconds a cached token) of the two lines whose larger one is the time.
@@ -77,8 +83,15 @@ def decode_lines(
 
 
 def decode_seconds(
-    sequences: int, context: float, kv_heads: int, group: float, token_bytes: float, token_flops: float, narrow: bool,
-    grouped: bool, curve: DecodeCurve,
+    sequences: int,
+    context: float,
+    kv_heads: int,
+    group: float,
+    token_bytes: float,
+    token_flops: float,
+    narrow: bool,
+    grouped: bool,
+    curve: DecodeCurve,
 ) -> float:
     """Seconds of `sequences` decodes that read `context` cached tokens together; other arguments as `decode_lines`."""
     lines = decode_lines(sequences, kv_heads, group, token_bytes, token_flops, narrow, grouped, curve)

@@ -17,9 +17,14 @@ from simulator.specs.kernels import AttentionKernels, DecodeKernels, GemmKernels
 from simulator.specs.resolve import load_spec
 
 WIDER = {
-    "fp4": ("fp8", "bf16", "fp16", "tf32", "fp32"), "int4": ("int8", "fp16", "bf16", "fp32"),
-    "fp8": ("bf16", "fp16", "tf32", "fp32"), "int8": ("fp16", "bf16", "tf32", "fp32"),
-    "bf16": ("fp16", "tf32", "fp32"), "fp16": ("bf16", "tf32", "fp32"), "tf32": ("fp32", "fp64"), "fp32": ("fp64",),
+    "fp4": ("fp8", "bf16", "fp16", "tf32", "fp32"),
+    "int4": ("int8", "fp16", "bf16", "fp32"),
+    "fp8": ("bf16", "fp16", "tf32", "fp32"),
+    "int8": ("fp16", "bf16", "tf32", "fp32"),
+    "bf16": ("fp16", "tf32", "fp32"),
+    "fp16": ("bf16", "tf32", "fp32"),
+    "tf32": ("fp32", "fp64"),
+    "fp32": ("fp64",),
 }
 """What a format is computed in where a device lacks it, best first: what a library would convert to."""
 
@@ -100,15 +105,19 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
     cores = accelerator.cores.value if accelerator.cores else profile.cores
     clock = accelerator.sustained.value if accelerator.sustained else 1.0
     return Device(
-        name=accelerator.name, profile=profile.name, status=next(iter(profile.gemm.values())).status,
-        peaks=peaks, bandwidth=bandwidth,
+        name=accelerator.name,
+        profile=profile.name,
+        status=next(iter(profile.gemm.values())).status,
+        peaks=peaks,
+        bandwidth=bandwidth,
         cycles=accelerator.cores.value * accelerator.clock.value if accelerator.cores and accelerator.clock else inf,
         gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock) for dtype in peaks},
         attention={
             name: attention_curve(generation, sixteen_bit(peaks), bandwidth, cores, clock)
             for name, generation in profile.attention.items()
         },
-        best_attention=profile.best_attention, stream=_stream_curve(accelerator, profile, peaks, bandwidth, clock),
+        best_attention=profile.best_attention,
+        stream=_stream_curve(accelerator, profile, peaks, bandwidth, clock),
         decode=decode_curve(profile.decode, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory),
         experts={dtype: expert_curve(dtype, profile) for dtype in peaks},
         widening=(profile.weight_only.rate, profile.weight_only.memory),
@@ -126,10 +135,21 @@ def decode_curve(
     memory = stream if spec.memory is None else spec.memory
     narrow = NARROW * memory if spec.narrow is None else spec.narrow
     return DecodeCurve(
-        peak=bandwidth, arithmetic=arithmetic, bandwidth=bandwidth * memory, narrow=bandwidth * narrow,
-        core=spec.core * bandwidth / cores, cores=cores, launch=spec.launch, gather=spec.gather, sequence=spec.sequence,
-        block=spec.block, overlap=spec.overlap, cuts_all=spec.cuts_all, write=bandwidth * spec.write,
-        write_token=spec.write_token, query=bandwidth * spec.query,
+        peak=bandwidth,
+        arithmetic=arithmetic,
+        bandwidth=bandwidth * memory,
+        narrow=bandwidth * narrow,
+        core=spec.core * bandwidth / cores,
+        cores=cores,
+        launch=spec.launch,
+        gather=spec.gather,
+        sequence=spec.sequence,
+        block=spec.block,
+        overlap=spec.overlap,
+        cuts_all=spec.cuts_all,
+        write=bandwidth * spec.write,
+        write_token=spec.write_token,
+        query=bandwidth * spec.query,
     )
 
 
@@ -145,7 +165,11 @@ def reference(dtype: str, measured: Iterable[DType]) -> DType:
 
 
 def gemm_curve(
-    dtype: str, known: Mapping[DType, GemmKernels], peaks: Mapping[str, float], bandwidth: float, cores: int,
+    dtype: str,
+    known: Mapping[DType, GemmKernels],
+    peaks: Mapping[str, float],
+    bandwidth: float,
+    cores: int,
     clock: float,
 ) -> GemmCurve:
     """Matrix products of one format in SI units, at `clock` times the rate of the benchmarks."""
@@ -156,15 +180,27 @@ def gemm_curve(
     per_core = peak / cores * clock
     cache = ELEMENT_BYTES[name] * peaks.get(name, peak) * clock
     return GemmCurve(
-        peak=peak, bandwidth=bandwidth * spec.memory, cores=cores, size=size, result_size=result,
+        peak=peak,
+        bandwidth=bandwidth * spec.memory,
+        cores=cores,
+        size=size,
+        result_size=result,
         tiles=tuple(
             (tile.long, tile.short, max(2.0 * tile.long * tile.short / (per_core * tile.efficiency), spec.step / clock))
             for tile in spec.tiles
         ),
-        launch=spec.launch, prologue=spec.prologue, store=result * cores / (bandwidth * spec.store),
-        softness=spec.softness, ramp=spec.ramp, split=spec.split,
-        split_traffic=8.0 * spec.split_traffic / bandwidth, feed=2.0 * spec.edge / cache,
-        limit=spec.limit, settle=spec.settle, alignment=spec.alignment, misaligned=spec.misaligned,
+        launch=spec.launch,
+        prologue=spec.prologue,
+        store=result * cores / (bandwidth * spec.store),
+        softness=spec.softness,
+        ramp=spec.ramp,
+        split=spec.split,
+        split_traffic=8.0 * spec.split_traffic / bandwidth,
+        feed=2.0 * spec.edge / cache,
+        limit=spec.limit,
+        settle=spec.settle,
+        alignment=spec.alignment,
+        misaligned=spec.misaligned,
         memory_peak=bandwidth,
         misaligned_batch=spec.misaligned_batch,
     )
@@ -179,24 +215,41 @@ def sixteen_bit(peaks: Mapping[str, float]) -> float:
 
 
 def attention_curve(
-    spec: AttentionKernels, peak: float, bandwidth: float, cores: int, clock: float,
+    spec: AttentionKernels,
+    peak: float,
+    bandwidth: float,
+    cores: int,
+    clock: float,
 ) -> AttentionCurve:
     """One generation of fused attention in SI units, at `clock` times the rate of the benchmarks."""
     core = peak / cores * clock
     return AttentionCurve(
-        peak=peak, bandwidth=bandwidth * spec.memory, cores=cores, rows=spec.rows,
+        peak=peak,
+        bandwidth=bandwidth * spec.memory,
+        cores=cores,
+        rows=spec.rows,
         forward=tuple((size, core * share) for size, share in sorted(spec.forward.items())),
         backward=tuple((size, core * share) for size, share in sorted(spec.backward.items())),
-        launch=spec.launch, block=spec.block, backward_block=spec.backward_block, tail=spec.tail,
+        launch=spec.launch,
+        block=spec.block,
+        backward_block=spec.backward_block,
+        tail=spec.tail,
     )
 
 
 def _stream_curve(
-    accelerator: Accelerator, profile: KernelProfile, peaks: Mapping[str, float], bandwidth: float, clock: float,
+    accelerator: Accelerator,
+    profile: KernelProfile,
+    peaks: Mapping[str, float],
+    bandwidth: float,
+    clock: float,
 ) -> StreamCurve:
     spec = profile.stream
     vector = peaks.get("fp32", sixteen_bit(peaks) / 16.0)
     return StreamCurve(
-        bandwidth=bandwidth, efficiency=spec.memory, cache=accelerator.on_chip.value if accelerator.on_chip else 0.0,
-        launch=spec.launch, vector=vector * clock * spec.vector,
+        bandwidth=bandwidth,
+        efficiency=spec.memory,
+        cache=accelerator.on_chip.value if accelerator.on_chip else 0.0,
+        launch=spec.launch,
+        vector=vector * clock * spec.vector,
     )

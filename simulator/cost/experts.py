@@ -41,7 +41,14 @@ def experts_hit(rows: Ints, experts: int, top_k: int) -> Floats:
 
 
 def expert_seconds(
-    rows: Ints, hit: Floats, top_k: int, hidden: int, inner: int, gated: bool, curve: ExpertCurve, products: GemmCurve,
+    rows: Ints,
+    hit: Floats,
+    top_k: int,
+    hidden: int,
+    inner: int,
+    gated: bool,
+    curve: ExpertCurve,
+    products: GemmCurve,
     weights: Weights,
 ) -> Floats:
     """Seconds of the mixture for each number of rows, shape (r,), of which `hit` experts have any, shape (r,).

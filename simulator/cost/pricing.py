@@ -99,8 +99,15 @@ def _attention(work: Attention, device: Device) -> Price:
     curve = device.attention[kernel if known else device.best_attention]
     slower = max(1.0, curve.peak / device.peaks[dtype])
     time, compute, memory = attention_seconds(
-        work.batch * work.heads, work.query, work.context, work.head_dim, work.causal, work.backward, work.bytes,
-        curve, slower,
+        work.batch * work.heads,
+        work.query,
+        work.context,
+        work.head_dim,
+        work.causal,
+        work.backward,
+        work.bytes,
+        curve,
+        slower,
     )
     time = max(time, work.flops / device.peaks[dtype])
     inside = work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
@@ -116,8 +123,15 @@ def _decode(work: Decode, device: Device) -> Price:
     curve, token = device.decode, 2.0 * work.kv_heads * work.head_dim * work.kv_bytes
     group = work.heads / work.kv_heads
     time = decode_seconds(
-        work.sequences, work.context, work.kv_heads, group, token, 4.0 * work.heads * work.head_dim,
-        work.kv_bytes < 2.0, work.grouped, curve,
+        work.sequences,
+        work.context,
+        work.kv_heads,
+        group,
+        token,
+        4.0 * work.heads * work.head_dim,
+        work.kv_bytes < 2.0,
+        work.grouped,
+        curve,
     )
     inside = LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
     return Price(time, _bound(time, work.flops / curve.arithmetic, work.bytes / curve.bandwidth), inside)

@@ -46,9 +46,7 @@ def _variants(k: int, curve: GemmCurve, slim: bool) -> tuple[Ints, Ints, Ints, I
     return long, short, split, depth, step
 
 
-def product_seconds(
-    m: Ints, n: int, k: int, curve: GemmCurve, weights: Weights, batch: Floats | float = 1.0
-) -> Floats:
+def product_seconds(m: Ints, n: int, k: int, curve: GemmCurve, weights: Weights, batch: Floats | float = 1.0) -> Floats:
     """Seconds of products m x k x n for each m of an array of shape (r,), launch included; `batch` independent ones at
     once."""
     long, short, split, depth, step = _variants(k, curve, weights.slim)

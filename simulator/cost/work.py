@@ -9,8 +9,16 @@ fixed here: a product of matrices counts 2 m n k, fused attention counts its two
 from dataclasses import dataclass
 
 ELEMENT_BYTES = {
-    "fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp16_acc16": 2.0, "fp8": 1.0, "int8": 1.0,
-    "int4": 0.5, "fp4": 0.5,
+    "fp64": 8.0,
+    "fp32": 4.0,
+    "tf32": 4.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "fp16_acc16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "int4": 0.5,
+    "fp4": 0.5,
 }
 """Bytes of one element as it lies in memory."""
 

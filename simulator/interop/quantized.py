@@ -20,8 +20,10 @@ def quantization(config: Mapping[str, Any]) -> tuple[str, str | None]:
 
     Empty words where nothing is quantised, no format where none comes close.
     """
-    said = next((config[key] for key in ("quantization_config", "compression_config")
-                 if isinstance(config.get(key), Mapping)), None)  # fmt: skip
+    said = next(
+        (config[key] for key in ("quantization_config", "compression_config") if isinstance(config.get(key), Mapping)),
+        None,
+    )
     if said is None:
         return "", None
     method = str(said.get("quant_method") or said.get("quant_algo") or "a method that is not named").lower()

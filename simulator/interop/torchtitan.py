@@ -22,10 +22,14 @@ FLAVORS = {
     "llama3": {"8B": "llama-3.1-8b", "70B": "llama-3.1-70b", "405B": "llama-3.1-405b"},
     "llama2": {"7B": "llama-2-7b", "13B": "llama-2-13b", "70B": "llama-2-70b"},
     "qwen3": {
-        "0.6B": "qwen3-0.6b", "1.7B": "qwen3-1.7b", "4B": "qwen3-4b", "8B": "qwen3-8b", "14B": "qwen3-14b",
+        "0.6B": "qwen3-0.6b",
+        "1.7B": "qwen3-1.7b",
+        "4B": "qwen3-4b",
+        "8B": "qwen3-8b",
+        "14B": "qwen3-14b",
         "32B": "qwen3-32b",
     },
-}  # fmt: skip
+}
 """Shipped model of each flavor of each dense family (torchtitan/models/*/__init__.py: dim, n_layers, n_heads,
 n_kv_heads, ffn_dim_multiplier, multiple_of)."""
 

@@ -56,7 +56,12 @@ def lower(schedule: Schedule, durations: Ints, sends: Ints, overlap_sends: bool 
     waits = after >= 0
     none = np.full(len(ticks), -1, np.int64)
     tape = Tape(
-        lane_start, ticks, np.concatenate(([0], np.cumsum(waits))), after[waits], none, none,
+        lane_start,
+        ticks,
+        np.concatenate(([0], np.cumsum(waits))),
+        after[waits],
+        none,
+        none,
         lane_names=tuple(f"rank {rank} {what}" for rank, what in zip(lane_rank.tolist(), purpose, strict=True)),
         names=Labels(*columns),
     )

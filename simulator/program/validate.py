@@ -122,8 +122,15 @@ class _Checks:
     def order(self) -> Iterator[Problem]:
         """F before B, I and W, I before W, on each rank; receives before and sends after the pass that they serve."""
         pairs = (
-            (Kind.F, Kind.B), (Kind.F, Kind.I), (Kind.I, Kind.W), (Kind.F, Kind.SEND_F), (Kind.B, Kind.SEND_B),
-            (Kind.I, Kind.SEND_B), (Kind.RECV_F, Kind.F), (Kind.RECV_B, Kind.B), (Kind.RECV_B, Kind.I),
+            (Kind.F, Kind.B),
+            (Kind.F, Kind.I),
+            (Kind.I, Kind.W),
+            (Kind.F, Kind.SEND_F),
+            (Kind.B, Kind.SEND_B),
+            (Kind.I, Kind.SEND_B),
+            (Kind.RECV_F, Kind.F),
+            (Kind.RECV_B, Kind.B),
+            (Kind.RECV_B, Kind.I),
         )
         for first, second in pairs:
             earlier, later = self.rows(first), self.rows(second)

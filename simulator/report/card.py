@@ -20,14 +20,30 @@ from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
 _HEADLINE = {
-    "training": ("step_time_s", "tokens_per_s", "mfu", "bubble_fraction", "exposed_communication_s",
-                 "peak_memory_bytes", "cost_usd"),
-    "serving": ("output_throughput", "request_goodput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms",
-                "p99_tpot_ms", "slo_attainment", "peak_memory_bytes"),
-}  # fmt: skip
+    "training": (
+        "step_time_s",
+        "tokens_per_s",
+        "mfu",
+        "bubble_fraction",
+        "exposed_communication_s",
+        "peak_memory_bytes",
+        "cost_usd",
+    ),
+    "serving": (
+        "output_throughput",
+        "request_goodput",
+        "median_ttft_ms",
+        "p99_ttft_ms",
+        "median_tpot_ms",
+        "p99_tpot_ms",
+        "slo_attainment",
+        "peak_memory_bytes",
+    ),
+}
 _VERDICTS: dict[Obstacle, str] = {
-    "out of memory": "Does not fit into memory: ", "all requests rejected": "Cannot serve: ",
-}  # fmt: skip
+    "out of memory": "Does not fit into memory: ",
+    "all requests rejected": "Cannot serve: ",
+}
 _MOST_WARNINGS = 5
 _MOST_POINTS = 10
 _INVISIBLE = 0.0005  # share of a bar
@@ -173,9 +189,7 @@ def _legend(entries: Iterable[tuple[int, str]]) -> Markup:
     return _div(*swatches, style=_LEGEND)
 
 
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], strong: Iterable[tuple[int, int]] = ()
-) -> Markup:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], strong: Iterable[tuple[int, int]] = ()) -> Markup:
     """Rows of words and figures; `strong` are the cells (row, column) to stand out."""
     marked = set(strong)
     lines = [_line(heads, {*range(len(heads))}, "columnheader")]

@@ -21,12 +21,19 @@ def junit(document: Mapping[str, Any], seconds: Sequence[float], moment: datetim
     kinds = [_KINDS.get(entry["state"], "") for entry in document["scenarios"]]
     root = xml.Element("testsuites")
     counts = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error")}
-    suite = xml.SubElement(root, "testsuite", {
-        "id": "0", "name": "clustersim check", "package": "clustersim", "hostname": "localhost",
-        "timestamp": moment.replace(microsecond=0, tzinfo=None).isoformat(),
-        **{name: str(count) for name, count in counts.items()},
-        "time": f"{sum(seconds):.3f}",
-    })  # fmt: skip
+    suite = xml.SubElement(
+        root,
+        "testsuite",
+        {
+            "id": "0",
+            "name": "clustersim check",
+            "package": "clustersim",
+            "hostname": "localhost",
+            "timestamp": moment.replace(microsecond=0, tzinfo=None).isoformat(),
+            **{name: str(count) for name, count in counts.items()},
+            "time": f"{sum(seconds):.3f}",
+        },
+    )
     xml.SubElement(suite, "properties")
     for entry, kind, lasted in zip(document["scenarios"], kinds, seconds, strict=True):
         _case(suite, entry, kind, lasted)

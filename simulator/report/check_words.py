@@ -17,9 +17,15 @@ MOST_CAUSES = 3
 MOST_FIGURES = 2
 """Figures that are named of a scenario."""
 STATES = {
-    "same": "same", "moved": "MOVED", "missing": "NO BASELINE", "gone": "NO SCENARIO", "refused": "CANNOT CHECK",
-    "new": "new", "rewritten": "rewritten", "removed": "removed",
-}  # fmt: skip
+    "same": "same",
+    "moved": "MOVED",
+    "missing": "NO BASELINE",
+    "gone": "NO SCENARIO",
+    "refused": "CANNOT CHECK",
+    "new": "new",
+    "rewritten": "rewritten",
+    "removed": "removed",
+}
 """States in words."""
 _WHOLE = {"breakdown": "step", "critical_path": "step", "links": "step", "memory": "memory"}
 

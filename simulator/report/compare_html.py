@@ -115,10 +115,13 @@ def _body(document: Document) -> Iterable[Markup]:
 def _sections(document: Document) -> Iterable[Markup]:
     only = kinds(document)[0][0] if len(kinds(document)) == 1 else "Where the time goes"
     named: tuple[tuple[str, Iterable[Markup]], ...] = (
-        ("Why they differ", differences(document)), ("Notes", notes(document["notes"])), (only, times(document)),
-        ("Figures", _figures(document)), ("Assumptions", _assumptions(document["runs"])),
+        ("Why they differ", differences(document)),
+        ("Notes", notes(document["notes"])),
+        (only, times(document)),
+        ("Figures", _figures(document)),
+        ("Assumptions", _assumptions(document["runs"])),
         ("Provenance", _provenance(document["runs"])),
-    )  # fmt: skip
+    )
     yield from sections(named)
 
 
@@ -145,9 +148,10 @@ def _assumptions(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
     if some:
         yield tag("h3", "Only some runs")
         yield table(
-            ("assumption source", "runs source"), [(line, "; ".join(names)) for line, names in some.items()],
+            ("assumption source", "runs source"),
+            [(line, "; ".join(names)) for line, names in some.items()],
             sortable=False,
-        )  # fmt: skip
+        )
 
 
 def _provenance(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:

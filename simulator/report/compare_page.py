@@ -38,9 +38,13 @@ class Cell(NamedTuple):
 
 
 def page(
-    document: Mapping[str, Any], *, width: int = WIDTH, colour: bool = False, everything: bool = False,
+    document: Mapping[str, Any],
+    *,
+    width: int = WIDTH,
+    colour: bool = False,
+    everything: bool = False,
     rest: str = "with --all",
-) -> str:  # fmt: skip
+) -> str:
     """The page of the JSON form of a comparison, as text that ends with a newline.
 
     Where `everything` is False the figures for which few people look are left out; `rest` says where they are.
@@ -81,8 +85,9 @@ def subject(document: Mapping[str, Any]) -> Iterable[str]:
     """What the runs share, what all were changed by, and in which settings they differ."""
     shared = [
         text.partition(" (")[0] if name in ("model", "stack") else text
-        for name, text in document["shared"].items() if name != "scenario"
-    ]  # fmt: skip
+        for name, text in document["shared"].items()
+        if name != "scenario"
+    ]
     if shared:
         yield " · ".join(shared)
     if document["changes"]:

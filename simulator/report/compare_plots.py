@@ -24,9 +24,15 @@ _BELOW = 0.6  # inches from the axes to the legend
 _MOST_RUNS = 40  # that `figures` shows
 _CAP = 100.0  # percent at which an axis ends; what goes beyond is written at its bar
 _SLOTS = (
-    palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.YELLOW,
+    palette.BLUE,
+    palette.ORANGE,
+    palette.GREEN,
+    palette.VERMILION,
+    palette.PURPLE,
+    palette.SKY,
+    palette.YELLOW,
     palette.CONTRAST,
-)  # fmt: skip
+)
 _HATCHES = ("", "///", "...", "xxx", "|||")  # tell runs of one colour apart, so that there are 40 looks
 
 Document = Mapping[str, Any]
@@ -40,8 +46,9 @@ def parts(document: Document, axes: "Axes | None" = None) -> "Axes":
     for key in visible(runs):
         slot, meaning = part(key)
         sizes = np.array([100 * run["parts"].get(key, 0.0) for run in runs])
-        bars = axes.barh(range(len(runs)), sizes, left=left, height=_HEIGHT, color=palette.LIGHT[slot],
-                         label=clean(meaning))  # fmt: skip
+        bars = axes.barh(
+            range(len(runs)), sizes, left=left, height=_HEIGHT, color=palette.LIGHT[slot], label=clean(meaning)
+        )
         for bar, run in zip(bars, runs, strict=True):
             bar.set_alpha(1.0 if run["feasible"] else _FADED)
         left += sizes
@@ -68,12 +75,28 @@ def figures(document: Document, axes: "Axes | None" = None) -> "Axes":
         change = np.array([np.nan if v[run] is None else 100 * (v[run] / v[0] - 1) for v in known.values()])
         at = np.arange(len(known)) + (place - (len(others) - 1) / 2) * thick
         turn, slot = divmod(place, len(_SLOTS))
-        axes.barh(at, np.clip(change, -_CAP, _CAP), height=thick, label=_told(names[run], runs[run]), linewidth=0,
-                  color=palette.LIGHT[_SLOTS[slot]], hatch=_HATCHES[turn], edgecolor="white",
-                  alpha=1.0 if runs[run]["feasible"] else _FADED)  # fmt: skip
+        axes.barh(
+            at,
+            np.clip(change, -_CAP, _CAP),
+            height=thick,
+            label=_told(names[run], runs[run]),
+            linewidth=0,
+            color=palette.LIGHT[_SLOTS[slot]],
+            hatch=_HATCHES[turn],
+            edgecolor="white",
+            alpha=1.0 if runs[run]["feasible"] else _FADED,
+        )
         for row in np.flatnonzero(change > _CAP):
-            axes.annotate(f"{change[row]:+,.0f} %", (_CAP, at[row]), (3, 0), "data",
-                          "offset points", va="center", fontsize=6, annotation_clip=False)  # fmt: skip
+            axes.annotate(
+                f"{change[row]:+,.0f} %",
+                (_CAP, at[row]),
+                (3, 0),
+                "data",
+                "offset points",
+                va="center",
+                fontsize=6,
+                annotation_clip=False,
+            )
     _heighten(axes, len(known) * len(others))
     if axes.texts:
         axes.set_xlim(right=_CAP + _BESIDE)

@@ -10,11 +10,22 @@ from simulator.specs.shape import Kind
 from simulator.specs.written import dimension_at
 
 _DIMENSIONS = {
-    "peak": "flop_rate", "capacity": "bytes", "bandwidth": "bandwidth", "latency": "time",
-    "clock": "frequency", "on_chip": "bytes", "host_link": "bandwidth", "host_memory": "bytes", "idle": "power",
-    "power": "power", "price": "money_rate", "bucket_size": "bytes", "memory_overhead": "bytes",
-    "layer_overhead": "time", "global_bandwidth": "bandwidth",
-}  # fmt: skip
+    "peak": "flop_rate",
+    "capacity": "bytes",
+    "bandwidth": "bandwidth",
+    "latency": "time",
+    "clock": "frequency",
+    "on_chip": "bytes",
+    "host_link": "bandwidth",
+    "host_memory": "bytes",
+    "idle": "power",
+    "power": "power",
+    "price": "money_rate",
+    "bucket_size": "bytes",
+    "memory_overhead": "bytes",
+    "layer_overhead": "time",
+    "global_bandwidth": "bandwidth",
+}
 """Dimension by the last words of a path; a Result from a file carries plain numbers and no types."""
 
 

@@ -59,12 +59,17 @@ def _operations(result: Result) -> "DataFrame":
     lanes = np.array([lane for _, lane in spans.lanes], dtype=object)
     owners = np.array([index for index, _ in spans.lanes], np.int64)
     kinds = np.array(spans.names, dtype=object)
-    return made({
-        "device_class": _picked(names, owners[spans.lane] if len(owners) else spans.lane),
-        "lane": _picked(lanes, spans.lane), "name": _picked(kinds, spans.name),
-        "stage": spans.stage, "microbatch": spans.microbatch,
-        "start_s": _seconds(spans.start), "end_s": _seconds(spans.end),
-    })  # fmt: skip
+    return made(
+        {
+            "device_class": _picked(names, owners[spans.lane] if len(owners) else spans.lane),
+            "lane": _picked(lanes, spans.lane),
+            "name": _picked(kinds, spans.name),
+            "stage": spans.stage,
+            "microbatch": spans.microbatch,
+            "start_s": _seconds(spans.start),
+            "end_s": _seconds(spans.end),
+        }
+    )
 
 
 def _memory(result: Result) -> "DataFrame":
@@ -123,9 +128,14 @@ def _replicas(result: Result) -> "DataFrame":
 
 
 FRAMES: dict[str, Callable[[Result], "DataFrame"]] = {
-    "metrics": _metrics, "breakdown": _breakdown, "operations": _operations, "memory": _memory, "links": _links,
-    "requests": _requests, "replicas": _replicas,
-}  # fmt: skip
+    "metrics": _metrics,
+    "breakdown": _breakdown,
+    "operations": _operations,
+    "memory": _memory,
+    "links": _links,
+    "requests": _requests,
+    "replicas": _replicas,
+}
 """What can be made of a Result, by name."""
 
 

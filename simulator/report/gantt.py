@@ -113,10 +113,13 @@ def chart(result: Result, window: Window | None = None, most: int = MOST_ROWS) -
     merged = max((len(_inside(result.spans, main[index], window)) for index in rows), default=0) > MOST_BOXES
     names = class_names(result.classes)
     drawn = tuple(
-        Row(clean(names[index]), _boxes(result.spans, main[index], window, merged),
-            _boxes(result.spans, beside[index], window, None))
+        Row(
+            clean(names[index]),
+            _boxes(result.spans, main[index], window, merged),
+            _boxes(result.spans, beside[index], window, None),
+        )
         for index in rows
-    )  # fmt: skip
+    )
     kinds = {kind for row in drawn for box in (*row.boxes, *row.beside) for kind, _ in box.parts}
     return Chart(window, drawn, merged, tuple(sorted(kinds)))
 

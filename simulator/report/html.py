@@ -17,11 +17,29 @@ from simulator.results.result import Result
 _STYLES = ("report.css", "timeline.css")
 _SCRIPTS = ("report.js", "tables.js", "timeline.js")
 _COLOURS = {
-    "light": {"page": "#ffffff", "ink": "#1b1f26", "soft": "#5b6472", "line": "#d9dde3", "card": "#f6f7f9",
-              "trough": "#f1f3f5", "shade": "#00000038", "bad": "#b42318", "focus": "#0b5cad"},
-    "dark": {"page": "#14171c", "ink": "#e8eaee", "soft": "#9aa4b2", "line": "#323943", "card": "#1c2128",
-             "trough": "#20252d", "shade": "#ffffff4d", "bad": "#ff8a75", "focus": "#7cc0ff"},
-}  # fmt: skip
+    "light": {
+        "page": "#ffffff",
+        "ink": "#1b1f26",
+        "soft": "#5b6472",
+        "line": "#d9dde3",
+        "card": "#f6f7f9",
+        "trough": "#f1f3f5",
+        "shade": "#00000038",
+        "bad": "#b42318",
+        "focus": "#0b5cad",
+    },
+    "dark": {
+        "page": "#14171c",
+        "ink": "#e8eaee",
+        "soft": "#9aa4b2",
+        "line": "#323943",
+        "card": "#1c2128",
+        "trough": "#20252d",
+        "shade": "#ffffff4d",
+        "bad": "#ff8a75",
+        "focus": "#7cc0ff",
+    },
+}
 
 
 def document(result: Result) -> str:

@@ -140,9 +140,13 @@ def _data(drawn: Chart, length: int) -> str:
     for row in rows:
         row["lanes"] = row["lanes"] or [[]]
     document: dict[str, Any] = {
-        "begin": drawn.window.begin / 1e12, "end": drawn.window.end / 1e12, "parts": _PARTS,
-        "cut": drawn.window.end < length, "texts": list(texts), "rows": rows,
-    }  # fmt: skip
+        "begin": drawn.window.begin / 1e12,
+        "end": drawn.window.end / 1e12,
+        "parts": _PARTS,
+        "cut": drawn.window.end < length,
+        "texts": list(texts),
+        "rows": rows,
+    }
     # `<` would let a name end the script element.
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 

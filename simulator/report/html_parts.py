@@ -14,8 +14,13 @@ _LETTER = 0.62  # width of a letter in parts of its height, at most
 _FEWEST = 3  # rows that are worth sorting
 _NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(\S*)")
 _MARKUP = re.compile(r"<[^>]*>")
-_BUTTONS = (("left", "←", "move left"), ("right", "→", "move right"), ("in", "+", "zoom in"), ("out", "−", "zoom out"),
-            ("all", "whole", "show the whole time"))  # fmt: skip
+_BUTTONS = (
+    ("left", "←", "move left"),
+    ("right", "→", "move right"),
+    ("in", "+", "zoom in"),
+    ("out", "−", "zoom out"),
+    ("all", "whole", "show the whole time"),
+)
 _HELP = "Drag to move; Ctrl and wheel, pinch or double click to zoom; Shift and drag to choose a piece; keys + − ← → 0."
 
 
@@ -108,9 +113,7 @@ def ticks(begin_s: float, end_s: float) -> Markup:
 
 def across(marks: Sequence[Mark], zooms: bool = False) -> Markup:
     """Marks below a picture, each at its place; those of a time that zooms are drawn again by the script."""
-    drawn = [
-        tag("text", mark.text, x=_percent(mark.share), y=14, text_anchor=_anchor(mark.share)) for mark in marks
-    ]
+    drawn = [tag("text", mark.text, x=_percent(mark.share), y=14, text_anchor=_anchor(mark.share)) for mark in marks]
     lines = [tag("line", "", x1=_percent(mark.share), x2=_percent(mark.share), y1=0, y2=4) for mark in marks]
     known = {"data_zooms": 1 if zooms else None, "aria_label": "axis below"}
     return tag("svg", *lines, *drawn, class_="axis", height=18, **known)

@@ -46,6 +46,11 @@ def _box(bar: steps.Bar, x: float, scale: float, most: int) -> Markup:
     text = f"{wording.plural(bar.steps, 'step')} of {bar.begin:.4g} to {bar.end:.4g} s"
     width = (bar.end - bar.begin) * scale - _GAP
     return tag(
-        "rect", tag("title", text), x=f"{x + _GAP / 2:.2f}", y=f"{_HEIGHT - height:.2f}", width=f"{width:.2f}",
-        height=f"{height:.2f}", class_=f"c{palette.BLUE}",
-    )  # fmt: skip
+        "rect",
+        tag("title", text),
+        x=f"{x + _GAP / 2:.2f}",
+        y=f"{_HEIGHT - height:.2f}",
+        width=f"{width:.2f}",
+        height=f"{height:.2f}",
+        class_=f"c{palette.BLUE}",
+    )

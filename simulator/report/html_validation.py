@@ -39,9 +39,15 @@ def _footer(what: str) -> Markup:
 def _title(figures: dict[str, Any]) -> Iterable[Markup]:
     yield heading("Published measurements and simulation", tag("p", f"{counted(figures)}.", class_="soft"))
     scope, whole, memory = (figures[key] for key in ("in_scope", "error", "memory"))
-    tiles = [(f"{words}, in scope", _said(scope, key)) for key, words in
-             (("mean", "mean error"), ("median", "median error"), ("p90", "90 % of errors below"),
-              ("signed", "mean signed error"))]  # fmt: skip
+    tiles = [
+        (f"{words}, in scope", _said(scope, key))
+        for key, words in (
+            ("mean", "mean error"),
+            ("median", "median error"),
+            ("p90", "90 % of errors below"),
+            ("signed", "mean signed error"),
+        )
+    ]
     tiles += [("rows in scope", f"{scope['rows']:,}"), ("mean error, all rows", _said(whole, "mean"))]
     tiles += [("mean error of peak memory", _said(memory, "mean"))] if memory["rows"] else []
     yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in tiles), class_="tiles")
@@ -54,23 +60,29 @@ def _said(statistics: dict[str, float], key: str) -> str:
 def _sections(document: dict[str, Any], by: Sequence[str], worst: int) -> Iterable[Markup]:
     figures, rows = document["summary"], document["rows"]
     done = [row for row in rows if row["error"] is not None]
-    yield from sections((
-        (f"Error of {figures['what']}", _overall(figures)),
-        ("Simulated and measured", _plots(done)),
-        ("Distribution of the errors", _distribution(done)),
-        *((f"By {key}", _errors(key, figures[f"by_{key}"])) for key in by),
-        ("Worst rows", _worst(done, worst)),
-        ("Ranking of layouts", _ranking(figures["layout_rank_correlation"])),
-        ("Peak memory", _memory(figures, done)),
-        ("Refused rows", _refused(figures["refused"])),
-        ("All rows", _all(rows)),
-    ))  # fmt: skip
+    yield from sections(
+        (
+            (f"Error of {figures['what']}", _overall(figures)),
+            ("Simulated and measured", _plots(done)),
+            ("Distribution of the errors", _distribution(done)),
+            *((f"By {key}", _errors(key, figures[f"by_{key}"])) for key in by),
+            ("Worst rows", _worst(done, worst)),
+            ("Ranking of layouts", _ranking(figures["layout_rank_correlation"])),
+            ("Peak memory", _memory(figures, done)),
+            ("Refused rows", _refused(figures["refused"])),
+            ("All rows", _all(rows)),
+        )
+    )
 
 
 def _overall(figures: dict[str, Any]) -> Iterable[Markup]:
     """Errors of all rows and of those that are apart, and which these are."""
-    named = {"in scope": "in_scope", "all": "error", "complete rows": "complete",
-             "rows with assumptions": "with_assumptions"}  # fmt: skip
+    named = {
+        "in scope": "in_scope",
+        "all": "error",
+        "complete rows": "complete",
+        "rows with assumptions": "with_assumptions",
+    }
     yield from _errors("rows", {words: figures[key] for words, key in named.items()})
     text = f"In scope: {figures['scope']}. Rows with assumptions leave something open that was filled in."
     yield tag("p", text, class_="soft small")
@@ -81,10 +93,14 @@ def _errors(what: str, groups: dict[str, dict[str, float]]) -> Iterable[Markup]:
     shown = {name: found for name, found in groups.items() if found["rows"]}
     top = max((found["mean"] for found in shown.values()), default=0.0) or 1.0
     rows = [
-        (name, f"{found['rows']:,.0f}", *(wording.percent(found[key], signed=key == "signed") for key in _STATISTICS),
-         svg.stacked([(found["mean"] / top, palette.BLUE, name)], f"mean error of {name}"))
+        (
+            name,
+            f"{found['rows']:,.0f}",
+            *(wording.percent(found[key], signed=key == "signed") for key in _STATISTICS),
+            svg.stacked([(found["mean"] / top, palette.BLUE, name)], f"mean error of {name}"),
+        )
         for name, found in shown.items()
-    ]  # fmt: skip
+    ]
     if rows:
         yield table((f"{what} name", "rows n", "mean n", "median n", "P90 n", "signed n", "mean bar"), rows)
 

@@ -57,9 +57,10 @@ def for_rejected(result: Result) -> list[str]:
     if "serving.context" in said:
         now = whole(result.scenario, "serving.context", 0)
         found.append(
-            f"a larger serving.context (now {now:,} tokens), as far as the model goes" if now else
-            "serving.context, where the model takes longer sequences than its configuration says"
-        )  # fmt: skip
+            f"a larger serving.context (now {now:,} tokens), as far as the model goes"
+            if now
+            else "serving.context, where the model takes longer sequences than its configuration says"
+        )
     if "cache" in said or not found:
         found.append("serving.parallel.tp or a higher serving.kv_cache.memory_share: the cache is too small")
     return [*found, "shorter requests.lengths"]

@@ -28,9 +28,16 @@ def page(result: Result, *, width: int = WIDTH, colour: bool = False, elapsed_s:
 def draw(blocks: Iterable[RenderableType], *, width: int = WIDTH, colour: bool = False) -> str:
     """Blocks one below the other, indented by a column, as text without trailing spaces."""
     console = Console(
-        file=StringIO(), width=width, force_terminal=colour, color_system="standard" if colour else None,
-        legacy_windows=False, markup=False, emoji=False, highlight=False, _environ={},
-    )  # fmt: skip
+        file=StringIO(),
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
     with console.capture() as capture:
         for block in blocks:
             console.print(Padding(block, (0, 1)))

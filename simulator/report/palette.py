@@ -8,14 +8,32 @@ from simulator.report.plain import clean
 from simulator.results.metrics import EXPOSED
 
 LIGHT = (
-    "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#e5d413", "#6b7280", "#d9dce2", "#1f2937",
+    "#0072b2",
+    "#56b4e9",
+    "#009e73",
+    "#e69f00",
+    "#d55e00",
+    "#cc79a7",
+    "#e5d413",
+    "#6b7280",
+    "#d9dce2",
+    "#1f2937",
     "#a3abb8",
-)  # fmt: skip
+)
 """Colours by slot on a light page: blue, sky, green, orange, vermilion, purple, yellow, grey, pale, dark, silver."""
 DARK = (
-    "#3391d6", "#8fd0f5", "#1fb98d", "#efb02e", "#f07b2e", "#dd95bd", "#f2e96b", "#9aa3b2", "#3b424e", "#e5e7eb",
+    "#3391d6",
+    "#8fd0f5",
+    "#1fb98d",
+    "#efb02e",
+    "#f07b2e",
+    "#dd95bd",
+    "#f2e96b",
+    "#9aa3b2",
+    "#3b424e",
+    "#e5e7eb",
     "#68717f",
-)  # fmt: skip
+)
 """The same slots on a dark page."""
 
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY, PALE, CONTRAST, SILVER = range(11)

@@ -1,9 +1,29 @@
 """Text that any stream can take: without control characters and, where need be, in ASCII."""
 
-ASCII = str.maketrans({
-    "█": "#", "▤": "@", "◆": "o", "▓": "=", "▒": "+", "░": ":", "▚": "%", "▞": "&", "─": "-", "│": "|", "▏": "|",
-    "·": "-", "•": "*", "×": "x", "…": "~", "–": "-", "→": ">", "±": "~", "≤": "<", "≥": ">",
-})  # fmt: skip
+ASCII = str.maketrans(
+    {
+        "█": "#",
+        "▤": "@",
+        "◆": "o",
+        "▓": "=",
+        "▒": "+",
+        "░": ":",
+        "▚": "%",
+        "▞": "&",
+        "─": "-",
+        "│": "|",
+        "▏": "|",
+        "·": "-",
+        "•": "*",
+        "×": "x",
+        "…": "~",
+        "–": "-",
+        "→": ">",
+        "±": "~",
+        "≤": "<",
+        "≥": ">",
+    }
+)
 """What stands for a drawing character where only ASCII can be written."""
 
 

@@ -13,9 +13,15 @@ from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 from simulator.report.svg_graph import Curve
 
 SLOTS = (
-    palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.YELLOW,
+    palette.BLUE,
+    palette.ORANGE,
+    palette.GREEN,
+    palette.VERMILION,
+    palette.PURPLE,
+    palette.SKY,
+    palette.YELLOW,
     palette.CONTRAST,
-)  # fmt: skip
+)
 """Colours of the layouts of a plot."""
 _HEIGHT = 260.0
 _ROOM = 1.04  # of the highest value, so that it does not touch the edge
@@ -37,9 +43,12 @@ def _body(document: dict[str, Any]) -> Iterable[Markup]:
     yield tag("main", *_sections(document))
     known = document["provenance"]
     facts = [
-        wording.plural(known["simulations"], "simulation"), f"largest rates to {100 * document['tolerance']:g} %",
-        f"seed {known['seed']}", f"scenario {known['scenario']}", "simulated, not measured",
-    ]  # fmt: skip
+        wording.plural(known["simulations"], "simulation"),
+        f"largest rates to {100 * document['tolerance']:g} %",
+        f"seed {known['seed']}",
+        f"scenario {known['scenario']}",
+        "simulated, not measured",
+    ]
     yield tag("footer", tag("p", " · ".join(facts), class_="soft small"))
 
 
@@ -55,8 +64,9 @@ def _title(document: dict[str, Any]) -> Iterable[Markup]:
         text = " ".join(said) or "No layout meets the objectives."
         yield tag("div", tag("p", tag("strong", text)), class_="alarm")
     if len(layouts) == 1 and layouts[0]["rate"] is not None:
-        yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in _tiles(layouts[0])),
-                  class_="tiles")  # fmt: skip
+        yield tag(
+            "dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in _tiles(layouts[0])), class_="tiles"
+        )
 
 
 def _tiles(layout: Layout) -> Iterable[tuple[str, str]]:
@@ -83,19 +93,26 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
         where = "at that rate" if one["rate"] is not None else plan_words.where(one["at_best"])
         named.append((f"Objectives {where}", _objectives(document, one["at_best"])))
     named += [
-        ("Goodput over rate", _goodput(document)), ("Share of requests within all objectives", _attainment(document)),
-        ("Rates tried", _rates(document)), ("Assumptions", notes(document["assumptions"])),
-    ]  # fmt: skip
+        ("Goodput over rate", _goodput(document)),
+        ("Share of requests within all objectives", _attainment(document)),
+        ("Rates tried", _rates(document)),
+        ("Assumptions", notes(document["assumptions"])),
+    ]
     yield from sections(named)
 
 
 def _objectives(document: dict[str, Any], probe: dict[str, Any]) -> Iterable[Markup]:
     share = f"{100 * document['slo']['attainment']:g} %"
     rows = [
-        (OBJECTIVES[name], units.format(goal["limit_s"], "time"), wording.percent(goal["attainment"]),
-         plan_words.reached(goal), svg.stacked([(goal["attainment"], palette.BLUE, name)], OBJECTIVES[name]))
+        (
+            OBJECTIVES[name],
+            units.format(goal["limit_s"], "time"),
+            wording.percent(goal["attainment"]),
+            plan_words.reached(goal),
+            svg.stacked([(goal["attainment"], palette.BLUE, name)], OBJECTIVES[name]),
+        )
         for name, goal in probe["objectives"].items()
-    ]  # fmt: skip
+    ]
     bar = svg.stacked([(probe["attainment"], palette.GREEN if probe["meets"] else palette.VERMILION, "all")], "all")
     rows.append(("all", "", wording.percent(probe["attainment"]), "", bar))
     heads = ("objective name", "at most n", "met by n", f"{share} of them source", "of all requests bar")
@@ -110,17 +127,36 @@ def _layouts(document: dict[str, Any]) -> Iterable[Markup]:
         best, slot = layout["at_best"], palette.GREEN if plan_words.marks(layout) else palette.BLUE
         price = "-" if layout["usd_per_hour"] is None else f"{layout['usd_per_hour']:.2f}"
         label = f"{layout['name']}: {rate(layout['rate_per_device'])} a device"
-        rows.append((
-            layout["name"], f"{layout['devices']:,}", plan_words.largest(layout),
-            rate(layout["rate_per_device"]), OBJECTIVES.get(layout["binding"] or "", "-"), figure(best, "utilisation"),
-            figure(best, "cost_usd_per_million_tokens"), price, plan_words.remark(document, layout),
-            svg.stacked([(layout["rate_per_device"] / most, slot, layout["name"])], label),
-        ))  # fmt: skip
+        rows.append(
+            (
+                layout["name"],
+                f"{layout['devices']:,}",
+                plan_words.largest(layout),
+                rate(layout["rate_per_device"]),
+                OBJECTIVES.get(layout["binding"] or "", "-"),
+                figure(best, "utilisation"),
+                figure(best, "cost_usd_per_million_tokens"),
+                price,
+                plan_words.remark(document, layout),
+                svg.stacked([(layout["rate_per_device"] / most, slot, layout["name"])], label),
+            )
+        )
     if rows:
         yield table(
-            ("layout class", "devices n", "largest rate n", "rate per device n", "limited by name", "replicas busy n",
-             "per Mtoken n", "USD/h n", "remark class", "rate for each device bar"), rows,
-        )  # fmt: skip
+            (
+                "layout class",
+                "devices n",
+                "largest rate n",
+                "rate per device n",
+                "limited by name",
+                "replicas busy n",
+                "per Mtoken n",
+                "USD/h n",
+                "remark class",
+                "rate for each device bar",
+            ),
+            rows,
+        )
         yield tag("p", plan_words.explained(several=True), class_="soft small")
     if rest := plan_words.without(document):
         yield tag("h3", "Without a rate")
@@ -179,12 +215,17 @@ def _table_of_rates(probes: Sequence[dict[str, Any]], largest: float | None) -> 
     names = [name for name in OBJECTIVES if name in probes[0]["objectives"]]
     percentiles = [f"{p} {OBJECTIVES[name]} n" for name in names for p in ("median", "P99")]
     rows = [
-        (rate(probe["rate"]), wording.percent(probe["attainment"]), f"{figure(probe, 'request_goodput')}/s",
-         f"{figure(probe, 'output_throughput')}/s",
-         *(figure(probe, f"{p}_{name}_ms") for name in names for p in ("median", "p99")), figure(probe, "utilisation"),
-         figure(probe, "cost_usd_per_million_tokens"),
-         "largest" if probe["rate"] == largest else "the queue grows" if probe["saturated"] else "")
+        (
+            rate(probe["rate"]),
+            wording.percent(probe["attainment"]),
+            f"{figure(probe, 'request_goodput')}/s",
+            f"{figure(probe, 'output_throughput')}/s",
+            *(figure(probe, f"{p}_{name}_ms") for name in names for p in ("median", "p99")),
+            figure(probe, "utilisation"),
+            figure(probe, "cost_usd_per_million_tokens"),
+            "largest" if probe["rate"] == largest else "the queue grows" if probe["saturated"] else "",
+        )
         for probe in probes
-    ]  # fmt: skip
+    ]
     first = ("rate n", "within all objectives n", "goodput n", "output tokens n")
     return table((*first, *percentiles, "replicas busy n", "per Mtoken n", "remark class"), rows)

@@ -61,7 +61,7 @@ def _headline(layout: Layout) -> Iterable[RenderableType]:
         ("goodput, requests", f"{figure(best, 'request_goodput')}/s"),
         ("output tokens", f"{figure(best, 'output_throughput')}/s"),
         ("replicas busy", figure(best, "utilisation")),
-    ]  # fmt: skip
+    ]
     if "cost_usd_per_million_tokens" in best["metrics"]:
         rows.append(("per million output tokens", figure(best, "cost_usd_per_million_tokens")))
     table = Table.grid(padding=(0, 2))
@@ -105,10 +105,14 @@ def _curve(layout: Layout) -> Iterable[RenderableType]:
         bar = Text(wording.bar(goodput / most, _BAR), "green" if probe["meets"] else "red")
         bar.append("  largest" if best else "  queue grows" if probe["saturated"] else "", "bold" if best else "dim")
         table.add_row(
-            rate(probe["rate"]), wording.percent(probe["attainment"]), rate(goodput),
-            *(figure(probe, f"p99_{name}_ms") for name in names), figure(probe, "utilisation"), bar,
+            rate(probe["rate"]),
+            wording.percent(probe["attainment"]),
+            rate(goodput),
+            *(figure(probe, f"p99_{name}_ms") for name in names),
+            figure(probe, "utilisation"),
+            bar,
             style="bold" if best else "",
-        )  # fmt: skip
+        )
     yield table
     yield Text(plan_words.explained(several=False), "dim")
 
@@ -131,10 +135,16 @@ def _layouts(document: dict[str, Any], layouts: list[Layout]) -> RenderableType:
         best = layout["at_best"]
         cost = best["metrics"].get("cost_usd_per_million_tokens")
         table.add_row(
-            clean(layout["name"]), f"{layout['devices']:,}", plan_words.largest(layout),
-            rate(layout["rate_per_device"]), OBJECTIVES.get(layout["binding"] or "", "-"), figure(best, "utilisation"),
-            "-" if cost is None else f"{cost:#.3g}", plan_words.remark(document, layout), style=_style(layout),
-        )  # fmt: skip
+            clean(layout["name"]),
+            f"{layout['devices']:,}",
+            plan_words.largest(layout),
+            rate(layout["rate_per_device"]),
+            OBJECTIVES.get(layout["binding"] or "", "-"),
+            figure(best, "utilisation"),
+            "-" if cost is None else f"{cost:#.3g}",
+            plan_words.remark(document, layout),
+            style=_style(layout),
+        )
     return table
 
 

@@ -61,4 +61,3 @@ def _finish(document: dict[str, Any], axes: "Axes", most: float) -> None:
     axes.set_ylim(0, 1.08 * (most or 1.0))
     axes.set_xlabel(f"{document['layouts'][0]['unit']} that arrive per second")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, fontsize="small", frameon=False)
-

@@ -12,9 +12,12 @@ Layout = dict[str, Any]
 OBJECTIVES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2E"}
 """Short words of the objectives."""
 _PROCESSES = {
-    "poisson": "Poisson arrivals", "gamma": "gamma-distributed arrivals", "constant": "equal gaps",
-    "varying": "arrivals at a varying rate", "trace": "arrivals of a trace",
-}  # fmt: skip
+    "poisson": "Poisson arrivals",
+    "gamma": "gamma-distributed arrivals",
+    "constant": "equal gaps",
+    "varying": "arrivals at a varying rate",
+    "trace": "arrivals of a trace",
+}
 
 _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 

@@ -124,9 +124,13 @@ def step_times(result: Result, axes: "Axes | None" = None) -> "Axes":
 
 
 PLOTS = {
-    "gantt": gantt, "breakdown": breakdown, "memory": memory, "memory-over-time": memory_over_time, "links": links,
+    "gantt": gantt,
+    "breakdown": breakdown,
+    "memory": memory,
+    "memory-over-time": memory_over_time,
+    "links": links,
     "step-times": step_times,
-}  # fmt: skip
+}
 """The plots by the names of their files."""
 
 
@@ -153,7 +157,6 @@ def _of_service(
     draw: Callable[[Result, Service, "Axes"], "Axes"], service: Service, result: Result, axes: "Axes"
 ) -> "Axes":
     return draw(result, service, axes)
-
 
 
 def new() -> "Axes":

@@ -33,17 +33,25 @@ def _served(draw: Callable[[Result, Service, "Axes"], "Axes"]) -> Draw:
 
 _DRAWN: dict[str, dict[str, Draw]] = {
     "training": {
-        "gantt": plots.gantt, "breakdown": plots.breakdown, "memory": plots.memory,
-        "memory_over_time": plots.memory_over_time, "links": plots.links, "step_times": plots.step_times,
+        "gantt": plots.gantt,
+        "breakdown": plots.breakdown,
+        "memory": plots.memory,
+        "memory_over_time": plots.memory_over_time,
+        "links": plots.links,
+        "step_times": plots.step_times,
     },
     "serving": {
-        "latency": _served(serving_plots.latency), "objectives": _served(serving_plots.objectives),
-        "requests": _served(serving_plots.lives), "request_time": _served(serving_plots.request_parts),
-        "load": _served(serving_plots.requests_over_time), "throughput": _served(serving_plots.tokens_over_time),
-        "cache": _served(serving_plots.cache_over_time), "breakdown": _served(serving_plots.replicas),
+        "latency": _served(serving_plots.latency),
+        "objectives": _served(serving_plots.objectives),
+        "requests": _served(serving_plots.lives),
+        "request_time": _served(serving_plots.request_parts),
+        "load": _served(serving_plots.requests_over_time),
+        "throughput": _served(serving_plots.tokens_over_time),
+        "cache": _served(serving_plots.cache_over_time),
+        "breakdown": _served(serving_plots.replicas),
         "memory": plots.memory,
     },
-}  # fmt: skip
+}
 """The plots of each kind of run by the names of the methods below."""
 
 

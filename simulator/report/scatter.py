@@ -15,8 +15,14 @@ from simulator.report.markup import Markup, joined, tag
 from simulator.report.scales import Mark
 
 COLOURS = (
-    palette.BLUE, palette.ORANGE, palette.GREEN, palette.VERMILION, palette.PURPLE, palette.SKY, palette.CONTRAST,
-)  # fmt: skip
+    palette.BLUE,
+    palette.ORANGE,
+    palette.GREEN,
+    palette.VERMILION,
+    palette.PURPLE,
+    palette.SKY,
+    palette.CONTRAST,
+)
 _SIZE = 9.0  # half the width of a marker in a square plot, in parts of the width
 _FLAT = 6.0  # the same in a plot that is wider, and shown wider
 _SHAPES = ("circle", "square", "diamond", "triangle")

@@ -101,9 +101,10 @@ def cdfs(service: Service) -> dict[str, Cdf]:
     """The distribution of each latency by its key; those of empty samples are left out."""
     times = latencies(service.requests)
     order = np.argsort(service.gaps.gap)
-    found = {name: _cdf(np.sort(values)) for name, values in (
-        ("ttft", times.ttft), ("tpot", times.tpot[times.several]), ("e2el", times.e2el)
-    )}  # fmt: skip
+    found = {
+        name: _cdf(np.sort(values))
+        for name, values in (("ttft", times.ttft), ("tpot", times.tpot[times.several]), ("e2el", times.e2el))
+    }
     counts = np.cumsum(service.gaps.count[order])
     if len(counts) and counts[-1]:
         found["itl"] = Cdf(service.gaps.gap[order] / 1e9, counts / counts[-1])

@@ -21,9 +21,13 @@ from simulator.results.service import attainment, latencies
 from simulator.results.summary import ordered_metrics
 
 SLOTS = {
-    "queue": palette.VERMILION, "prefill": palette.ORANGE, "handover": palette.SKY, "preempted": palette.YELLOW,
-    "stalled": palette.PURPLE, "decode": palette.BLUE,
-}  # fmt: skip
+    "queue": palette.VERMILION,
+    "prefill": palette.ORANGE,
+    "handover": palette.SKY,
+    "preempted": palette.YELLOW,
+    "stalled": palette.PURPLE,
+    "decode": palette.BLUE,
+}
 """Colours of the parts of a request's time."""
 BINS = 240
 """Stretches of a chart over time."""
@@ -37,10 +41,23 @@ _ROOM = 1.04  # of the highest level, so that it does not touch the edge
 _ROW = 3.0  # pixels of a request in the chart of lives
 _PARTS = (palette.BLUE, palette.ORANGE, palette.GREEN, palette.SKY, palette.PURPLE, palette.YELLOW, palette.VERMILION)
 _TILES = (
-    "output_throughput", "output_throughput_per_device", "request_throughput", "request_goodput", "slo_attainment",
-    "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_itl_ms", "mean_e2el_ms", "utilisation", "mean_batch",
-    "max_kv_usage", "preemptions", "energy_j_per_million_tokens", "cost_usd_per_million_tokens",
-)  # fmt: skip
+    "output_throughput",
+    "output_throughput_per_device",
+    "request_throughput",
+    "request_goodput",
+    "slo_attainment",
+    "mean_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "p99_itl_ms",
+    "mean_e2el_ms",
+    "utilisation",
+    "mean_batch",
+    "max_kv_usage",
+    "preemptions",
+    "energy_j_per_million_tokens",
+    "cost_usd_per_million_tokens",
+)
 _STATISTICS = ("mean", "median", "p90", "p95", "p99", "std")
 
 Floats = NDArray[np.float64]
@@ -84,8 +101,9 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
         heads = ("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "standard deviation n")
         yield html_parts.table(heads, rows)
     found, promised = serving_facts.cdfs(service), goals(result)
-    graphs = [_distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES
-              if key in found]  # fmt: skip
+    graphs = [
+        _distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES if key in found
+    ]
     if graphs:
         yield tag("div", *graphs, class_="graphs")
         text = "Share of requests (ITL: of tokens) whose latency is at most that long"
@@ -100,9 +118,11 @@ def _distribution(cdf: Cdf, short: str, words: str, goal: float | None) -> Marku
     inside = thin.value <= 1e3 * end
     x, y = np.append(0.0, thin.value[inside]) / 1e3 / end, np.append(0.0, thin.share[inside])
     drawn = svg_graph.curves(
-        [Curve(np.append(x, 1.0), np.append(y, y[-1]), palette.BLUE, steps=True)], f"distribution of {short}",
-        [goal / end] if goal else [], told=Told(100.0, "%"),
-    )  # fmt: skip
+        [Curve(np.append(x, 1.0), np.append(y, y[-1]), palette.BLUE, steps=True)],
+        f"distribution of {short}",
+        [goal / end] if goal else [],
+        told=Told(100.0, "%"),
+    )
     picture = html_parts.leveled(_percents(), drawn, html_parts.ticks(0.0, end))
     return tag("div", tag("h3", f"{short}: {words}"), html_parts.graph(end, picture))
 
@@ -210,8 +230,11 @@ def lives(service: Service) -> Iterable[Markup]:
     drawn = svg.picture(height, *paths, label=label, class_="plot")
     picture = html_parts.leveled(scales.words("last", "first"), drawn, html_parts.ticks(0.0, end))
     yield html_parts.timeline("requests", 0.0, end, picture)
-    yield tag("p", f"The first {wording.plural(len(rows), 'request')} that finished, in the order of arrival.",
-              class_="soft small")  # fmt: skip
+    yield tag(
+        "p",
+        f"The first {wording.plural(len(rows), 'request')} that finished, in the order of arrival.",
+        class_="soft small",
+    )
 
 
 def busy_slots(service: Service) -> dict[str, int]:
@@ -235,15 +258,26 @@ def replicas(result: Result, service: Service) -> Iterable[Markup]:
         yield svg.legend([*((slots[part], part) for part in order), (palette.PALE, "idle")])
     rows = []
     for replica in shown:
-        parts = [(replica.parts.get(part, 0.0) / whole, slots[part],
-                  f"{part}: {units.format(replica.parts.get(part, 0.0), 'time')}") for part in order]  # fmt: skip
+        parts = [
+            (
+                replica.parts.get(part, 0.0) / whole,
+                slots[part],
+                f"{part}: {units.format(replica.parts.get(part, 0.0), 'time')}",
+            )
+            for part in order
+        ]
         idle = (max(1 - sum(share for share, _, _ in parts), 0.0), palette.PALE, "idle")
-        rows.append((
-            replica.name, replica.role, f"{replica.devices:,} x {replica.device}",
-            f"{replica.blocks:,} x {replica.block_size} tokens",
-            units.format(replica.weights, "bytes"), wording.percent(replica.busy / whole),
-            svg.stacked([*parts, idle], f"{replica.name}: what its time consists of"),
-        ))  # fmt: skip
+        rows.append(
+            (
+                replica.name,
+                replica.role,
+                f"{replica.devices:,} x {replica.device}",
+                f"{replica.blocks:,} x {replica.block_size} tokens",
+                units.format(replica.weights, "bytes"),
+                wording.percent(replica.busy / whole),
+                svg.stacked([*parts, idle], f"{replica.name}: what its time consists of"),
+            )
+        )
     heads = ("replica name", "role name", "devices name", "cache blocks n", "weights n", "busy n", "of the run bar")
     if rows:
         yield html_parts.table(heads, rows)

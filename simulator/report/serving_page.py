@@ -26,9 +26,13 @@ MOST_REPLICAS = 8
 """Replicas shown; of more, the busiest and the idlest."""
 _STATISTICS = (("mean", "mean"), ("median", "median"), ("p90", "P90"), ("p95", "P95"), ("p99", "P99"))
 _LOOKS = {
-    "queue": ("red", "░"), "prefill": ("yellow", "▒"), "handover": ("cyan", "▤"), "preempted": ("bright_red", "▞"),
-    "stalled": ("magenta", "▓"), "decode": ("green", "█"),
-}  # fmt: skip
+    "queue": ("red", "░"),
+    "prefill": ("yellow", "▒"),
+    "handover": ("cyan", "▤"),
+    "preempted": ("bright_red", "▞"),
+    "stalled": ("magenta", "▓"),
+    "decode": ("green", "█"),
+}
 _INVISIBLE = 0.0005
 _BAR = 20
 _NAMED = 4  # parts of busy time named in a row
@@ -56,31 +60,43 @@ def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
 
 def headline(result: Result) -> RenderableType:
     """Throughput, load, energy and money, in two columns where there is room."""
-    left = ("output_throughput", "output_throughput_per_device", "total_token_throughput", "request_throughput",
-            "request_goodput")  # fmt: skip
+    left = (
+        "output_throughput",
+        "output_throughput_per_device",
+        "total_token_throughput",
+        "request_throughput",
+        "request_goodput",
+    )
     right = ("completed", "failed", "duration", "utilisation", "mean_batch")
     both = Table.grid()
     both.add_row(Roomy(_figures(result, left, right), _figures(result, (*left, *right))))
     money = [
         f"{wording.figure(name, result.metrics[name])} {words}".strip()
         for name, words in (
-            ("energy_j", ""), ("cost_usd", ""), ("energy_j_per_million_tokens", "per million output tokens"),
+            ("energy_j", ""),
+            ("cost_usd", ""),
+            ("energy_j_per_million_tokens", "per million output tokens"),
             ("cost_usd_per_million_tokens", "per million"),
         )
         if name in result.metrics
-    ]  # fmt: skip
+    ]
     if money:
         both.add_row(Text.assemble(("the run  ", "dim"), ("  ·  ".join(money), "bold")))
     return both
 
 
 _HEADLINE = {
-    "output_throughput": "output tokens/s", "output_throughput_per_device": "output tokens/s per device",
-    "total_token_throughput": "all tokens/s", "request_throughput": "requests/s",
-    "request_goodput": "requests/s within objectives", "completed": "requests finished", "failed": "requests rejected",
-    "duration": "first arrival to last token", "utilisation": "time that replicas work",
+    "output_throughput": "output tokens/s",
+    "output_throughput_per_device": "output tokens/s per device",
+    "total_token_throughput": "all tokens/s",
+    "request_throughput": "requests/s",
+    "request_goodput": "requests/s within objectives",
+    "completed": "requests finished",
+    "failed": "requests rejected",
+    "duration": "first arrival to last token",
+    "utilisation": "time that replicas work",
     "mean_batch": "sequences decoding at once",
-}  # fmt: skip
+}
 
 
 def _figures(result: Result, *columns: tuple[str, ...]) -> Table:
@@ -182,9 +198,11 @@ def request_time(service: Service) -> Iterable[RenderableType]:
 def caches(result: Result) -> Iterable[RenderableType]:
     """How full the caches were and what came of it, in a line."""
     names = (
-        ("mean_kv_usage", "mean while working"), ("max_kv_usage", "at most"),
-        ("preemptions", "preemptions"), ("prefix_cache_hit_rate", "of prompt tokens from the prefix cache"),
-    )  # fmt: skip
+        ("mean_kv_usage", "mean while working"),
+        ("max_kv_usage", "at most"),
+        ("preemptions", "preemptions"),
+        ("prefix_cache_hit_rate", "of prompt tokens from the prefix cache"),
+    )
     said = []
     for name, words in names:
         value = result.metrics.get(name)

@@ -151,10 +151,15 @@ MOST_REPLICAS = 40
 """Replicas in the plot of busy time."""
 
 PLOTS: dict[str, Callable[[Result, Service, "Axes"], "Axes"]] = {
-    "latency": latency, "requests-over-time": requests_over_time, "cache-over-time": cache_over_time,
-    "tokens-over-time": tokens_over_time, "requests": lives, "request-time": request_parts, "objectives": objectives,
+    "latency": latency,
+    "requests-over-time": requests_over_time,
+    "cache-over-time": cache_over_time,
+    "tokens-over-time": tokens_over_time,
+    "requests": lives,
+    "request-time": request_parts,
+    "objectives": objectives,
     "replicas": replicas,
-}  # fmt: skip
+}
 """The plots of a serving run by the names of their files."""
 
 

@@ -77,8 +77,13 @@ def _iterations(replica: Replica, rows: Ints, places: list[str], lanes: Ints) ->
     it = replica.iterations
     start, end = nanoseconds(it.start[rows]), nanoseconds(of.ends(it)[rows])
     columns = (it.count, it.decodes, it.prompt_tokens, it.prompts, it.context, it.blocks, it.waiting)
-    told = zip(microseconds(start), microseconds(end - start), lanes.tolist(), *(c[rows].tolist() for c in columns),
-               strict=True)  # fmt: skip
+    told = zip(
+        microseconds(start),
+        microseconds(end - start),
+        lanes.tolist(),
+        *(c[rows].tolist() for c in columns),
+        strict=True,
+    )
     for begin, length, lane, count, decodes, tokens, prompts, context, blocks, waiting in told:
         kind = "decode" if not tokens else "decode and prefill" if decodes else "prefill"
         name = f"{kind} x {count}" if count > 1 else kind
@@ -122,9 +127,11 @@ def _requests(service: Service, process: int) -> Iterator[str]:
     for request, arrival, scheduled, first, finish in rows:
         head = f'"cat":"request","id":{request},"pid":{process},"tid":{process}'
         said = {
-            "prompt": int(requests.prompt[request]), "output": int(requests.generated[request]),
-            "cached": int(requests.cached[request]), "replica": int(requests.replica[request]),
-        }  # fmt: skip
+            "prompt": int(requests.prompt[request]),
+            "output": int(requests.generated[request]),
+            "cached": int(requests.cached[request]),
+            "replica": int(requests.replica[request]),
+        }
         last = max(arrival, scheduled, first, finish)
         stretches = [("queue", arrival, scheduled), ("prefill", scheduled, first), ("decode", first, finish)]
         yield _edge("b", f"request {request}", arrival, head, said)

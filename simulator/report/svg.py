@@ -37,8 +37,14 @@ class Told(NamedTuple):
 
 
 def picture(
-    height: float, *content: str, label: str, class_: str = "", pixels: float | None = None, top: int = 0,
-    told: Told | None = None, rows: str | None = None,
+    height: float,
+    *content: str,
+    label: str,
+    class_: str = "",
+    pixels: float | None = None,
+    top: int = 0,
+    told: Told | None = None,
+    rows: str | None = None,
 ) -> Markup:
     """An `svg` of the full width and a fixed height.
 
@@ -46,24 +52,41 @@ def picture(
     """
     known = {} if told is None else {"data_top": f"{told.top:.6g}", "data_unit": told.unit or None}
     return tag(
-        "svg", tag("title", label) if label else Markup(""), *content, viewBox=f"0 {top} {WIDTH} {height:g}",
-        height=f"{pixels or height:g}", preserveAspectRatio="none", role="img", class_=class_ or None, data_rows=rows,
+        "svg",
+        tag("title", label) if label else Markup(""),
+        *content,
+        viewBox=f"0 {top} {WIDTH} {height:g}",
+        height=f"{pixels or height:g}",
+        preserveAspectRatio="none",
+        role="img",
+        class_=class_ or None,
+        data_rows=rows,
         **known,
-    )  # fmt: skip
+    )
 
 
 def stacked(
-    parts: Iterable[tuple[float, int, str]], label: str, limit: float | None = None, pixels: int = 14,
+    parts: Iterable[tuple[float, int, str]],
+    label: str,
+    limit: float | None = None,
+    pixels: int = 14,
     moot: bool = False,
-) -> Markup:  # fmt: skip
+) -> Markup:
     """A bar of (share of the width, slot, hover text); `limit` draws a line at that share, `moot` fades the bar."""
     drawn, at = [], 0.0
     for share, slot, text in parts:
         if share > 0:
             drawn.append(
-                tag("rect", tag("title", text), x=_number(at * WIDTH), y=1, width=_number(share * WIDTH), height=8,
-                    class_=f"c{slot}")
-            )  # fmt: skip
+                tag(
+                    "rect",
+                    tag("title", text),
+                    x=_number(at * WIDTH),
+                    y=1,
+                    width=_number(share * WIDTH),
+                    height=8,
+                    class_=f"c{slot}",
+                )
+            )
         at += max(share, 0.0)
     line = [] if limit is None else [tag("path", d=f"M{_number(limit * WIDTH)} 0V10", class_="limit")]
     return picture(10, *drawn, *line, label=label, class_="trough moot" if moot else "trough", pixels=pixels)

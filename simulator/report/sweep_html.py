@@ -26,10 +26,13 @@ def heat_map(document: dict[str, Any]) -> Iterable[Markup]:
     head = [tag("th", sweep_words.value(value), scope="col") for value in told["x_values"]]
     rows = zip(told["y_values"], told["cells"], sweep_words.shades(document), sweep_words.gaps(document), strict=True)
     body = [
-        tag("tr", tag("th", sweep_words.value(value), scope="row"),
-            *(_cell(told["metric"], *cell) for cell in zip(cells, shades, marks, strict=True)))
+        tag(
+            "tr",
+            tag("th", sweep_words.value(value), scope="row"),
+            *(_cell(told["metric"], *cell) for cell in zip(cells, shades, marks, strict=True)),
+        )
         for value, cells, shades, marks in rows
-    ]  # fmt: skip
+    ]
     corner = tag("th", f"{upward} \\ {across}", scope="col")
     table = tag("table", tag("thead", tag("tr", corner, *head)), tag("tbody", *body), class_="heat")
     yield tag("div", table, class_="wide")
@@ -62,8 +65,11 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
         yield tag("section", tag("h2", "What the conditions leave out"), *notes(said))
     best = document["best"]
     if best and best["points"]:
-        yield tag("section", tag("h2", f"Best points by {sweep_words.label(best['metric'])}"),
-                  _points(document, best["points"][:20], (best["metric"],)))  # fmt: skip
+        yield tag(
+            "section",
+            tag("h2", f"Best points by {sweep_words.label(best['metric'])}"),
+            _points(document, best["points"][:20], (best["metric"],)),
+        )
     if document["pareto"]:
         yield tag("section", tag("h2", f"Pareto front: {sweep_words.front_words(document)}"), *_front(document))
     if document["heat"]:
@@ -89,14 +95,19 @@ def _front(document: dict[str, Any]) -> Iterable[Markup]:
     first, second = document["pareto"]["metrics"]
     numbers = set(document["pareto"]["points"])
     rows = [
-        row for row in document["rows"]
+        row
+        for row in document["rows"]
         if row["status"] == "ok" and None not in (row["metrics"].get(first), row["metrics"].get(second))
-    ]  # fmt: skip
+    ]
     points = [
-        scatter.Point(row["metrics"][first], row["metrics"][second], int(row["point"] in numbers),
-                      f"{row['name']}: {sweep_words.figure(row, first)}, {sweep_words.figure(row, second)}")
+        scatter.Point(
+            row["metrics"][first],
+            row["metrics"][second],
+            int(row["point"] in numbers),
+            f"{row['name']}: {sweep_words.figure(row, first)}, {sweep_words.figure(row, second)}",
+        )
         for row in sorted(rows, key=lambda row: row["point"] in numbers)
-    ]  # fmt: skip
+    ]
     if points:
         across, up = (_axis(name, [row["metrics"][name] for row in rows]) for name in (first, second))
         yield scatter.legend(("other points", "on the front"))
@@ -119,10 +130,14 @@ def _everything(document: dict[str, Any]) -> Iterable[Markup]:
     names = sweep_words.columns(document)
     heads = [f"{word} class" for word in sweep_words.axis_words(list(document["axes"]))]
     shown = [
-        (f"{row['point']:,}", *map(sweep_words.value, row["values"].values()), row["status"],
-         *(sweep_words.figure(row, name) for name in names))
+        (
+            f"{row['point']:,}",
+            *map(sweep_words.value, row["values"].values()),
+            row["status"],
+            *(sweep_words.figure(row, name) for name in names),
+        )
         for row in rows[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     listed = table(["point n", *heads, "status class", *(f"{short(name)} n" for name in names)], shown)
     more = [tag("p", f"The first {MOST_ROWS:,} of {len(rows):,}.", class_="soft")] if len(rows) > MOST_ROWS else []
     yield tag("details", tag("summary", wording.plural(len(rows), "point")), *more, listed)

@@ -67,11 +67,21 @@ def pareto(document: dict[str, Any], axes: "Axes") -> "Axes":
     first, second = document["pareto"]["metrics"]
     sound = [row["metrics"] for row in document["rows"] if row["status"] == "ok"]
     known = [m for m in sound if m.get(first) is not None and m.get(second) is not None]
-    axes.plot([m[first] for m in known], [m[second] for m in known], ".", color=palette.LIGHT[palette.GREY],
-              label="all points")  # fmt: skip
+    axes.plot(
+        [m[first] for m in known],
+        [m[second] for m in known],
+        ".",
+        color=palette.LIGHT[palette.GREY],
+        label="all points",
+    )
     front = [row["metrics"] for row in sweep_words.rows_of(document, document["pareto"]["points"])]
-    axes.plot([m[first] for m in front], [m[second] for m in front], "o-", color=palette.LIGHT[palette.VERMILION],
-              label="front")  # fmt: skip
+    axes.plot(
+        [m[first] for m in front],
+        [m[second] for m in front],
+        "o-",
+        color=palette.LIGHT[palette.VERMILION],
+        label="front",
+    )
     for axis, name in ((axes.xaxis, first), (axes.yaxis, second)):
         axis.set_major_formatter(_words(name))
         axis.set_label_text(plain(f"{sweep_words.label(name)}, {sweep_words.better(name)} is better"))
@@ -95,4 +105,3 @@ def save_plots(document: dict[str, Any], folder: str | Path) -> list[Path]:
 def _words(metric: str) -> Callable[[float, object], str]:
     """How the ticks of a metric's axis are written."""
     return lambda value, _: wording.figure(metric, value)
-

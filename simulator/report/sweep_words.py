@@ -79,7 +79,7 @@ def about(document: dict[str, Any]) -> Iterator[str]:
     """What all points share, and the changes that all of them have."""
     shared = [
         text.partition(" (")[0] if name in ("model", "stack") else text for name, text in document["subject"].items()
-    ]  # fmt: skip
+    ]
     if shared:
         yield clean(" · ".join(shared))
     if document["changes"]:

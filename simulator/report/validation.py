@@ -87,8 +87,9 @@ def _worst(rows: Sequence[dict[str, Any]], count: int, width: int) -> list[str]:
     done = sorted((row for row in rows if row["error"] is not None), key=lambda row: -abs(row["error"]))[:count]
     lines = []
     for row in done:
-        lines += wrap(f"{100 * row['error']:+7.1f}%  {clean(row['id'])}", width, initial_indent="  ",
-                      subsequent_indent=" " * 12)  # fmt: skip
+        lines += wrap(
+            f"{100 * row['error']:+7.1f}%  {clean(row['id'])}", width, initial_indent="  ", subsequent_indent=" " * 12
+        )
         assumed = clean("; ".join(row["assumed"]))
         if assumed:
             lines += wrap(f"assumed: {assumed}", width, initial_indent=" " * 12, subsequent_indent=" " * 14)

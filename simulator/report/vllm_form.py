@@ -21,8 +21,15 @@ from simulator.results.summary import ordered_metrics
 from simulator.results.token_times import token_times
 from simulator.results.writing import replacing
 
-_WHOLE = {"completed", "failed", "unfinished", "total_input_tokens", "total_output_tokens", "max_concurrent_requests",
-          "preemptions"}  # fmt: skip
+_WHOLE = {
+    "completed",
+    "failed",
+    "unfinished",
+    "total_input_tokens",
+    "total_output_tokens",
+    "max_concurrent_requests",
+    "preemptions",
+}
 MOST_TOKENS = 50_000_000
 """Tokens of which single times are written; more would fill gigabytes."""
 

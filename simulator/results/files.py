@@ -219,18 +219,26 @@ def _result(header: dict[str, Any], reader: _Reader) -> Result:
     require(len(breakdown) == len(classes), "breakdown and classes differ in number")
     spans = _spans(header["spans"], reader, len(classes))
     return Result(
-        kind=text(header["kind"]), name=text(header["name"]), metrics=numbers(header["metrics"]), classes=classes,
-        breakdown=breakdown, spans=spans,
+        kind=text(header["kind"]),
+        name=text(header["name"]),
+        metrics=numbers(header["metrics"]),
+        classes=classes,
+        breakdown=breakdown,
+        spans=spans,
         memory=tuple(_memory(use, f"memory.{i}", reader, len(classes)) for i, use in enumerate(header["memory"])),
         links=tuple(_link(load, len(classes)) for load in header["links"]),
         critical_path=_critical_path(header["critical_path"], reader, len(classes), len(spans.start)),
         sensitivities=tuple(part(Sensitivity, s) for s in header["sensitivities"]),
         comparisons=tuple(part(Comparison, c) for c in header["comparisons"]),
-        warnings=texts(header["warnings"]), assumptions=texts(header["assumptions"]),
-        step_times=reader.step_times(), feasible=header["feasible"] is True, provenance=mapping(header["provenance"]),
-        scenario=mapping(header["scenario"]), schema=SCHEMA,
+        warnings=texts(header["warnings"]),
+        assumptions=texts(header["assumptions"]),
+        step_times=reader.step_times(),
+        feasible=header["feasible"] is True,
+        provenance=mapping(header["provenance"]),
+        scenario=mapping(header["scenario"]),
+        schema=SCHEMA,
         service=None if header["service"] is None else service_files.service(mapping(header["service"]), reader.column),
-    )  # fmt: skip
+    )
 
 
 def _spans(header: dict[str, Any], reader: _Reader, classes: int) -> Spans:

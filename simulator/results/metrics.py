@@ -178,7 +178,7 @@ def training_metrics(
     `peak_flops` is the dense peak of one device in the number format of the step, in FLOP/s; `breakdown` and `ranks`
     have one entry per device class; `peak_memory` is in bytes, of the fullest device. Where `step_s` is the mean of
     several steps, `shown_s` is the one of `breakdown`.
-    """  # fmt: skip
+    """
     device_seconds = step_s * devices
     return {
         "step_time_s": step_s,

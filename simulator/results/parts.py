@@ -79,7 +79,12 @@ def numbers(value: Any) -> dict[str, float]:
 
 
 _CHECKS: dict[Any, Callable[[Any], Any]] = {
-    str: text, int: whole, bool: flag, float: lambda value: float(_number(value)), dict[str, float]: numbers,
-    tuple[int, ...]: _each(whole), tuple[dict[str, float], ...]: _each(numbers),
-}  # fmt: skip
+    str: text,
+    int: whole,
+    bool: flag,
+    float: lambda value: float(_number(value)),
+    dict[str, float]: numbers,
+    tuple[int, ...]: _each(whole),
+    tuple[dict[str, float], ...]: _each(numbers),
+}
 """How a field of a type is read."""

@@ -66,9 +66,12 @@ def serve(
 
 
 def run_serving(
-    scenario: ServingScenario, *, leap: bool | None = None, progress: Callable[[int], None] | None = None,
+    scenario: ServingScenario,
+    *,
+    leap: bool | None = None,
+    progress: Callable[[int], None] | None = None,
     systems: tuple[System, ...] | None = None,
-) -> ServingRun:  # fmt: skip
+) -> ServingRun:
     """A serving scenario until its last request, not yet gathered into a Result.
 
     `systems` are its pools where they have been resolved already.
@@ -94,9 +97,11 @@ def _check_sizes(scenario: ServingScenario) -> None:
 
 
 def _run(
-    scenario: ServingScenario, leap: bool | None, progress: Callable[[int], None] | None,
+    scenario: ServingScenario,
+    leap: bool | None,
+    progress: Callable[[int], None] | None,
     systems: tuple[System, ...] | None,
-) -> ServingRun:  # fmt: skip
+) -> ServingRun:
     router = ROUTERS.get(scenario.serving.router, "serving.router")
     systems = resolve(scenario) if systems is None else systems
     workload = _workload(scenario, systems)
@@ -113,9 +118,10 @@ def _run(
         _replica(system, i, number, agenda, ledger, fleet, leaps)
         for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
     )
-    places = {number: system.devices(i) for number, (system, i) in enumerate(
-        (system, i) for system in systems for i in range(system.replicas)
-    )}  # fmt: skip
+    places = {
+        number: system.devices(i)
+        for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
+    }
     if any(system.role == "prefill" for system in systems):
         profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
         token = max(system.price.kv_replica_bytes for system in systems)
@@ -141,20 +147,34 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
         first += peers
 
 
-def _replica(
-    system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, leaps: bool
-) -> Replica:
+def _replica(system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, leaps: bool) -> Replica:
     price, accelerator = system.price, system.cluster.node.accelerator
     rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * price.devices
     memory = Memory(
-        price.blocks, price.block_size, system.watermark, price.kv_replica_bytes, system.context, system.swap_tokens,
+        price.blocks,
+        price.block_size,
+        system.watermark,
+        price.kv_replica_bytes,
+        system.context,
+        system.swap_tokens,
         rate,
     )
     name = system.name if system.replicas == 1 else f"{system.name} {i + 1}"
     return Replica(
-        name, number, system.role, agenda, ledger, system.make_policy(), price.stages, memory, fleet,
-        _cache(system, ledger), leaps, system.instances * (1 if price.serial else len(price.stages)), system.reads_once,
-    )  # fmt: skip
+        name,
+        number,
+        system.role,
+        agenda,
+        ledger,
+        system.make_policy(),
+        price.stages,
+        memory,
+        fleet,
+        _cache(system, ledger),
+        leaps,
+        system.instances * (1 if price.serial else len(price.stages)),
+        system.reads_once,
+    )
 
 
 def _cache(system: System, ledger: Ledger) -> PrefixCache | None:

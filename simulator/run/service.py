@@ -44,20 +44,31 @@ def gather(run: "ServingRun") -> Result:
     metrics = {} if service is None else _metrics(run, service)
     comparisons, notes = _comparisons(run, metrics)
     return Result(
-        kind="serving", name=run.scenario.name, metrics=metrics, classes=_classes(run),
-        breakdown=() if service is None else _breakdown(service), spans=_no_spans(), memory=_memory(run),
-        comparisons=comparisons, feasible=served, service=service,
+        kind="serving",
+        name=run.scenario.name,
+        metrics=metrics,
+        classes=_classes(run),
+        breakdown=() if service is None else _breakdown(service),
+        spans=_no_spans(),
+        memory=_memory(run),
+        comparisons=comparisons,
+        feasible=served,
+        service=service,
         warnings=(
-            *run.workload.warnings, *_told(run, "warnings"), *notes,
+            *run.workload.warnings,
+            *_told(run, "warnings"),
+            *notes,
             *(() if service is None else _rejected(run, service) + _saturated(service)),
         ),
         assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
         provenance={
-            "version": simulator.__version__, "seed": run.scenario.seed, "scenario": scenario_hash(run.scenario),
+            "version": simulator.__version__,
+            "seed": run.scenario.seed,
+            "scenario": scenario_hash(run.scenario),
             "events": run.events,
         },
         scenario=dump(run.scenario),
-    )  # fmt: skip
+    )
 
 
 def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
@@ -80,9 +91,12 @@ def _service(run: "ServingRun") -> Service:
     pauses = np.array(run.ledger.pauses, np.int64).reshape(-1, 3)
     pauses[:, 0] = row[pauses[:, 0]]
     return Service(
-        requests=_requests(run.ledger, order), replicas=replicas, gaps=_gaps(run.replicas), pauses=pauses,
+        requests=_requests(run.ledger, order),
+        replicas=replicas,
+        gaps=_gaps(run.replicas),
+        pauses=pauses,
         transfers=_transfers(run, row),
-    )  # fmt: skip
+    )
 
 
 def _order(ledger: Ledger) -> Ints:
@@ -96,11 +110,19 @@ def _requests(ledger: Ledger, order: Ints) -> RequestRecords:
         return np.array(values, np.int64)[order]
 
     return RequestRecords(
-        arrival=column(ledger.arrival), scheduled=column(ledger.scheduled), first_token=column(ledger.first_token),
-        finish=column(ledger.finish), prompt=column(ledger.prompt), output=column(ledger.output),
-        generated=column(ledger.done), cached=column(ledger.cached), preemptions=column(ledger.preemptions),
-        replica=column(ledger.replica), status=column(ledger.status), priority=column(ledger.priority),
-    )  # fmt: skip
+        arrival=column(ledger.arrival),
+        scheduled=column(ledger.scheduled),
+        first_token=column(ledger.first_token),
+        finish=column(ledger.finish),
+        prompt=column(ledger.prompt),
+        output=column(ledger.output),
+        generated=column(ledger.done),
+        cached=column(ledger.cached),
+        preemptions=column(ledger.preemptions),
+        replica=column(ledger.replica),
+        status=column(ledger.status),
+        priority=column(ledger.priority),
+    )
 
 
 def _record(replica: Replica, home: System) -> ReplicaRecord:
@@ -108,11 +130,20 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
     rows = np.ascontiguousarray(log.T)
     price = home.price
     return ReplicaRecord(
-        name=replica.name, pool=home.name, role=replica.role, devices=price.devices,
-        device=home.cluster.node.accelerator.name, blocks=price.blocks, block_size=price.block_size,
-        weights=price.weights_bytes, iterations=Iterations(*rows[:10]), busy=units.to_seconds(replica.busy),
-        parts=_parts(replica, rows), batches=len(replica.batches), grows=replica.policy.grows,
-    )  # fmt: skip
+        name=replica.name,
+        pool=home.name,
+        role=replica.role,
+        devices=price.devices,
+        device=home.cluster.node.accelerator.name,
+        blocks=price.blocks,
+        block_size=price.block_size,
+        weights=price.weights_bytes,
+        iterations=Iterations(*rows[:10]),
+        busy=units.to_seconds(replica.busy),
+        parts=_parts(replica, rows),
+        batches=len(replica.batches),
+        grows=replica.policy.grows,
+    )
 
 
 def _parts(replica: Replica, rows: Ints) -> dict[str, float]:

@@ -136,10 +136,8 @@ def _check_size(operations: int) -> None:
         )
 
 
-def _execute(
-    tape: Tape, executor: Executor, progress: Callable[[int], None] | None, beside: bool
-) -> Timeline:
-    """Run a tape; `beside` is whether collectives take of the device that computation runs on."""  # fmt: skip
+def _execute(tape: Tape, executor: Executor, progress: Callable[[int], None] | None, beside: bool) -> Timeline:
+    """Run a tape; `beside` is whether collectives take of the device that computation runs on."""
     if executor == "max-plus":
         try:
             return sweep(tape)

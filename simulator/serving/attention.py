@@ -61,7 +61,8 @@ class Attention:
         shard, curve, decode = self.shard, kernel(self.device, self.stack), self.device.decode
         row = 2.0 * shard.attended * shard.formats.plain_size
         for name, value in {
-            "curve": curve, "cuts_all": decode.cuts_all,
+            "curve": curve,
+            "cuts_all": decode.cuts_all,
             "scale": self.layers.layers * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
             "prompt_scale": self.layers.full * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
             "per_key": 4.0 * curve.rows * shard.model.head_dim / rate_at(shard.model.head_dim, curve.forward),
@@ -78,8 +79,14 @@ class Attention:
         shard = self.shard
         narrow = shard.formats.kv_size < 2.0 and self.stack.attention_kernel == PAGED
         (floor, _), (base, slope) = decode_lines(
-            sequences, shard.kv_heads, shard.heads / shard.kv_heads, shard.kv_bytes,
-            4.0 * shard.heads * shard.model.head_dim, narrow, self.stack.grouped_decode, self.device.decode,
+            sequences,
+            shard.kv_heads,
+            shard.heads / shard.kv_heads,
+            shard.kv_bytes,
+            4.0 * shard.heads * shard.model.head_dim,
+            narrow,
+            self.stack.grouped_decode,
+            self.device.decode,
         )
         least, start, step = (round(time * self.scale) for time in (floor, base, slope))
         known = min(round(self.curve.launch * self.scale), start)

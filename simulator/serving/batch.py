@@ -24,10 +24,38 @@ class Batch:
     """Sequences that run together; a replica has one for each pipeline stage."""
 
     __slots__ = (
-        "agenda", "base", "blocked", "chunks", "closed", "context", "counts", "decoding", "ended_prompts", "ends",
-        "first", "fresh", "growth", "iteration", "last", "leap", "limit", "members", "moment", "n", "over", "partial",
-        "priced", "queue", "readers", "replica", "rows", "slope", "start", "used", "worked",
-    )  # fmt: skip
+        "agenda",
+        "base",
+        "blocked",
+        "chunks",
+        "closed",
+        "context",
+        "counts",
+        "decoding",
+        "ended_prompts",
+        "ends",
+        "first",
+        "fresh",
+        "growth",
+        "iteration",
+        "last",
+        "leap",
+        "limit",
+        "members",
+        "moment",
+        "n",
+        "over",
+        "partial",
+        "priced",
+        "queue",
+        "readers",
+        "replica",
+        "rows",
+        "slope",
+        "start",
+        "used",
+        "worked",
+    )
 
     def __init__(self, replica: "Replica") -> None:
         """Empty."""
@@ -366,5 +394,3 @@ class Batch:
     def last_token(self) -> int:
         """When the youngest member, whom preemption takes, got its last token."""
         return self.fresh[-1] if self.fresh else self.last
-
-

@@ -40,9 +40,9 @@ def turns(requests: Requests, seed: int, block: int) -> Turns:
         raise InputError(Problem("conversations need `lengths` and `count`", path="requests"))
     count = requests.count
     new, output = lengths(requests.lengths, count, seed)
-    session, opening, closing = _sessions(whole_numbers(
-        requests.sessions.turns, count, seed, "turns", "requests.sessions.turns"
-    ))  # fmt: skip
+    session, opening, closing = _sessions(
+        whole_numbers(requests.sessions.turns, count, seed, "turns", "requests.sessions.turns")
+    )
     groups, notes = None, tuple[str, ...]()
     if requests.shared_prefix is not None:
         groups = sharing.groups(requests.shared_prefix, len(opening), seed)

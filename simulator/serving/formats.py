@@ -78,9 +78,15 @@ def resolve_formats(formats: NumberFormats, device: Device, sums: str = "fp32") 
     if kv not in ELEMENT:
         raise InputError(Problem(f"keys and values cannot be {kv}", path="serving.precision.kv"))
     return Formats(
-        weights=weights, weight_size=(formats.weight_bits or BITS[weights]) / 8.0, compute=compute,
-        factor_size=ELEMENT[activations] if narrow else ELEMENT[plain], kv=kv, kv_size=ELEMENT[kv], plain=plain,
-        plain_size=ELEMENT[plain], plain_compute=_multiplied(plain, device, sums),
+        weights=weights,
+        weight_size=(formats.weight_bits or BITS[weights]) / 8.0,
+        compute=compute,
+        factor_size=ELEMENT[activations] if narrow else ELEMENT[plain],
+        kv=kv,
+        kv_size=ELEMENT[kv],
+        plain=plain,
+        plain_size=ELEMENT[plain],
+        plain_compute=_multiplied(plain, device, sums),
         whole=formats.weight_bits is not None and formats.embeddings is None,
     ), tuple(notes)
 

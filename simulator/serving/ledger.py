@@ -58,7 +58,11 @@ class Ledger:
 def open_ledger(workload: Workload, promise: int = 0) -> Ledger:
     """The ledger of a workload; `promise` is the ticks from an arrival to the first token that an objective allows."""
     return Ledger(
-        arrival=workload.arrival.tolist(), prompt=workload.prompt.tolist(), output=workload.output.tolist(),
-        priority=workload.priority.tolist(), prefix=workload.prefix, prefix_block=workload.prefix_block,
+        arrival=workload.arrival.tolist(),
+        prompt=workload.prompt.tolist(),
+        output=workload.output.tolist(),
+        priority=workload.priority.tolist(),
+        prefix=workload.prefix,
+        prefix_block=workload.prefix_block,
         promise=promise,
-    )  # fmt: skip
+    )

@@ -118,9 +118,7 @@ class Pieces:
             return product_seconds(rows, piece.n, piece.k, curve, weights)
         hit = experts_hit(rows * piece.sharers, piece.experts, piece.top_k) / piece.sharers
         experts = self.device.experts[self.shard.formats.compute]
-        return expert_seconds(
-            rows, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights
-        )
+        return expert_seconds(rows, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
 
     def product(self, plain: bool) -> tuple[GemmCurve, Weights]:
         """(curve, weights) of products with matrices in 16 bits, or in the format of the linear layers."""

@@ -29,6 +29,8 @@ from simulator.units import to_ticks
 
 BLOCK = 256
 """Row counts that are priced together."""
+
+
 @dataclass(slots=True)
 class StagePrice:
     """One pipeline stage of a replica; made by `compile_prices`."""
@@ -184,10 +186,18 @@ def compile_prices(
     fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
     kept = fullest.kv_token * size * max(blocks, 1)
     return ReplicaPrice(
-        stages=prices, serial=serial, weights_bytes=max(need.weights for need in needs),
-        kv_token_bytes=max(need.kv_token for need in needs), kv_replica_bytes=tp * sum(need.kv_token for need in needs),
-        blocks=blocks, block_size=size, capacity=capacity, ledger=fullest.kinds() | {"kv cache": kept},
-        devices=tp * stages, warnings=told + _sixteen(model, formats), assumptions=notes,
+        stages=prices,
+        serial=serial,
+        weights_bytes=max(need.weights for need in needs),
+        kv_token_bytes=max(need.kv_token for need in needs),
+        kv_replica_bytes=tp * sum(need.kv_token for need in needs),
+        blocks=blocks,
+        block_size=size,
+        capacity=capacity,
+        ledger=fullest.kinds() | {"kv cache": kept},
+        devices=tp * stages,
+        warnings=told + _sixteen(model, formats),
+        assumptions=notes,
     )
 
 
@@ -242,7 +252,8 @@ def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int) -> StagePrice:
     times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
     return StagePrice(
         body=own.body(layers[stage], first, attention.curve.launch),
-        ending=own.ending(layers[stage], last, attention.curve.launch), attention=attention,
+        ending=own.ending(layers[stage], last, attention.curve.launch),
+        attention=attention,
         hop=None if last else hop(own, stage * tp, (stage + 1) * tp),
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
         host_ticks=(to_ticks(times[0]), to_ticks(times[1])),

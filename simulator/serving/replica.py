@@ -63,10 +63,21 @@ class Replica:
     """A copy of the model and its queue."""
 
     def __init__(
-        self, name: str, number: int, role: str, agenda: Agenda, ledger: Ledger, policy: Policy,
-        prices: "tuple[StagePrice, ...]", memory: Memory, owner: Owner, cache: PrefixCache | None = None,
-        leaps: bool = True, in_flight: int | None = None, reads_once: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        number: int,
+        role: str,
+        agenda: Agenda,
+        ledger: Ledger,
+        policy: Policy,
+        prices: "tuple[StagePrice, ...]",
+        memory: Memory,
+        owner: Owner,
+        cache: PrefixCache | None = None,
+        leaps: bool = True,
+        in_flight: int | None = None,
+        reads_once: bool = False,
+    ) -> None:
         """Idle. `in_flight` is how many batches run at once, as many as there are stages where left out; `reads_once`
         says whether decodes read what the prefix cache shares among them once."""
         self.name, self.number, self.role = name, number, role
@@ -465,10 +476,21 @@ class Replica:
         """Write down an iteration, or a leap, that is over."""
         first, start = batch.first, batch.start
         n = batch.n if batch.decoding else 0
-        self.log.extend((
-            start, batch.leap, first, batch.growth, n, batch.worked, len(batch.chunks), batch.context if n else 0,
-            batch.used, batch.queue, batch.ended_prompts,
-        ))  # fmt: skip
+        self.log.extend(
+            (
+                start,
+                batch.leap,
+                first,
+                batch.growth,
+                n,
+                batch.worked,
+                len(batch.chunks),
+                batch.context if n else 0,
+                batch.used,
+                batch.queue,
+                batch.ended_prompts,
+            )
+        )
         if not self.turns:
             self.busy += now - start
         if n:

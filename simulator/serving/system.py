@@ -91,11 +91,22 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, first: int)
         price = replace(price, warnings=(*price.warnings, note))
     token = price.kv_replica_bytes
     return System(
-        name=pool.name, role=pool.role, replicas=pool.replicas, cluster=cluster, policy=policy, rules=rules,
-        price=price, prefix_caching=caching, reads_once=reads_once, context=context, instances=batching.instances,
-        peers=layout.ep if in_step else 1, watermark=round(price.blocks * cache.watermark),
-        swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0, first_device=first,
-    )  # fmt: skip
+        name=pool.name,
+        role=pool.role,
+        replicas=pool.replicas,
+        cluster=cluster,
+        policy=policy,
+        rules=rules,
+        price=price,
+        prefix_caching=caching,
+        reads_once=reads_once,
+        context=context,
+        instances=batching.instances,
+        peers=layout.ep if in_step else 1,
+        watermark=round(price.blocks * cache.watermark),
+        swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
+        first_device=first,
+    )
 
 
 def _prefixes(cache: KvCache, stack: ServingStack) -> tuple[str, bool]:
@@ -120,9 +131,15 @@ def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[P
 
 
 def _priced(
-    model: Model, layout: Layout, formats: NumberFormats, stack: ServingStack, cluster: Cluster, context: int,
-    cache: KvCache, rules: Rules,
-) -> ReplicaPrice:  # fmt: skip
+    model: Model,
+    layout: Layout,
+    formats: NumberFormats,
+    stack: ServingStack,
+    cluster: Cluster,
+    context: int,
+    cache: KvCache,
+    rules: Rules,
+) -> ReplicaPrice:
     return compile_prices(
         model, layout, formats, stack, cluster, context, cache, rules.token_budget, rules.max_sequences
     )

@@ -129,9 +129,12 @@ def _shared(requests: Requests, seed: int, workload: Workload, block: int) -> Wo
     groups = sharing.groups(requests.shared_prefix, len(workload), seed)
     prompt, note = sharing.lengthened(workload.prompt, groups.shared)
     return replace(
-        workload, prompt=prompt, prefix=sharing.of_members(groups, block), prefix_block=block,
+        workload,
+        prompt=prompt,
+        prefix=sharing.of_members(groups, block),
+        prefix_block=block,
         assumptions=workload.assumptions + note,
-    )  # fmt: skip
+    )
 
 
 def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: Integers, output: Integers) -> Workload:
@@ -143,8 +146,10 @@ def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: In
         arrival, follows, delay = _looping(loop, count, seed)
         if loop.clients > count:
             what = "requests" if requests.sessions is None else "conversations"
-            idle = (f"{loop.clients:,} clients are more than the {count:,} {what}: {loop.clients - count:,} of them"
-                    " never ask; raise `requests.count` to load the system as they would",)  # fmt: skip
+            idle = (
+                f"{loop.clients:,} clients are more than the {count:,} {what}: {loop.clients - count:,} of them"
+                " never ask; raise `requests.count` to load the system as they would",
+            )
     elif recorded is not None and not requests.arrivals.given:
         arrival = arrivals.ticks(recorded / requests.speed, "requests.trace")
     else:
@@ -174,9 +179,17 @@ def _conversing(requests: Requests, seed: int, block: int) -> Workload:
         clients, last = requests.arrivals.closed_loop.clients, turns.closing
         follows[opening[clients:]] = last[: max(0, len(opening) - clients)]
     return Workload(
-        arrival, turns.prompt, turns.output, np.zeros(len(arrival), np.int64), follows, delay, turns.prefix, block,
-        turns.assumptions, starts.warnings,
-    )  # fmt: skip
+        arrival,
+        turns.prompt,
+        turns.output,
+        np.zeros(len(arrival), np.int64),
+        follows,
+        delay,
+        turns.prefix,
+        block,
+        turns.assumptions,
+        starts.warnings,
+    )
 
 
 def _recorded(requests: Requests, seed: int, trace: Trace, block: int) -> Workload:

@@ -18,10 +18,14 @@ _BOUNDS = {
     "less_than": ("lt", "write less than {}"),
 }
 _NUMBERS = {
-    "int_from_float": "a whole number", "int_parsing": "a whole number", "int_type": "a whole number",
-    "float_parsing": "a number", "float_type": "a number",
-    "bool_parsing": "`true` or `false`", "bool_type": "`true` or `false`",
-}  # fmt: skip
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "`true` or `false`",
+    "bool_type": "`true` or `false`",
+}
 _LENGTHS = {"too_short": ("min_length", "at least"), "too_long": ("max_length", "at most")}
 _SEQUENCES = ("tuple_type", "list_type")
 _MAPPINGS = ("model_type", "model_attributes_type", "dict_type")

@@ -97,8 +97,10 @@ def _leads(annotation: Kind, key: str) -> bool:
 def _named(annotation: Kind, key: str) -> str:
     """The field that a key names but for the ways in which words are joined: `globalBatch`, `global-batch`."""
     fused = _fused(key)
-    return next((canonical(annotation, name) for name in (*fields(annotation), *aliases(annotation))
-                 if _fused(name) == fused), "")  # fmt: skip
+    return next(
+        (canonical(annotation, name) for name in (*fields(annotation), *aliases(annotation)) if _fused(name) == fused),
+        "",
+    )
 
 
 def _fused(key: str) -> str:

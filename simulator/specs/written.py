@@ -18,9 +18,20 @@ from simulator.specs.yaml_text import Node, Place
 
 _PLACE = Place("scenario")
 _BASE = {
-    "time": "s", "bytes": "B", "bandwidth": "B/s", "flop_rate": "FLOP/s", "flops": "FLOP", "power": "W", "energy": "J",
-    "frequency": "Hz", "money": "USD", "money_rate": "USD/s", "rate": "/s", "count": "", "fraction": "",
-}  # fmt: skip
+    "time": "s",
+    "bytes": "B",
+    "bandwidth": "B/s",
+    "flop_rate": "FLOP/s",
+    "flops": "FLOP",
+    "power": "W",
+    "energy": "J",
+    "frequency": "Hz",
+    "money": "USD",
+    "money_rate": "USD/s",
+    "rate": "/s",
+    "count": "",
+    "fraction": "",
+}
 """The SI base unit of each of `units.DIMENSIONS`."""
 
 

@@ -135,8 +135,10 @@ def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str
     row = outcome.row
     more: dict[str, Any] = {}
     if isinstance(outcome, ServingOutcome):
-        parts = [{name: getattr(part, name) for name in ("metric", "measured", "predicted", "error")}
-                 for part in outcome.parts]  # fmt: skip
+        parts = [
+            {name: getattr(part, name) for name in ("metric", "measured", "predicted", "error")}
+            for part in outcome.parts
+        ]
         more = {"kind": outcome.row.kind if outcome.row else None, "stack": outcome.stack or None, "parts": parts}
     return {
         "id": outcome.id,

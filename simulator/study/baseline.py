@@ -38,8 +38,14 @@ LARGEST = 16 << 20
 """Bytes of a file above which it is not read."""
 _SILENT = frozenset({"version", "name", "description", "published"})  # of a scenario: no answer depends on them
 _FIELDS = {
-    "kind": str, "name": str, "feasible": bool, "version": str, "scenario": dict, "metrics": dict, "parts": dict,
-}  # fmt: skip
+    "kind": str,
+    "name": str,
+    "feasible": bool,
+    "version": str,
+    "scenario": dict,
+    "metrics": dict,
+    "parts": dict,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,10 +87,13 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorname", None) or ""
         words = {
-            "SQLITE_FULL": "the disk is full", "SQLITE_READONLY": "it is write-protected",
-            "SQLITE_CANTOPEN": "it cannot be opened", "SQLITE_NOTADB": "it is no cache of sweeps",
-            "SQLITE_CORRUPT": "it is damaged", "SQLITE_BUSY": "another process does not let go of it",
-        }  # fmt: skip
+            "SQLITE_FULL": "the disk is full",
+            "SQLITE_READONLY": "it is write-protected",
+            "SQLITE_CANTOPEN": "it cannot be opened",
+            "SQLITE_NOTADB": "it is no cache of sweeps",
+            "SQLITE_CORRUPT": "it is damaged",
+            "SQLITE_BUSY": "another process does not let go of it",
+        }
         said = next((text for name, text in words.items() if code.startswith(name)), str(error))
         raise _unusable(path, said) from error
     except OSError as error:

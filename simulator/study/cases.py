@@ -60,9 +60,10 @@ def find(paths: Sequence[str], folder: Path) -> tuple[list[Case], list[str]]:
                 cases[key] = _loaded(file, folder / _name(file, root))
     extended = {os.path.realpath(name) for case in cases.values() if case.name for name in case.sources[1:]}
     left_out = {
-        key: reason for key, case in cases.items()
+        key: reason
+        for key, case in cases.items()
         if case.name is None and key in walked and (reason := _no_scenario(case, key in extended))
-    }  # fmt: skip
+    }
     found = [case for key, case in cases.items() if key not in left_out]
     if not found:
         hint = "name a YAML file, or a folder that has some"

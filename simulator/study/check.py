@@ -204,11 +204,18 @@ def _parts(table: str, before: Baseline, after: Baseline, whole: float | None = 
     old, new = before.parts.get(table, {}), after.parts.get(table, {})
     whole = whole or _whole(before, table) or _whole(after, table)
     found = [
-        Cause(table, name, None, None, old.get(name, 0.0), new.get(name, 0.0),
-              (new.get(name, 0.0) - old.get(name, 0.0)) / whole)
+        Cause(
+            table,
+            name,
+            None,
+            None,
+            old.get(name, 0.0),
+            new.get(name, 0.0),
+            (new.get(name, 0.0) - old.get(name, 0.0)) / whole,
+        )
         for name in dict.fromkeys([*old, *new])
         if whole
-    ]  # fmt: skip
+    ]
     return sorted((one for one in found if abs(one.share) > SAME), key=lambda one: -abs(one.share))
 
 

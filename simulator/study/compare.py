@@ -20,21 +20,54 @@ from simulator.study.compare_notes import PER_STEP, notes, step_tokens
 
 SPEED = {"training": "tokens_per_s", "serving": "mean_e2el_ms"}
 """The figure that says how fast a run of each kind is: of training the tokens, as steps may be of other sizes."""
-HEADLINE = frozenset({
-    "step_time_s", "step_time_p99_s", "tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu", "bubble_fraction",
-    "exposed_communication_s", "run_time_s", "run_energy_j", "run_cost_usd",
-    "request_throughput", "request_goodput", "output_throughput", "output_throughput_per_device", "median_ttft_ms",
-    "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "mean_e2el_ms", "slo_attainment", "mean_queue_ms", "preemptions",
-    "max_kv_usage", "cost_usd_per_million_tokens", "energy_j_per_million_tokens", "peak_memory_bytes",
-})  # fmt: skip
+HEADLINE = frozenset(
+    {
+        "step_time_s",
+        "step_time_p99_s",
+        "tokens_per_s",
+        "tokens_per_s_per_device",
+        "mfu",
+        "hfu",
+        "bubble_fraction",
+        "exposed_communication_s",
+        "run_time_s",
+        "run_energy_j",
+        "run_cost_usd",
+        "request_throughput",
+        "request_goodput",
+        "output_throughput",
+        "output_throughput_per_device",
+        "median_ttft_ms",
+        "p99_ttft_ms",
+        "median_tpot_ms",
+        "p99_tpot_ms",
+        "mean_e2el_ms",
+        "slo_attainment",
+        "mean_queue_ms",
+        "preemptions",
+        "max_kv_usage",
+        "cost_usd_per_million_tokens",
+        "energy_j_per_million_tokens",
+        "peak_memory_bytes",
+    }
+)
 """Figures for which most people compare; `energy_j` and `cost_usd` are added to those of training."""
 ALIKE = 1e-3
 """Share of a figure within which runs are equal; so are those with the same three digits, which a page prints."""
 
-SKIPPED = frozenset({
-    "completed", "failed", "unfinished", "total_input_tokens", "total_output_tokens", "mean_batch", "utilisation",
-    "max_concurrent_requests", "prefix_cache_hit_rate",
-})  # fmt: skip
+SKIPPED = frozenset(
+    {
+        "completed",
+        "failed",
+        "unfinished",
+        "total_input_tokens",
+        "total_output_tokens",
+        "mean_batch",
+        "utilisation",
+        "max_concurrent_requests",
+        "prefix_cache_hit_rate",
+    }
+)
 """Figures of which neither more nor less is better."""
 
 
@@ -109,9 +142,7 @@ class Comparison:
     """Overrides of all runs."""
 
 
-def compare(
-    results: Sequence[Result], names: Sequence[str] | None = None, changes: Sequence[str] = ()
-) -> Comparison:
+def compare(results: Sequence[Result], names: Sequence[str] | None = None, changes: Sequence[str] = ()) -> Comparison:
     """Hold results against the first of their kind.
 
     `changes` are the overrides that all of them have, to be told. `names` are shown in place of those of the results;
@@ -130,13 +161,20 @@ def compare(
     pairs = [(i, first[result.kind]) for i, result in enumerate(results)]
     ratios = [nan if at is None else _ratio(timed[at], timed[i]) for i, at in pairs]
     runs = tuple(_run(one, name, ratio) for one, name, ratio in zip(timed, shown, ratios, strict=True))
-    differences = tuple(_difference(runs[i], runs[at], ratios[i]) for i, at in pairs
-                        if at is not None and i != at and runs[i].shares)  # fmt: skip
+    differences = tuple(
+        _difference(runs[i], runs[at], ratios[i]) for i, at in pairs if at is not None and i != at and runs[i].shares
+    )
     scenarios = [result.scenario for result in results]
     return Comparison(
-        shown, rows, runs, differences, tuple(notes(results, shown, [row.metric for row in rows])),
-        subject.shared(scenarios), subject.differing(scenarios), tuple(changes),
-    )  # fmt: skip
+        shown,
+        rows,
+        runs,
+        differences,
+        tuple(notes(results, shown, [row.metric for row in rows])),
+        subject.shared(scenarios),
+        subject.differing(scenarios),
+        tuple(changes),
+    )
 
 
 def noting(comparison: Comparison, refused: Mapping[str, InputError]) -> Comparison:

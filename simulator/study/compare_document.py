@@ -9,12 +9,20 @@ from simulator.study.compare_notes import NOTABLE
 _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 
 WORDS = {
-    "compute": "computing", "recompute": "recomputing", "optimizer": "optimizer", "host": "waiting for the host",
-    "stall": "slowing down beside collectives (stall)", "bubble": "bubble", "idle": "idling",
+    "compute": "computing",
+    "recompute": "recomputing",
+    "optimizer": "optimizer",
+    "host": "waiting for the host",
+    "stall": "slowing down beside collectives (stall)",
+    "bubble": "bubble",
+    "idle": "idling",
     "queue": "waiting in the queue",
-    "prefill": "prefill of the prompt", "handover": "moving the cache", "preempted": "preemption",
-    "stalled": "stalling on other prompts", "decode": "decoding",
-}  # fmt: skip
+    "prefill": "prefill of the prompt",
+    "handover": "moving the cache",
+    "preempted": "preemption",
+    "stalled": "stalling on other prompts",
+    "decode": "decoding",
+}
 """Parts in words."""
 
 
@@ -59,25 +67,35 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "runs": [_run(run) for run in comparison.runs],
         "metrics": {
             row.metric: {
-                "values": list(row.values), "best": [comparison.names[i] for i in row.best], "headline": row.headline,
+                "values": list(row.values),
+                "best": [comparison.names[i] for i in row.best],
+                "headline": row.headline,
             }
             for row in comparison.rows
         },
         "differences": [
             {
-                "name": difference.name, "against": difference.against, "metric": difference.metric,
-                "ratio": difference.ratio, "parts": difference.parts, "feasible": difference.feasible,
+                "name": difference.name,
+                "against": difference.against,
+                "metric": difference.metric,
+                "ratio": difference.ratio,
+                "parts": difference.parts,
+                "feasible": difference.feasible,
                 "sentence": sentence(difference, against=several),
             }
             for difference in comparison.differences
         ],
         "notes": list(comparison.notes),
-    }  # fmt: skip
+    }
 
 
 def _run(run: Run) -> dict[str, Any]:
     return {
-        "name": run.name, "kind": run.kind, "feasible": run.feasible, "parts_s": dict(run.seconds),
-        "parts": dict(run.shares), "assumptions": list(run.assumptions),
+        "name": run.name,
+        "kind": run.kind,
+        "feasible": run.feasible,
+        "parts_s": dict(run.seconds),
+        "parts": dict(run.shares),
+        "assumptions": list(run.assumptions),
         "provenance": {key: run.provenance.get(key) for key in ("version", "seed", "scenario")},
-    }  # fmt: skip
+    }

@@ -9,10 +9,19 @@ from simulator.results.metrics import METRICS, mean
 from simulator.results.obstacle import obstacle, reason
 from simulator.results.result import Result
 
-PER_STEP = frozenset({
-    "step_time_s", "step_time_p50_s", "step_time_p90_s", "step_time_p95_s", "step_time_p99_s", "step_time_max_s",
-    "exposed_communication_s", "energy_j", "cost_usd",
-})  # fmt: skip
+PER_STEP = frozenset(
+    {
+        "step_time_s",
+        "step_time_p50_s",
+        "step_time_p90_s",
+        "step_time_p95_s",
+        "step_time_p99_s",
+        "step_time_max_s",
+        "exposed_communication_s",
+        "energy_j",
+        "cost_usd",
+    }
+)
 """Figures of a whole step: of steps of other sizes none is the best."""
 _MOST_NAMED = 3
 NOTABLE = 0.005

@@ -23,8 +23,13 @@ _EXAMPLE = "write `key < value` with one of < <= > >= == !=, for example `peak_m
 _PREFIXED = ("bytes", "flop_rate")
 _SURELY = 1e6  # so many bytes or FLOP/s are not meant to be GB or TFLOP/s
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 @dataclass(frozen=True, slots=True)

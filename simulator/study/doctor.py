@@ -26,9 +26,13 @@ NEEDED = ("matplotlib", "networkx", "numpy", "pydantic", "PyYAML", "rich", "simp
 OPTIONAL = ("pandas", "pyarrow", "dask", "pytest")
 """Packages that some uses need: frames, Parquet files, sweeps on a cluster, the fixture `simulated`."""
 KINDS: dict[str, type[Spec]] = {
-    "accelerators": Accelerator, "nodes": Node, "clusters": Cluster, "stacks": Stack, "models": Model,
+    "accelerators": Accelerator,
+    "nodes": Node,
+    "clusters": Cluster,
+    "stacks": Stack,
+    "models": Model,
     "scenarios": Scenario,
-}  # fmt: skip
+}
 AGREEMENT = 0
 """Picoseconds by which the executors may differ."""
 _SELF_TEST = ("training.overlap_gradients=false", "training.overlap_parameters=false", "training.global_batch=16")

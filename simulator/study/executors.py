@@ -30,9 +30,12 @@ def cores() -> int:
 
 
 def each(
-    work: Callable[[Item], Done], items: Sequence[Item], jobs: int = 1, progress: Callable[[int], None] | None = None,
+    work: Callable[[Item], Done],
+    items: Sequence[Item],
+    jobs: int = 1,
+    progress: Callable[[int], None] | None = None,
     chunk: int = 1,
-) -> Iterator[Done]:  # fmt: skip
+) -> Iterator[Done]:
     """What `work` makes of the items, in their order, on up to `jobs` processes that take `chunk` items at a time.
 
     `progress` is told how many are done.

@@ -45,9 +45,10 @@ def front(figures: Sequence[Figures], first: str, second: str) -> list[int]:
     """
     signs = [-1 if more_is_better(metric) else 1 for metric in (first, second)]
     known = [
-        (signs[0] * a, signs[1] * b, index) for index, row in enumerate(figures)
+        (signs[0] * a, signs[1] * b, index)
+        for index, row in enumerate(figures)
         if (a := row.get(first)) is not None and (b := row.get(second)) is not None
-    ]  # fmt: skip
+    ]
     kept: list[tuple[float, float, int]] = []
     for point in sorted(known):
         if not kept or point[1] < kept[-1][1] or point[:2] == kept[-1][:2]:

@@ -128,9 +128,14 @@ def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run
     except CannotRun as error:
         devices, price = _devices(candidate.scenario)
         return Plan(
-            candidate, obstacle(error.result), reason(error.result), devices=devices, usd_per_hour=price,
-            runs=len(runs), carries=None if options.target is None else False,
-        )  # fmt: skip
+            candidate,
+            obstacle(error.result),
+            reason(error.result),
+            devices=devices,
+            usd_per_hour=price,
+            runs=len(runs),
+            carries=None if options.target is None else False,
+        )
     except InputError as error:
         return Plan(candidate, "refused", " ".join(str(error).split()), runs=len(runs))
 
@@ -187,9 +192,12 @@ def _search(
         return alone[0].meets
 
     found = largest(
-        lambda rate: attempt(offered.at(rate), rate), options.target or offered.rate, options.tolerance,
-        reachable=reachable, exhausted=_exhausted,
-    )  # fmt: skip
+        lambda rate: attempt(offered.at(rate), rate),
+        options.target or offered.rate,
+        options.tolerance,
+        reachable=reachable,
+        exhausted=_exhausted,
+    )
     best = found.best
     state: State = "found" if found.miss is not None else "unbounded"
     probes = found.tried
@@ -202,10 +210,19 @@ def _search(
     odd = exceptions(probes, best, found.miss) if found.best is not None else ()
     devices, price = _devices(candidate.scenario)
     return Plan(
-        candidate, state, process=offered.process, unit=offered.unit, best=best, miss=found.miss, probes=probes,
-        odd=odd, devices=devices, usd_per_hour=price, at_target=at_target,
+        candidate,
+        state,
+        process=offered.process,
+        unit=offered.unit,
+        best=best,
+        miss=found.miss,
+        probes=probes,
+        odd=odd,
+        devices=devices,
+        usd_per_hour=price,
+        at_target=at_target,
         carries=None if at_target is None else at_target.meets,
-    )  # fmt: skip
+    )
 
 
 def _grid(rate: float, number: int, known: Sequence[Probe]) -> list[float]:

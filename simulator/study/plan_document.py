@@ -77,8 +77,10 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> dict[str, Any]
 
 def _system(scenario: ServingScenario) -> dict[str, str]:
     return {
-        "device": scenario.cluster.node.accelerator.name, "model": scenario.model.name, "stack": scenario.stack.name,
-    }  # fmt: skip
+        "device": scenario.cluster.node.accelerator.name,
+        "model": scenario.model.name,
+        "stack": scenario.stack.name,
+    }
 
 
 def _probe(probe: Probe) -> dict[str, Any]:

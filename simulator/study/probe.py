@@ -103,9 +103,14 @@ def probe(simulate: Simulate, scenario: ServingScenario, slo: Slo, rate: float) 
     if not result.feasible or result.service is None:
         raise CannotRun(result)
     return Probe(
-        rate, slo.attainment, _known(result.metrics.get("slo_attainment")), _goals(result.service, result, slo),
-        result.metrics, result.warnings, result.assumptions,
-    )  # fmt: skip
+        rate,
+        slo.attainment,
+        _known(result.metrics.get("slo_attainment")),
+        _goals(result.service, result, slo),
+        result.metrics,
+        result.warnings,
+        result.assumptions,
+    )
 
 
 def _goals(service: Service, result: Result, slo: Slo) -> tuple[Goal, ...]:

@@ -62,9 +62,12 @@ def gone(paths: Sequence[str], folder: str, update: bool) -> list[Checked]:
 
 
 def run(
-    cases: Sequence[Case], tolerances: Tolerances, jobs: int = 1, update: bool = False,
+    cases: Sequence[Case],
+    tolerances: Tolerances,
+    jobs: int = 1,
+    update: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> list[Checked]:  # fmt: skip
+) -> list[Checked]:
     """Check scenarios on `jobs` processes, in their order; with `update` write the baselines of those that differ.
 
     What is wrong with one scenario is told with it and stops no other. InputError where a baseline cannot be written.

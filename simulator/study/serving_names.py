@@ -49,15 +49,32 @@ CLUSTERS = (
 """Cluster by words of a row's `accelerator`, first match. A slot of a small host feeds a card enough for one stream."""
 
 MODELS = {
-    "Llama-2-7B": "llama-2-7b", "Llama-2-13B": "llama-2-13b", "Llama-2-70B": "llama-2-70b",
-    "Llama-1/2-7B": "llama-2-7b", "Llama-3-8B": "llama-3-8b", "Llama-3-70B": "llama-3-70b",
-    "Llama-3.1-8B": "llama-3.1-8b", "Llama-3.1-70B": "llama-3.1-70b", "Llama-3.1-405B": "llama-3.1-405b",
-    "Llama-3.3-70B": "llama-3.3-70b", "Llama 3.2:3b": "llama-3.2-3b", "Llama 3.1:70b": "llama-3.1-70b",
-    "Llama 3.1:405b": "llama-3.1-405b", "DeepSeek R1 14b": "r1-distill-qwen-14b", "DeepSeek-67B": "deepseek-67b",
-    "GPT-J-6B": "gpt-j-6b", "GPT-OSS-20B": "gpt-oss-20b", "gpt-oss 20b": "gpt-oss-20b", "GPT-OSS-120B": "gpt-oss-120b",
-    "Mistral-7B": "mistral-7b", "Mixtral-8x7B": "mixtral-8x7b", "Qwen2-72B": "qwen2-72b",
-    "Qwen3-30B-A3B": "qwen3-30b-a3b", "Yi-34B": "yi-34b", "BitNet 0.73B (ternary)": "bitnet-b1.58-0.7b",
-}  # fmt: skip
+    "Llama-2-7B": "llama-2-7b",
+    "Llama-2-13B": "llama-2-13b",
+    "Llama-2-70B": "llama-2-70b",
+    "Llama-1/2-7B": "llama-2-7b",
+    "Llama-3-8B": "llama-3-8b",
+    "Llama-3-70B": "llama-3-70b",
+    "Llama-3.1-8B": "llama-3.1-8b",
+    "Llama-3.1-70B": "llama-3.1-70b",
+    "Llama-3.1-405B": "llama-3.1-405b",
+    "Llama-3.3-70B": "llama-3.3-70b",
+    "Llama 3.2:3b": "llama-3.2-3b",
+    "Llama 3.1:70b": "llama-3.1-70b",
+    "Llama 3.1:405b": "llama-3.1-405b",
+    "DeepSeek R1 14b": "r1-distill-qwen-14b",
+    "DeepSeek-67B": "deepseek-67b",
+    "GPT-J-6B": "gpt-j-6b",
+    "GPT-OSS-20B": "gpt-oss-20b",
+    "gpt-oss 20b": "gpt-oss-20b",
+    "GPT-OSS-120B": "gpt-oss-120b",
+    "Mistral-7B": "mistral-7b",
+    "Mixtral-8x7B": "mixtral-8x7b",
+    "Qwen2-72B": "qwen2-72b",
+    "Qwen3-30B-A3B": "qwen3-30b-a3b",
+    "Yi-34B": "yi-34b",
+    "BitNet 0.73B (ternary)": "bitnet-b1.58-0.7b",
+}
 """Model profile by a row's `model`; others are looked up as they are written, in small letters."""
 
 VARIANT = r"(-(instruct|chat|base|hf|it|fp8|awq|gptq|kv|v0\.\d|2507))+$"
@@ -85,14 +102,29 @@ STACKS = (
 """Stack by words of a row's `engine` and its `engine_version`, first match; None: nothing like it is simulated."""
 
 FORMATS = {
-    "fp32": ("fp32", None), "f32": ("fp32", None), "bf16": ("bf16", None), "fp16": ("fp16", None),
+    "fp32": ("fp32", None),
+    "f32": ("fp32", None),
+    "bf16": ("bf16", None),
+    "fp16": ("fp16", None),
     "f16": ("fp16", None),
-    "fp16/bf16": ("bf16", None), "fp8": ("fp8", None), "int8": ("int8", None), "fp4": ("fp4", None),
-    "nvfp4": ("fp4", 4.5), "mxfp4": ("fp4", 4.25), "int4": ("int4", None), "awq": ("int4", None),
-    "gptq": ("int4", None), "q4_k_m": ("int4", 4.85), "q4_0": ("int4", 4.5), "q5_k_m": ("int4", 5.7),
-    "q6_k": ("int8", 6.6), "q8_0": ("int8", 8.5),
-    "q4": ("int4", 4.85), "meta-fp8": ("fp8", 9.4), "1.58-bit": ("ternary", None),
-}  # fmt: skip
+    "fp16/bf16": ("bf16", None),
+    "fp8": ("fp8", None),
+    "int8": ("int8", None),
+    "fp4": ("fp4", None),
+    "nvfp4": ("fp4", 4.5),
+    "mxfp4": ("fp4", 4.25),
+    "int4": ("int4", None),
+    "awq": ("int4", None),
+    "gptq": ("int4", None),
+    "q4_k_m": ("int4", 4.85),
+    "q4_0": ("int4", 4.5),
+    "q5_k_m": ("int4", 5.7),
+    "q6_k": ("int8", 6.6),
+    "q8_0": ("int8", 8.5),
+    "q4": ("int4", 4.85),
+    "meta-fp8": ("fp8", 9.4),
+    "1.58-bit": ("ternary", None),
+}
 """(format, bits of a weight with its scales where they are not the format's own) by the words of a row."""
 
 LENGTHS = (
@@ -175,9 +207,11 @@ def formats(precision: dict[str, Any], stack_of: str, plain: str, assumed: list[
     if activations is None and str(words).lower().startswith("mxfp4"):
         activations = plain
     return NumberFormats(
-        weights=weights, weight_bits=bits, activations=activations,  # type: ignore[arg-type]
+        weights=weights,  # type: ignore[arg-type]
+        weight_bits=bits,
+        activations=activations,  # type: ignore[arg-type]
         kv=_cache_format(precision, stack_of, weights, assumed),  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 def _known(words: Any) -> tuple[str, float | None]:

@@ -65,7 +65,8 @@ def _scenario(
     if replicas > 1 and settings.get("enable_expert_parallel"):
         assumed.append("replicas that share experts have as many rows in every iteration")
     serving = Serving(
-        replicas=replicas, router="least-outstanding",  # vLLM's balancer of data-parallel ranks counts requests
+        replicas=replicas,
+        router="least-outstanding",  # vLLM's balancer of data-parallel ranks counts requests
         parallel=Layout(
             tp=int(settings.get("tensor_parallel_size") or 1),
             ep=replicas if settings.get("enable_expert_parallel") else 1,
@@ -74,12 +75,16 @@ def _scenario(
         batching=Batching(
             token_budget=settings.get("max_num_batched_tokens"), max_sequences=settings.get("max_num_seqs")
         ),
-    )  # fmt: skip
+    )
     scenario = ServingScenario(
-        version=1, name=f"replay of {folder.name}", cluster=load_spec(Cluster, cluster),
-        model=load_spec(Model, model), stack=load_spec(ServingStack, stack), serving=serving,
+        version=1,
+        name=f"replay of {folder.name}",
+        cluster=load_spec(Cluster, cluster),
+        model=load_spec(Model, model),
+        stack=load_spec(ServingStack, stack),
+        serving=serving,
         requests=Requests(trace=str(folder / "requests.jsonl")),
-    )  # fmt: skip
+    )
     return scenario, assumed
 
 

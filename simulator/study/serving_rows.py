@@ -25,9 +25,16 @@ from simulator.study.lines import Refused
 Length = Field(default=None, ge=0, le=10_000_000)
 Number = Field(default=None, ge=1, le=10_000_000)
 KINDS = (
-    "offline_throughput", "static_batch_throughput", "online_serving", "single_stream_decode", "single_stream_prefill",
-    "first_token_latency", "single_request_latency", "decode_throughput", "prefill_throughput",
-)  # fmt: skip
+    "offline_throughput",
+    "static_batch_throughput",
+    "online_serving",
+    "single_stream_decode",
+    "single_stream_prefill",
+    "first_token_latency",
+    "single_request_latency",
+    "decode_throughput",
+    "prefill_throughput",
+)
 """Kinds of rows that are simulated."""
 SPREAD = (1.335, 0.674)
 """Standard deviation of the logarithm of prompts and answers of ShareGPT (arXiv:2408.12757)."""
@@ -146,15 +153,22 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     lengths = _lengths(row, model, assumed)
     count, steady = _count(row, lengths, assumed)
     serving = Serving(
-        replicas=replicas, parallel=layout,
+        replicas=replicas,
+        parallel=layout,
         precision=names.formats(row.precision or {}, stack_name, "fp16", assumed),
-        batching=_batching(row, stack_name, stack, model, assumed), context=_context(lengths, model),
+        batching=_batching(row, stack_name, stack, model, assumed),
+        context=_context(lengths, model),
         kv_cache=_cache(row),
-    )  # fmt: skip
+    )
     scenario = ServingScenario(
-        version=1, name=row.id, cluster=cluster, model=model, stack=stack, serving=serving,
+        version=1,
+        name=row.id,
+        cluster=cluster,
+        model=model,
+        stack=stack,
+        serving=serving,
         requests=Requests(arrivals=_arrivals(row, assumed), lengths=lengths, count=_simulated(row, count)),
-    )  # fmt: skip
+    )
     if TUNED in stack_name and steady and _fixed(lengths) and row.max_num_seqs is None:
         scenario = _tuned(scenario, assumed)
     return MappedServing(row, scenario, stack_name, count, steady, tuple(assumed))

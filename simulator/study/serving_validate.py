@@ -177,10 +177,15 @@ def batch_that_fits(scenario: ServingScenario, system: System) -> int:
 def shared_prices(scenario: ServingScenario, systems: tuple[System, ...]) -> tuple[System, ...]:
     """Systems that share what was priced for earlier rows of the same model, machine, layout, formats and software."""
     (system,) = systems
-    key = "|".join((
-        scenario.cluster.model_dump_json(), scenario.model.name, scenario.serving.parallel.model_dump_json(),
-        scenario.serving.precision.model_dump_json(), scenario.stack.model_dump_json(),
-    ))  # fmt: skip
+    key = "|".join(
+        (
+            scenario.cluster.model_dump_json(),
+            scenario.model.name,
+            scenario.serving.parallel.model_dump_json(),
+            scenario.serving.precision.model_dump_json(),
+            scenario.stack.model_dump_json(),
+        )
+    )
     known = _prices.setdefault(key, system.price.stages)
     _prices.move_to_end(key)
     while len(_prices) > KEPT:

@@ -9,13 +9,20 @@ from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.written import dimension_at
 
 DEPENDS = {
-    "model": ("model",), "cluster": ("cluster",),
-    "devices": ("cluster.nodes", "cluster.node", "cluster.extends", "serving.parallel", "serving.replicas",
-                "serving.pools"),
+    "model": ("model",),
+    "cluster": ("cluster",),
+    "devices": (
+        "cluster.nodes",
+        "cluster.node",
+        "cluster.extends",
+        "serving.parallel",
+        "serving.replicas",
+        "serving.pools",
+    ),
     "stack": ("stack",),
     "layout": ("training.parallel", "serving.parallel", "serving.replicas", "cluster.nodes", "cluster.node"),
     "batch": ("training.global_batch", "training.sequence_length", "requests.count"),
-}  # fmt: skip
+}
 """The keys on which each of the facts rests, but the name."""
 _MOST = 8
 """Values that are named of what differs; of more the number."""
@@ -29,10 +36,14 @@ _AXES = ("tp", "pp", "vpp", "cp", "ep", "dp")
 def facts(scenario: Mapping[str, Any]) -> dict[str, str]:
     """Name, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
     found = {
-        "scenario": _word(scenario, "name"), "model": _word(scenario, "model.name"), "devices": _devices(scenario),
-        "cluster": _word(scenario, "cluster.name"), "stack": _word(scenario, "stack.name"),
-        "layout": _layout(scenario), "batch": _batch(scenario),
-    }  # fmt: skip
+        "scenario": _word(scenario, "name"),
+        "model": _word(scenario, "model.name"),
+        "devices": _devices(scenario),
+        "cluster": _word(scenario, "cluster.name"),
+        "stack": _word(scenario, "stack.name"),
+        "layout": _layout(scenario),
+        "batch": _batch(scenario),
+    }
     return {name: words for name, words in found.items() if words}
 
 
@@ -59,8 +70,11 @@ def differing(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 def _named(scenario: Mapping[str, Any]) -> dict[str, str]:
     known = ("model", "devices", "cluster", "stack")
-    return {key: words.partition(" (")[0] if key in ("model", "stack") else words
-            for key, words in facts(scenario).items() if key in known}  # fmt: skip
+    return {
+        key: words.partition(" (")[0] if key in ("model", "stack") else words
+        for key, words in facts(scenario).items()
+        if key in known
+    }
 
 
 def _settings(scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -71,9 +85,7 @@ def _settings(scenario: Mapping[str, Any]) -> dict[str, str]:
 
 def _leaves(path: str, value: Any) -> dict[str, str]:
     if isinstance(value, Mapping):
-        return {
-            inner: text for key, item in value.items() for inner, text in _leaves(f"{path}.{key}", item).items()
-        }
+        return {inner: text for key, item in value.items() for inner, text in _leaves(f"{path}.{key}", item).items()}
     if value is None or value == [] or value == ():
         return {}
     return {path: _text(path, value)}

@@ -70,12 +70,21 @@ def sweep(
     _check(rows)
     kept = tuple(row for row in rows if row.status != "ok" or _meets(row, conditions))
     return SweepTable(
-        name=_name(chosen), kind="serving" if kind is ServingScenario else "training",
-        axes={_key(axis): tuple(_values(axis)) for axis in parsed}, rows=kept, where=tuple(where), random=random,
-        dropped=len(rows) - len(kept), simulated=run.simulated, reused=len(distinct) - run.simulated,
-        notes=tuple(run.notes), subject=about, changes=tuple(overrides), missed=tuple(_missed(rows, conditions)),
+        name=_name(chosen),
+        kind="serving" if kind is ServingScenario else "training",
+        axes={_key(axis): tuple(_values(axis)) for axis in parsed},
+        rows=kept,
+        where=tuple(where),
+        random=random,
+        dropped=len(rows) - len(kept),
+        simulated=run.simulated,
+        reused=len(distinct) - run.simulated,
+        notes=tuple(run.notes),
+        subject=about,
+        changes=tuple(overrides),
+        missed=tuple(_missed(rows, conditions)),
         provenance={"version": simulator.__version__, "seed": seed, "program": fingerprint.program()},
-    )  # fmt: skip
+    )
 
 
 class _Run:
@@ -88,10 +97,8 @@ class _Run:
         self.simulated = 0
         self.notes: list[str] = []
 
-    def execute(
-        self, executor: Executor | AbstractContextManager[Executor] | None, path: str | Path | None
-    ) -> None:
-        """Take what the cache knows and simulate the rest."""  # fmt: skip
+    def execute(self, executor: Executor | AbstractContextManager[Executor] | None, path: str | Path | None) -> None:
+        """Take what the cache knows and simulate the rest."""
         fingerprint.program()  # before workers are forked, which then know it
         with ExitStack() as stack:
             workers = executor
@@ -157,8 +164,9 @@ def _subject(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
     varied = tuple(_key(axis) for axis in axes)
     known = subject.facts(dump(example))
     for name, paths in subject.DEPENDS.items():
-        if any(key == path or key.startswith(f"{path}.") or path.startswith(f"{key}.")
-               for key in varied for path in paths):  # fmt: skip
+        if any(
+            key == path or key.startswith(f"{path}.") or path.startswith(f"{key}.") for key in varied for path in paths
+        ):
             known.pop(name, None)
     return {name: words for name, words in known.items() if name != "scenario"}
 
@@ -224,9 +232,15 @@ def _outcome(point: Point, found: Mapping[str, Outcome]) -> Outcome:
 def _row(point: Point, axes: Sequence[Axis], outcome: Outcome) -> Row:
     values = dict(zip(map(_key, axes), point.values, strict=True))
     return Row(
-        point.number, point.overrides, values, outcome.status, outcome.reason, outcome.metrics or {}, outcome.warnings,
+        point.number,
+        point.overrides,
+        values,
+        outcome.status,
+        outcome.reason,
+        outcome.metrics or {},
+        outcome.warnings,
         point.scenario,
-    )  # fmt: skip
+    )
 
 
 def _check(rows: Sequence[Row]) -> None:

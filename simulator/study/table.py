@@ -161,15 +161,23 @@ class SweepTable:
         view = view or View()
         by = view.by or BEST[self.kind]
         return {
-            "schema": SCHEMA, "kind": "sweep", "of": self.kind, "name": self.name,
-            "subject": dict(self.subject), "changes": list(self.changes),
-            "axes": {key: list(values) for key, values in self.axes.items()}, "where": list(self.where),
-            "random": self.random, "dropped": self.dropped, "conditions": [asdict(one) for one in self.missed],
+            "schema": SCHEMA,
+            "kind": "sweep",
+            "of": self.kind,
+            "name": self.name,
+            "subject": dict(self.subject),
+            "changes": list(self.changes),
+            "axes": {key: list(values) for key, values in self.axes.items()},
+            "where": list(self.where),
+            "random": self.random,
+            "dropped": self.dropped,
+            "conditions": [asdict(one) for one in self.missed],
             "best": {"metric": by, "points": [row.number for row in self.best(by)]} if by in self.metrics else None,
             "pareto": self._front(*view.pareto) if view.pareto else None,
             "heat": asdict(self.heat(*view.heat)) if view.heat else None,
-            "rows": [_plain(row) for row in self.rows], "provenance": dict(self.provenance),
-        }  # fmt: skip
+            "rows": [_plain(row) for row in self.rows],
+            "provenance": dict(self.provenance),
+        }
 
     def _front(self, first: str, second: str) -> dict[str, Any]:
         return {"metrics": [first, second], "points": [row.number for row in self.pareto(first, second)]}
@@ -224,10 +232,16 @@ def _pyarrow() -> tuple[Any, Any]:
 
 def _plain(row: Row) -> dict[str, Any]:
     return {
-        "point": row.number, "name": row.name, "overrides": list(row.overrides), "values": dict(row.values),
-        "status": row.status, "reason": row.reason, "metrics": dict(row.metrics), "warnings": list(row.warnings),
+        "point": row.number,
+        "name": row.name,
+        "overrides": list(row.overrides),
+        "values": dict(row.values),
+        "status": row.status,
+        "reason": row.reason,
+        "metrics": dict(row.metrics),
+        "warnings": list(row.warnings),
         "scenario": row.scenario,
-    }  # fmt: skip
+    }
 
 
 def _flat(value: Any) -> Any:

@@ -41,9 +41,14 @@ class Outcome:
         """Tier 1, dense, 16 bits, A100 or H100, no context parallelism, a schedule that exists."""
         row = self.row
         return (
-            row is not None and row.tier == 1 and row.precision in SIXTEEN and row.device.startswith(("A100", "H100"))
-            and (row.experts or 0) <= 1 and (row.cp or 1) == 1 and not self.refused.startswith("schedule")
-        )  # fmt: skip
+            row is not None
+            and row.tier == 1
+            and row.precision in SIXTEEN
+            and row.device.startswith(("A100", "H100"))
+            and (row.experts or 0) <= 1
+            and (row.cp or 1) == 1
+            and not self.refused.startswith("schedule")
+        )
 
     @property
     def metric(self) -> str | None:

@@ -71,9 +71,15 @@ def run(cells: list[tuple[str, str]], folder: Path, limit_s: int) -> subprocess.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-W", "error:::simulator", "-c", KERNEL]
     return subprocess.run(
-        command, input=json.dumps(cells), cwd=folder, env=environment, capture_output=True, encoding="utf-8",
-        timeout=limit_s, check=False,
-    )  # fmt: skip
+        command,
+        input=json.dumps(cells),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=limit_s,
+        check=False,
+    )
 
 
 def every_notebook(argument: str) -> pytest.MarkDecorator:

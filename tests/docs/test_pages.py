@@ -89,13 +89,20 @@ def test_scenarios_that_a_page_shows_load(page: Path, tmp_path: Path, monkeypatc
 PYTHON = [
     ("docs/howto/scripts.md", "in-python.py", "assert 0 < result.metrics['mfu'] < 1"),
     ("docs/howto/sweep.md", "a-sweep.py", "assert 0 < table.best('mfu')[0].metrics['mfu'] < 1"),
-    ("docs/extending.md", "my_schedules.py", """
+    (
+        "docs/extending.md",
+        "my_schedules.py",
+        """
 from simulator.run.simulate import simulate
 from simulator.specs import load_scenario
 scenarios = [load_scenario("quickstart", [f"training.schedule={name}"]).scenario for name in ("one-by-one", "1f1b")]
 one_by_one, other = (simulate(scenario).metrics["mfu"] for scenario in scenarios)
-assert one_by_one < other"""),
-    ("docs/extending.md", "my_algorithms.py", """
+assert one_by_one < other""",
+    ),
+    (
+        "docs/extending.md",
+        "my_algorithms.py",
+        """
 from simulator.collectives import price
 from simulator.fabric import build
 from simulator.specs import load_spec
@@ -104,8 +111,12 @@ from simulator.specs.hardware import Cluster
 machine = load_spec(Cluster, "clusters/dgx-h100")
 profile = load_spec(CollectiveProfile, machine.collectives)
 one, ring = (price("all_gather", range(8), 1e4, build(machine), profile, name).slowest for name in ("one-shot", "ring"))
-assert 0 < one < ring"""),
-    ("docs/extending.md", "my_policies.py", """
+assert 0 < one < ring""",
+    ),
+    (
+        "docs/extending.md",
+        "my_policies.py",
+        """
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 mine, usual = (
@@ -113,14 +124,19 @@ mine, usual = (
              f"serving.batching.policy={name}"]).scenario) for name in ("last-come-first-served", "vllm-v1")
 )
 assert mine.metrics["completed"] == usual.metrics["completed"] == 200
-assert mine.metrics["median_ttft_ms"] != usual.metrics["median_ttft_ms"]"""),
-    ("docs/extending.md", "my_routers.py", """
+assert mine.metrics["median_ttft_ms"] != usual.metrics["median_ttft_ms"]""",
+    ),
+    (
+        "docs/extending.md",
+        "my_routers.py",
+        """
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 changes = ["requests.count=100", "+serving.replicas=2", "serving.router=fewest-tokens-first"]
 result = simulate(load_scenario("serving/quickstart", changes).scenario)
-assert set(result.service.requests.replica.tolist()) == {0, 1}"""),
-]  # fmt: skip
+assert set(result.service.requests.replica.tolist()) == {0, 1}""",
+    ),
+]
 """Python of pages: page, name of its block, and what must hold after it ran."""
 
 
@@ -258,8 +274,19 @@ def test_the_site_builds_without_a_warning(notebooks: str, tmp_path: Path) -> No
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
     command = [
-        sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-D", f"nb_execution_mode={notebooks}",
-        "-b", "html", str(DOCS), str(tmp_path),
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-n",
+        "-q",
+        "-D",
+        f"nb_execution_mode={notebooks}",
+        "-b",
+        "html",
+        str(DOCS),
+        str(tmp_path),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

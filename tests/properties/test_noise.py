@@ -13,11 +13,15 @@ from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from tests import jobs
 
-CHOICES = st.fixed_dictionaries({
-    "layout": st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2])),
-    "microbatches": st.sampled_from([2, 4]), "zero": st.sampled_from([0, 1, 2, 3]), "overlap": st.booleans(),
-    "cluster": st.sampled_from(["generic-a100", "efa-p4d", "frontier"]),
-})  # fmt: skip
+CHOICES = st.fixed_dictionaries(
+    {
+        "layout": st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2])),
+        "microbatches": st.sampled_from([2, 4]),
+        "zero": st.sampled_from([0, 1, 2, 3]),
+        "overlap": st.booleans(),
+        "cluster": st.sampled_from(["generic-a100", "efa-p4d", "frontier"]),
+    }
+)
 STRAGGLERS = {"stragglers": {"count": 2, "slowdown": 1.3}}
 SLOW_LINK = {"slow_links": {"count": 1, "factor": 0.2}}
 ROUNDING = 1e-9
@@ -27,11 +31,17 @@ def build(choices: dict[str, Any], noise: dict[str, Any], steps: int = 1, seed: 
     tp, pp, vpp = choices["layout"]
     dp, overlap = 16 // (tp * pp), choices["overlap"]
     found = jobs.scenario(
-        nodes=2, devices=8, on=choices["cluster"], tp=tp, pp=pp, vpp=vpp if pp > 1 else 1, zero=choices["zero"],
+        nodes=2,
+        devices=8,
+        on=choices["cluster"],
+        tp=tp,
+        pp=pp,
+        vpp=vpp if pp > 1 else 1,
+        zero=choices["zero"],
         batch=dp * choices["microbatches"] * (pp if vpp > 1 else 1),
         software=jobs.stack(overlap_gradients=overlap, overlap_parameters=overlap),
         training={"steps": steps, "noise": noise},
-    )  # fmt: skip
+    )
     return found.model_copy(update={"seed": seed})
 
 
@@ -47,8 +57,10 @@ def times(result: Result) -> list[int]:
 @given(choices=CHOICES)
 def test_noise_that_does_nothing_changes_nothing(choices: dict[str, Any]) -> None:
     nothing = {
-        "jitter": 0.0, "stragglers": {"count": 3, "slowdown": 1.0}, "slow_links": {"count": 2, "factor": 1.0},
-    }  # fmt: skip
+        "jitter": 0.0,
+        "stragglers": {"count": 3, "slowdown": 1.0},
+        "slow_links": {"count": 2, "factor": 1.0},
+    }
     clean, still = simulate(build(choices, {})), simulate(build(choices, nothing))
     assert still.metrics == clean.metrics
     assert still.breakdown == clean.breakdown

@@ -61,15 +61,25 @@ def workloads(draw: st.DrawFn, prefixes: bool = False) -> Workload:
 def systems(draw: st.DrawFn, policies: Sequence[str] = (), **fixed: Any) -> Setting:
     """Systems of small memory, so that all that can go wrong does."""
     drawn: dict[str, Any] = {
-        "policy": st.sampled_from(policies or POLICIES.names()), "budget": st.sampled_from((8, 32, 64)),
-        "most": st.sampled_from((1, 2, 4, 8)), "blocks": st.sampled_from((12, 30, 40, 80, 400)),
-        "watermark": st.integers(0, 1), "swap": st.sampled_from((0, 60, 1000)), "replicas": st.integers(1, 3),
-        "stages": st.sampled_from((1, 1, 1, 2, 3)), "serial": st.booleans(), "decoders": st.sampled_from((0, 0, 1, 2)),
-        "instances": st.sampled_from((1, 1, 1, 2)), "reads_once": st.booleans(),
-        "decode_blocks": st.sampled_from((None, 20)), "by_layer": st.booleans(),
-        "router": st.sampled_from(ROUTERS.names()), "ageing": st.sampled_from((None, 500)),
-        "promise": st.sampled_from((0, 2000)), "price": st.sampled_from((Price(), FLAT, Price(pair=1, hop=2))),
-    }  # fmt: skip
+        "policy": st.sampled_from(policies or POLICIES.names()),
+        "budget": st.sampled_from((8, 32, 64)),
+        "most": st.sampled_from((1, 2, 4, 8)),
+        "blocks": st.sampled_from((12, 30, 40, 80, 400)),
+        "watermark": st.integers(0, 1),
+        "swap": st.sampled_from((0, 60, 1000)),
+        "replicas": st.integers(1, 3),
+        "stages": st.sampled_from((1, 1, 1, 2, 3)),
+        "serial": st.booleans(),
+        "decoders": st.sampled_from((0, 0, 1, 2)),
+        "instances": st.sampled_from((1, 1, 1, 2)),
+        "reads_once": st.booleans(),
+        "decode_blocks": st.sampled_from((None, 20)),
+        "by_layer": st.booleans(),
+        "router": st.sampled_from(ROUTERS.names()),
+        "ageing": st.sampled_from((None, 500)),
+        "promise": st.sampled_from((0, 2000)),
+        "price": st.sampled_from((Price(), FLAT, Price(pair=1, hop=2))),
+    }
     return Setting(**{name: fixed.get(name, draw(strategy)) for name, strategy in drawn.items()})
 
 

@@ -9,9 +9,17 @@ from tests.reference import Reference
 from tests.replicas import ENDLESS, Price, Setting, asked, check, gaps, run
 
 POLICIES = (
-    "vllm-v1", "sarathi", "splitfuse", "shortest-first", "priority", "vllm-v0", "prefill-first", "orca", "guaranteed",
+    "vllm-v1",
+    "sarathi",
+    "splitfuse",
+    "shortest-first",
+    "priority",
+    "vllm-v0",
+    "prefill-first",
+    "orca",
+    "guaranteed",
     "static",
-)  # fmt: skip
+)
 PRICES = (Price(pair=1), Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=90, each=0))
 
 
@@ -31,11 +39,15 @@ def workloads(draw: st.DrawFn) -> Workload:
 @st.composite
 def systems(draw: st.DrawFn, policy: str) -> Setting:
     return Setting(
-        policy, budget=draw(st.sampled_from((8, 24, 64))), most=draw(st.sampled_from((1, 2, 4, 8))),
-        blocks=draw(st.sampled_from((12, 24, 33, 60, 400))), watermark=draw(st.integers(0, 2)),
-        swap=draw(st.sampled_from((0, 60, 1000))), ageing=draw(st.sampled_from((None, 700))),
+        policy,
+        budget=draw(st.sampled_from((8, 24, 64))),
+        most=draw(st.sampled_from((1, 2, 4, 8))),
+        blocks=draw(st.sampled_from((12, 24, 33, 60, 400))),
+        watermark=draw(st.integers(0, 2)),
+        swap=draw(st.sampled_from((0, 60, 1000))),
+        ageing=draw(st.sampled_from((None, 700))),
         price=draw(st.sampled_from(PRICES)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)

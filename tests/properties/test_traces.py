@@ -25,22 +25,42 @@ STARTS = (
     "",
 )
 CELLS = st.one_of(
-    st.integers(-3, 10**10).map(str), st.floats().map(str), st.text(max_size=5),
-    st.just("2023-11-16 18:15:46.68"), st.datetimes().map(str),
-)  # fmt: skip
+    st.integers(-3, 10**10).map(str),
+    st.floats().map(str),
+    st.text(max_size=5),
+    st.just("2023-11-16 18:15:46.68"),
+    st.datetimes().map(str),
+)
 KEYS = st.sampled_from(
-    ["timestamp", "input_length", "output_length", "hash_ids", "input_toks", "output_toks", "arrival_time",
-     "conversations", "from", "value", "num_tokens", "input_lens", "output_lens", "start_times", "x"]
-)  # fmt: skip
+    [
+        "timestamp",
+        "input_length",
+        "output_length",
+        "hash_ids",
+        "input_toks",
+        "output_toks",
+        "arrival_time",
+        "conversations",
+        "from",
+        "value",
+        "num_tokens",
+        "input_lens",
+        "output_lens",
+        "start_times",
+        "x",
+    ]
+)
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5),
     max_leaves=12,
 )
 TEXTS = st.one_of(
-    st.text(max_size=80), st.lists(st.lists(CELLS, max_size=6).map(",".join), max_size=5).map("\n".join),
-    VALUES.map(json.dumps), st.lists(VALUES, max_size=3).map(lambda v: "\n".join(map(json.dumps, v))),
-)  # fmt: skip
+    st.text(max_size=80),
+    st.lists(st.lists(CELLS, max_size=6).map(",".join), max_size=5).map("\n".join),
+    VALUES.map(json.dumps),
+    st.lists(VALUES, max_size=3).map(lambda v: "\n".join(map(json.dumps, v))),
+)
 TOKENS = st.integers(1, 10**8)
 ROWS = st.lists(st.tuples(st.floats(0, 1e9), TOKENS, TOKENS, st.integers(0, 3)), min_size=1, max_size=20)
 

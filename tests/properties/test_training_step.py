@@ -18,18 +18,27 @@ from simulator.training.lowering import ChainDraft
 from tests import jobs
 
 CHOICES = {
-    "tp": st.sampled_from([1, 2, 4]), "pp": st.sampled_from([1, 2, 4]), "micro": st.sampled_from([1, 2]),
-    "recompute": st.sampled_from(["none", "selective", "full"]), "schedule": st.sampled_from(["gpipe", "1f1b"]),
+    "tp": st.sampled_from([1, 2, 4]),
+    "pp": st.sampled_from([1, 2, 4]),
+    "micro": st.sampled_from([1, 2]),
+    "recompute": st.sampled_from(["none", "selective", "full"]),
+    "schedule": st.sampled_from(["gpipe", "1f1b"]),
     "software": st.sampled_from(["megatron-lm-2021", "megatron-lm-2022", "megatron-core", "fsdp"]),
-}  # fmt: skip
+}
 
 
 def build(tp: int, pp: int, micro: int, recompute: str, schedule: str, software: str, **changes: object) -> Scenario:
     dp = 16 // (tp * pp)
     return jobs.scenario(
-        nodes=2, devices=8, batch=4 * dp * micro, micro=micro, tp=tp, pp=pp, software=jobs.stack(software, **changes),
+        nodes=2,
+        devices=8,
+        batch=4 * dp * micro,
+        micro=micro,
+        tp=tp,
+        pp=pp,
+        software=jobs.stack(software, **changes),
         training={"recompute": recompute, "schedule": schedule},
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -85,8 +94,10 @@ def assert_adds_up(path: CriticalPath) -> None:
     communication = sum(seconds for part, seconds in path.seconds.items() if part.startswith("exposed"))
     kernels = sum(path.seconds.get(part, 0.0) for part in ("compute", "recompute", "optimizer"))
     for parts, whole in (
-        (path.by_operation, sum(path.seconds.values())), (path.by_link, communication), (path.by_roof, kernels),
-    ):  # fmt: skip
+        (path.by_operation, sum(path.seconds.values())),
+        (path.by_link, communication),
+        (path.by_roof, kernels),
+    ):
         assert sum(parts.values()) == pytest.approx(whole, rel=1e-9)
         assert all(seconds > 0 for seconds in parts.values())
         assert list(parts.values()) == sorted(parts.values(), reverse=True)

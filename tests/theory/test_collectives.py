@@ -105,9 +105,13 @@ def test_trees_on_two_nodes_send_less_between_them_than_a_ring() -> None:
 @pytest.mark.parametrize("shape", [(4,), (4, 4), (2, 2, 2), (4, 4, 4)])
 def test_a_torus_all_reduce_uses_every_link(shape: tuple[int, ...]) -> None:
     n, links = int(np.prod(shape)), 2 * len(shape)
-    free = profile({"plain": {"scale_up": scope(0, 0, 1.0), "scale_out": scope(0, 0, 1.0)}}, wire={
-        "scale_up": figure(0), "scale_out": figure("1 us"),
-    })  # fmt: skip
+    free = profile(
+        {"plain": {"scale_up": scope(0, 0, 1.0), "scale_out": scope(0, 0, 1.0)}},
+        wire={
+            "scale_up": figure(0),
+            "scale_out": figure("1 us"),
+        },
+    )
     fabric = build(cluster(nodes=n, devices=1, kind="none", nics=0, network=torus(*shape)))
     time = collectives.price("all_reduce", [range(n)], S, fabric, free, "torus").slowest / 1e12
     # Each device sends 2 (n - 1) / n of the data over all its links; along two devices there is one link, not two.

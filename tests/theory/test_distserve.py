@@ -22,9 +22,12 @@ D = (FITS[0][0] + FITS[0][1] * PROMPT + FITS[0][2] * PROMPT**2) / 1e3
 def run(rate: float, *changes: str, faster: float = 1.0, output: int = 1, count: int = 60_000) -> Result:
     """Prompts of one length one by one, through prefills that take D / `faster`."""
     shape = (
-        f"requests.lengths={{prompt: {{fixed: {PROMPT}}}, output: {{fixed: {output}}}}}", f"requests.count={count}",
-        f"requests.arrivals.poisson={rate} /s", "serving.batching={max_sequences: 1, token_budget: 512}", *changes,
-    )  # fmt: skip
+        f"requests.lengths={{prompt: {{fixed: {PROMPT}}}, output: {{fixed: {output}}}}}",
+        f"requests.count={count}",
+        f"requests.arrivals.poisson={rate} /s",
+        "serving.batching={max_sequences: 1, token_budget: 512}",
+        *changes,
+    )
     prefill, *decode = (tuple(x / faster for x in each) for each in FITS)
     with priced(lambda system: (prefill, *decode), THRESHOLD):  # type: ignore[arg-type,return-value]
         return serve(scenario("distserve/vllm-13b", shape))

@@ -131,9 +131,10 @@ def test_littles_law(policy: str) -> None:
     """L = rate x W in the system, the queue and the batch; what iterations say and what requests say is one number."""
     count = 2000
     random = stream(2, policy)
-    rows = np.stack([
-        np.cumsum(random.exponential(3000, count)), random.integers(1, 60, count), random.integers(1, 40, count)
-    ], axis=1).astype(np.int64)  # fmt: skip
+    rows = np.stack(
+        [np.cumsum(random.exponential(3000, count)), random.integers(1, 60, count), random.integers(1, 40, count)],
+        axis=1,
+    ).astype(np.int64)
     ran = run(asked(rows.tolist()), Setting(policy, budget=100_000, most=16, blocks=10_000, tile=1))
     arrival, scheduled, finish = (ran.times(name) for name in ("arrival", "scheduled", "finish"))
     assert in_system(arrival, finish) == (finish - arrival).sum()

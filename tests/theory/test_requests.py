@@ -83,8 +83,9 @@ def test_whole_uniform_lengths_are_equally_likely_up_to_both_ends() -> None:
         assert np.bincount(column, minlength=9)[1:] / N == pytest.approx([1 / 8] * 8, rel=0.05)
 
 
-@pytest.mark.parametrize(("exponent", "low", "high"), [(1.1, 1, 4096), (0.5, 7, 300), (3.0, 1, 10**6), (1.0, 1, 10**6),
-                                                       (0.2, 50_000, 10**6)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("exponent", "low", "high"), [(1.1, 1, 4096), (0.5, 7, 300), (3.0, 1, 10**6), (1.0, 1, 10**6), (0.2, 50_000, 10**6)]
+)
 def test_zipf_probabilities_are_exact(exponent: float, low: int, high: int) -> None:
     drawn = zipf(exponent, low, high, stream(5, "zipf").random(N))
     values = np.arange(low, high + 1)

@@ -46,8 +46,16 @@ def test_products_stay_below_the_roofs(name: str, m: int, n: int, k: int, batch:
 
 
 @settings(max_examples=300)
-@given(devices, st.integers(1, 32), st.integers(1, 16), st.integers(1, 8), st.integers(1, 20_000),
-       st.sampled_from([32, 64, 80, 96, 128, 256]), st.booleans(), st.booleans())
+@given(
+    devices,
+    st.integers(1, 32),
+    st.integers(1, 16),
+    st.integers(1, 8),
+    st.integers(1, 20_000),
+    st.sampled_from([32, 64, 80, 96, 128, 256]),
+    st.booleans(),
+    st.booleans(),
+)
 def test_attention_stays_below_the_roofs(
     name: str, batch: int, kv_heads: int, group: int, length: int, size: int, causal: bool, backward: bool
 ) -> None:

@@ -25,8 +25,16 @@ def _device(name: str) -> Device:
 
 
 @settings(max_examples=200, deadline=None)
-@given(devices, counts, st.integers(0, 8192), st.integers(1, 16), st.integers(1, 16), st.sampled_from([64, 128, 256]),
-       st.sampled_from([1.0, 2.0]), st.booleans())  # fmt: skip
+@given(
+    devices,
+    counts,
+    st.integers(0, 8192),
+    st.integers(1, 16),
+    st.integers(1, 16),
+    st.sampled_from([64, 128, 256]),
+    st.sampled_from([1.0, 2.0]),
+    st.booleans(),
+)
 def test_decodes_stay_below_the_roofs(
     name: str, sequences: int, each: int, kv_heads: int, group: int, size: int, kv_bytes: float, grouped: bool
 ) -> None:
@@ -50,16 +58,14 @@ def test_products_with_narrow_weights_stay_below_the_roofs(
 
 @settings(max_examples=200, deadline=None)
 @given(devices, st.integers(1, 8192), st.integers(1, 8), st.integers(8, 256), st.integers(64, 8192), sides)
-def test_experts_stay_below_the_roofs(
-    name: str, count: int, top_k: int, experts: int, hidden: int, inner: int
-) -> None:
+def test_experts_stay_below_the_roofs(name: str, count: int, top_k: int, experts: int, hidden: int, inner: int) -> None:
     device, rows = _device(name), np.array([count])
     dtype = device.native("bf16")
     hit = experts_hit(rows, experts, top_k)
     weights = Weights(2.0)
-    time = float(expert_seconds(
-        rows, hit, top_k, hidden, inner, True, device.experts[dtype], device.gemm[dtype], weights
-    )[0])  # fmt: skip
+    time = float(
+        expert_seconds(rows, hit, top_k, hidden, inner, True, device.experts[dtype], device.gemm[dtype], weights)[0]
+    )
     assert time >= ROUNDING * 6.0 * count * top_k * hidden * inner / device.peaks[dtype]
     assert time >= ROUNDING * float(hit[0]) * 3 * hidden * inner * 2.0 / device.bandwidth
 

@@ -140,9 +140,11 @@ def _highest(
         else:
             limit = [0.0] * len(rows)
         result = linprog(
-            [0.0] * count + [-1.0], A_ub=np.vstack([np.hstack([matrix, np.zeros((len(matrix), 1))]), rows]),
-            b_ub=[*capacity, *limit], bounds=[*bounds, (0, None)],
-        )  # fmt: skip
+            [0.0] * count + [-1.0],
+            A_ub=np.vstack([np.hstack([matrix, np.zeros((len(matrix), 1))]), rows]),
+            b_ub=[*capacity, *limit],
+            bounds=[*bounds, (0, None)],
+        )
         if result.success and -result.fun >= capped - 1e-9:
             best = max(best, -float(result.fun))
     return best

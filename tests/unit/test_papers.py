@@ -53,16 +53,19 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
     assert all(claim.figure.of.startswith(claim.paper) for claim in PAPERS.claims if claim.figure.of)
 
 
-@pytest.mark.parametrize(("text", "least", "most"), [
-    ("throughput over separate batches, LLaMA-13B on A6000, 1K, 6 sequences, P:D 50", 1.1, 1.6),
-    ("throughput with a prefix of 16K over that with 1K, read once", 0.8, 1),
-    ("throughput over vLLM while decoding, 1,024 sequences, prefix of 1K", 3, 8),
-    ("keys and values of a token over the unmodified ones, pairs of layers and fp8", 0.375, 0.375),
-    ("time of a prompt of 8K over the unmodified one, Llama-3.1-70B (the authors count arithmetic)", 0.5, 0.6),
-    ("an instance each over fused LLaMA-13B", 10, 16),
-    ("coefficient of variation of the gaps, shape 0.5", 1.3, 1.5),
-    ("first token after 128 tokens", 700, 1200),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("throughput over separate batches, LLaMA-13B on A6000, 1K, 6 sequences, P:D 50", 1.1, 1.6),
+        ("throughput with a prefix of 16K over that with 1K, read once", 0.8, 1),
+        ("throughput over vLLM while decoding, 1,024 sequences, prefix of 1K", 3, 8),
+        ("keys and values of a token over the unmodified ones, pairs of layers and fp8", 0.375, 0.375),
+        ("time of a prompt of 8K over the unmodified one, Llama-3.1-70B (the authors count arithmetic)", 0.5, 0.6),
+        ("an instance each over fused LLaMA-13B", 10, 16),
+        ("coefficient of variation of the gaps, shape 0.5", 1.3, 1.5),
+        ("first token after 128 tokens", 700, 1200),
+    ],
+)
 def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> None:
     (claim,) = (claim for claim in PAPERS.claims if claim.claim == text)
     assert least <= round(BENCH.value(claim.figure), 9) <= most
@@ -117,9 +120,12 @@ def test_an_iteration_of_prompts_and_decodes_takes_longer_than_either() -> None:
     of = ("sarathi/chunked-13b", ())
     prompt, decode, both = (
         BENCH.iteration(*of, asked)
-        for asked in (Iteration(prompts=((251, 0),)), Iteration(decodes=5, context=5000),
-                      Iteration(prompts=((251, 0),), decodes=5, context=5000))
-    )  # fmt: skip
+        for asked in (
+            Iteration(prompts=((251, 0),)),
+            Iteration(decodes=5, context=5000),
+            Iteration(prompts=((251, 0),), decodes=5, context=5000),
+        )
+    )
     assert max(prompt, decode) < both < prompt + decode
 
 
@@ -136,10 +142,16 @@ def test_a_figure_is_one_thing(figure: dict[str, Any]) -> None:
         Figure.model_validate(figure)
 
 
-@pytest.mark.parametrize(("bound", "ours", "text"), [
-    (None, 1.5, "| -25 % |"), ("least", 1.5, "| -25 % |"), ("least", 3, "| holds |"), ("most", 1.5, "| holds |"),
-    ("most", 3, "| +50 % |"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bound", "ours", "text"),
+    [
+        (None, 1.5, "| -25 % |"),
+        ("least", 1.5, "| -25 % |"),
+        ("least", 3, "| holds |"),
+        ("most", 1.5, "| holds |"),
+        ("most", 3, "| +50 % |"),
+    ],
+)
 def test_rows_say_how_far_off_a_figure_is(bound: str | None, ours: float, text: str) -> None:
     claim = Claim.model_validate(
         {"paper": "p", "claim": "c", "published": 2, "bound": bound, "source": "s", "figure": {"value": 1}}

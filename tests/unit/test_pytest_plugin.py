@@ -46,7 +46,10 @@ def test_metrics_overrides_and_the_cache(tmp_path: Path) -> None:
     )
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "small.yaml").write_text("extends: quickstart\nname: s\ntraining: {global_batch: 8}\n")
-    told = run(tmp_path, shown + '''
+    told = run(
+        tmp_path,
+        shown
+        + """
 
 def test_beside_the_test(simulated):
     run = simulated("small.yaml")
@@ -61,7 +64,8 @@ def test_beside_the_test(simulated):
 
 def test_serving(simulated):
     assert simulated("serving/tellme-kv260").mean_ttft_ms > 0
-''')
+""",
+    )
     assert "4 passed" in told
 
 
@@ -87,7 +91,9 @@ def test_failures_say_what_is_wrong(body: str, words: str, tmp_path: Path) -> No
 
 
 def test_equal_names_in_other_folders_and_changed_files_are_other_runs(tmp_path: Path) -> None:
-    told = run(tmp_path, '''
+    told = run(
+        tmp_path,
+        """
 def write(batch):
     open("mine.yaml", "w").write(f"extends: quickstart\\nname: s\\ntraining: {{global_batch: {batch}}}\\n")
 
@@ -103,16 +109,20 @@ def test_second(simulated, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(32)
     assert simulated("mine.yaml").result.scenario["training"]["global_batch"] == 32
-''')
+""",
+    )
     assert "2 passed" in told, told
 
 
 def test_the_whole_result_is_that_of_the_python_interface(tmp_path: Path) -> None:
-    told = run(tmp_path, '''
+    told = run(
+        tmp_path,
+        """
 def test_result(simulated):
     result = simulated("quickstart").result
     assert len(repr(result)) < 500
     assert result.mfu == simulated("quickstart").mfu
     assert result.plot.breakdown() is not None
-''')
+""",
+    )
     assert "1 passed" in told, told

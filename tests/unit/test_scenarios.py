@@ -25,14 +25,23 @@ LONG = ("training/frontier-1t", "training/megatron-1t", "training/megatron-529.6
 QUICK = [name for name in SCENARIOS if name not in LONG]
 
 ROWS = {
-    **{f"training/megatron-{ours}": f"megatron21-t1-{theirs}" for ours, theirs in (
-        ("1.7b", "1.7B"), ("3.6b", "3.6B"), ("7.5b", "7.5B"), ("18.4b", "18B"), ("39.1b", "39B"), ("76.1b", "76B"),
-        ("145.6b", "145B"), ("1t", "1T"),
-    )},
+    **{
+        f"training/megatron-{ours}": f"megatron21-t1-{theirs}"
+        for ours, theirs in (
+            ("1.7b", "1.7B"),
+            ("3.6b", "3.6B"),
+            ("7.5b", "7.5B"),
+            ("18.4b", "18B"),
+            ("39.1b", "39B"),
+            ("76.1b", "76B"),
+            ("145.6b", "145B"),
+            ("1t", "1T"),
+        )
+    },
     "training/ptdp-175b": "megatron21-t2-ptdp-174b-384",
     "training/zero3-175b": "megatron21-t2-zero3-174b-384",
     "training/llama-3-405b": "llama3-405b-16384-cp1",
-}  # fmt: skip
+}
 """Scenarios of runs of which we ship the published row."""
 
 
@@ -97,11 +106,20 @@ def test_scenarios_of_published_runs_say_what_their_authors_say(name: str, row: 
 def described(job: Job, ours: Scenario) -> dict[str, Any]:
     """What a scenario says, by the keys of published rows."""
     return {
-        "devices": ours.cluster.devices, "hidden": job.model.hidden, "layers": job.model.layers,
-        "heads": job.model.heads, "vocab": job.model.vocabulary, "seq_len": job.sequence, "precision": job.precision,
-        "global_batch": job.global_batch, "tp": job.tp, "pp": job.pp, "dp": job.dp, "recompute": job.recompute,
+        "devices": ours.cluster.devices,
+        "hidden": job.model.hidden,
+        "layers": job.model.layers,
+        "heads": job.model.heads,
+        "vocab": job.model.vocabulary,
+        "seq_len": job.sequence,
+        "precision": job.precision,
+        "global_batch": job.global_batch,
+        "tp": job.tp,
+        "pp": job.pp,
+        "dp": job.dp,
+        "recompute": job.recompute,
         "figure": [units.parse(p.value, "flop_rate") for p in ours.published if p.metric.endswith("_flops_per_device")],
-    }  # fmt: skip
+    }
 
 
 def published(row: dict[str, Any]) -> dict[str, Any]:

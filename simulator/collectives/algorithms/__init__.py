@@ -13,7 +13,7 @@ from simulator.collectives.algorithms import (
     ring,
     torus,
     tree,
-)  # fmt: skip
+)
 from simulator.collectives.algorithms.base import ALGORITHMS, Algorithm
 
 __all__ = [

@@ -14,7 +14,7 @@ from simulator.interop.traces import (
     plain,
     sharegpt,
     vllm,
-)  # fmt: skip
+)
 from simulator.interop.traces.columns import TraceColumns
 from simulator.interop.traces.format import FORMATS, Format, read
 

@@ -122,11 +122,16 @@ class Rows:
         if self._hashes:
             hashes = tuple(self._hashes if order is None else [self._hashes[row] for row in order.tolist()])
         return TraceColumns(
-            times, _taken(self._prompt, order), _taken(self._output, order), hashes, hash_block,
+            times,
+            _taken(self._prompt, order),
+            _taken(self._output, order),
+            hashes,
+            hash_block,
             _taken(self._sessions, order) if self._names else None,
             _taken(self._priorities, order) if self._priorities else None,
-            assumptions=assumptions, warnings=self._warnings(order is not None),
-        )  # fmt: skip
+            assumptions=assumptions,
+            warnings=self._warnings(order is not None),
+        )
 
     def _order(self, times: NDArray[np.float64], ordered: bool) -> NDArray[np.int64] | None:
         """The order of time; None where rows are in it."""

@@ -21,5 +21,15 @@ from simulator.serving.policies.base import POLICIES, Policy, Rules
 __all__ = ["POLICIES", "Policy", "Rules"]
 
 _KNOWN = (
-    deadline, guaranteed, orca, prefill_first, priority, sarathi, shortest_first, splitfuse, static, vllm_v0, vllm_v1,
-)  # fmt: skip
+    deadline,
+    guaranteed,
+    orca,
+    prefill_first,
+    priority,
+    sarathi,
+    shortest_first,
+    splitfuse,
+    static,
+    vllm_v0,
+    vllm_v1,
+)

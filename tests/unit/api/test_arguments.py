@@ -14,10 +14,15 @@ KEY = "training.micro_batch"
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ([1, 2], "1,2"), (np.array([1, 2]), "1,2"), (range(3), "0,1,2"), ("1,2", "1,2"),
-        (["1 ms", "a: b"], '1 ms,"a: b"'), ([None, True], "null,true"), ([""], '""'),
+        ([1, 2], "1,2"),
+        (np.array([1, 2]), "1,2"),
+        (range(3), "0,1,2"),
+        ("1,2", "1,2"),
+        (["1 ms", "a: b"], '1 ms,"a: b"'),
+        ([None, True], "null,true"),
+        ([""], '""'),
     ],
-)  # fmt: skip
+)
 def test_values_are_written_as_they_are_typed(row: Any, text: str) -> None:
     assert listed("axes", {KEY: row}) == (f"{KEY}={text}",)
 

@@ -149,16 +149,32 @@ def test_the_action_passes_its_inputs_on_and_runs_nothing_in_them(workplace: Pat
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > words\nexit 1\n')
     program.chmod(0o755)
     values = {
-        "PATHS": "plans  more/x.yaml\n$(touch harm)", "BASELINE": "my base", "TOLERANCE": "1% mfu=2%", "JUNIT": "",
-        "JOBS": "2", "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}",
-    }  # fmt: skip
+        "PATHS": "plans  more/x.yaml\n$(touch harm)",
+        "BASELINE": "my base",
+        "TOLERANCE": "1% mfu=2%",
+        "JUNIT": "",
+        "JOBS": "2",
+        "PATH": f"{workplace / 'bin'}:{os.environ['PATH']}",
+    }
     assert set(steps[-1]["env"]) == set(values) - {"PATH"}
     done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], env=values, cwd=workplace, check=False)
     assert done.returncode == 1
     assert (workplace / "words").read_text().splitlines() == [
-        "check", "plans", "more/x.yaml", "$(touch", "harm)", "--baseline", "my base", "--jobs", "2", "--github",
-        "--tolerance", "1%", "--tolerance", "mfu=2%",
-    ]  # fmt: skip
+        "check",
+        "plans",
+        "more/x.yaml",
+        "$(touch",
+        "harm)",
+        "--baseline",
+        "my base",
+        "--jobs",
+        "2",
+        "--github",
+        "--tolerance",
+        "1%",
+        "--tolerance",
+        "mfu=2%",
+    ]
     assert not (workplace / "harm").exists()
 
 

@@ -16,8 +16,13 @@ SERVING = str(ROOT / "scenarios" / "serving" / "quickstart.yaml")
 
 
 def test_files_of_a_serving_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = {"--json": "out.json", "--detail": "detail.json", "--html": "report.html", "--save": "run.result",
-             "--trace": "trace.json.gz"}  # fmt: skip
+    names = {
+        "--json": "out.json",
+        "--detail": "detail.json",
+        "--html": "report.html",
+        "--save": "run.result",
+        "--trace": "trace.json.gz",
+    }
     options = [word for option, name in names.items() for word in (option, str(tmp_path / name))]
     assert main(["run", SERVING, "requests.count=40", *options]) == 0
     out, error = capsys.readouterr()

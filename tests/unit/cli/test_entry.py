@@ -18,9 +18,14 @@ def run(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> s
     """The command line as a process of its own."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [sys.executable, "-m", "simulator", *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120,
-        check=False, env={**os.environ, "PYTHONPATH": path, **environment},
-    )  # fmt: skip
+        [sys.executable, "-m", "simulator", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"]])

@@ -59,9 +59,15 @@ def test_bad_imports(arguments: list[str], words: str, capsys: pytest.CaptureFix
 
 def test_a_hugging_face_config_becomes_a_scenario_that_serves(tmp_path: Path) -> None:
     config = {
-        "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
-        "num_hidden_layers": 80, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "num_attention_heads": 64,
+        "num_hidden_layers": 80,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 8192,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
     out = tmp_path / "served.yaml"
     assert main(["import", str(tmp_path), "--cluster", "dgx-h100", "--out", str(out)]) == 0
@@ -77,9 +83,15 @@ def test_a_layout_of_as_few_devices_as_serve_is_proposed(layers: int, tp: int, t
     """A layer of 856 million weights has 1.7 GB: 3.4 GB fit on one device, 308 GB on no four of 80 GB with 10 % kept
     free."""
     config = {
-        "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
-        "num_hidden_layers": layers, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 8192,
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "num_attention_heads": 64,
+        "num_hidden_layers": layers,
+        "num_key_value_heads": 8,
+        "vocab_size": 32000,
+        "max_position_embeddings": 8192,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
     (tmp_path / "served.yaml").write_text(import_file(str(tmp_path), Machine("dgx-h100")), encoding="utf-8")
     scenario = load_scenario(tmp_path / "served.yaml").scenario

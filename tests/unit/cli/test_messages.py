@@ -91,4 +91,3 @@ def test_a_sweep_names_the_points_that_are_not_there(capsys: pytest.CaptureFixtu
     text = " ".join(capsys.readouterr().out.split())
     assert "tp 2, micro_batch 64: needs 883.0 GB of 85.5 GB" in text
     assert "2 points, for example tp 16, micro_batch 1: training.parallel: tp 16" in text
-

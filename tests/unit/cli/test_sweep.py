@@ -61,8 +61,20 @@ def test_one_process_or_two_with_or_without_cache_print_the_same(capsys: pytest.
 
 def test_serving(capsys: pytest.CaptureFixture[str]) -> None:
     axes = ["serving.batching.max_sequences=8,64", "requests.arrivals={poisson: 2 /s},{poisson: 4 /s}"]
-    assert main(["sweep", SERVING, *axes, "requests.count=60", "--no-cache", "--heat",
-                 "max_sequences,arrivals,mean_ttft_ms"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "sweep",
+                SERVING,
+                *axes,
+                "requests.count=60",
+                "--no-cache",
+                "--heat",
+                "max_sequences,arrivals,mean_ttft_ms",
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert "4 points: 4 fit" in out
     assert "{poisson: 4 /s}" in out
@@ -223,8 +235,15 @@ def test_ctrl_c_is_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     axes = ("training.micro_batch=1,2,4", "training.parallel.tp=2,4", f"training.global_batch={batches}")
     command = [sys.executable, "-m", "simulator", "sweep", QUICKSTART, *axes, "--jobs", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    running = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,
-                               stdout=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    running = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
     until = time.monotonic() + 60
     while kept(tmp_path) == 0 and time.monotonic() < until:
         time.sleep(0.02)

@@ -26,7 +26,7 @@ MACHINES: dict[str, dict[str, Any]] = {
     "shared cards": {"nodes": 3, "devices": 4, "nics": 2, "network": RAILS},
     "dragonfly of meshes": {"nodes": 3, "devices": 3, "kind": "mesh", "nics": 1, "network": DRAGONFLY},
     "torus": {"nodes": 12, "devices": 1, "kind": "none", "nics": 0, "network": torus(3, 4)},
-}  # fmt: skip
+}
 SIZE = 3_000_017.0
 
 
@@ -44,9 +44,11 @@ def planned(machine: str, operation: str, algorithm: str) -> tuple[Fabric, colle
 def fluid(activities: Sequence[Activity], fabric: Fabric) -> int:
     """Ticks of activities one after the other."""
     lane = tape(
-        [0] * len(activities), runs={i: i for i in range(len(activities))}, activities=activities,
+        [0] * len(activities),
+        runs={i: i for i in range(len(activities))},
+        activities=activities,
         capacity=(fabric.capacity / 1e12).tolist(),
-    )  # fmt: skip
+    )
     return execute(lane, max_min).makespan
 
 
@@ -62,9 +64,12 @@ def step_by_step(steps: Sequence[Sequence[Activity]], fabric: Fabric) -> int:
             before = [lane * count + number - 1 for lane in range(lanes)]
             after |= {lane * count + number: before for lane in range(lanes)}
     made = tape(
-        *[[0] * count for _ in range(lanes)], after=after, runs=runs, activities=activities,
+        *[[0] * count for _ in range(lanes)],
+        after=after,
+        runs=runs,
+        activities=activities,
         capacity=(fabric.capacity / 1e12).tolist(),
-    )  # fmt: skip
+    )
     return execute(made, max_min).makespan
 
 

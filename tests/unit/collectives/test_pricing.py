@@ -153,8 +153,11 @@ def test_uneven_links_do_not_multiply_the_layouts_of_lonely_members() -> None:
 
 @given(
     st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"]),
-    st.sampled_from([LEAF_SPINE, RAILS]), st.sampled_from([2, 4]), st.floats(1e2, 1e9), st.data(),
-)  # fmt: skip
+    st.sampled_from([LEAF_SPINE, RAILS]),
+    st.sampled_from([2, 4]),
+    st.floats(1e2, 1e9),
+    st.data(),
+)
 @settings(max_examples=60, deadline=None)
 def test_more_bandwidth_or_less_latency_never_hurts(
     operation: str, network: dict[str, object], nics: int, size: float, data: st.DataObject

@@ -14,10 +14,14 @@ def accelerator(**changes: Any) -> Accelerator:
         return {"value": value, "status": "estimate", "source": "test"}
 
     data: dict[str, Any] = {
-        "name": "test device", "vendor": "nobody", "kind": "gpu", "year": 2024,
+        "name": "test device",
+        "vendor": "nobody",
+        "kind": "gpu",
+        "year": 2024,
         "peak": {"bf16": figure("100 TFLOP/s"), "fp32": figure("10 TFLOP/s")},
         "memory": {"capacity": figure("40 GB"), "bandwidth": figure("1 TB/s")},
-        "cores": figure(100), "on_chip": figure("40 MB"),
+        "cores": figure(100),
+        "on_chip": figure("40 MB"),
     }
     return Accelerator.model_validate(data | changes)
 

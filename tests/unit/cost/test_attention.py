@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 from simulator.cost.attention import AttentionCurve, attention_seconds, rate_at, walked
 
 PLAIN = AttentionCurve(
-    peak=1e15, bandwidth=1e30, cores=100, rows=128, forward=((64, 5e12), (128, 1e13)), backward=((128, 5e12),),
-    launch=0.0, block=0.0, backward_block=0.0, tail=0.0,
+    peak=1e15,
+    bandwidth=1e30,
+    cores=100,
+    rows=128,
+    forward=((64, 5e12), (128, 1e13)),
+    backward=((128, 5e12),),
+    launch=0.0,
+    block=0.0,
+    backward_block=0.0,
+    tail=0.0,
 )
 
 

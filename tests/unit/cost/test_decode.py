@@ -10,8 +10,21 @@ from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 
 PLAIN = DecodeCurve(
-    peak=1e12, arithmetic=1e15, bandwidth=0.8e12, narrow=0.6e12, core=1e10, cores=100, launch=1e-5, gather=5e-6,
-    sequence=1e-8, block=2e-8, overlap=0.5, cuts_all=False, write=5e11, write_token=1e-9, query=5e11,
+    peak=1e12,
+    arithmetic=1e15,
+    bandwidth=0.8e12,
+    narrow=0.6e12,
+    core=1e10,
+    cores=100,
+    launch=1e-5,
+    gather=5e-6,
+    sequence=1e-8,
+    block=2e-8,
+    overlap=0.5,
+    cuts_all=False,
+    write=5e11,
+    write_token=1e-9,
+    query=5e11,
 )
 TOKEN = 2 * 8 * 128 * 2.0
 FLOPS = 4 * 32 * 128.0

@@ -7,8 +7,21 @@ import pytest
 from simulator.cost.gemm import GemmCurve, gemm_seconds
 
 PLAIN = GemmCurve(
-    peak=2.0 * 100 * 128 * 128 / 1e-9, bandwidth=1e30, cores=100, size=2.0, result_size=2.0, tiles=((128, 128, 1e-9),),
-    launch=0.0, prologue=0.0, store=0.0, softness=0.0, ramp=0.0, split=1.0, split_traffic=0.0, feed=0.0, limit=1.0,
+    peak=2.0 * 100 * 128 * 128 / 1e-9,
+    bandwidth=1e30,
+    cores=100,
+    size=2.0,
+    result_size=2.0,
+    tiles=((128, 128, 1e-9),),
+    launch=0.0,
+    prologue=0.0,
+    store=0.0,
+    softness=0.0,
+    ramp=0.0,
+    split=1.0,
+    split_traffic=0.0,
+    feed=0.0,
+    limit=1.0,
     settle=1.0,
 )
 """One tile of 128 x 128 that takes 1 ns per element of depth on each of 100 cores; nothing else costs anything."""

@@ -119,7 +119,12 @@ def test_activities_need_a_solver() -> None:
 
 def test_same_tape_same_bytes() -> None:
     busy = tape(
-        [3, 0, 4], [0, 2], [0], after={4: [1]}, runs={1: 0, 3: 0, 5: 1}, capacity=[1.0],
+        [3, 0, 4],
+        [0, 2],
+        [0],
+        after={4: [1]},
+        runs={1: 0, 3: 0, 5: 1},
+        capacity=[1.0],
         activities=[Activity(1, 7, (Use(0, 0.8, 1.0),)), Activity(0, 9, (Use(0, 0.7, 3.0),))],
     )
     first, second = execute(busy, max_min), execute(busy, max_min)

@@ -34,9 +34,14 @@ def test_trunks_carry_what_oversubscription_leaves() -> None:
         kind: fabric.capacity[first] / 1e9 for kind, first in zip(fabric.kinds, fabric.block_start, strict=False)
     }
     assert capacity == {
-        "scale-up": 300, "NIC up": 25, "NIC down": 25,
-        "leaf up": 200, "leaf down": 200, "spine up": 200, "spine down": 200,
-    }  # fmt: skip
+        "scale-up": 300,
+        "NIC up": 25,
+        "NIC down": 25,
+        "leaf up": 200,
+        "leaf down": 200,
+        "spine up": 200,
+        "spine down": 200,
+    }
 
 
 def test_rails_meet_one_switch_earlier() -> None:

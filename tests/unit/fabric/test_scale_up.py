@@ -89,9 +89,12 @@ def test_only_a_switch_can_be_half_way() -> None:
 
 
 KINDS = {
-    "switch": {"kind": "switch"}, "mesh": {"kind": "mesh"}, "ring": {"kind": "ring"}, "host": {"kind": "host"},
+    "switch": {"kind": "switch"},
+    "mesh": {"kind": "mesh"},
+    "ring": {"kind": "ring"},
+    "host": {"kind": "host"},
     "links": {"kind": "links", "bandwidth": "25 GB/s", "links": V100_LINKS},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -80,16 +80,25 @@ def test_a_llama_script_gives_the_published_shape(tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("args.txt", LIST.replace(" --", "\n--")),
-        ("args.yaml", "num_layers: 4\nhidden-size: 256\nMODEL_ARGS: {--num-attention-heads: 4, --bf16: true}\n"
-                      "seq_length: 128\nvocab_size: 1000\nfp16: false\n"),
-        ("args.json", '{"num_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "seq_length": 128, '
-                      '"vocab_size": 1000, "bf16": true, "lr": null}'),
-        ("list.json", '["--num-layers", 4, "--hidden-size=256", "--num-attention-heads", "4", "--seq-length", "128", '
-                      '"--vocab-size", "1000", "--bf16"]'),
+        (
+            "args.yaml",
+            "num_layers: 4\nhidden-size: 256\nMODEL_ARGS: {--num-attention-heads: 4, --bf16: true}\n"
+            "seq_length: 128\nvocab_size: 1000\nfp16: false\n",
+        ),
+        (
+            "args.json",
+            '{"num_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "seq_length": 128, '
+            '"vocab_size": 1000, "bf16": true, "lr": null}',
+        ),
+        (
+            "list.json",
+            '["--num-layers", 4, "--hidden-size=256", "--num-attention-heads", "4", "--seq-length", "128", '
+            '"--vocab-size", "1000", "--bf16"]',
+        ),
         ("vars.sh", f'GPT_ARGS="{LIST}"\n'),
         ("old.sh", f"python -m torch.distributed.launch pretrain_gpt.py {LIST}"),
     ],
-)  # fmt: skip
+)
 def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: Path) -> None:
     made = imported(text, tmp_path, name=name)
     assert made["model"]["vocabulary"] == 1024
@@ -104,11 +113,17 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
         ("--use-distributed-optimizer", "training.parallel.zero", 1),
         ("--data-parallel-sharding-strategy optim_grads_params", "training.parallel.zero", 3),
         ("--recompute-activations", "training.recompute", "selective"),
-        ("--recompute-granularity full --recompute-method block --recompute-num-layers 2",
-         "training.recompute_layers", 2),
+        (
+            "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
+            "training.recompute_layers",
+            2,
+        ),
         ("--checkpoint-activations", "stack", "megatron-lm-2021"),
-        ("--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 16",
-         "training.parallel.vpp", 2),
+        (
+            "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 16",
+            "training.parallel.vpp",
+            2,
+        ),
         ("--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1", "training.stages", [1, 3]),
         ("--nnodes 2 --nproc_per_node 8", "cluster.nodes", 2),
         ("--fp8-format hybrid", "training.precision", "fp8"),
@@ -116,7 +131,7 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
         ("--attention-backend unfused", "training.attention", "unfused"),
         ("--hidden-size 512", "model.hidden", 512),
     ],
-)  # fmt: skip
+)
 def test_what_an_argument_means(extra: str, path: str, value: object, tmp_path: Path) -> None:
     found: Any = imported(f"run {LIST} {extra}", tmp_path)
     for key in path.split("."):

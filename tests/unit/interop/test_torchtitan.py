@@ -75,16 +75,22 @@ def test_stages_as_torchtitan_splits() -> None:
         ("global_batch_size = 64", "training.global_batch", 64),
         ("[parallelism]\ntensor_parallel_degree = 4", "training.parallel.sequence_parallel", True),
         ("[parallelism]\ndata_parallel_replicate_degree = 2", "training.parallel.shard_size", 4),
-        ("[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1",
-         "training.parallel.zero", 0),
+        (
+            "[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1",
+            "training.parallel.zero",
+            0,
+        ),
         ("[parallelism]\npipeline_parallel_degree = 2", "training.micro_batch", 1),
-        ("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'gpipe'",
-         "training.schedule", "gpipe"),
+        (
+            "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'gpipe'",
+            "training.schedule",
+            "gpipe",
+        ),
         ("[experimental]\npipeline_parallel_degree = 4", "training.parallel.pp", 4),
         ("[activation_checkpoint]\nmode = 'selective'\nselective_ac_option = '2'", "training.recompute_layers", 16),
         ("[activation_checkpoint]\nmode = 'none'", "training.recompute", "none"),
     ],
-)  # fmt: skip
+)
 def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) -> None:
     found = imported(JOB + extra, tmp_path)
     for key in path.split("."):

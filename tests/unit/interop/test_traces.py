@@ -55,39 +55,63 @@ SHAREGPT = [
 GOOD: dict[str, tuple[str, str, list[float] | None, list[int], list[int]]] = {
     "Azure": (
         AZURE + "2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109",
-        "azure", [0, 4.314579], [374, 396], [44, 109],
+        "azure",
+        [0, 4.314579],
+        [374, 396],
+        [44, 109],
     ),
     "Azure across midnight and zones": (
         AZURE + "2024-05-10 23:59:59.5+00:00,3,4\n2024-05-11T02:00:01Z,5,6\n2024-05-11 04:00:02+02:00,7,8\n",
-        "azure", [0, 7201.5, 7202.5], [3, 5, 7], [4, 6, 8],
+        "azure",
+        [0, 7201.5, 7202.5],
+        [3, 5, 7],
+        [4, 6, 8],
     ),
     "BurstGPT": (
         BURST + "5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,0,1087,API log\n"
         "118,ChatGPT,417,276,693,API log\n",
-        "burstgpt", [0, 113], [472, 417], [18, 276],
+        "burstgpt",
+        [0, 113],
+        [472, 417],
+        [18, 276],
     ),
     "Mooncake": (mooncake() + "\n" + mooncake(27482, 1024, 7), "mooncake", [0, 27.482], [600, 1024], [5, 7]),
     "LLMServingSim": (
         '{"request_id": "a", "input_toks": 9, "output_toks": 3, "arrival_time": 1777142838.25}\n'
         '{"request_id": "b", "input_toks": 8, "output_toks": 2, "arrival_time": 1777142839.5}\n',
-        "llmservingsim", [0, 1.25], [9, 8], [3, 2],
+        "llmservingsim",
+        [0, 1.25],
+        [9, 8],
+        [3, 2],
     ),
     "LLMServingSim in nanoseconds": (
         '{"input_toks": 9, "output_toks": 3, "arrival_time_ns": 5}\n{"input_toks": 8, "output_toks": 2,'
-        ' "arrival_time_ns": 2500000005}', "llmservingsim", [0, 2.5], [9, 8], [3, 2],
+        ' "arrival_time_ns": 2500000005}',
+        "llmservingsim",
+        [0, 2.5],
+        [9, 8],
+        [3, 2],
     ),
     "ShareGPT": (json.dumps(SHAREGPT, indent=1), "sharegpt", None, [2, 70], [3, 30]),
     "ShareGPT a line": ("\n".join(map(json.dumps, SHAREGPT)), "sharegpt", None, [2, 70], [3, 30]),
     "vLLM": (vllm(input_lens=[9, 8], output_lens=[3, 2]), "vllm", None, [9, 8], [3, 2]),
     "vLLM with times": (
-        vllm(input_lens=[9, 8, 4], output_lens=[3, 0, 2], start_times=[7.5, 8, 9]), "vllm", [0, 1.5], [9, 4], [3, 2],
+        vllm(input_lens=[9, 8, 4], output_lens=[3, 0, 2], start_times=[7.5, 8, 9]),
+        "vllm",
+        [0, 1.5],
+        [9, 4],
+        [3, 2],
     ),
     "vLLM, indented": (
-        json.dumps({"input_lens": [9], "output_lens": [3]}, indent=2), "vllm", None, [9], [3],
+        json.dumps({"input_lens": [9], "output_lens": [3]}, indent=2),
+        "vllm",
+        None,
+        [9],
+        [3],
     ),
     "plain": ("arrival_s,prompt,output\n0.5,9,3\n2,8,2\n", "plain", [0, 1.5], [9, 8], [3, 2]),
     "plain without times, quoted, with a byte order mark": ('\ufeffOutput, "prompt"\n3,"9"\n', "plain", None, [9], [3]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "kind", "times", "prompt", "output"), GOOD.values(), ids=GOOD)
@@ -177,7 +201,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "an odd date": (AZURE + "16/11/2023 18:15,4,5\n", "trace:2: TIMESTAMP: `16/11/2023 18:15` is no date; write, for"),
     "an impossible date": (AZURE + "2023-02-30 18:15:46,4,5\n", "trace:2: TIMESTAMP: `2023-02-30 18:15:46` is no date"),
     "dates that go back": (
-        AZURE + "2023-11-16 18:15:46,4,5\n2023-11-16 18:15:45.9,4,5\n", "trace:3: goes back in time",
+        AZURE + "2023-11-16 18:15:46,4,5\n2023-11-16 18:15:45.9,4,5\n",
+        "trace:3: goes back in time",
     ),
     "times that go back": (mooncake(5) + mooncake(4), "trace:2: goes back in time"),
     "an open quote": ('prompt,output\n"5,3\n5,3\n', "is no CSV: unexpected end of data"),
@@ -210,7 +235,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "details of unequal length": (vllm(input_lens=[1], output_lens=[1, 2]), "1 prompts, 2 answers and 1 times"),
     "details that are no numbers": (vllm(input_lens=["a"], output_lens=[1]), "input_lens: `a` is no number"),
     "a truncated result": (vllm(input_lens=[1], output_lens=[1])[:-3], "trace:1: is no JSON"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)

@@ -35,7 +35,8 @@ def refusal(path: Path) -> list[str]:
 def test_a_line_a_rank(tmp_path: Path, end: str) -> None:
     ranks = read_csv(written(tmp_path, end.join(["0F0, 0F1 ,0B0,0B1", "1F0,1B0,1F1,1B1", ""])))
     assert [[str(action) for action in row] for row in ranks] == [
-        ["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"],
+        ["0F0", "0F1", "0B0", "0B1"],
+        ["1F0", "1B0", "1F1", "1B1"],
     ]
 
 

@@ -38,7 +38,18 @@ def test_sends_that_overlap_have_a_lane_each_way() -> None:
     assert lowered.tape.lane_names == purposes
     assert lowered.lane_rank.tolist() == [0, 1, 0, 1]
     assert list(lowered.tape.names) == [
-        "0F0", "0F1", "0B0", "0B1", "1F0", "1B0", "1F1", "1B1", "0SEND_F0", "0SEND_F1", "1SEND_B0", "1SEND_B1",
+        "0F0",
+        "0F1",
+        "0B0",
+        "0B1",
+        "1F0",
+        "1B0",
+        "1F1",
+        "1B1",
+        "0SEND_F0",
+        "0SEND_F1",
+        "1SEND_B0",
+        "1SEND_B1",
     ]
     timeline = execute(lowered.tape)
     assert timeline.start.tolist() == [0, 10, 47, 77, 13, 23, 43, 53, 10, 20, 43, 73]
@@ -49,7 +60,18 @@ def test_sends_that_do_not_overlap_block_their_sender() -> None:
     lowered = lower(TWO, ticks(2, F=10, B=20), sends(2, 3, 4), overlap_sends=False)
     assert lowered.tape.lane_names == ("rank 0 compute", "rank 1 compute")
     assert list(lowered.tape.names) == [
-        "0F0", "0SEND_F0", "0F1", "0SEND_F1", "0B0", "0B1", "1F0", "1B0", "1SEND_B0", "1F1", "1B1", "1SEND_B1",
+        "0F0",
+        "0SEND_F0",
+        "0F1",
+        "0SEND_F1",
+        "0B0",
+        "0B1",
+        "1F0",
+        "1B0",
+        "1SEND_B0",
+        "1F1",
+        "1B1",
+        "1SEND_B1",
     ]
     timeline = execute(lowered.tape)
     assert timeline.start.tolist() == [0, 10, 13, 23, 47, 81, 13, 23, 43, 47, 57, 77]
@@ -64,7 +86,11 @@ def test_stages_on_one_rank_hand_over_for_nothing() -> None:
     v = schedule("0F0,3F0,3B0,0B0", "1F0,2F0,2B0,1B0")
     lowered = lower(v, ticks(4, F=10, B=20), sends(4, 1, 1))
     assert lowered.tape.lane_names == (
-        "rank 0 compute", "rank 1 compute", "rank 0 send forward", "rank 1 send forward", "rank 0 send backward",
+        "rank 0 compute",
+        "rank 1 compute",
+        "rank 0 send forward",
+        "rank 1 send forward",
+        "rank 0 send backward",
         "rank 1 send backward",
     )
     assert [name for name in lowered.tape.names if "SEND" in name] == ["0SEND_F0", "2SEND_F0", "3SEND_B0", "1SEND_B0"]

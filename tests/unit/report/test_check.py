@@ -60,7 +60,8 @@ SECONDS = (0.5, 0.25, 0, 0, 0, 0, 0, 0)
 SCHEMA: dict[str, tuple[set[str], set[str], str]] = {
     "testsuites": (set(), set(), r"(testsuite )*"),
     "testsuite": (
-        {"name", "timestamp", "hostname", "tests", "failures", "errors", "time", "id", "package"}, set(),
+        {"name", "timestamp", "hostname", "tests", "failures", "errors", "time", "id", "package"},
+        set(),
         r"properties (testcase )*system-out system-err ",
     ),
     "properties": (set(), set(), r"(property )*"),
@@ -69,11 +70,19 @@ SCHEMA: dict[str, tuple[set[str], set[str], str]] = {
     "error": ({"type"}, {"message"}, ""),
     "system-out": (set(), set(), ""),
     "system-err": (set(), set(), ""),
-}  # fmt: skip
+}
 TYPES = {
-    "timestamp": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "tests": r"\d+", "failures": r"\d+", "errors": r"\d+", "id": r"\d+",
-    "time": r"\d+\.\d+", "hostname": r"\S+", "name": r"(?s).+", "package": r".+", "classname": r"(?s).+",
-}  # fmt: skip
+    "timestamp": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d",
+    "tests": r"\d+",
+    "failures": r"\d+",
+    "errors": r"\d+",
+    "id": r"\d+",
+    "time": r"\d+\.\d+",
+    "hostname": r"\S+",
+    "name": r"(?s).+",
+    "package": r".+",
+    "classname": r"(?s).+",
+}
 
 
 def assert_valid(element: xml.Element) -> None:

@@ -47,10 +47,8 @@ DOCUMENTS = {
     "infeasible": lambda: told([training_result(), out_of_memory()], ["a", "b"]),
     "serving": lambda: told([serving_result(), serving_result()], ["a", "b"]),
     "mixed": lambda: told([training_result(), serving_result(), *runs(2)]),
-    "nothing": lambda: told(
-        [replace(serving_result(), metrics={}, service=None, feasible=False) for _ in range(2)]
-    ),
-}  # fmt: skip
+    "nothing": lambda: told([replace(serving_result(), metrics={}, service=None, feasible=False) for _ in range(2)]),
+}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -226,7 +224,7 @@ def test_pages_say_what_was_compared() -> None:
 def test_of_many_runs_each_is_a_row_and_assumptions_stand_together() -> None:
     text = compare_html.page(varied(6))
     assert re.search(r"<th[^>]*>run</th><th[^>]*>step time</th>", text)
-    assert text.count("<td class=\"source\">of some</td>") == 1
+    assert text.count('<td class="source">of some</td>') == 1
     assert "micro_batch 2; micro_batch 4; micro_batch 6" in text
     assert re.search(r"<th[^>]*>figure</th><th[^>]*>micro_batch 1</th>", compare_html.page(varied(3)))
 

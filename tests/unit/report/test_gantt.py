@@ -22,9 +22,15 @@ def one_f_one_b(stages: int, microbatches: int) -> Result:
             at += length
     start, end, lane, name = (np.array(column) for column in zip(*rows, strict=True))
     spans = Spans(
-        start * 10**6, end * 10**6, lane.astype(np.int32), name.astype(np.int32), lane.astype(np.int32),
-        np.full(len(rows), -1, np.int32), tuple((stage, "compute") for stage in range(stages)), ("forward", "backward"),
-    )  # fmt: skip
+        start * 10**6,
+        end * 10**6,
+        lane.astype(np.int32),
+        name.astype(np.int32),
+        lane.astype(np.int32),
+        np.full(len(rows), -1, np.int32),
+        tuple((stage, "compute") for stage in range(stages)),
+        ("forward", "backward"),
+    )
     return replace(training_result(stages=stages), spans=spans)
 
 

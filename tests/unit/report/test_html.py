@@ -24,15 +24,20 @@ def hostile() -> Result:
     figure = {"value": 1.0, "status": HOSTILE, "source": HOSTILE}
     scenario = {"cluster": {"nodes": 2, "node": {"devices": 4, "accelerator": {"name": HOSTILE, HOSTILE: figure}}}}
     return replace(
-        result, name=HOSTILE, warnings=(HOSTILE,), assumptions=(HOSTILE,), provenance={HOSTILE: HOSTILE},
-        classes=tuple(replace(c, name=HOSTILE) for c in result.classes), scenario=scenario,
+        result,
+        name=HOSTILE,
+        warnings=(HOSTILE,),
+        assumptions=(HOSTILE,),
+        provenance={HOSTILE: HOSTILE},
+        classes=tuple(replace(c, name=HOSTILE) for c in result.classes),
+        scenario=scenario,
         spans=replace(result.spans, names=(HOSTILE, *result.spans.names[1:])),
         links=tuple(replace(load, name=HOSTILE) for load in result.links),
         comparisons=(compare("mfu", 0.4, 0.5, HOSTILE, HOSTILE),),
         memory=tuple(replace(use, at_peak={HOSTILE: use.peak}) for use in result.memory),
         breakdown=tuple({**parts, HOSTILE: 0.1} for parts in result.breakdown),
         sensitivities=(Sensitivity(HOSTILE, HOSTILE, 1.0, 0.1),),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("result", [training_result(), out_of_memory(), hostile()], ids=["fits", "full", "hostile"])
@@ -130,9 +135,17 @@ def test_the_same_result_gives_the_same_bytes() -> None:
 
 def test_a_result_with_almost_nothing_in_it() -> None:
     empty = replace(
-        training_result(stages=1, microbatches=1), breakdown=(), memory=(), links=(), comparisons=(), warnings=(),
-        assumptions=(), provenance={}, scenario={}, metrics={},
-    )  # fmt: skip
+        training_result(stages=1, microbatches=1),
+        breakdown=(),
+        memory=(),
+        links=(),
+        comparisons=(),
+        warnings=(),
+        assumptions=(),
+        provenance={},
+        scenario={},
+        metrics={},
+    )
     assert Outline(document(empty)).elements["main"] == 1
 
 
@@ -224,8 +237,16 @@ def test_what_does_not_fit_is_said_before_its_figures_and_with_each() -> None:
 
 
 def test_phases_have_colours_that_no_operation_has() -> None:
-    kinds = ("forward", "backward", "weight gradient", "overlapped passes", "send forward", "receive backward",
-             "reduce gradients", "optimizer")  # fmt: skip
+    kinds = (
+        "forward",
+        "backward",
+        "weight gradient",
+        "overlapped passes",
+        "send forward",
+        "receive backward",
+        "reduce gradients",
+        "optimizer",
+    )
     assert not {palette.operation(kind) for kind in kinds} & set(palette.PHASES)
 
 

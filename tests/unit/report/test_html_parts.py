@@ -7,10 +7,21 @@ from simulator.report.markup import tag
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("1.50 kB", 1500), ("980 us", 980e-6), ("1.2 ms", 1.2e-3), ("2.00 min", 120), ("3,072", 3072), ("-3.0 %", -0.03),
-     ("−3.0 %", -0.03), ("158 TFLOP/s", 158e12), ("3.4/s", 3.4), ("0.502 USD *", 0.502), ("4.00 ms (P99)", 4e-3),
-     ("3 of 4", 3)],
-)  # fmt: skip
+    [
+        ("1.50 kB", 1500),
+        ("980 us", 980e-6),
+        ("1.2 ms", 1.2e-3),
+        ("2.00 min", 120),
+        ("3,072", 3072),
+        ("-3.0 %", -0.03),
+        ("−3.0 %", -0.03),
+        ("158 TFLOP/s", 158e12),
+        ("3.4/s", 3.4),
+        ("0.502 USD *", 0.502),
+        ("4.00 ms (P99)", 4e-3),
+        ("3 of 4", 3),
+    ],
+)
 def test_magnitude_is_what_was_printed(text: str, size: float) -> None:
     assert magnitude(text) == pytest.approx(size)
 

@@ -17,30 +17,54 @@ def row(name: str, error: float | None = 0.1, **changes: Any) -> dict[str, Any]:
     """A row of the document of a validation."""
     times = {"measured": 2.0, "predicted": None if error is None else 2.0 * (1 + error)}
     return {
-        "id": name, "source": "paper", "device": "A100-80GB", "devices": 16, "model": "gpt", "in_scope": True,
-        "metric": "step_s", "measured": 2.0, "predicted": times["predicted"], "error": error, "step_s": times,
-        "memory_error": None, "feasible": True, "assumed": [], "cause": None, "refused": None,
-    } | changes  # fmt: skip
+        "id": name,
+        "source": "paper",
+        "device": "A100-80GB",
+        "devices": 16,
+        "model": "gpt",
+        "in_scope": True,
+        "metric": "step_s",
+        "measured": 2.0,
+        "predicted": times["predicted"],
+        "error": error,
+        "step_s": times,
+        "memory_error": None,
+        "feasible": True,
+        "assumed": [],
+        "cause": None,
+        "refused": None,
+    } | changes
 
 
 def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A document with these rows and a summary of something."""
     summary = {
-        "what": "the step time", "scope": "dense models", "rows": len(rows),
+        "what": "the step time",
+        "scope": "dense models",
+        "rows": len(rows),
         "simulated": sum(r["error"] is not None for r in rows),
-        "coverage": 0.5, "refused": {"mixture of experts": 3}, "error": NUMBERS, "in_scope": NUMBERS,
-        "complete": NUMBERS, "with_assumptions": NONE, "memory": NONE, "called_out_of_memory": 0,
+        "coverage": 0.5,
+        "refused": {"mixture of experts": 3},
+        "error": NUMBERS,
+        "in_scope": NUMBERS,
+        "complete": NUMBERS,
+        "with_assumptions": NONE,
+        "memory": NONE,
+        "called_out_of_memory": 0,
         "layout_rank_correlation": {"paper": 0.93, "other": None},
-        "by_source": {"paper": NUMBERS}, "by_device": {"A100-80GB": NUMBERS},
-    } | changes  # fmt: skip
+        "by_source": {"paper": NUMBERS},
+        "by_device": {"A100-80GB": NUMBERS},
+    } | changes
     return {"summary": summary, "rows": list(rows)}
 
 
 SOME = document(
-    row("fast", -0.6, cause="the network was slow", assumed=["vocabulary 51,200"]), row("near", 0.01),
-    row("fast too", -0.5, cause="the network was slow"), row("outside", 0.9, in_scope=False, memory_error=0.07),
+    row("fast", -0.6, cause="the network was slow", assumed=["vocabulary 51,200"]),
+    row("near", 0.01),
+    row("fast too", -0.5, cause="the network was slow"),
+    row("outside", 0.9, in_scope=False, memory_error=0.07),
     row("refused", None, refused="mixture of experts"),
-)  # fmt: skip
+)
 BY = ("source", "device")
 
 
@@ -67,8 +91,17 @@ def test_the_file_stands_alone(found: dict[str, Any]) -> None:
 def test_what_it_says() -> None:
     text = page(SOME, BY)
     sections = "".join(Outline(text).texts["h2"])
-    for name in ("Simulated and measured", "Distribution", "By source", "By device", "Worst rows", "Ranking",
-                 "Peak memory", "Refused rows", "All rows"):  # fmt: skip
+    for name in (
+        "Simulated and measured",
+        "Distribution",
+        "By source",
+        "By device",
+        "Worst rows",
+        "Ranking",
+        "Peak memory",
+        "Refused rows",
+        "All rows",
+    ):
         assert name in sections
     assert "30.0 %" in text and "40.0 %" in text and "-10.0 %" in text
     assert "0.93" in text and "mixture of experts" in text

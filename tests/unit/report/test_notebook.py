@@ -33,9 +33,12 @@ def full_service():
 
 
 RESULTS = {
-    "training": training_result, "full": out_of_memory, "serving": serving_result, "full service": full_service,
+    "training": training_result,
+    "full": out_of_memory,
+    "serving": serving_result,
+    "full service": full_service,
     "disaggregated": lambda: serving_result(disaggregated()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RESULTS)

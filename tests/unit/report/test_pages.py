@@ -41,27 +41,45 @@ def _planned() -> str:
 
 def _swept() -> str:
     rows = tuple(
-        Row(i, (HOSTILE,), {HOSTILE: HOSTILE, "b": 2 if i == 4 else 1}, "refused" if i == 4 else "ok",
+        Row(
+            i,
+            (HOSTILE,),
+            {HOSTILE: HOSTILE, "b": 2 if i == 4 else 1},
+            "refused" if i == 4 else "ok",
             HOSTILE if i == 4 else "",
-            {} if i == 4 else {"step_time_s": 1.0 + i, "peak_memory_bytes": 5e9 - i * 1e9}, (), "")
+            {} if i == 4 else {"step_time_s": 1.0 + i, "peak_memory_bytes": 5e9 - i * 1e9},
+            (),
+            "",
+        )
         for i in range(5)
-    )  # fmt: skip
+    )
     known = {"version": "0", "seed": 0}
     axes = {HOSTILE: (HOSTILE,), "b": (1, 2)}
     table = SweepTable(
-        HOSTILE, "training", axes, rows, where=(HOSTILE,), provenance=known, subject={"model": HOSTILE},
+        HOSTILE,
+        "training",
+        axes,
+        rows,
+        where=(HOSTILE,),
+        provenance=known,
+        subject={"model": HOSTILE},
         changes=(HOSTILE,),
-    )  # fmt: skip
+    )
     view = View(by="step_time_s", pareto=("step_time_s", "peak_memory_bytes"), heat=(HOSTILE, "b", "step_time_s"))
     return sweep_html.page(table.document(view))
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "training": lambda: document(hostile_training()), "serving": lambda: document(hostile_serving()),
-    "compare": _compared, "plan": _planned, "validation": lambda: validation_page(hostile_validation(), BY),
-    "usual training": lambda: document(training_result()), "usual serving": lambda: document(SERVED),
-    "sweep": _swept, "out of memory": lambda: document(out_of_memory()),
-}  # fmt: skip
+    "training": lambda: document(hostile_training()),
+    "serving": lambda: document(hostile_serving()),
+    "compare": _compared,
+    "plan": _planned,
+    "validation": lambda: validation_page(hostile_validation(), BY),
+    "usual training": lambda: document(training_result()),
+    "usual serving": lambda: document(SERVED),
+    "sweep": _swept,
+    "out of memory": lambda: document(out_of_memory()),
+}
 
 
 @cache
@@ -93,8 +111,14 @@ def test_without_scripts_all_is_there(name: str) -> None:
 
 def test_paper_phones_and_readers_are_thought_of() -> None:
     style = "".join(Outline(page_of("training")).texts["style"])
-    for words in ("@media print", "@media screen{@media (prefers-color-scheme:dark)", "@media (max-width: 40rem)",
-                  "prefers-reduced-motion", ":focus-visible", "forced-colors"):  # fmt: skip
+    for words in (
+        "@media print",
+        "@media screen{@media (prefers-color-scheme:dark)",
+        "@media (max-width: 40rem)",
+        "prefers-reduced-motion",
+        ":focus-visible",
+        "forced-colors",
+    ):
         assert words in style
 
 

@@ -19,10 +19,13 @@ def unreachable() -> dict[str, Any]:
 
 
 DOCUMENTS = {
-    "one": one_layout, "several": several_layouts, "target": lambda: several_layouts(4.0),
-    "too much": lambda: several_layouts(50.0), "unreachable": unreachable,
+    "one": one_layout,
+    "several": several_layouts,
+    "target": lambda: several_layouts(4.0),
+    "too much": lambda: several_layouts(50.0),
+    "unreachable": unreachable,
     "unbounded": lambda: document([planned(Simulated(lambda rate: 1.0))], Options()),
-}  # fmt: skip
+}
 
 
 def test_the_page_of_one_layout_gives_rate_objectives_and_curve() -> None:
@@ -116,8 +119,13 @@ def test_a_limit_that_is_far_away_is_told_as_a_multiple() -> None:
 
 def test_rates_have_three_digits_and_columns_are_explained() -> None:
     assert [plan_words.rate(value) for value in (0.5, 2.0, 2.354, 47.0, 812.6, 2345.0)] == [
-        "0.500/s", "2.00/s", "2.35/s", "47.0/s", "813/s", "2,345/s",
-    ]  # fmt: skip
+        "0.500/s",
+        "2.00/s",
+        "2.35/s",
+        "47.0/s",
+        "813/s",
+        "2,345/s",
+    ]
     for text in (plan_html.page(one_layout()), " ".join(plan_page.page(one_layout()).split())):
         assert "Replicas busy: share of the run" in text and "Goodput: requests within all objectives" in text
     for text in (plan_html.page(several_layouts()), plan_page.page(several_layouts())):

@@ -110,9 +110,15 @@ def test_a_model_that_does_not_fit() -> None:
     none, short = np.zeros(0, np.int64), np.zeros(0, np.int32)
     memory = (MemoryUse(0, 80e9, 140e9, {"weights": 140e9}, np.zeros(1, np.int64), np.full(1, 140e9)),)
     result = Result(
-        kind="serving", name="too large", metrics={}, classes=(DeviceClass("all", 1, 0),), breakdown=(),
-        spans=Spans(none, none, short, short, short, short, (), ()), memory=memory, feasible=False,
-    )  # fmt: skip
+        kind="serving",
+        name="too large",
+        metrics={},
+        classes=(DeviceClass("all", 1, 0),),
+        breakdown=(),
+        spans=Spans(none, none, short, short, short, short, (), ()),
+        memory=memory,
+        feasible=False,
+    )
     text = page(result)
     assert "OUT OF MEMORY  all (rank 0) needs 140 GB of 80.0 GB" in text
     assert "If it fitted" not in text

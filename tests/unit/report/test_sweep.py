@@ -16,8 +16,16 @@ HOW = {"simulated": 5, "reused": 1, "elapsed_s": 2.0}
 def _row(tp: int, size: int, status: Any, reason: str = "", mfu: float = 0.4, peak: float = 5e10) -> Row:
     known = {} if status == "refused" else {"mfu": mfu, "peak_memory_bytes": peak}
     values = {"training.parallel.tp": tp, "training.micro_batch": size}
-    return Row(10 * tp + size, (f"training.parallel.tp={tp}", f"training.micro_batch={size}"), values, status, reason,
-               known, (), "")  # fmt: skip
+    return Row(
+        10 * tp + size,
+        (f"training.parallel.tp={tp}", f"training.micro_batch={size}"),
+        values,
+        status,
+        reason,
+        known,
+        (),
+        "",
+    )
 
 
 def swept(**changes: Any) -> dict[str, Any]:
@@ -25,12 +33,18 @@ def swept(**changes: Any) -> dict[str, Any]:
     rows = (
         _row(1, 1, "out of memory", "needs 99.0 GB of 85.5 GB", peak=9.9e10),
         _row(1, 2, "out of memory", "needs 200.5 GB of 85.5 GB", peak=2.005e11),
-        _row(2, 1, "ok", mfu=0.5), _row(2, 2, "ok", mfu=0.52),
-        _row(3, 1, "refused", "tp 3 is not 8"), _row(3, 2, "refused", "tp 3 x 2 is not 8"),
-    )  # fmt: skip
+        _row(2, 1, "ok", mfu=0.5),
+        _row(2, 2, "ok", mfu=0.52),
+        _row(3, 1, "refused", "tp 3 is not 8"),
+        _row(3, 2, "refused", "tp 3 x 2 is not 8"),
+    )
     axes = {"training.parallel.tp": (1, 2, 3), "training.micro_batch": (1, 2)}
-    given: dict[str, Any] = {"rows": rows, "provenance": {"version": "0", "seed": 0}, "changes": ("training.pp=2",),
-                             "subject": {"model": "Llama 3 8B (Meta)", "devices": "8 x H100"}}  # fmt: skip
+    given: dict[str, Any] = {
+        "rows": rows,
+        "provenance": {"version": "0", "seed": 0},
+        "changes": ("training.pp=2",),
+        "subject": {"model": "Llama 3 8B (Meta)", "devices": "8 x H100"},
+    }
     table = SweepTable("a name", "training", axes, **(given | changes))
     view = View(by="mfu", heat=("tp", "micro_batch", "mfu"), pareto=("mfu", "peak_memory_bytes"))
     return table.document(view if any(row.status == "ok" for row in table.rows) else View())
@@ -59,8 +73,9 @@ def test_reasons_that_differ_in_numbers_are_one_line_with_the_nearest_point() ->
         "2 points, the nearest is tp 1, micro_batch 1: needs 99.0 GB of 85.5 GB"
     ]
     assert list(sweep_words.reasons(swept(), "refused", most=1)) == [
-        "tp 3, micro_batch 1: tp 3 is not 8", "and 1 point for 1 other reason",
-    ]  # fmt: skip
+        "tp 3, micro_batch 1: tp 3 is not 8",
+        "and 1 point for 1 other reason",
+    ]
 
 
 def test_conditions_that_leave_nothing_tell_what_there_was() -> None:
@@ -107,8 +122,13 @@ def test_axes_stay_and_metrics_go_where_the_page_is_narrow() -> None:
     figures = {name: 123.0 + place for place, name in enumerate(long)}
     values = {axes[0]: 8, axes[1]: "models/llama-3-8b-of-a-rather-long-name", axes[2]: "12/s"}
     row = Row(0, (), values, "ok", "", figures, (), "")
-    table = SweepTable("a name", "serving", {key: (told,) for key, told in values.items()}, (row,),
-                       provenance={"version": "0", "seed": 0})  # fmt: skip
+    table = SweepTable(
+        "a name",
+        "serving",
+        {key: (told,) for key, told in values.items()},
+        (row,),
+        provenance={"version": "0", "seed": 0},
+    )
     document = table.document(View(by=long[0]))
     for width in (60, 80, 100, 140):
         text = sweep_page.page(document, HOW, width=width)

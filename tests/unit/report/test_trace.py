@@ -122,9 +122,15 @@ def hand_made(start: list[int], end: list[int], lane: list[int], flows: list[tup
     none = np.full(len(start), -1, np.int32)
     ticks = (np.array(column, np.int64) for column in (start, end))
     spans = Spans(
-        *ticks, np.array(lane, np.int32), none * 0, none, none, ((0, "compute"), (1, "compute")), ("work",),
+        *ticks,
+        np.array(lane, np.int32),
+        none * 0,
+        none,
+        none,
+        ((0, "compute"), (1, "compute")),
+        ("work",),
         np.array(flows, np.int64).reshape(-1, 2),
-    )  # fmt: skip
+    )
     return replace(training_result(stages=2), spans=spans, memory=())
 
 

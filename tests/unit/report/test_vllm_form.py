@@ -17,8 +17,16 @@ RESULT = serving_result(serve(REQUESTS, blocks=130))
 LISTS = {"input_lens", "output_lens", "ttfts", "itls", "start_times", "generated_texts", "errors"}
 """What `vllm bench serve --save-detailed` adds (vllm/benchmarks/serve.py)."""
 FIGURES = {
-    "duration", "completed", "failed", "total_input_tokens", "total_output_tokens", "request_throughput",
-    "request_goodput", "output_throughput", "total_token_throughput", "max_output_tokens_per_s",
+    "duration",
+    "completed",
+    "failed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "total_token_throughput",
+    "max_output_tokens_per_s",
     "max_concurrent_requests",
 } | {f"{kind}_{name}_ms" for kind in ("mean", "median", "std", "p99") for name in ("ttft", "tpot", "itl", "e2el")}
 """What `--save-result` writes of a run."""
@@ -60,9 +68,10 @@ def test_rejected_requests_say_why() -> None:
 
 def test_what_was_asked() -> None:
     scenario = {
-        "requests": {"arrivals": {"gamma": {"rate": 3.0, "burstiness": 0.5}}}, "model": {"name": "M"},
+        "requests": {"arrivals": {"gamma": {"rate": 3.0, "burstiness": 0.5}}},
+        "model": {"name": "M"},
         "stack": {"name": "vLLM"},
-    }  # fmt: skip
+    }
     document = vllm_form(replace(RESULT, scenario=scenario))
     assert (document["request_rate"], document["burstiness"], document["max_concurrency"]) == (3.0, 0.5, None)
     loop = {"requests": {"arrivals": {"closed_loop": {"clients": 7}}}}

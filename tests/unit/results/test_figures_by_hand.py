@@ -1,10 +1,10 @@
 """Four requests on one replica whose figures are worked out in the comments. Times are milliseconds.
 
-    request   arrival  scheduled  tokens at                 prompt (cached)
-    0               0          0  100, 200                  32 (16)
-    1               0        100  200                       16
-    2              50        200  300, 400, 600, 650, 700   16, preempted at 400 and computed again until 600
-    3              60          -  rejected                  99
+request   arrival  scheduled  tokens at                 prompt (cached)
+0               0          0  100, 200                  32 (16)
+1               0        100  200                       16
+2              50        200  300, 400, 600, 650, 700   16, preempted at 400 and computed again until 600
+3              60          -  rejected                  99
 """
 
 from dataclasses import replace
@@ -27,12 +27,19 @@ BOUNDS = Slo(ttft=0.2, tpot=0.1, e2e=0.65)
 def service() -> Service:
     column = np.array
     requests = RequestRecords(
-        arrival=MS * column([0, 0, 50, 60]), scheduled=column([0, 100 * MS, 200 * MS, -1]),
-        first_token=column([100 * MS, 200 * MS, 300 * MS, -1]), finish=column([200 * MS, 200 * MS, 700 * MS, -1]),
-        prompt=column([32, 16, 16, 99]), output=column([2, 1, 5, 1]), generated=column([2, 1, 5, 0]),
-        cached=column([16, 0, 0, 0]), preemptions=column([0, 0, 1, 0]), replica=column([0, 0, 0, -1]),
-        status=column([0, 0, 0, 1]), priority=column([0, 0, 0, 0]),
-    )  # fmt: skip
+        arrival=MS * column([0, 0, 50, 60]),
+        scheduled=column([0, 100 * MS, 200 * MS, -1]),
+        first_token=column([100 * MS, 200 * MS, 300 * MS, -1]),
+        finish=column([200 * MS, 200 * MS, 700 * MS, -1]),
+        prompt=column([32, 16, 16, 99]),
+        output=column([2, 1, 5, 1]),
+        generated=column([2, 1, 5, 0]),
+        cached=column([16, 0, 0, 0]),
+        preemptions=column([0, 0, 1, 0]),
+        replica=column([0, 0, 0, -1]),
+        status=column([0, 0, 0, 1]),
+        priority=column([0, 0, 0, 0]),
+    )
     rows = iterations(
         (0, 1, 100 * MS, 0, 0, 16, 1, 0, 2, 1),
         (100 * MS, 1, 100 * MS, 0, 1, 16, 1, 33, 4, 1),
@@ -107,9 +114,13 @@ def test_where_the_time_of_each_request_goes(service: Service) -> None:
     found = {part: (values / MS).tolist() for part, values in request_time(service).items()}
     # the decode beside request 1's prompt took no longer than the first one without, so it is no stall
     assert found == {
-        "queue": [0, 100, 150], "prefill": [100, 100, 100], "handover": [0, 0, 0], "preempted": [0, 0, 200],
-        "stalled": [0, 0, 0], "decode": [100, 0, 200],
-    }  # fmt: skip
+        "queue": [0, 100, 150],
+        "prefill": [100, 100, 100],
+        "handover": [0, 0, 0],
+        "preempted": [0, 0, 200],
+        "stalled": [0, 0, 0],
+        "decode": [100, 0, 200],
+    }
 
 
 def test_a_leap_takes_blocks_only_where_sequences_take_them_as_they_grow(service: Service) -> None:

@@ -171,7 +171,7 @@ OPERATIONS = len(training_result().spans.start)
         ("result.json", header(links=[link_of(by_operation={"forward": "much"})]), "'much' is not a number"),
         ("memory.0.level.npy", column(np.zeros(1)), "memory columns differ"),
     ],
-)  # fmt: skip
+)
 def test_files_that_do_not_fit_together(
     path: Path, member: str, edit: Callable[[bytes], bytes | None], message: str
 ) -> None:

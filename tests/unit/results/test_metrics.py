@@ -13,9 +13,17 @@ RANKS = (1, 3)
 
 def figures() -> dict[str, float]:
     return training_metrics(
-        step_s=10.0, tokens=4000.0, samples=40.0, devices=4, model_flops=1.2e15, hardware_flops=1.6e15, peak_flops=1e14,
-        breakdown=BREAKDOWN, ranks=RANKS, peak_memory=5e9,
-    )  # fmt: skip
+        step_s=10.0,
+        tokens=4000.0,
+        samples=40.0,
+        devices=4,
+        model_flops=1.2e15,
+        hardware_flops=1.6e15,
+        peak_flops=1e14,
+        breakdown=BREAKDOWN,
+        ranks=RANKS,
+        peak_memory=5e9,
+    )
 
 
 def test_training_metrics() -> None:

@@ -37,9 +37,12 @@ DECODE, PROMPT = (1, 0, 0), (1, 500, 1)  # decodes, prompt tokens, prompts
 def test_parts_by_hand() -> None:
     """A prompt (100), two decodes of 20, a decode of 50 beside a prompt, a prompt alone of 30, a decode of 22."""
     rows = [
-        (10, 1, 100, 0, 0, 500, 1, 0, 0, 0), (110, 2, 20, 0, *DECODE, 0, 0, 0), (150, 1, 50, 0, *PROMPT, 0, 0, 0),
-        (200, 1, 30, 0, 0, 99, 1, 0, 0, 0), (230, 1, 22, 0, *DECODE, 0, 0, 0),
-    ]  # fmt: skip
+        (10, 1, 100, 0, 0, 500, 1, 0, 0, 0),
+        (110, 2, 20, 0, *DECODE, 0, 0, 0),
+        (150, 1, 50, 0, *PROMPT, 0, 0, 0),
+        (200, 1, 30, 0, 0, 99, 1, 0, 0, 0),
+        (230, 1, 22, 0, *DECODE, 0, 0, 0),
+    ]
     parts = request_time(one_replica(rows, [(0, 10, 110, 252, 5)]))
     assert {name: float(values[0]) for name, values in parts.items()} == pytest.approx(
         {"queue": 10, "prefill": 100, "handover": 0, "preempted": 0, "stalled": (50 - 20) + 30, "decode": 20 * 3 + 22}
@@ -48,9 +51,12 @@ def test_parts_by_hand() -> None:
 
 def test_stalls_compare_with_the_last_iteration_without_prompts() -> None:
     rows = iterations(
-        (0, 1, 50, 0, *PROMPT, 0, 0, 0), (50, 3, 10, 2, *DECODE, 0, 0, 0), (86, 1, 50, 0, *PROMPT, 0, 0, 0),
-        (136, 1, 12, 0, *PROMPT, 0, 0, 0), (148, 1, 70, 0, 0, 9, 1, 0, 0, 0),
-    )  # fmt: skip
+        (0, 1, 50, 0, *PROMPT, 0, 0, 0),
+        (50, 3, 10, 2, *DECODE, 0, 0, 0),
+        (86, 1, 50, 0, *PROMPT, 0, 0, 0),
+        (136, 1, 12, 0, *PROMPT, 0, 0, 0),
+        (148, 1, 70, 0, 0, 9, 1, 0, 0, 0),
+    )
     assert stalls(rows).tolist() == [40, 0, 36, 0, 70]  # of 10 (the first after it), none, 14 (its last), 14, none
     always = iterations((0, 1, 50, 0, *PROMPT, 0, 0, 0), (50, 1, 30, 0, 0, 9, 1, 0, 0, 0))
     assert stalls(always).tolist() == [0, 30]
@@ -58,18 +64,23 @@ def test_stalls_compare_with_the_last_iteration_without_prompts() -> None:
 
 def test_a_pause_is_no_stall() -> None:
     rows = [
-        (0, 1, 100, 0, 0, 500, 1, 0, 0, 0), (100, 2, 20, 0, *DECODE, 0, 0, 0), (140, 1, 90, 0, *PROMPT, 0, 0, 0),
+        (0, 1, 100, 0, 0, 500, 1, 0, 0, 0),
+        (100, 2, 20, 0, *DECODE, 0, 0, 0),
+        (140, 1, 90, 0, *PROMPT, 0, 0, 0),
         (230, 1, 20, 0, *DECODE, 0, 0, 0),
-    ]  # fmt: skip
+    ]
     parts = request_time(one_replica(rows, [(0, 0, 100, 250, 4)], [(0, 140, 230)]))
     assert (parts["preempted"][0], parts["stalled"][0], parts["decode"][0]) == (90, 0, 60)
 
 
 def test_where_batches_overlap_stalls_are_shared() -> None:
     rows = [
-        (0, 1, 100, 0, 0, 500, 1, 0, 0, 0), (100, 1, 20, 0, *DECODE, 0, 0, 0), (100, 1, 20, 0, *DECODE, 0, 0, 0),
-        (120, 1, 80, 0, 0, 500, 1, 0, 0, 0), (120, 1, 20, 0, 0, 500, 1, 0, 0, 0),
-    ]  # fmt: skip
+        (0, 1, 100, 0, 0, 500, 1, 0, 0, 0),
+        (100, 1, 20, 0, *DECODE, 0, 0, 0),
+        (100, 1, 20, 0, *DECODE, 0, 0, 0),
+        (120, 1, 80, 0, 0, 500, 1, 0, 0, 0),
+        (120, 1, 20, 0, 0, 500, 1, 0, 0, 0),
+    ]
     parts = request_time(one_replica(rows, [(0, 0, 100, 200, 3)]))
     assert parts["stalled"][0] == pytest.approx(100 / 1.2)  # 240 of work in 200
     assert parts["stalled"][0] + parts["decode"][0] == pytest.approx(100)

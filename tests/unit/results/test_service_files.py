@@ -104,7 +104,7 @@ def test_how_a_replica_batches_comes_back_and_is_one_batch_that_grows_in_older_f
         ({"service__pauses": put((0, 0), 5000)}, "pause belongs to no request"),
         ({"service__pauses": put((0, 2), 0)}, "pause ends before"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_together_is_refused(columns: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "run.result"
     save(SMALL, path)

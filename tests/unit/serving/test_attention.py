@@ -27,9 +27,17 @@ US = 3 * 1_000_000
 
 
 def attention(cores: int = 4, cuts_all: bool = False, kernel: str = "paged", launch: float = 0.0) -> Attention:
-    model = Model.model_validate({
-        "name": "m", "layers": 3, "hidden": 256, "heads": 2, "kv_heads": 1, "head_dim": 128, "vocabulary": 100,
-    })  # fmt: skip
+    model = Model.model_validate(
+        {
+            "name": "m",
+            "layers": 3,
+            "hidden": 256,
+            "heads": 2,
+            "kv_heads": 1,
+            "head_dim": 128,
+            "vocabulary": 100,
+        }
+    )
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
     curve = AttentionCurve(1e15, 1e12, cores, 64, RATES, RATES, launch, 1e-6, 0.0, 0.5)
     own: dict[str, Any] = {"attention": {kernel: curve}, "best_attention": kernel}

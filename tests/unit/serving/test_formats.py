@@ -13,9 +13,14 @@ def device(name: str):
     return compile_device(load_spec(Accelerator, name))
 
 
-@pytest.mark.parametrize(("name", "sums", "compute"), [
-    ("rtx-4090", "fp32", "fp16"), ("rtx-4090", "fp16", "fp16_acc16"), ("h100-sxm", "fp16", "fp16"),
-])
+@pytest.mark.parametrize(
+    ("name", "sums", "compute"),
+    [
+        ("rtx-4090", "fp32", "fp16"),
+        ("rtx-4090", "fp16", "fp16_acc16"),
+        ("h100-sxm", "fp16", "fp16"),
+    ],
+)
 def test_sums_in_16_bits_are_taken_where_stack_and_device_have_them(name: str, sums: str, compute: str) -> None:
     formats, _ = resolve_formats(NumberFormats(weights="fp16"), device(name), sums)
     assert (formats.compute, formats.plain_compute) == (compute, compute)

@@ -17,17 +17,23 @@ def scenario(cards: int, prompt: int, output: int, **stack: object) -> ServingSc
     """One request of Llama 3 8B on some RTX 3090."""
     software = load_spec(ServingStack, "llama.cpp").model_copy(update=stack)
     return ServingScenario(
-        version=1, name="x", cluster=load_spec(Cluster, "workstation-4x-rtx-3090"),
-        model=load_spec(Model, "llama-3-8b"), stack=software,
+        version=1,
+        name="x",
+        cluster=load_spec(Cluster, "workstation-4x-rtx-3090"),
+        model=load_spec(Model, "llama-3-8b"),
+        stack=software,
         serving=Serving(
-            parallel=Layout(pp=cards), precision=NumberFormats(weights="fp16"), batching=Batching(max_sequences=1),
+            parallel=Layout(pp=cards),
+            precision=NumberFormats(weights="fp16"),
+            batching=Batching(max_sequences=1),
             kv_cache=KvCache(watermark=0.0),
         ),
         requests=Requests(
-            arrivals=Arrivals(at_once=True), count=1,
+            arrivals=Arrivals(at_once=True),
+            count=1,
             lengths=Lengths(prompt=Distribution(fixed=prompt), output=Distribution(fixed=output)),
         ),
-    )  # fmt: skip
+    )
 
 
 def times(cards: int, prompt: int, output: int) -> tuple[int, int]:

@@ -9,10 +9,14 @@ from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 
 SHARED = (
-    "cluster={extends: clusters/dgx-h100, nodes: 1}", "model=models/qwen3-30b-a3b", "+serving.replicas=2",
-    "serving.batching.policy=vllm-v1", "requests.count=40", "requests.arrivals.poisson=20 /s",
+    "cluster={extends: clusters/dgx-h100, nodes: 1}",
+    "model=models/qwen3-30b-a3b",
+    "+serving.replicas=2",
+    "serving.batching.policy=vllm-v1",
+    "requests.count=40",
+    "requests.arrivals.poisson=20 /s",
     "requests.lengths={prompt: {uniform: [10, 900]}, output: {uniform: [1, 60]}}",
-)  # fmt: skip
+)
 
 
 def run(*changes: str) -> Result:

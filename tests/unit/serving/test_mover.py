@@ -25,9 +25,13 @@ APART = Setting(decoders=1, price=PLAIN, budget=1 << 20, most=8)
 
 
 def moved(
-    workload: Workload, setting: Setting = APART, places: dict[int, tuple[int, ...]] | None = None, *,
-    in_step: bool = False, **of_cluster: Any,
-) -> tuple[System, Mover]:  # fmt: skip
+    workload: Workload,
+    setting: Setting = APART,
+    places: dict[int, tuple[int, ...]] | None = None,
+    *,
+    in_step: bool = False,
+    **of_cluster: Any,
+) -> tuple[System, Mover]:
     """A run on devices of a cluster: prefill replicas first, which may run in step, then decode replicas."""
     network = fabric.build(cluster(**of_cluster))
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)

@@ -25,9 +25,17 @@ from simulator.specs.model import Model
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)
 FP8 = Formats("fp8", 1.0, "fp8", 1.0, "fp8", 1.0, "bf16", 2.0, "bf16", whole=False)
 DENSE: dict[str, Any] = {
-    "name": "small", "layers": 1, "hidden": 8, "heads": 4, "kv_heads": 2, "ffn": 16, "gated_ffn": True,
-    "vocabulary": 100, "position": "rotary", "norm": "rmsnorm",
-}  # fmt: skip
+    "name": "small",
+    "layers": 1,
+    "hidden": 8,
+    "heads": 4,
+    "kv_heads": 2,
+    "ffn": 16,
+    "gated_ffn": True,
+    "vocabulary": 100,
+    "position": "rotary",
+    "norm": "rmsnorm",
+}
 SPARSE = DENSE | {"experts": 4, "top_k": 2, "expert_ffn": 6, "shared_experts": 2}
 
 
@@ -76,25 +84,34 @@ def test_products_in_eight_bits_round_their_input_first() -> None:
 def test_layers_that_prompts_do_not_pass() -> None:
     """Their keys and values come apart, and the layer has only its queries."""
     assert list(keys(shard())) == [
-        Pass("other", 2 * 8 * 2), Product("linear", 2 * 1 * 2, 8), Pass("other", 2 * 1 * 2 * 2), Write("other", 8, 8),
-    ]  # fmt: skip
+        Pass("other", 2 * 8 * 2),
+        Product("linear", 2 * 1 * 2, 8),
+        Pass("other", 2 * 1 * 2 * 2),
+        Write("other", 8, 8),
+    ]
     assert Write("other", 4, 8) in list(keys(shard(formats=FP8)))
     late = list(layer(shard(), late=True))
     assert late[:4] == [
-        Pass("other", 64), Product("linear", 2 * 2, 8), Pass("other", 2 * 2 * 2 * 2), Product("linear", 8, 4),
-    ]  # fmt: skip
+        Pass("other", 64),
+        Product("linear", 2 * 2, 8),
+        Pass("other", 2 * 2 * 2 * 2),
+        Product("linear", 8, 4),
+    ]
 
 
 def test_experts_that_replicas_share() -> None:
     """Rows of both replicas are gathered, each 8 wide; the shared experts are one MLP of 12."""
     found = list(layer(shard(tp=1, sharers=2, **SPARSE)))
     assert found[6:] == [
-        Product("linear", 4, 8, plain=True), Pass("other", 8 * 4),
+        Product("linear", 4, 8, plain=True),
+        Pass("other", 8 * 4),
         Sum("tp", "all_gather", 2 * 8 * 2, among=True),
         Experts("linear", 4, 2, 8, 6, True, 2),
         Sum("tp", "reduce_scatter", 2 * 8 * 2, among=True),
-        Product("linear", 24, 8), Pass("other", 3 * 12 * 2), Product("linear", 8, 12),
-    ]  # fmt: skip
+        Product("linear", 24, 8),
+        Pass("other", 3 * 12 * 2),
+        Product("linear", 8, 12),
+    ]
     assert kernels(iter(found[6:])) == 12
     assert not any(isinstance(piece, Sum) for piece in layer(shard(tp=1, **SPARSE)))
 
@@ -103,9 +120,11 @@ def test_the_ends_of_the_model() -> None:
     assert list(embedding(shard())) == [Pass("other", 2 * 8 * 2), Sum("tp", "all_reduce", 16)]
     assert next(embedding(shard(position="learned", max_sequence=10))) == Pass("other", 3 * 8 * 2)
     assert list(head(shard())) == [
-        Pass("other", 64), Product("head", 50, 8, plain=True), Sum("tp", "all_gather", 100 * 2),
+        Pass("other", 64),
+        Product("head", 50, 8, plain=True),
+        Sum("tp", "all_gather", 100 * 2),
         Pass("head", 100 * (2 + 4 + 4), 3),
-    ]  # fmt: skip
+    ]
     whole = list(head(shard(tp=1, formats=replace(BF16, whole=True))))
     assert whole == [Pass("other", 64), Product("head", 100, 8), Pass("head", 1000, 3)]
 

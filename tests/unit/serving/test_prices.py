@@ -22,11 +22,24 @@ from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
 from simulator.units import TICKS_PER_SECOND
 
-MIXTRAL = Model.model_validate({
-    "name": "Mixtral 8x7B", "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "gated_ffn": True,
-    "experts": 8, "top_k": 2, "vocabulary": 32000, "position": "rotary", "norm": "rmsnorm", "biases": False,
-    "tied_embeddings": False,
-})  # fmt: skip
+MIXTRAL = Model.model_validate(
+    {
+        "name": "Mixtral 8x7B",
+        "layers": 32,
+        "hidden": 4096,
+        "heads": 32,
+        "kv_heads": 8,
+        "ffn": 14336,
+        "gated_ffn": True,
+        "experts": 8,
+        "top_k": 2,
+        "vocabulary": 32000,
+        "position": "rotary",
+        "norm": "rmsnorm",
+        "biases": False,
+        "tied_embeddings": False,
+    }
+)
 
 
 def stack(**changes: Any) -> ServingStack:
@@ -34,22 +47,45 @@ def stack(**changes: Any) -> ServingStack:
         return {"value": value, "status": "estimate", "source": "test"}
 
     data: dict[str, Any] = {
-        "name": "test engine", "kind": "serving", "policy": "vllm-v1", "token_budget": 2048, "max_sequences": 256,
-        "memory_share": 0.9, "attention_kernel": "paged", "graphs": 512, "iteration_overhead": figure("1 ms"),
-        "sequence_overhead": figure("10 us"), "kernel_efficiency": figure(1.0), "memory_overhead": figure("1 GB"),
-    }  # fmt: skip
+        "name": "test engine",
+        "kind": "serving",
+        "policy": "vllm-v1",
+        "token_budget": 2048,
+        "max_sequences": 256,
+        "memory_share": 0.9,
+        "attention_kernel": "paged",
+        "graphs": 512,
+        "iteration_overhead": figure("1 ms"),
+        "sequence_overhead": figure("10 us"),
+        "kernel_efficiency": figure(1.0),
+        "memory_overhead": figure("1 GB"),
+    }
     return ServingStack.model_validate(data | changes)
 
 
 def compiled(
-    model: str | Model = "llama-2-7b", cluster: str = "dgx-h100", tp: int = 1, pp: int = 1, *,
-    formats: dict[str, Any] | None = None, cache: dict[str, Any] | None = None, budget: int = 2048, **changes: Any,
+    model: str | Model = "llama-2-7b",
+    cluster: str = "dgx-h100",
+    tp: int = 1,
+    pp: int = 1,
+    *,
+    formats: dict[str, Any] | None = None,
+    cache: dict[str, Any] | None = None,
+    budget: int = 2048,
+    **changes: Any,
 ) -> ReplicaPrice:
     shape = load_spec(Model, model) if isinstance(model, str) else model
     return compile_prices(
-        shape, Layout(tp=tp, pp=pp), NumberFormats.model_validate(formats or {}), stack(**changes),
-        load_spec(Cluster, cluster), 4096, KvCache.model_validate(cache or {}), budget, 256,
-    )  # fmt: skip
+        shape,
+        Layout(tp=tp, pp=pp),
+        NumberFormats.model_validate(formats or {}),
+        stack(**changes),
+        load_spec(Cluster, cluster),
+        4096,
+        KvCache.model_validate(cache or {}),
+        budget,
+        256,
+    )
 
 
 def decode(price: ReplicaPrice, sequences: int, context: int) -> int:

@@ -14,10 +14,11 @@ from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
 
 SHARED = (
-    "requests.count=40", "requests.arrivals={poisson: 20 /s}",
+    "requests.count=40",
+    "requests.arrivals={poisson: 20 /s}",
     "requests.lengths={prompt: {uniform: [100, 700]}, output: {uniform: [1, 60]}}",
     "+requests.shared_prefix={tokens: {uniform: [100, 400]}, groups: 3}",
-)  # fmt: skip
+)
 READS, HOW = "+serving.kv_cache={prefix_caching: block, prefix_reads: ", ("each}", "once}")
 CHAINS = st.lists(st.lists(st.integers(0, 8), unique=True, max_size=6), max_size=8)
 
@@ -73,9 +74,7 @@ def test_reading_once_is_faster_and_sharing_nothing_is_as_before() -> None:
     each, once = (scenario(READS + how) for how in HOW)
     assert serve(once).metrics["mean_tpot_ms"] < serve(each).metrics["mean_tpot_ms"]
     alone = "requests.shared_prefix={tokens: {fixed: 64}, groups: 100000}"
-    first, second = (
-        serve(scenario(alone, READS + how)).metrics["duration"] for how in HOW
-    )
+    first, second = (serve(scenario(alone, READS + how)).metrics["duration"] for how in HOW)
     assert first == second
 
 
@@ -95,10 +94,11 @@ def test_nothing_can_be_read_once_that_is_not_shared() -> None:
 def test_instances_take_turns() -> None:
     shape = ("requests={count: 4, arrivals: {at_once: true}, lengths: {prompt: {fixed: 8}, output: {fixed: 50}}}",)
     durations = [
-        serve(load_scenario("serving/quickstart", (*shape, f"serving.batching={{policy: static, {batching}}}")).spec)  # type: ignore[arg-type]
-        .metrics["duration"]
+        serve(
+            load_scenario("serving/quickstart", (*shape, f"serving.batching={{policy: static, {batching}}}")).spec
+        ).metrics["duration"]  # type: ignore[arg-type]
         for batching in ("max_sequences: 1", "max_sequences: 1, instances: 4", "max_sequences: 4")
-    ]  # fmt: skip
+    ]
     after, beside, fused = durations
     assert beside == pytest.approx(after, rel=1e-6)
     assert fused < after / 3

@@ -16,11 +16,14 @@ def system(ep: int, replicas: int = 2, model: str = "qwen3-30b-a3b", tp: int = 1
     """Replicas on a DGX H100."""
     lengths = Lengths(prompt=Distribution(fixed=512), output=Distribution(fixed=64))
     scenario = ServingScenario(
-        version=1, name="x", cluster=load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 1}),
-        model=load_spec(Model, model), stack=load_spec(ServingStack, "vllm"),
+        version=1,
+        name="x",
+        cluster=load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 1}),
+        model=load_spec(Model, model),
+        stack=load_spec(ServingStack, "vllm"),
         serving=Serving(replicas=replicas, parallel=Layout(tp=tp, ep=ep)),
         requests=Requests(arrivals=Arrivals(at_once=True), count=4, lengths=lengths),
-    )  # fmt: skip
+    )
     return resolve(scenario)[0]
 
 

@@ -127,9 +127,11 @@ def test_prefixes_in_pieces_that_cache_blocks_do_not_divide(tmp_path: Any) -> No
     trace.write_text('{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}\n' * 3)
     with pytest.raises(InputError, match="divisor of 512"):
         served(
-            f"+requests.trace={trace}", "requests.count=3", "~requests.lengths",
+            f"+requests.trace={trace}",
+            "requests.count=3",
+            "~requests.lengths",
             "+serving.kv_cache={block_size: 24, prefix_caching: block}",
-        )  # fmt: skip
+        )
 
 
 @pytest.mark.parametrize("override", ["serving.context=700", "+serving.kv_cache={blocks: 40}"])
@@ -174,9 +176,10 @@ def test_a_model_that_does_not_fit_is_a_result(capsys: pytest.CaptureFixture[str
 def test_pauses_and_moves_name_rows_of_the_records() -> None:
     """Users' questions arrive in another order than they are listed in."""
     result = served(
-        "requests.arrivals={closed_loop: {clients: 8, think: {exponential: 3}}}", f"+serving.pools={POOLS}",
+        "requests.arrivals={closed_loop: {clients: 8, think: {exponential: 3}}}",
+        f"+serving.pools={POOLS}",
         "requests.lengths={prompt: {uniform: [10, 900]}, output: {uniform: [2, 60]}}",
-    )  # fmt: skip
+    )
     service = result.service
     assert service is not None and service.transfers is not None
     requests, moves = service.requests, service.transfers

@@ -72,8 +72,14 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(kind: str) 
 @every_kind
 def test_columns_are_whole_and_of_one_length(kind: str) -> None:
     workload = of_kind(kind)
-    for column in (workload.arrival, workload.prompt, workload.output, workload.priority, workload.follows,
-                   workload.delay):  # fmt: skip
+    for column in (
+        workload.arrival,
+        workload.prompt,
+        workload.output,
+        workload.priority,
+        workload.follows,
+        workload.delay,
+    ):
         assert column.dtype == np.int64
         assert len(column) == len(workload) == 400
     assert workload.prompt.min() >= 1
@@ -293,30 +299,42 @@ def test_prefixes_are_laid_under_a_trace_that_says_nothing_of_them() -> None:
 REFUSED: dict[str, tuple[dict[str, Any], Recorded | None, str]] = {
     "more than the trace has": ({"trace": "x", "count": 4}, Recorded(), "requests.count: the trace holds 3 requests"),
     "two sources of sharing": (
-        {"trace": "x", "shared_prefix": {"tokens": {"fixed": 64}}}, Recorded(hashes=((1,),) * 3),
+        {"trace": "x", "shared_prefix": {"tokens": {"fixed": 64}}},
+        Recorded(hashes=((1,),) * 3),
         "what its prompts share",
     ),
     "longer than the clock": (
-        {"count": 9, "arrivals": {"constant": "0.001 /h"}}, None, "requests.arrivals: times reach",
+        {"count": 9, "arrivals": {"constant": "0.001 /h"}},
+        None,
+        "requests.arrivals: times reach",
     ),
     "a trace longer than the clock": (
-        {"trace": "x"}, Recorded(np.array([0, 1, 2e7])), "requests.trace: times reach 2e+07 s",
+        {"trace": "x"},
+        Recorded(np.array([0, 1, 2e7])),
+        "requests.trace: times reach 2e+07 s",
     ),
     "longer than all reason": (
-        {"count": 9, "lengths": {"prompt": {"lognormal": [1e9, 99]}, "output": {"fixed": 1}}}, None,
+        {"count": 9, "lengths": {"prompt": {"lognormal": [1e9, 99]}, "output": {"fixed": 1}}},
+        None,
         "requests.lengths.prompt: the distribution reaches",
     ),
     "turns without end": (
-        {"count": 9, "sessions": {"turns": {"fixed": 1e12}, "think": {"fixed": 1}}}, None, "requests.sessions.turns",
+        {"count": 9, "sessions": {"turns": {"fixed": 1e12}, "think": {"fixed": 1}}},
+        None,
+        "requests.sessions.turns",
     ),
     "a pause without end": (
-        {"count": 9, "sessions": {"turns": {"fixed": 2}, "think": {"fixed": 1e12}}}, None, "requests.sessions.think",
+        {"count": 9, "sessions": {"turns": {"fixed": 2}, "think": {"fixed": 1e12}}},
+        None,
+        "requests.sessions.think",
     ),
     "thinking without end": (
-        {"count": 9, "arrivals": {"closed_loop": {"clients": 1, "think": {"fixed": 1e300}}}}, None, "closed_loop.think",
+        {"count": 9, "arrivals": {"closed_loop": {"clients": 1, "think": {"fixed": 1e300}}}},
+        None,
+        "closed_loop.think",
     ),
     "no trace where one is named": ({"trace": "x"}, None, "neither a trace nor lengths"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("keys", "trace", "message"), REFUSED.values(), ids=REFUSED)

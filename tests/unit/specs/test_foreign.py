@@ -56,10 +56,17 @@ def test_without_a_reader_the_message_says_what_to_import(write, translators: Re
 @pytest.mark.parametrize(
     ("reference", "found"),
     [
-        ("m", True), ("./m", True), ("m/config.json", True), ("m/other.json", True), ("other", False),
-        ("m/none.json", False), ("m/\0", False), ("x" * 5000, False), ("empty", False),
+        ("m", True),
+        ("./m", True),
+        ("m/config.json", True),
+        ("m/other.json", True),
+        ("other", False),
+        ("m/none.json", False),
+        ("m/\0", False),
+        ("x" * 5000, False),
+        ("empty", False),
     ],
-)  # fmt: skip
+)
 def test_a_reference_is_a_file_or_a_folder_that_holds_one(write, reference: str, found: bool) -> None:
     write("m/config.json", "{}")
     write("m/other.json", "{}")

@@ -17,9 +17,16 @@ SHIPPED = data_root() / "workloads" / "measurements" / "training.jsonl"
 
 @pytest.mark.parametrize(
     ("row", "error", "cause"),
-    [("a-1", -0.1, "one"), ("a-1", 0.1, ""), ("a-12", -0.1, ""), ("b-7", -0.2, "one"), ("b-7", 0.2, "other"),
-     ("b-7", None, ""), ("c", -0.5, "")],
-)  # fmt: skip
+    [
+        ("a-1", -0.1, "one"),
+        ("a-1", 0.1, ""),
+        ("a-12", -0.1, ""),
+        ("b-7", -0.2, "one"),
+        ("b-7", 0.2, "other"),
+        ("b-7", None, ""),
+        ("c", -0.5, ""),
+    ],
+)
 def test_a_cause_explains_its_rows_in_its_direction(row: str, error: float | None, cause: str) -> None:
     assert suspected((FAST, SLOW), row, error) == cause
 

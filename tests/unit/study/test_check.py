@@ -110,26 +110,44 @@ def told(causes: Iterable[Cause]) -> list[tuple[Any, ...]]:
 
 def test_causes_of_a_service_by_hand() -> None:
     """Parts are shares of an iteration of 20 ms and of a request of 1 s; what is new has no relative change."""
-    before = kept("serving", {"mean_e2el_ms": 1000.0}, operations={"linear": 0.012, "host": 0.008},
-                  breakdown={"queue": 0.2, "preempted": 0.1, "decode": 0.7})  # fmt: skip
-    after = kept("serving", {"mean_e2el_ms": 1050.0}, operations={"linear": 0.013, "host": 0.008, "tp": 0.004},
-                 breakdown={"queue": 0.35, "decode": 0.7})  # fmt: skip
+    before = kept(
+        "serving",
+        {"mean_e2el_ms": 1000.0},
+        operations={"linear": 0.012, "host": 0.008},
+        breakdown={"queue": 0.2, "preempted": 0.1, "decode": 0.7},
+    )
+    after = kept(
+        "serving",
+        {"mean_e2el_ms": 1050.0},
+        operations={"linear": 0.013, "host": 0.008, "tp": 0.004},
+        breakdown={"queue": 0.35, "decode": 0.7},
+    )
     verdict = check(before, after, Tolerances(), {})
     assert [(one.metric, round(one.change or 0, 12)) for one in verdict.moved] == [("mean_e2el_ms", 0.05)]
     assert told(verdict.causes) == [
-        ("operations", "tp", None, None, 0.2, False), ("operations", "linear", None, None, 0.05, False),
-        ("breakdown", "queue", None, None, 0.15, False), ("breakdown", "preempted", None, None, -0.1, False),
-    ]  # fmt: skip
+        ("operations", "tp", None, None, 0.2, False),
+        ("operations", "linear", None, None, 0.05, False),
+        ("breakdown", "queue", None, None, 0.15, False),
+        ("breakdown", "preempted", None, None, -0.1, False),
+    ]
     assert [one.change for one in verdict.causes] == [None, *map(pytest.approx, (1 / 12, 0.75, -1.0))]
 
 
 def test_causes_of_a_step_by_hand() -> None:
     """Of 10 s: sends are longer by 0.5 on the path and by 1 in all, which made passes slower; a reduction is hidden."""
     path, all_of_it = {"forward": 6.0, "send forward": 2.0}, {"send forward": 3.0, "reduce gradients": 1.0}
-    before = kept("training", {"step_time_s": 10.0}, breakdown={"compute": 8.0, "bubble": 2.0}, critical_path=path,
-                  links={"NIC up": 2.0, "scale-up": 1.0}, operations=all_of_it)  # fmt: skip
-    slower = {"critical_path": {"forward": 6.8, "send forward": 2.5},
-              "operations": {"send forward": 4.0, "reduce gradients": 1.2}}  # fmt: skip
+    before = kept(
+        "training",
+        {"step_time_s": 10.0},
+        breakdown={"compute": 8.0, "bubble": 2.0},
+        critical_path=path,
+        links={"NIC up": 2.0, "scale-up": 1.0},
+        operations=all_of_it,
+    )
+    slower = {
+        "critical_path": {"forward": 6.8, "send forward": 2.5},
+        "operations": {"send forward": 4.0, "reduce gradients": 1.2},
+    }
     links = {"send forward": "scale-up", "reduce gradients": "NIC down"}
     expected = [
         ("critical_path", "send forward", "pp", "NIC up", 0.05, False),
@@ -327,10 +345,18 @@ def test_files_that_are_no_baseline(text: str, words: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "change", [{"metrics": {"mfu": "much"}}, {"metrics": {"mfu": 0.5, "hfu": "much"}}, {"parts": {"breakdown": [1]}},
-               {"kind": "baking"}, {"scenario": {"a": 1}}, {"feasible": 1}, {"metrics": {"mfu": True}},
-               {"parts": {"breakdown": {"a": float("nan")}}}],
-)  # fmt: skip
+    "change",
+    [
+        {"metrics": {"mfu": "much"}},
+        {"metrics": {"mfu": 0.5, "hfu": "much"}},
+        {"parts": {"breakdown": [1]}},
+        {"kind": "baking"},
+        {"scenario": {"a": 1}},
+        {"feasible": 1},
+        {"metrics": {"mfu": True}},
+        {"parts": {"breakdown": {"a": float("nan")}}},
+    ],
+)
 def test_baselines_with_damaged_values(change: dict[str, Any], tmp_path: Path) -> None:
     known = {"baseline": 1} | dataclasses.asdict(baseline.observe(training_result()))
     (tmp_path / "x.json").write_text(json.dumps(known | change))

@@ -168,8 +168,17 @@ def test_the_document_is_plain_data() -> None:
     first = training_result()
     told = document(compare([first, slower(first, 1.1)], ["a", "b"]))
     assert list(told) == [
-        "schema", "kind", "shared", "differing", "changes", "names", "runs", "metrics", "differences", "notes",
-    ]  # fmt: skip
+        "schema",
+        "kind",
+        "shared",
+        "differing",
+        "changes",
+        "names",
+        "runs",
+        "metrics",
+        "differences",
+        "notes",
+    ]
     assert told["metrics"]["mfu"]["best"] == ["a"]
     assert told["metrics"]["mfu"]["headline"] and not told["metrics"]["samples_per_s"]["headline"]
     assert dumps(told)
@@ -215,12 +224,17 @@ def test_how_close_runs_are_equal(seconds: float, best: tuple[int, ...]) -> None
     assert row(found, "step_time_s").best == best
 
 
-@pytest.mark.parametrize(("overrides", "devices"), [
-    ([], "1 x NVIDIA A100 SXM4 80GB"),
-    (["serving.replicas=3", "serving.parallel.tp=2"], "6 x NVIDIA A100 SXM4 80GB"),
-    (["+serving.pools=[{name: a, role: prefill, replicas: 2}, {name: b, role: decode, parallel: {tp: 4}}]"],
-     "6 x NVIDIA A100 SXM4 80GB"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("overrides", "devices"),
+    [
+        ([], "1 x NVIDIA A100 SXM4 80GB"),
+        (["serving.replicas=3", "serving.parallel.tp=2"], "6 x NVIDIA A100 SXM4 80GB"),
+        (
+            ["+serving.pools=[{name: a, role: prefill, replicas: 2}, {name: b, role: decode, parallel: {tp: 4}}]"],
+            "6 x NVIDIA A100 SXM4 80GB",
+        ),
+    ],
+)
 def test_a_service_is_on_the_devices_that_its_replicas_take(overrides: list[str], devices: str) -> None:
     assert subject.facts(dump(load_scenario("serving/quickstart", overrides).scenario))["devices"] == devices
 

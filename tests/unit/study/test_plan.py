@@ -174,8 +174,17 @@ def test_layouts_that_a_cluster_has_room_for() -> None:
     found = candidates(QUICKSTART, ["cluster=clusters/dgx-a100", "cluster.nodes=1", SLO], (), auto=True)
     sizes = {(c.scenario.serving.parallel.tp, c.scenario.serving.parallel.pp): c.replicas for c in found}
     assert sizes == {
-        (1, 1): 8, (1, 2): 4, (1, 4): 2, (1, 8): 1, (2, 1): 4, (2, 2): 2, (2, 4): 1, (4, 1): 2, (4, 2): 1, (8, 1): 1,
-    }  # fmt: skip
+        (1, 1): 8,
+        (1, 2): 4,
+        (1, 4): 2,
+        (1, 8): 1,
+        (2, 1): 4,
+        (2, 2): 2,
+        (2, 4): 1,
+        (4, 1): 2,
+        (4, 2): 1,
+        (8, 1): 1,
+    }
     assert found[1].name == "tp 1, pp 2, replicas 4"
 
 
@@ -227,9 +236,7 @@ def test_the_cheapest_layout_carries_the_rate_for_longer_than_the_run() -> None:
 
 def test_no_layout_is_the_cheapest_while_a_cheaper_one_is_undecided() -> None:
     options = Options(target=5.0)
-    dear, cheap = (
-        planned(Simulated(threshold(6.3)), f"serving.replicas={count}", options=options) for count in (2, 1)
-    )
+    dear, cheap = (planned(Simulated(threshold(6.3)), f"serving.replicas={count}", options=options) for count in (2, 1))
     assert cheapest([dear, cheap]) is cheap
     assert cheap.at_target is not None
     hasty = replace(cheap, at_target=replace(cheap.at_target, metrics=cheap.at_target.metrics | {"p90_e2el_ms": 1e6}))

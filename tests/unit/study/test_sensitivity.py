@@ -74,8 +74,13 @@ def test_lower_latency_is_the_run_with_a_quicker_library_and_quicker_wires(
         figure["value"] = tenth_less(figure["value"])
     (tmp_path / "quicker.yaml").write_text(yaml.safe_dump(library))
     monkeypatch.chdir(tmp_path)
-    wires = ("node.scale_up.latency=0.54 us", "node.nics.latency=1.8 us", "network.levels.0.latency=117 ns",
-             "network.levels.1.latency=117 ns", "collectives=./quicker.yaml")  # fmt: skip
+    wires = (
+        "node.scale_up.latency=0.54 us",
+        "node.nics.latency=1.8 us",
+        "network.levels.0.latency=117 ns",
+        "network.levels.1.latency=117 ns",
+        "collectives=./quicker.yaml",
+    )
     quicker = simulate(two_nodes(tmp_path, 0, *(f"cluster.{wire}" for wire in wires)), executor="max-plus")
     assert found.change == "-10 %"
     assert found.step_time_s == pytest.approx(quicker.metrics["step_time_s"], rel=1e-9)
@@ -129,10 +134,12 @@ def test_the_latency_of_every_hop_falls_by_a_tenth(tmp_path: Path) -> None:
     assert before.node.nics is not None and after.node.nics is not None and before.network.levels
     pairs = [
         (before.node.scale_up.latency, after.node.scale_up.latency),
-        (before.node.nics.latency, after.node.nics.latency), (before.network.latency, after.network.latency),
+        (before.node.nics.latency, after.node.nics.latency),
+        (before.network.latency, after.network.latency),
         *((old.latency, new.latency) for old, new in zip(before.network.levels, after.network.levels, strict=True)),
-        (library.wire.scale_up, found.profile.wire.scale_up), (library.wire.scale_out, found.profile.wire.scale_out),
-    ]  # fmt: skip
+        (library.wire.scale_up, found.profile.wire.scale_up),
+        (library.wire.scale_out, found.profile.wire.scale_out),
+    ]
     for name, protocol in library.protocols.items():
         quick = found.profile.protocols[name]
         pairs += [(protocol.scale_up.latency, quick.scale_up.latency)]

@@ -16,11 +16,22 @@ from simulator.study.serving_rows import MappedServing, ServingRow, map_serving_
 from simulator.study.serving_validate import WAVES, Part, ServingOutcome, duration, run_mapped, validate_serving_row
 
 ROW: dict[str, Any] = {
-    "id": "s1", "source": "test", "kind": "offline_throughput", "model": "Llama-2-7B", "engine": "TensorRT-LLM",
-    "engine_version": "0.20", "accelerator": "NVIDIA H100 SXM 80GB", "num_accelerators": 1, "num_nodes": 1,
-    "parallelism": {"tp": 1, "pp": 1}, "precision": {"compute": "fp8", "kv": "fp8"}, "input_len": 512,
-    "output_len": 128, "num_requests": 200, "metrics": {"output_tokens_per_s": 5000.0},
-}  # fmt: skip
+    "id": "s1",
+    "source": "test",
+    "kind": "offline_throughput",
+    "model": "Llama-2-7B",
+    "engine": "TensorRT-LLM",
+    "engine_version": "0.20",
+    "accelerator": "NVIDIA H100 SXM 80GB",
+    "num_accelerators": 1,
+    "num_nodes": 1,
+    "parallelism": {"tp": 1, "pp": 1},
+    "precision": {"compute": "fp8", "kv": "fp8"},
+    "input_len": 512,
+    "output_len": 128,
+    "num_requests": 200,
+    "metrics": {"output_tokens_per_s": 5000.0},
+}
 SHIPPED = data_root() / "workloads" / "measurements" / "serving.jsonl"
 
 
@@ -160,9 +171,14 @@ def test_replicas_share_experts() -> None:
 def test_engine_options_are_taken() -> None:
     options = "chunked-prefill=TRUE, max-num-batched-tokens=512"
     online = mapped(
-        kind="online_serving", engine="vLLM", engine_version="0.6", request_rate_per_s=4.0, engine_options=options,
-        max_num_seqs=64, precision={"compute": "bf16"},
-    )  # fmt: skip
+        kind="online_serving",
+        engine="vLLM",
+        engine_version="0.6",
+        request_rate_per_s=4.0,
+        engine_options=options,
+        max_num_seqs=64,
+        precision={"compute": "bf16"},
+    )
     batching = online.scenario.serving.batching
     assert (batching.policy, batching.token_budget, batching.max_sequences) == ("vllm-v1", 512, 64)
 

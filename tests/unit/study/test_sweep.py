@@ -101,10 +101,13 @@ def test_points_that_are_equal_are_simulated_once() -> None:
     assert table.rows[0].metrics == table.rows[2].metrics
 
 
-@pytest.mark.parametrize(("error", "words"), [
-    (BrokenExecutor("gone"), "a worker was lost"),
-    (RuntimeError("no module\nnamed so"), r"a worker cannot simulate \(RuntimeError: no module\); on a cluster"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BrokenExecutor("gone"), "a worker was lost"),
+        (RuntimeError("no module\nnamed so"), r"a worker cannot simulate \(RuntimeError: no module\); on a cluster"),
+    ],
+)
 def test_a_lost_worker_is_said_with_the_way_to_go_on(error: Exception, words: str) -> None:
     class Broken(Stub):
         def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
@@ -215,11 +218,13 @@ def test_a_choice_from_more_combinations_than_could_be_listed() -> None:
         (["training.parallel.tp=1,x"], "`x` is not a whole number"),
         (["cluster=clusters/selene,clusters/selen"], "there is no"),
         (["training.parallel.tp=16,32"], "all of the 2 points are refused"),
-        (["seed=" + ",".join(map(str, range(400))), "training.global_batch=" + ",".join(map(str, range(1, 300)))],
-         "119,600 points are too many"),
+        (
+            ["seed=" + ",".join(map(str, range(400))), "training.global_batch=" + ",".join(map(str, range(1, 300)))],
+            "119,600 points are too many",
+        ),
         ({"training.parallel.tp": []}, "a value of the list is empty"),
     ],
-)  # fmt: skip
+)
 def test_what_could_suit_no_point_is_refused_before_anything_runs(axes: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         quick(axes)
@@ -254,9 +259,11 @@ def test_a_named_file_is_part_of_the_key(name: str, tmp_path: Any, monkeypatch: 
     for tokens in (100, 100, 300):
         trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + f"2023-11-16 18:15:46.68,{tokens},10\n" * 20)
         table = sweep(
-            "serving/quickstart", ["serving.batching.max_sequences=16,32"], cache="cache",
+            "serving/quickstart",
+            ["serving.batching.max_sequences=16,32"],
+            cache="cache",
             overrides=[f"requests={{trace: {name}}}"],
-        )  # fmt: skip
+        )
         simulated.append(table.simulated)
     assert simulated == [2, 0, 2]
 
@@ -342,9 +349,10 @@ def test_a_heat_map_shows_the_best_of_each_cell() -> None:
     assert (heat.x_values, heat.y_values) == ((2, 4, 16), (1, 2))
     assert heat.most_points == 2
     best = max(
-        (row.metrics["mfu"] or 0.0) for row in table.rows
+        (row.metrics["mfu"] or 0.0)
+        for row in table.rows
         if row.status == "ok" and row.values["training.parallel.tp"] == 4 and row.values["training.parallel.pp"] == 1
-    )  # fmt: skip
+    )
     assert heat.cells[0][1] == best
     assert heat.cells[0][2] is None
 

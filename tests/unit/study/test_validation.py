@@ -16,11 +16,29 @@ from simulator.study.rows import Row, map_row
 from simulator.study.validate import Outcome, measured_step, validate_line, validate_row
 
 ROW: dict[str, Any] = {
-    "id": "r1", "source": "test", "task": "pretrain", "device": "A100-80GB", "devices": 16, "devices_per_node": 8,
-    "inter_node_gbps_per_device": 200, "model": "gpt", "hidden": 1024, "layers": 8, "heads": 16, "vocab": 51200,
-    "seq_len": 1024, "precision": "fp16", "global_batch": 64, "micro_batch": 2, "tp": 2, "pp": 2, "recompute": "full",
-    "framework": "Megatron-LM", "primary_metric": "step_s", "step_s": 1.0,
-}  # fmt: skip
+    "id": "r1",
+    "source": "test",
+    "task": "pretrain",
+    "device": "A100-80GB",
+    "devices": 16,
+    "devices_per_node": 8,
+    "inter_node_gbps_per_device": 200,
+    "model": "gpt",
+    "hidden": 1024,
+    "layers": 8,
+    "heads": 16,
+    "vocab": 51200,
+    "seq_len": 1024,
+    "precision": "fp16",
+    "global_batch": 64,
+    "micro_batch": 2,
+    "tp": 2,
+    "pp": 2,
+    "recompute": "full",
+    "framework": "Megatron-LM",
+    "primary_metric": "step_s",
+    "step_s": 1.0,
+}
 SHIPPED = data_root() / "workloads" / "measurements" / "training.jsonl"
 
 
@@ -64,12 +82,26 @@ def test_what_a_row_leaves_open_is_listed() -> None:
 
 
 GB200: dict[str, Any] = {
-    "device": "GB200", "devices": 64, "devices_per_node": 4, "intra_node": "NVLink5 1800 GB/s, NVL72 domain",
-    "hidden": 8192, "layers": 80, "heads": 64, "kv_heads": 8, "ffn": 28672, "gated_ffn": True, "vocab": 128256,
+    "device": "GB200",
+    "devices": 64,
+    "devices_per_node": 4,
+    "intra_node": "NVLink5 1800 GB/s, NVL72 domain",
+    "hidden": 8192,
+    "layers": 80,
+    "heads": 64,
+    "kv_heads": 8,
+    "ffn": 28672,
+    "gated_ffn": True,
+    "vocab": 128256,
     "seq_len": 8192,
-    "precision": "fp8", "global_batch": 256, "tp": 1, "pp": 1, "shard": "megatron-fsdp group=64", "recompute": None,
+    "precision": "fp8",
+    "global_batch": 256,
+    "tp": 1,
+    "pp": 1,
+    "shard": "megatron-fsdp group=64",
+    "recompute": None,
     "framework": "Megatron-Bridge (Megatron-Core)",
-}  # fmt: skip
+}
 
 
 def test_trays_of_a_rack_are_one_node() -> None:

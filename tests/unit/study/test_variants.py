@@ -41,8 +41,11 @@ def test_what_is_no_list_is_refused(text: str, message: str) -> None:
 def test_all_combinations_come_with_the_last_key_changing_fastest() -> None:
     axes = parse_axes(["a.tp=1,2", "+b.x=u,v"])
     assert list(combinations(axes)) == [
-        ("a.tp=1", "+b.x=u"), ("a.tp=1", "+b.x=v"), ("a.tp=2", "+b.x=u"), ("a.tp=2", "+b.x=v"),
-    ]  # fmt: skip
+        ("a.tp=1", "+b.x=u"),
+        ("a.tp=1", "+b.x=v"),
+        ("a.tp=2", "+b.x=u"),
+        ("a.tp=2", "+b.x=v"),
+    ]
     assert list(combinations(())) == [()]
 
 

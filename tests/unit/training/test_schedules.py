@@ -37,7 +37,10 @@ def test_one_forward_one_backward() -> None:
 
 def test_fewer_microbatches_than_ranks() -> None:
     assert text(one_f_one_b(4, 1, 2)) == [
-        "0F0,0F1,0B0,0B1", "1F0,1F1,1B0,1B1", "2F0,2F1,2B0,2B1", "3F0,3B0,3F1,3B1",
+        "0F0,0F1,0B0,0B1",
+        "1F0,1F1,1B0,1B1",
+        "2F0,2F1,2B0,2B1",
+        "3F0,3B0,3F1,3B1",
     ]
 
 
