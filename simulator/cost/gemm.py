@@ -18,7 +18,8 @@ STEP = 64
 SHORTEST_SPLIT = 128
 """Elements of the summed dimension below which no library splits it."""
 MOST_WAVES = 4
-"""Waves beyond which filling the last one is no reason to split."""
+"""Waves of one product beyond which filling the last one is no reason to split. A batch counts as one of its products
+here: what a product may do alone it may do among others, so that a batch never takes longer than they do in turn."""
 INFINITY = float("inf")
 
 
@@ -83,10 +84,11 @@ def _best_tile(m: int, n: int, k: int, batch: int, memory: float, curve: GemmCur
     feed_rate, gather, most = curve.size * curve.feed, curve.split_traffic * m * n * batch, MOST_WAVES * curve.cores
     best = best_compute = best_memory = INFINITY
     for long, short, step in curve.tiles:
-        tiles = min(-(-m // long) * -(-n // short), -(-m // short) * -(-n // long)) * batch
+        alone = min(-(-m // long) * -(-n // short), -(-m // short) * -(-n // long))
+        tiles = alone * batch
         fixed, edge = prologue + store * long * short, (long + short) * feed_rate
         for split in SPLITS:
-            if split > 1 and (split * SHORTEST_SPLIT > k or (split - 1) * tiles > most):
+            if split > 1 and (split * SHORTEST_SPLIT > k or (split - 1) * alone > most):
                 break
             depth = -(-k // (split * STEP)) * STEP
             count = tiles * split

@@ -55,8 +55,8 @@ def product_seconds(m: Ints, n: int, k: int, curve: GemmCurve, weights: Weights,
     moved = curve.size * m * k * batch + weights.size * float(n) * k * batch / reading
     moved = moved + curve.result_size * elements
     memory = (moved + curve.ramp) / curve.bandwidth
-    tiles = np.minimum(-(-m // long) * -(-n // short), -(-m // short) * -(-n // long)) * batch
-    count = tiles * split
+    tiles = np.minimum(-(-m // long) * -(-n // short), -(-m // short) * -(-n // long))
+    count = tiles * batch * split
     waves = count / curve.cores
     soft = curve.softness
     waves = np.where(waves > 1.0, (1.0 - soft) * np.ceil(waves) + soft * waves, 1.0)
