@@ -25,6 +25,7 @@ from simulator.training.pricing import PassCost
 Ints = NDArray[np.int64]
 
 LANES = ("compute", "send forward", "send backward", "data")
+PASSES = (d.FORWARD, d.BACKWARD, d.INPUT, d.WEIGHT)
 LAST = SPREAD // 4
 """Key of what follows a pass at once, before its blocking send."""
 
@@ -212,11 +213,10 @@ class ChainDraft:
             known[ticks] = self.draft.activity(Activity(0, ticks, (Use(resource, rate, 1.0),)))
         self.draft["activity"][operations] = [known[t] for t in durations.tolist()]
 
-    def _data(self, rank: int, resource: int | None, **columns: Ints | int) -> Ints:
+    def _data(self, rank: int, resource: int, **columns: Ints | int) -> Ints:
         """Collectives on the data lane of a rank, members of a meeting where chains wait for each other."""
         numbers = self.draft.add(lane=self.lane(rank, "data"), **columns)
-        if resource is not None:
-            self._shared(numbers, resource, 1.0 - self.job.stack.overlap_quality.value)
+        self._shared(numbers, resource, 1.0 - self.job.stack.overlap_quality.value)
         if self.meeting >= 0:
             self.draft["meeting"][numbers] = self._meeting_number(rank, numbers)
         return numbers
@@ -308,7 +308,7 @@ class ChainDraft:
         for rank in range(self.job.pp):
             chunks = self._chunks(rank)
             if self.job.zero == 2:
-                self._reduce_earlier(rank, chunks)
+                self._reduce_earlier(rank, chunks, multiprocessors)
             if not self.job.overlap_gradients:
                 ticks = sum(sum(self.prices.reduce[c]) for c in chunks)
                 self._serial(rank, d.REDUCE, ticks, 1 << 58)
@@ -316,8 +316,11 @@ class ChainDraft:
             for chunk in reversed(chunks):
                 self._overlapped_reduction(rank, chunk, multiprocessors[rank])
 
-    def _reduce_earlier(self, rank: int, chunks: Sequence[int]) -> None:
-        """ZeRO-2 keeps no whole gradients: those of every microbatch before the last are reduced after its pass."""
+    def _reduce_earlier(self, rank: int, chunks: Sequence[int], multiprocessors: list[int]) -> None:
+        """ZeRO-2 keeps no whole gradients: those of every microbatch before the last are reduced after its pass.
+
+        Where they run beside the passes that follow, they share the multiprocessors with these.
+        """
         for chunk in chunks:
             passes = self._passes(chunk, d.BACKWARD, d.WEIGHT)
             earlier = np.setdiff1d(passes, self._pieces(passes, -1))
@@ -329,13 +332,14 @@ class ChainDraft:
                 order = np.argsort(key)
                 reductions = self._data(
                     rank,
-                    None,
+                    multiprocessors[rank],
                     kind=d.REDUCE,
                     key=key[order],
                     duration=ticks,
                     **{n: c[order] for n, c in columns.items()},
                 )
                 self.draft.after(reductions, earlier[order])
+                self._shared(self._passes(chunk, *PASSES), multiprocessors[rank], 1.0)
                 continue
             reductions = self.draft.add(
                 lane=self.lane(rank, "compute"), kind=d.REDUCE, key=key, duration=ticks, **columns

@@ -48,6 +48,19 @@ def test_zero_2_without_overlap_reduces_after_each_pass() -> None:
     assert (np.diff(found.timeline.start[reductions]) > 0).all()
 
 
+@pytest.mark.parametrize("pp", [1, 2])
+def test_earlier_reductions_of_zero_2_slow_the_passes_beside_them(pp: int) -> None:
+    """Every reduction takes its share of the multiprocessors while it runs, whichever microbatch it belongs to."""
+    once, each = (run(overlapped(batch=128, pp=pp, zero=zero)) for zero in (1, 2))
+    lane = each.program.columns.lane[operations(each, d.REDUCE)]
+    reductions = operations(each, d.REDUCE)[lane == lane.max()]
+    earlier = reductions[:-1]
+    busy = int((each.timeline.end - each.timeline.start)[earlier].sum())
+    taken = (1.0 - each.job.stack.overlap_quality.value) * busy
+    assert len(earlier) >= 7
+    assert each.timeline.makespan - once.timeline.makespan >= 0.8 * taken
+
+
 @pytest.mark.parametrize("zero", [0, 1, 2])
 def test_a_tied_embedding_is_summed_after_the_reductions(zero: int) -> None:
     found = run(overlapped(batch=16, pp=2, zero=zero))
