@@ -131,7 +131,7 @@ class ChainDraft:
         self.pipeline()
         self.split()
         multiprocessors = [self.draft.resource() for _ in range(self.job.pp)] if self.job.shares else []
-        if self.job.zero == 3:
+        if self.job.per_pass and self.job.dp > 1:
             self.shard_parameters(multiprocessors)
         self.finish(multiprocessors)
 
@@ -186,8 +186,8 @@ class ChainDraft:
         self.draft["duration"][cut] = [ticks[k][s][p] for k, s, p in zip(kind, stage, piece, strict=True)]
 
     def _chosen(self) -> Ints:
-        """Operations to cut: all under ZeRO-3, else the first forward and the last backward pass of each chunk."""
-        if self.job.zero == 3:
+        """Operations to cut: all where each gathers, else the first forward and the last backward pass of a chunk."""
+        if self.job.per_pass:
             return np.flatnonzero(self.draft["kind"] <= d.BACKWARD)
         chosen = []
         for chunk in range(len(self.job.chunks)):
@@ -228,7 +228,10 @@ class ChainDraft:
         return (self.meeting * self.job.pp + rank) * (1 << 24) + done + local
 
     def shard_parameters(self, multiprocessors: list[int]) -> None:
-        """ZeRO-3: gather each piece before its use, two ahead; reduce its gradients after its backward pass."""
+        """Gather each piece before its use, two ahead; reduce its gradients after its backward pass.
+
+        Under ZeRO-2 what the forward pass gathered serves the backward pass too.
+        """
         for rank in range(self.job.pp):
             pieces = np.flatnonzero(
                 (self.draft["lane"] == self.lane(rank, "compute")) & (self.draft["kind"] <= d.BACKWARD)
@@ -242,24 +245,28 @@ class ChainDraft:
         return np.maximum(self.draft["piece"][operations], 0)
 
     def _gathers(self, rank: int, pieces: Ints, resource: int) -> None:
-        stage, position = self.draft["stage"][pieces], self._position(pieces)
-        backward = self.draft["kind"][pieces] == d.BACKWARD
+        turns = np.arange(len(pieces))
+        if self.job.zero == 2:
+            turns = turns[self.draft["kind"][pieces] == d.FORWARD]
+        users = pieces[turns]
+        stage, position = self.draft["stage"][users], self._position(users)
+        backward = self.draft["kind"][users] == d.BACKWARD
         count = np.array([len(g) for g in self.prices.gather])[stage]
         layer = np.where(backward, count - 1 - position, position)
         ticks = [self.prices.gather[s][p] for s, p in zip(stage, layer, strict=True)]
-        key = 4 * np.arange(len(pieces)) + 4
         gathers = self._data(
             rank,
             resource,
             kind=d.GATHER,
             stage=stage,
-            key=key,
+            key=4 * turns + 4,
             duration=np.array(ticks),
-            microbatch=self.draft["microbatch"][pieces],
+            microbatch=self.draft["microbatch"][users],
             piece=layer,
         )
-        self.draft.after(pieces, gathers)
-        self.draft.after(gathers[2:], pieces[:-2])
+        self.draft.after(users, gathers)
+        later = turns >= 2
+        self.draft.after(gathers[later], pieces[turns[later] - 2])
 
     def _reductions(self, rank: int, pieces: Ints, resource: int) -> None:
         backward = np.flatnonzero(self.draft["kind"][pieces] == d.BACKWARD)
@@ -279,7 +286,7 @@ class ChainDraft:
 
     def finish(self, multiprocessors: list[int]) -> None:
         """Gradient reduction, tied embeddings, optimizer and parameter gather of every rank."""
-        if self.job.zero < 3 and self.job.dp > 1:
+        if not self.job.per_pass and self.job.dp > 1:
             self._reduce_gradients(multiprocessors)
         self._tied_embedding()
         for rank in range(self.job.pp):
@@ -290,7 +297,7 @@ class ChainDraft:
                 duration=self.prices.optimizer[rank].total,
             )
             self.draft.after(np.repeat(optimizer, len(waits := self._last_reduction(rank))), waits)
-        if 0 < self.job.zero < 3 and self.job.dp > 1:
+        if self.job.zero > 0 and not self.job.per_pass and self.job.dp > 1:
             self._gather_parameters(multiprocessors)
 
     def _pieces(self, passes: Ints, which: int) -> Ints:
