@@ -173,9 +173,16 @@ class Stack(Spec):
     """Gradient reduction beside the backward pass."""
     overlap_parameters: bool = False
     """Parameter gathers ahead of use."""
-    gather: Literal["layer", "tensor"] = "layer"
-    """What one gather of sharded parameters fetches: a layer at once (FSDP), or every tensor on its own (DeepSpeed
-    ZeRO-3)."""
+    unit: Literal["bucket", "layer", "tensor"] = "bucket"
+    """What one data-parallel collective carries: a bucket of `bucket_size`, under ZeRO-3 a layer; a layer under every
+    ZeRO stage, from 2 on around every pass (FSDP's wrapped units); or under ZeRO-3 a tensor (DeepSpeed)."""
+    persistent: Count | None = None
+    """With `unit: tensor`, parameters of a tensor up to which ZeRO-3 keeps it whole on every rank."""
+    list_overhead: Figure[Seconds] | None = None
+    """Host time a rank where gathers and scatters take lists with a tensor a rank, each of which is copied by itself;
+    None where they take one buffer."""
+    owners: bool = False
+    """Whether under ZeRO-1 and -2 each rank broadcasts the parameters that it updated, in place of one all-gather."""
     overlap_pipeline: bool = False
     """Pipeline sends beside computation."""
     overlap_tensor: Literal["none", "backward", "all"] = "none"

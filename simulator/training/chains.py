@@ -4,13 +4,14 @@ A chain is one pipeline replica. All chains run the same program; they differ on
 with the same costs (and peers with the same costs) fold into one class, which is simulated once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cost import Device
+from simulator import units
+from simulator.cost import Device, Stream, price
 from simulator.program import draft as d
 from simulator.training import memory, operators
 from simulator.training.communication import Network, Traffic, fold_chains
@@ -95,16 +96,21 @@ class Pricing:
     # ---- data parallelism ----------------------------------------------------------------------------------------
 
     def gather(self, size: float) -> Ints:
-        """Gathering parameters of `size` bytes over their shard set; ticks (chains, pp). ZeRO-3 gathers again
-        backward."""
-        times = 2 * self.job.microbatches if self.job.zero == 3 else 1
-        parts = operators.layer_tensors(self.job)
-        rest = size - sum(parts) * self.job.element
-        if self.job.zero < 3 or self.job.stack.gather == "layer" or rest < 0:
-            return self._over_shards(d.GATHER, "all_gather", size, times)
-        ticks = [self._over_shards(d.GATHER, "all_gather", part * self.job.element, times) for part in parts]
-        ticks.append(self._over_shards(d.GATHER, "all_gather", rest, times))
-        return np.asarray(np.sum(ticks, axis=0), np.int64)
+        """One call that gathers parameters of `size` bytes over their shard set; ticks (chains, pp). ZeRO-3 gathers
+        again backward."""
+        job = self.job
+        if job.stack.owners and not job.per_pass:
+            return self._broadcast(size)
+        times = (2 if job.zero == 3 else 1) * job.microbatches if job.per_pass else 1
+        return self._over_shards(d.GATHER, "all_gather", size, times)
+
+    def _broadcast(self, size: float) -> Ints:
+        """Every rank of a shard set in turn broadcasts its part of `size` bytes."""
+        shard = self.job.shard
+        groups = self.network.data_groups(shard, 1)
+        priced = self.network.collective(f"shard {shard}", "broadcast", size / shard, groups)
+        self.traffic.add(d.KINDS[d.GATHER], priced, shard / self.job.pp)
+        return priced.ticks * shard
 
     def _over_shards(self, kind: int, operation: str, size: float, times: float) -> Ints:
         """Ticks (chains, pp) of a collective of one piece that runs `times` times a step in operations of a kind.
@@ -114,14 +120,20 @@ class Pricing:
         groups = self.network.data_groups(self.job.shard, 1)
         priced = self.network.collective(f"shard {self.job.shard}", operation, size, groups)
         self.traffic.add(d.KINDS[kind], priced, times / self.job.pp)
-        return priced.ticks
+        return priced.ticks + self._copied(size)
+
+    def _copied(self, size: float) -> int:
+        """Ticks of copies, one a rank, between the tensors of a list and the library's buffer."""
+        if self.job.stack.list_overhead is None or not size or self.job.shard == 1:
+            return 0
+        return units.to_ticks(price(Stream(size, size, kernels=self.job.shard), self.device).seconds)
 
     def reduce(self, size: float) -> Ints:
-        """Reducing gradients of `size` bytes over all replicas, scattered where the optimizer is sharded; ticks
-        (chains, pp)."""
+        """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is sharded;
+        ticks (chains, pp)."""
         job = self.job
         times = job.microbatches if job.zero >= 2 else 1
-        if job.zero == 0 or (job.zero < 3 and job.shard < job.dp):
+        if job.zero == 0 or (not job.per_pass and job.shard < job.dp):
             priced = self.network.collective("dp", "all_reduce", size)
             self.traffic.add(d.KINDS[d.REDUCE], priced, times / job.pp)
             return priced.ticks
@@ -133,39 +145,48 @@ class Pricing:
             ticks = ticks + more.ticks
         return ticks
 
-    def pieces_bytes(self, chunk: Chunk, element: float) -> list[float]:
-        """Bytes of the parameters of each piece of a chunk, in forward order."""
-        sizes = [operators.layer_parameters(self.job)] * chunk.layers or [0.0]
-        extra = memory.parameters(self.job, chunk) - sum(sizes)
-        ends = [
-            operators.embedding_parameters(self.job) * chunk.first,
-            operators.head_parameters(self.job) * chunk.last,
-        ]
-        if sum(ends):
-            sizes[0] += extra * ends[0] / sum(ends)
-            sizes[-1] += extra * ends[1] / sum(ends)
-        return [size * element for size in sizes]
+    def pieces(self, chunk: Chunk, layer: list[float]) -> list[list[float]]:
+        """Parameters of each unit of each piece of a chunk, in forward order, with `layer` the units of a layer;
+        embedding and head are units."""
+        job = self.job
+        pieces = [list(layer) for _ in range(chunk.layers)] or [[]]
+        extra = memory.parameters(job, chunk) - chunk.layers * operators.layer_parameters(job)
+        ends = [operators.embedding_parameters(job) * chunk.first, operators.head_parameters(job) * chunk.last]
+        for piece, end in zip((pieces[0], pieces[-1]), ends, strict=True):
+            if end:
+                piece.append(extra * end / sum(ends))
+        return pieces
+
+    def calls(self, pieces: list[list[float]], element: float, bucket: float) -> list[list[float]]:
+        """Bytes of each collective that starts or ends with each piece: its units, or the bucket that it closes."""
+        if self.job.per_pass or self.job.stack.unit == "layer":
+            return [[unit * element for unit in piece] for piece in pieces]
+        return [[size] for size in _bucketed([sum(piece) * element for piece in pieces], bucket)]
 
     def gather_lists(self) -> list[list[Ints]]:
         """Ticks of the gathers of each piece of each chunk."""
         job = self.job
         if job.zero == 0 or job.dp == 1:
             return [[] for _ in self.chunks]
-        lists = [self.pieces_bytes(chunk, job.element) for chunk in self.chunks]
-        if job.zero < 3:  # a bucket arrives with the first of its layers, so it is counted there
-            bucket = job.bucket * job.element / job.stack.gradient_bytes if job.overlap_parameters else float("inf")
-            lists = [_bucketed(sizes[::-1], bucket)[::-1] for sizes in lists]
-        return [[self.gather(size) for size in sizes] for sizes in lists]
+        bucket = job.bucket * job.element / job.stack.gradient_bytes if job.overlap_parameters else float("inf")
+        layer = operators.gathered_units(job)
+        # A bucket arrives with the first of its layers, so it is counted there.
+        calls = [self.calls(self.pieces(chunk, layer)[::-1], job.element, bucket)[::-1] for chunk in self.chunks]
+        return [[self._all(self.gather, sizes) for sizes in pieces] for pieces in calls]
+
+    def _all(self, call: Callable[[float], Ints], sizes: list[float]) -> Ints:
+        """Ticks (chains, pp) of calls one after the other."""
+        return sum((call(size) for size in sizes), np.zeros(self.network.chains.shape, np.int64))
 
     def reduce_lists(self) -> list[list[Ints]]:
         """Ticks of the reductions after each piece of each chunk, last layer first."""
         job = self.job
         if job.dp == 1:
             return [[] for _ in self.chunks]
-        lists = [self.pieces_bytes(chunk, job.reduce_bytes)[::-1] for chunk in self.chunks]
-        if job.zero < 3:
-            lists = [_bucketed(sizes, job.bucket if job.overlap_gradients else float("inf")) for sizes in lists]
-        return [[self.reduce(size) for size in sizes] for sizes in lists]
+        bucket = job.bucket if job.overlap_gradients else float("inf")
+        layer = operators.layer_units(job)
+        calls = [self.calls(self.pieces(chunk, layer)[::-1], job.reduce_bytes, bucket) for chunk in self.chunks]
+        return [[self._all(self.reduce, sizes) for sizes in pieces] for pieces in calls]
 
     def embedding(self) -> Ints:
         """Ticks by chain of the sum of a tied embedding's gradients over first and last stage."""

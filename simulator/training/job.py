@@ -92,7 +92,12 @@ class Job:
     def shares(self) -> bool:
         """Whether data-parallel collectives run beside computation and share the multiprocessors with it."""
         gathered = self.overlap_parameters and self.zero > 0
-        return self.dp > 1 and (self.zero == 3 or self.overlap_gradients or gathered)
+        return self.dp > 1 and (self.per_pass or self.overlap_gradients or gathered)
+
+    @property
+    def per_pass(self) -> bool:
+        """Whether parameters are gathered and gradients reduced around every pass, piece by piece."""
+        return sharded_per_pass(self.zero, self.stack)
 
     @property
     def element(self) -> int:
@@ -128,6 +133,11 @@ class Job:
     def tokens(self) -> int:
         """Tokens of one microbatch."""
         return self.micro_batch * self.sequence
+
+
+def sharded_per_pass(zero: int, stack: Stack) -> bool:
+    """Whether parameters are gathered and gradients reduced around every pass: ZeRO-3, and ZeRO-2 of FSDP."""
+    return zero == 3 or (zero == 2 and stack.unit == "layer")
 
 
 @dataclass(slots=True)
@@ -178,8 +188,9 @@ def build_job(scenario: Scenario) -> Job:
     _check_passes(parallel, microbatches)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
-    _check_split(schedule, zero)
-    _check_blocking(training, zero)
+    if sharded_per_pass(zero, stack):
+        _check_split(schedule)
+        _check_blocking(training)
     beside = not training.blocking_launches
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     return Job(
@@ -293,18 +304,18 @@ def _check_passes(parallel: Parallel, microbatches: int) -> None:
         raise InputError(Problem(message, path="training.global_batch", hint=hint))
 
 
-def _check_blocking(training: Training, zero: int) -> None:
-    """Refuse what no program exists for: ZeRO-3 whose gathers do not run beside computation."""
-    if training.blocking_launches and zero == 3:
-        message = "the host waits for every kernel, which is not simulated together with ZeRO-3 yet"
-        raise InputError(Problem(message, path="training.blocking_launches", hint="leave it out, or write `zero: 2`"))
+def _check_blocking(training: Training) -> None:
+    """Refuse what no program exists for: gathers of every pass that do not run beside computation."""
+    if training.blocking_launches:
+        message = "the host waits for every kernel, which is not simulated together with gathers of every pass (ZeRO-3)"
+        raise InputError(Problem(message, path="training.blocking_launches", hint="leave it out, or write `zero: 1`"))
 
 
-def _check_split(schedule: Schedule, zero: int) -> None:
-    """Refuse what no program exists for: gathers of ZeRO-3 around backward passes that are cut in two."""
-    if zero == 3 and len(schedule.only([Kind.I, Kind.W])):
+def _check_split(schedule: Schedule) -> None:
+    """Refuse what no program exists for: gathers around backward passes that are cut in two."""
+    if len(schedule.only([Kind.I, Kind.W])):
         message = "the schedule splits backward passes (I, W), which is not simulated together with ZeRO-3 yet"
-        raise InputError(Problem(message, path="training.schedule", hint="write `zero: 2` or a schedule with B"))
+        raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
 def _check_dense(model: Model) -> None:
@@ -329,6 +340,7 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     fused = (training.attention or stack.attention) == "fused"
     no_tensor, no_data = mesh.sizes["tp"] == 1, mesh.sizes["dp"] == 1
     not_full = training.recompute != "full"
+    always = sharded_per_pass(zero, stack)
     found: list[tuple[object, str]] = [
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
@@ -336,7 +348,13 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
         (training.recompute == "selective" and fused, "recompute: selective: fused attention keeps no scores to drop"),
         (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
-        (training.overlap_parameters is False and zero == 3, "overlap_parameters: ZeRO-3 always gathers ahead of use"),
-        (training.overlap_gradients is False and zero == 3, "overlap_gradients: ZeRO-3 always reduces beside the pass"),
+        (
+            training.overlap_parameters is False and always,
+            f"overlap_parameters: ZeRO-{zero} always gathers ahead of use",
+        ),
+        (
+            training.overlap_gradients is False and always,
+            f"overlap_gradients: ZeRO-{zero} always reduces beside the pass",
+        ),
     ]
     return [f"no effect: {text}" for applies, text in found if applies]

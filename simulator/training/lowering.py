@@ -25,6 +25,7 @@ from simulator.training.pricing import PassCost
 Ints = NDArray[np.int64]
 
 LANES = ("compute", "send forward", "send backward", "data")
+PASSES = (d.FORWARD, d.BACKWARD, d.INPUT, d.WEIGHT)
 LAST = SPREAD // 4
 """Key of what follows a pass at once, before its blocking send."""
 
@@ -130,7 +131,7 @@ class ChainDraft:
         self.pipeline()
         self.split()
         multiprocessors = [self.draft.resource() for _ in range(self.job.pp)] if self.job.shares else []
-        if self.job.zero == 3:
+        if self.job.per_pass and self.job.dp > 1:
             self.shard_parameters(multiprocessors)
         self.finish(multiprocessors)
 
@@ -185,8 +186,8 @@ class ChainDraft:
         self.draft["duration"][cut] = [ticks[k][s][p] for k, s, p in zip(kind, stage, piece, strict=True)]
 
     def _chosen(self) -> Ints:
-        """Operations to cut: all under ZeRO-3, else the first forward and the last backward pass of each chunk."""
-        if self.job.zero == 3:
+        """Operations to cut: all where each gathers, else the first forward and the last backward pass of a chunk."""
+        if self.job.per_pass:
             return np.flatnonzero(self.draft["kind"] <= d.BACKWARD)
         chosen = []
         for chunk in range(len(self.job.chunks)):
@@ -212,11 +213,10 @@ class ChainDraft:
             known[ticks] = self.draft.activity(Activity(0, ticks, (Use(resource, rate, 1.0),)))
         self.draft["activity"][operations] = [known[t] for t in durations.tolist()]
 
-    def _data(self, rank: int, resource: int | None, **columns: Ints | int) -> Ints:
+    def _data(self, rank: int, resource: int, **columns: Ints | int) -> Ints:
         """Collectives on the data lane of a rank, members of a meeting where chains wait for each other."""
         numbers = self.draft.add(lane=self.lane(rank, "data"), **columns)
-        if resource is not None:
-            self._shared(numbers, resource, 1.0 - self.job.stack.overlap_quality.value)
+        self._shared(numbers, resource, 1.0 - self.job.stack.overlap_quality.value)
         if self.meeting >= 0:
             self.draft["meeting"][numbers] = self._meeting_number(rank, numbers)
         return numbers
@@ -228,7 +228,10 @@ class ChainDraft:
         return (self.meeting * self.job.pp + rank) * (1 << 24) + done + local
 
     def shard_parameters(self, multiprocessors: list[int]) -> None:
-        """ZeRO-3: gather each piece before its use, two ahead; reduce its gradients after its backward pass."""
+        """Gather each piece before its use, two ahead; reduce its gradients after its backward pass.
+
+        Under ZeRO-2 what the forward pass gathered serves the backward pass too.
+        """
         for rank in range(self.job.pp):
             pieces = np.flatnonzero(
                 (self.draft["lane"] == self.lane(rank, "compute")) & (self.draft["kind"] <= d.BACKWARD)
@@ -242,24 +245,28 @@ class ChainDraft:
         return np.maximum(self.draft["piece"][operations], 0)
 
     def _gathers(self, rank: int, pieces: Ints, resource: int) -> None:
-        stage, position = self.draft["stage"][pieces], self._position(pieces)
-        backward = self.draft["kind"][pieces] == d.BACKWARD
+        turns = np.arange(len(pieces))
+        if self.job.zero == 2:
+            turns = turns[self.draft["kind"][pieces] == d.FORWARD]
+        users = pieces[turns]
+        stage, position = self.draft["stage"][users], self._position(users)
+        backward = self.draft["kind"][users] == d.BACKWARD
         count = np.array([len(g) for g in self.prices.gather])[stage]
         layer = np.where(backward, count - 1 - position, position)
         ticks = [self.prices.gather[s][p] for s, p in zip(stage, layer, strict=True)]
-        key = 4 * np.arange(len(pieces)) + 4
         gathers = self._data(
             rank,
             resource,
             kind=d.GATHER,
             stage=stage,
-            key=key,
+            key=4 * turns + 4,
             duration=np.array(ticks),
-            microbatch=self.draft["microbatch"][pieces],
+            microbatch=self.draft["microbatch"][users],
             piece=layer,
         )
-        self.draft.after(pieces, gathers)
-        self.draft.after(gathers[2:], pieces[:-2])
+        self.draft.after(users, gathers)
+        later = turns >= 2
+        self.draft.after(gathers[later], pieces[turns[later] - 2])
 
     def _reductions(self, rank: int, pieces: Ints, resource: int) -> None:
         backward = np.flatnonzero(self.draft["kind"][pieces] == d.BACKWARD)
@@ -279,7 +286,7 @@ class ChainDraft:
 
     def finish(self, multiprocessors: list[int]) -> None:
         """Gradient reduction, tied embeddings, optimizer and parameter gather of every rank."""
-        if self.job.zero < 3 and self.job.dp > 1:
+        if not self.job.per_pass and self.job.dp > 1:
             self._reduce_gradients(multiprocessors)
         self._tied_embedding()
         for rank in range(self.job.pp):
@@ -290,7 +297,7 @@ class ChainDraft:
                 duration=self.prices.optimizer[rank].total,
             )
             self.draft.after(np.repeat(optimizer, len(waits := self._last_reduction(rank))), waits)
-        if 0 < self.job.zero < 3 and self.job.dp > 1:
+        if self.job.zero > 0 and not self.job.per_pass and self.job.dp > 1:
             self._gather_parameters(multiprocessors)
 
     def _pieces(self, passes: Ints, which: int) -> Ints:
@@ -308,7 +315,7 @@ class ChainDraft:
         for rank in range(self.job.pp):
             chunks = self._chunks(rank)
             if self.job.zero == 2:
-                self._reduce_earlier(rank, chunks)
+                self._reduce_earlier(rank, chunks, multiprocessors)
             if not self.job.overlap_gradients:
                 ticks = sum(sum(self.prices.reduce[c]) for c in chunks)
                 self._serial(rank, d.REDUCE, ticks, 1 << 58)
@@ -316,8 +323,11 @@ class ChainDraft:
             for chunk in reversed(chunks):
                 self._overlapped_reduction(rank, chunk, multiprocessors[rank])
 
-    def _reduce_earlier(self, rank: int, chunks: Sequence[int]) -> None:
-        """ZeRO-2 keeps no whole gradients: those of every microbatch before the last are reduced after its pass."""
+    def _reduce_earlier(self, rank: int, chunks: Sequence[int], multiprocessors: list[int]) -> None:
+        """ZeRO-2 keeps no whole gradients: those of every microbatch before the last are reduced after its pass.
+
+        Where they run beside the passes that follow, they share the multiprocessors with these.
+        """
         for chunk in chunks:
             passes = self._passes(chunk, d.BACKWARD, d.WEIGHT)
             earlier = np.setdiff1d(passes, self._pieces(passes, -1))
@@ -329,13 +339,14 @@ class ChainDraft:
                 order = np.argsort(key)
                 reductions = self._data(
                     rank,
-                    None,
+                    multiprocessors[rank],
                     kind=d.REDUCE,
                     key=key[order],
                     duration=ticks,
                     **{n: c[order] for n, c in columns.items()},
                 )
                 self.draft.after(reductions, earlier[order])
+                self._shared(self._passes(chunk, *PASSES), multiprocessors[rank], 1.0)
                 continue
             reductions = self.draft.add(
                 lane=self.lane(rank, "compute"), kind=d.REDUCE, key=key, duration=ticks, **columns

@@ -63,7 +63,7 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
     owned = sum(parameters(job, chunk) for chunk in chunks_of_stage(job, stage))
     shard = [job.shard if job.zero >= level else 1 for level in range(4)]
     states = {
-        "parameters": owned * job.stored / shard[3],
+        "parameters": owned * job.stored / (job.shard if job.per_pass else 1),
         "gradients": owned * job.stack.gradient_bytes / shard[2],
         "optimizer": owned * (8.0 + job.master) / shard[1],
     }
@@ -71,6 +71,8 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         chunks = chunks_of_stage(job, stage)
         ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
         states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
+    elif job.per_pass:
+        states["gathered parameters"] = owned * job.element
     if job.stack.memory_overhead is not None:
         states["runtime"] = job.stack.memory_overhead.value
     return states

@@ -84,6 +84,19 @@ def layer_tensors(job: Job) -> list[float]:
     return matrices + biases + [float(model.hidden)] * (4 if model.norm == "layernorm" else 2)
 
 
+def layer_units(job: Job) -> list[float]:
+    """Parameters of each collective over shards that a layer takes: all of it, or tensor by tensor."""
+    tensors = layer_tensors(job)
+    return tensors if job.stack.unit == "tensor" and job.zero == 3 else [sum(tensors)]
+
+
+def gathered_units(job: Job) -> list[float]:
+    """Those of `layer_units` that no rank keeps whole."""
+    least = job.stack.persistent or 0
+    units = layer_units(job)
+    return [unit for unit in units if unit > least] if len(units) > 1 else units
+
+
 def embedding_parameters(job: Job) -> float:
     """Parameters of the input embedding on one rank."""
     model = job.model

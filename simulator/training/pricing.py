@@ -119,15 +119,22 @@ class Pricer:
             return 0.0
         return self.job.offloaded * kept_of_layer(self.job) / self.job.host_link
 
+    def _lists(self, calls: int) -> PassCost:
+        """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""
+        job, each = self.job, self.job.stack.list_overhead
+        listed = calls * job.shard if job.per_pass and job.shard > 1 else 0
+        return PassCost(host=units.to_ticks(each.value * listed) if each is not None else 0)
+
     def layers(self) -> LayerCosts:
         """All passes of the job's layers."""
         job = self.job
+        gathers, reductions = len(operators.gathered_units(job)), len(operators.layer_units(job))
         again = PassCost()
         for _, steps in operators.recomputed(job, 1):
             again = self.layer_pass(steps).again() if job.recompute == "full" else self.cost(steps).again()
         return LayerCosts(
-            forward=self.layer_pass(operators.layer_forward(job)),
-            backward=self.layer_pass(operators.layer_backward(job)),
+            forward=self.layer_pass(operators.layer_forward(job)) + self._lists(gathers),
+            backward=self.layer_pass(operators.layer_backward(job)) + self._lists(gathers + reductions),
             again=again,
             embedding=(self.cost(operators.embedding_forward(job)), self.cost(operators.embedding_backward(job))),
             head=(self.cost(operators.head_forward(job)), self.cost(operators.head_backward(job))),

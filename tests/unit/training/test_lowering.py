@@ -48,6 +48,19 @@ def test_zero_2_without_overlap_reduces_after_each_pass() -> None:
     assert (np.diff(found.timeline.start[reductions]) > 0).all()
 
 
+@pytest.mark.parametrize("pp", [1, 2])
+def test_earlier_reductions_of_zero_2_slow_the_passes_beside_them(pp: int) -> None:
+    """Every reduction takes its share of the multiprocessors while it runs, whichever microbatch it belongs to."""
+    once, each = (run(overlapped(batch=128, pp=pp, zero=zero)) for zero in (1, 2))
+    lane = each.program.columns.lane[operations(each, d.REDUCE)]
+    reductions = operations(each, d.REDUCE)[lane == lane.max()]
+    earlier = reductions[:-1]
+    busy = int((each.timeline.end - each.timeline.start)[earlier].sum())
+    taken = (1.0 - each.job.stack.overlap_quality.value) * busy
+    assert len(earlier) >= 7
+    assert each.timeline.makespan - once.timeline.makespan >= 0.8 * taken
+
+
 @pytest.mark.parametrize("zero", [0, 1, 2])
 def test_a_tied_embedding_is_summed_after_the_reductions(zero: int) -> None:
     found = run(overlapped(batch=16, pp=2, zero=zero))
@@ -91,3 +104,46 @@ def test_a_scenario_may_name_the_algorithm_of_an_axis() -> None:
 def test_an_algorithm_that_does_not_exist() -> None:
     with pytest.raises(InputError, match="rong"):
         run(jobs.scenario(batch=32, training={"algorithms": {"dp": "rong"}}))
+
+
+def fsdp(zero: int, **changes: object) -> Scenario:
+    return jobs.scenario(software=jobs.stack("fsdp"), batch=32, zero=zero, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("zero", "gathers", "reductions"), [(0, 0, 8), (1, 8, 8), (2, 4 * 8, 4 * 8), (3, 8 * 8, 4 * 8)]
+)
+def test_fsdp_communicates_a_wrapped_unit_at_a_time(zero: int, gathers: int, reductions: int) -> None:
+    """Eight layers and four microbatches: a unit each, and from ZeRO-2 on around every pass."""
+    found = run(fsdp(zero))
+    assert len(operations(found, d.GATHER)) == gathers
+    assert len(operations(found, d.REDUCE)) == reductions
+
+
+def test_a_call_for_every_tensor_and_a_copy_for_every_rank() -> None:
+    """Latency is paid a call, and lists are filled rank by rank while the device waits."""
+
+    def lasted(nodes: int, **changes: object) -> tuple[int, int]:
+        software = jobs.stack("deepspeed", **changes)
+        found = run(jobs.scenario(nodes=nodes, batch=8 * nodes, software=software, training={"recompute": "none"}))
+        gathers = operations(found, d.GATHER)
+        host = sum(piece.host for piece in found.classes.prices[0].forward[0])
+        return int((found.timeline.end - found.timeline.start)[gathers].sum()), host
+
+    flat = {"list_overhead": None}
+    whole, tensors = lasted(2, unit="layer", **flat), lasted(2, **flat)
+    assert tensors[0] > 1.5 * whole[0]
+    listed, twice = lasted(2), lasted(4)
+    assert listed[0] > tensors[0]
+    assert twice[1] - listed[1] == pytest.approx(8 * 4 * 8e-6 * 16 * 1e12, rel=1e-6)
+
+
+def test_owners_broadcast_what_they_updated_one_after_the_other() -> None:
+    def gathered(**changes: object) -> int:
+        found = run(jobs.scenario(nodes=4, batch=32, zero=1, software=jobs.stack("pytorch-ddp", **changes)))
+        gathers = operations(found, d.GATHER)
+        return int((found.timeline.end - found.timeline.start)[gathers].sum())
+
+    small = jobs.stack("internevo")
+    assert small.owners
+    assert gathered(owners=True) > 1.2 * gathered()

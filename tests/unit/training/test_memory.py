@@ -99,3 +99,12 @@ def test_logits_wait_only_where_several_microbatches_do() -> None:
 def test_the_closed_form_is_the_peak_of_the_run(layout: dict[str, Any]) -> None:
     run = jobs.scenario(**layout)
     assert memory.peak_memory(build_job(run)) == pytest.approx(simulate(run).metrics["peak_memory_bytes"])
+
+
+def test_fsdp_with_zero_2_keeps_a_shard_and_what_a_pass_gathered() -> None:
+    """SHARD_GRAD_OP: fp32 shards outside of computation, all parameters in bf16 from forward to backward pass."""
+    job = build_job(jobs.scenario(software=jobs.stack("fsdp"), batch=8, zero=2))
+    states = memory.static_memory(job, 0)
+    whole = memory.parameters(job, memory.all_chunks(job)[0])
+    assert states["parameters"] == pytest.approx(4 * whole / 8)
+    assert states["gathered parameters"] == pytest.approx(2 * whole)
