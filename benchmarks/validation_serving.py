@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from benchmarks.validation import HEAD, PAGE, ROOT, line, plot, written
+from benchmarks.validation import HEAD, PAGE, ROOT, line, plot, ship, written
 from simulator.specs import data_root
 from simulator.study.accuracy import SERVING, errors, grouped
 from simulator.study.causes import suspected
@@ -104,6 +104,7 @@ def main() -> None:
     rows = data_root() / "workloads" / "measurements" / "serving.jsonl"
     outcomes = KINDS["serving"].validate(list(read_lines(rows)), arguments.jobs)
     seconds = time.perf_counter() - begin
+    ship("serving", outcomes)
     left_out = json.loads(LEFT_OUT.read_text()) if LEFT_OUT.exists() else {}
     lines = tables(outcomes, left_out, seconds)
     runs = replays(arguments.runs) if arguments.runs else None

@@ -64,11 +64,18 @@ class InfeasibleError(SimulatorError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint that names the choice closest to a misspelt name, or all of them where they are few, or nothing."""
+    """A hint that names the choice closest to a misspelt name, or all of them where they are few, or nothing.
+
+    Of a name that is known and not modelled it says so, and what there is instead.
+    """
     from difflib import get_close_matches
+
+    from simulator.unmodelled import unmodelled
 
     known = sorted(set(choices))
     folded = {choice.casefold(): choice for choice in known}
+    if name.casefold() not in folded and (said := unmodelled(name)):
+        return said
     near = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean `{folded[near[0]]}`?"

@@ -3,6 +3,7 @@
 from __future__ import annotations  # help() then shows the names of types, not what they stand for
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,6 +16,7 @@ from simulator.errors import InputError, Problem
 from simulator.results.files import is_result
 from simulator.run.dispatch import simulate
 from simulator.specs.base import Spec
+from simulator.specs.resolve import placed
 from simulator.specs.scenario import AnyScenario
 from simulator.specs.scenario import Scenario as TrainingSpec
 from simulator.study import compare as comparing
@@ -61,10 +63,12 @@ def run(
     choice("executor", executor, get_args(Executing))
     flag("leap", leap)
     flag("sensitivities", sensitivities)
-    spec = _spec(scenario, overrides)
+    loaded = _loaded(scenario, overrides)
+    spec = loaded.spec if loaded is not None else _spec(scenario, overrides)
     if sensitivities and not isinstance(spec, TrainingSpec):
         raise InputError(Problem("`sensitivities` has no meaning for a scenario that serves", hint="leave it out"))
-    result = simulate(spec, fold=fold, executor=executor, leap=leap)
+    with nullcontext() if loaded is None else placed(loaded.origins, loaded.sources):
+        result = simulate(spec, fold=fold, executor=executor, leap=leap)
     if not sensitivities or not isinstance(spec, TrainingSpec):
         return Result.of(result)
     from dataclasses import replace
@@ -255,16 +259,23 @@ def _check_source(scenario: object) -> None:
 
 def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:
     """The resolved scenario."""
+    loaded = _loaded(scenario, overrides)
+    if loaded is not None:
+        return loaded.spec
+    assert isinstance(scenario, Spec)
+    if not overrides:
+        return scenario
+    from simulator.specs.written import template_of
+
+    return template_of(scenario).changed(texts(overrides)).filled()[0]
+
+
+def _loaded(scenario: Source, overrides: Overrides) -> Scenario | None:
+    """The scenario with the places of its values; None of one that was made in Python and has none."""
     _check_source(scenario)
     if isinstance(scenario, Scenario):
-        return (scenario.change(overrides) if overrides else scenario).spec
-    if isinstance(scenario, Spec):
-        if not overrides:
-            return scenario
-        from simulator.specs.written import template_of
-
-        return template_of(scenario).changed(texts(overrides)).filled()[0]
-    return load(scenario, overrides).spec
+        return scenario.change(overrides) if overrides else scenario
+    return None if isinstance(scenario, Spec) else load(scenario, overrides)
 
 
 def _named(items: Sequence[Item | Mapping[str, Item]], names: Sequence[str] | None) -> list[tuple[str, Item]]:

@@ -185,17 +185,18 @@ def _simulated(
     for variant in variants:
         name = " ".join([*([stem] if several or not variant else []), short_name(variant)]).strip()
         try:
-            scenario = load_scenario(file, [*changes, *variant]).scenario
+            loaded = load_scenario(file, [*changes, *variant])
         except InputError as error:
             if any((problem.file or "").startswith("override") for problem in error.problems):
                 raise _hinted(error, list(changes)) from None  # a value that its key never takes
             refused[name] = error
             continue
-        runs.append(_Run(name, partial(_simulate, scenario)))
+        runs.append(_Run(name, partial(_simulate, loaded)))
     return runs
 
 
-def _simulate(scenario: Any) -> "Result":
+def _simulate(loaded: Any) -> "Result":
     from simulator.run.dispatch import simulate
 
-    return simulate(scenario)
+    with loaded.placed():
+        return simulate(loaded.scenario)

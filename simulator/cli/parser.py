@@ -6,6 +6,9 @@ from typing import Any, NoReturn
 
 from simulator.cli.commands import Command
 from simulator.errors import InputError, Problem, nearest
+from simulator.unmodelled import unmodelled
+
+_UNKNOWN = "unrecognized arguments: "  # how argparse begins to say so
 
 
 class Parser(ArgumentParser):
@@ -23,7 +26,9 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise InputError that says where the help is."""
-        raise InputError(Problem(message, hint=f"see `{self.prog} --help`"))
+        words = message.removeprefix(_UNKNOWN).split() if message.startswith(_UNKNOWN) else []
+        said = next(filter(None, (unmodelled(word.partition("=")[0]) for word in words)), "")
+        raise InputError(Problem(message, hint=said or f"see `{self.prog} --help`"))
 
 
 def parser_of(program: str, name: str, command: Command) -> Parser:

@@ -82,7 +82,7 @@ def execute(arguments: Namespace) -> int:
     from simulator.run.dispatch import simulate
 
     begin = perf_counter()
-    with progress(f"simulating {loaded.scenario.name}", arguments.quiet):
+    with progress(f"simulating {loaded.scenario.name}", arguments.quiet), loaded.placed():
         result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor, leap=arguments.leap)
         if arguments.sensitivities:
             result = _with_sensitivities(result, loaded.scenario, arguments)

@@ -91,11 +91,12 @@ class _Key:
 
 @lru_cache(maxsize=256)
 def _cached(key: _Key) -> Device:
-    return _compile(key.accelerator, _profile(key.accelerator.kernels))
+    return _compile(key.accelerator, kernels_named(key.accelerator.kernels))
 
 
 @lru_cache(maxsize=64)
-def _profile(name: str) -> KernelProfile:
+def kernels_named(name: str) -> KernelProfile:
+    """The kernel profile of a name, read once; InputError if there is none."""
     return load_spec(KernelProfile, name)
 
 

@@ -12,6 +12,7 @@ from simulator import units
 from simulator.report import ledger, palette, sections, serving_facts, wording
 from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import cells, chosen, fits, held_against, label
+from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.metrics import METRICS, mean
@@ -72,7 +73,7 @@ def card(result: Result) -> str:
 def comparison_card(document: Mapping[str, Any]) -> str:
     """The headline figures of each run, bars of where the time goes, and why they differ."""
     known = numbered(document)
-    pieces: list[Markup] = []
+    pieces: list[Markup] = [*_ground(*grounds(document["runs"]))]
     if known["metrics"]:
         found = fits(known) | {label(name, known): cells(name, row, known) for name, row in chosen(known).items()}
         rows = [(words, *((f"{c.text} *" if c.best else c.text) for c in row)) for words, row in found.items()]
@@ -100,7 +101,8 @@ def sweep_card(document: Mapping[str, Any]) -> str:
     )
     told = wording.plural(len(rows), "point") + (f", {lost} that do not fit or are refused" if lost else "")
     told += f"; the best {len(shown)} by {METRICS[best['metric']].label}" if shown else ""
-    return _framed(_div(document["name"], style=_STRONG), _div(told, style=_SOFT), *([table] if shown else []))
+    head = (_div(document["name"], style=_STRONG), _div(told, style=_SOFT), *_ground(*grounds(document["rows"])))
+    return _framed(*head, *([table] if shown else []))
 
 
 def _figure(name: str, value: float | None) -> str:
@@ -119,6 +121,7 @@ def _card(result: Result) -> Iterable[Markup]:
     yield _div(result.name, style=_STRONG)
     subject = serving_facts.subject(result) if result.kind == "serving" else sections.subject(result.scenario)
     yield _div(" · ".join(subject), style=_SOFT)
+    yield from _ground(result.ground.sentence)
     if not result.feasible:
         yield _div(tag("span", _VERDICTS[obstacle(result)], style=_STRONG), _missing(result))
     wanted = () if nothing_served(result) else _HEADLINE.get(result.kind, ())
@@ -133,6 +136,12 @@ def _card(result: Result) -> Iterable[Markup]:
     yield _div(*tiles, style=_TILES)
     yield from _bar(result)
     yield from _notes(remarks(result))
+
+
+def _ground(*sentences: str) -> Iterable[Markup]:
+    """What figures stand on."""
+    for sentence in filter(None, sentences):
+        yield _div(f"Ground: {sentence}", style=f"{_SOFT};{_SMALL}")
 
 
 def _missing(result: Result) -> str:

@@ -7,7 +7,8 @@ import simulator
 from simulator import units
 from simulator.report import html, palette, svg, wording
 from simulator.report.compare_page import Cell, cells, chosen, fits, held_against, label, subject, title
-from simulator.report.html_parts import heading, notes, sections, table
+from simulator.report.grounds import grounds
+from simulator.report.html_parts import ground, heading, notes, sections, table
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.serving_facts import WORDS
 from simulator.report.serving_html import SLOTS
@@ -107,7 +108,8 @@ def _body(document: Document) -> Iterable[Markup]:
     lines = list(subject(document))
     if len(document["names"]) <= _MOST_COLUMNS:
         lines.append(" · ".join(document["names"]))
-    yield heading(title(document), *(tag("p", line, class_="soft") for line in lines))
+    about = (tag("p", line, class_="soft") for line in lines)
+    yield heading(title(document), *about, *ground(*grounds(document["runs"])))
     yield tag("main", *_sections(document))
     yield tag("footer", tag("p", "Simulated, not measured.", class_="soft small"))
 

@@ -12,6 +12,7 @@ from rich.console import JustifyMethod, RenderableType
 from rich.text import Text
 
 from simulator.report import wording
+from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.page import WIDTH, draw
 from simulator.report.plain import clean
@@ -63,6 +64,8 @@ def _blocks(document: Mapping[str, Any], width: int, everything: bool, rest: str
     names = [clean(name) for name in document["names"]]
     yield Text(clean(f"{title(document)}; * marks the best"), "bold cyan")
     yield from (Text(clean(line), "dim") for line in subject(document))
+    for sentence in grounds(document["runs"]):
+        yield Text(clean(f"Ground: {sentence}"), "yellow" if wording.estimated(sentence) else "dim")
     yield Text("")
     rows = chosen(document, everything)
     figures = {label(name, document): cells(name, row, document) for name, row in rows.items()}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from simulator import units
-from simulator.report import scales
+from simulator.report import scales, wording
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.scales import Mark
 
@@ -86,6 +86,13 @@ def _size(unit: str) -> float:
         except ValueError:  # a unit of another dimension
             continue
     return 1.0
+
+
+def ground(*sentences: str) -> Iterable[Markup]:
+    """What figures stand on; an estimate looks like one."""
+    for sentence in filter(None, sentences):
+        look = "ground estimate" if wording.estimated(sentence) else "ground soft"
+        yield tag("p", f"Ground: {sentence}", class_=look)
 
 
 def timeline(axis: str, begin_s: float, end_s: float, *pictures: Markup) -> Markup:

@@ -7,7 +7,7 @@ from simulator import units
 from simulator.report import ledger, palette, reasons, scales, sections, svg, wording
 from simulator.report.figures import figures
 from simulator.report.gantt import sample, whole
-from simulator.report.html_parts import heading, leveled, notes, table, ticks, timeline
+from simulator.report.html_parts import ground, heading, leveled, notes, table, ticks, timeline
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, mean
@@ -22,7 +22,11 @@ _INVISIBLE = 0.0005  # share of the step that prints as 0.0
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     subject = tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft")
-    return joined(heading(result.name, subject), *alarm(result), tiles(result, ordered_metrics(result.metrics)))
+    return joined(
+        heading(result.name, subject, *ground(result.ground.sentence)),
+        *alarm(result),
+        tiles(result, ordered_metrics(result.metrics)),
+    )
 
 
 def tiles(result: Result, names: Iterable[str]) -> Markup:

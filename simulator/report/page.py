@@ -48,7 +48,7 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     if result.kind == "serving":
         yield from serving_page.blocks(result, elapsed_s)
         return
-    yield sections.title(result.name, " · ".join(sections.subject(result.scenario)))
+    yield sections.title(result.name, " · ".join(sections.subject(result.scenario)), ground=result.ground.sentence)
     if not result.feasible:
         yield from ledger.out_of_memory(result)
         yield sections.heading("If it fitted")

@@ -7,7 +7,8 @@ import numpy as np
 
 from simulator import units
 from simulator.report import html, palette, plan_words, scales, svg, svg_graph, wording
-from simulator.report.html_parts import across, graph, heading, leveled, notes, sections, table
+from simulator.report.grounds import grounds
+from simulator.report.html_parts import across, graph, ground, heading, leveled, notes, sections, table
 from simulator.report.markup import Markup, tag
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 from simulator.report.svg_graph import Curve
@@ -55,7 +56,8 @@ def _body(document: dict[str, Any]) -> Iterable[Markup]:
 def _title(document: dict[str, Any]) -> Iterable[Markup]:
     layouts = document["layouts"]
     subject = tag("p", plan_words.subject(document), class_="soft")
-    yield heading(document["name"], subject, tag("p", f"Wanted: {plan_words.wanted(document)}."))
+    stands = ground(*grounds(layouts))
+    yield heading(document["name"], subject, *stands, tag("p", f"Wanted: {plan_words.wanted(document)}."))
     said = [plan_words.target(document)] if document["target_rate"] is not None else []
     said += [plan_words.verdict(document, layouts[0])] if len(layouts) == 1 else []
     if document["feasible"]:

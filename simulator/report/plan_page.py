@@ -10,6 +10,7 @@ from rich.text import Text
 from simulator import units
 from simulator.report import page as pages
 from simulator.report import plan_words, sections, wording
+from simulator.report.grounds import grounds
 from simulator.report.plain import clean
 from simulator.report.plan_words import OBJECTIVES, Layout, figure, rate
 
@@ -28,7 +29,9 @@ def _blocks(document: dict[str, Any], elapsed_s: float | None) -> Iterable[Rende
     layouts = document["layouts"]
     wanted = f"wanted: {plan_words.wanted(document)}"
     said = len(layouts) == 1 or bool(plan_words.target(document))
-    yield sections.title(document["name"], plan_words.subject(document), wanted, spaced=said)
+    yield sections.title(
+        document["name"], plan_words.subject(document), wanted, spaced=said, ground=" · ".join(grounds(layouts))
+    )
     if len(layouts) == 1:
         yield Text(clean(plan_words.verdict(document, layouts[0])), "bold" if document["feasible"] else "bold red")
     if told := plan_words.target(document):

@@ -14,6 +14,7 @@ from simulator.report.page import draw
 from simulator.report.plain import clean
 from simulator.report.sections import headed, heading
 from simulator.report.wording import count, plural
+from simulator.run import ground
 from simulator.specs import load_file, load_spec, names
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Accelerator, Cluster, Node
@@ -87,7 +88,18 @@ def _in_full(name: str, colour: bool) -> Iterator[str]:
     for room in found or _rooms_of_file(name):
         loaded = load_file(room.kind, name if "/" in name or not found else f"{room.word}/{name}")
         yield f"# {room.word}/{clean(name.removeprefix(room.word + '/'))}"
+        if words := _stands(loaded.spec):
+            yield f"# Ground: {clean(words)}"
         yield explain(loaded.spec, loaded.origins, colour=colour)
+
+
+def _stands(spec: Spec) -> str:
+    """What simulations with a device or a stack stand on; empty for other kinds of profile."""
+    if isinstance(spec, (Stack, ServingStack)):
+        return ground.of_stack(spec)
+    holder = spec.node if isinstance(spec, Cluster) else spec
+    device = holder.accelerator if isinstance(holder, Node) else holder
+    return ground.of_accelerator(device) if isinstance(device, Accelerator) else ""
 
 
 def _unknown(name: str) -> InputError:
@@ -119,12 +131,18 @@ def _serves(name: str) -> bool:
     return True
 
 
+def _word(stands: str) -> str:
+    """The status alone, for lists."""
+    return stands.partition(",")[0]
+
+
 def _accelerator(spec: Accelerator) -> tuple[str, ...]:
     kind = next((name for name in ("bf16", "fp16", "int8", "fp32") if name in spec.peak), next(iter(spec.peak), None))
     peak = f"{units.format(spec.peak[kind].value, 'flop_rate')} {kind}" if kind else "-"
     power = units.format(spec.power.peak.value, "power") if spec.power else "-"
     memory = units.format(spec.memory.capacity.value, "bytes")
-    return spec.name, str(spec.year), peak, memory, units.format(spec.memory.bandwidth.value, "bandwidth"), power
+    bandwidth = units.format(spec.memory.bandwidth.value, "bandwidth")
+    return spec.name, str(spec.year), peak, memory, bandwidth, power, _word(ground.of_accelerator(spec))
 
 
 def _node(spec: Node) -> tuple[str, ...]:
@@ -145,13 +163,17 @@ def _cluster(spec: Cluster) -> tuple[str, ...]:
 
 def _stack(spec: Stack) -> tuple[str, ...]:
     defaults = [spec.precision, f"{spec.attention} attention", f"zero {spec.zero}", f"recompute {spec.recompute}"]
-    return spec.name, ", ".join(defaults)
+    return spec.name, ", ".join(defaults), _word(ground.of_stack(spec))
 
 
 def _serving_stack(spec: ServingStack) -> tuple[str, ...]:
     cached = {"none": "no prefix caching"}.get(spec.prefix_caching, f"{spec.prefix_caching} prefixes")
     limits = f"{spec.token_budget:,} tokens, {spec.max_sequences:,} sequences"
-    return spec.name, ", ".join([spec.policy, limits, f"blocks of {spec.block_size}", cached])
+    return (
+        spec.name,
+        ", ".join([spec.policy, limits, f"blocks of {spec.block_size}", cached]),
+        _word(ground.of_stack(spec)),
+    )
 
 
 def _model(spec: Model) -> tuple[str, ...]:
@@ -167,11 +189,13 @@ def _model(spec: Model) -> tuple[str, ...]:
 
 
 ROOMS: dict[str, Room] = {
-    "accelerators": Room(Accelerator, ("system", "year", "peak", "memory", "bandwidth", "power"), _accelerator),
+    "accelerators": Room(
+        Accelerator, ("system", "year", "peak", "memory", "bandwidth", "power", "ground"), _accelerator
+    ),
     "nodes": Room(Node, ("system", "scale-up", "network cards"), _node),
     "clusters": Room(Cluster, ("system", "devices", "network"), _cluster),
-    "training stacks": Room(Stack, ("system", "defaults"), _stack, lambda name: not _serves(name)),
-    "serving stacks": Room(ServingStack, ("system", "defaults"), _serving_stack, _serves),
+    "training stacks": Room(Stack, ("system", "defaults", "ground"), _stack, lambda name: not _serves(name)),
+    "serving stacks": Room(ServingStack, ("system", "defaults", "ground"), _serving_stack, _serves),
     "models": Room(Model, ("model", "depth", "width", "heads/kv", "ffn", "vocabulary"), _model),
 }
 """Kinds of profile by the title of their list; the last word stands for them in references."""

@@ -47,14 +47,19 @@ def headed() -> Table:
     return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
 
 
-def title(name: str, *lines: str, spaced: bool = True) -> RenderableType:
-    """A name over a line, and under it what was simulated; `spaced` off where a heading follows, which has a space."""
+def title(name: str, *lines: str, spaced: bool = True, ground: str = "") -> RenderableType:
+    """A name over a line, and under it what was simulated and what that stands on (`ground`, a sentence).
+
+    `spaced` off where a heading follows, which has a space.
+    """
     table = Table.grid(expand=True)
     table.add_column(ratio=1)
     table.add_row(Text(clean(name), "bold cyan"))
     table.add_row(Rule(style="dim"))
     for line in filter(None, lines):
         table.add_row(Text(clean(line), "dim"))
+    if ground:
+        table.add_row(Text(clean(f"Ground: {ground}"), "yellow" if wording.estimated(ground) else "dim"))
     if spaced and any(lines):
         table.add_row("")
     return table

@@ -65,7 +65,8 @@ Floats = NDArray[np.float64]
 
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
-    head = html_parts.heading(result.name, tag("p", clean(" · ".join(subject(result))), class_="soft"))
+    about = tag("p", clean(" · ".join(subject(result))), class_="soft")
+    head = html_parts.heading(result.name, about, *html_parts.ground(result.ground.sentence))
     shown = [name for name in _TILES if name in result.metrics]
     cards = [] if nothing_served(result) else [html_sections.tiles(result, shown)]
     return joined(head, *html_sections.alarm(result), *cards)

@@ -41,7 +41,7 @@ _NAMED = 4  # parts of busy time named in a row
 def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
     """The page from top to bottom; of a run that is infeasible, first what it would need."""
     service = result.service
-    yield sections.title(result.name, " · ".join(subject(result)))
+    yield sections.title(result.name, " · ".join(subject(result)), ground=result.ground.sentence)
     if not result.feasible:
         yield from ledger.out_of_memory(result)
     if service is not None and (result.feasible or obstacle(result) == "out of memory"):

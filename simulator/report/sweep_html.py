@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from simulator.report import html, scales, scatter, sweep_words, wording
+from simulator.report.grounds import grounds
 from simulator.report.heads import short
-from simulator.report.html_parts import notes, table
+from simulator.report.html_parts import ground, notes, table
 from simulator.report.markup import Markup, tag
 from simulator.results.metrics import METRICS
 
@@ -52,6 +53,7 @@ def _body(document: dict[str, Any]) -> Iterable[Markup]:
         tag("h1", document["name"]),
         *(tag("p", line, class_="soft") for line in (*sweep_words.about(document), sweep_words.subject(document))),
         *([tag("p", f"Where {' and '.join(document['where'])}.", class_="soft")] if document["where"] else []),
+        *ground(*grounds(document["rows"])),
         tag("p", f"{sweep_words.counted(document)}."),
         tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
     )

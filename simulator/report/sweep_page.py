@@ -9,6 +9,7 @@ from rich.text import Text
 from simulator import units
 from simulator.report import page as pages
 from simulator.report import sections, sweep_words, wording
+from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.plain import clean
 from simulator.report.sweep_words import Row
@@ -33,7 +34,8 @@ def page(
 
 def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int, width: int) -> Iterable[RenderableType]:
     where = f"where {' and '.join(document['where'])}" if document["where"] else ""
-    yield sections.title(document["name"], *sweep_words.about(document), sweep_words.subject(document), where)
+    lines = (*sweep_words.about(document), sweep_words.subject(document), where)
+    yield sections.title(document["name"], *lines, ground=" · ".join(grounds(document["rows"])))
     good = any(row["status"] == "ok" for row in document["rows"])
     yield Text(sweep_words.counted(document), "bold" if good else "bold red")
     yield from sections.notes("What the conditions leave out", list(sweep_words.missed(document)), "yellow")

@@ -78,3 +78,8 @@ def stacked(fractions: list[float], width: int) -> list[int]:
         edges.append(edges[-1] + max(fraction, 0.0))
     cells = [round(min(edge, 1.0) * width) for edge in edges]
     return [after - before for before, after in pairwise(cells)]
+
+
+def estimated(ground: str) -> bool:
+    """Whether a sentence about the ground of figures says that it is an estimate."""
+    return ground.startswith("estimate: ") or ": estimate: " in ground

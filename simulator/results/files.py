@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.results import service_files
+from simulator.results.ground import KINDS, Ground, Validation
 from simulator.results.parts import Misfit, mapping, numbers, part, require, said, text, texts, whole, within
 from simulator.results.result import (
     SCHEMA,
@@ -139,6 +140,7 @@ def _header(result: Result) -> dict[str, Any]:
         "comparisons": [asdict(c) for c in result.comparisons],
         "warnings": result.warnings,
         "assumptions": result.assumptions,
+        "ground": asdict(result.ground),
         "provenance": result.provenance,
         "scenario": result.scenario,
         "service": service_files.header(result.service) if result.service is not None else None,
@@ -232,6 +234,7 @@ def _result(header: dict[str, Any], reader: _Reader) -> Result:
         comparisons=tuple(part(Comparison, c) for c in header["comparisons"]),
         warnings=texts(header["warnings"]),
         assumptions=texts(header["assumptions"]),
+        ground=_ground(header.get("ground")),
         step_times=reader.step_times(),
         feasible=header["feasible"] is True,
         provenance=mapping(header["provenance"]),
@@ -270,6 +273,16 @@ def _link(header: dict[str, Any], classes: int) -> LinkLoad:
     load = part(LinkLoad, header)
     require(all(0 <= index < classes for index in load.users), "a link is used by no class")
     return load
+
+
+def _ground(header: Any) -> Ground:
+    """The ground of a run; an empty one in files of versions that did not tell it."""
+    if header is None:
+        return Ground()
+    known = mapping(header)
+    found = part(Ground, known, validation=part(Validation, mapping(known["validation"])))
+    require(found.kind in ("", *KINDS), "its ground is of an unknown kind")
+    return found
 
 
 def _critical_path(header: dict[str, Any], reader: _Reader, classes: int, operations: int) -> CriticalPath:

@@ -78,12 +78,18 @@ def numbers(value: Any) -> dict[str, float]:
     return {key: float(_number(item)) for key, item in mapping(value).items()}
 
 
+def words(value: Any) -> dict[str, str]:
+    """A mapping of texts."""
+    return {key: str(text(item)) for key, item in mapping(value).items()}
+
+
 _CHECKS: dict[Any, Callable[[Any], Any]] = {
     str: text,
     int: whole,
     bool: flag,
     float: lambda value: float(_number(value)),
     dict[str, float]: numbers,
+    dict[str, str]: words,
     tuple[int, ...]: _each(whole),
     tuple[dict[str, float], ...]: _each(numbers),
 }

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results.ground import Ground
+
 SCHEMA = 1
 
 
@@ -287,6 +289,8 @@ class Result:
     """What was asked for and has no effect, or lies outside the range of a model."""
     assumptions: tuple[str, ...] = ()
     """What the scenario left open and how it was filled in."""
+    ground: Ground = field(default_factory=Ground)
+    """What it stands on: measured and validated, measured, datasheet or estimate, and why."""
     step_times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Picoseconds of each of several simulated steps, of which the other columns show one; shape (steps,). Empty where
     one step was simulated."""

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from simulator import units
+from simulator.results import ground
 from simulator.results.metrics import METRICS
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Replica, Result, Service
@@ -26,6 +27,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "kind": result.kind,
         "name": result.name,
         "feasible": result.feasible,
+        "ground": ground.plain(result.ground),
         "metrics": ordered_metrics(result.metrics),
         "breakdown": dict(zip(names, map(dict, result.breakdown), strict=True)) if result.breakdown else {},
         "classes": [

@@ -21,6 +21,7 @@ from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_
 from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
+from simulator.run.ground import ground
 from simulator.run.links import link_loads
 from simulator.run.parts import busy
 from simulator.run.steps import Steps
@@ -78,6 +79,7 @@ def gather(run: Run) -> Result:
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run),
         assumptions=run.job.assumptions + run.noise.assumptions,
+        ground=ground(run.scenario),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
         provenance=_provenance(run),

@@ -22,6 +22,7 @@ from simulator.results.result import (
 )
 from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import Accelerator, serving_metrics, span
+from simulator.run.ground import ground
 from simulator.serving.ledger import REJECTED, Ledger
 from simulator.serving.replica import COLUMNS, Replica
 from simulator.serving.system import System
@@ -61,6 +62,7 @@ def gather(run: "ServingRun") -> Result:
             *(() if service is None else _rejected(run, service) + _saturated(service)),
         ),
         assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
+        ground=ground(run.scenario),
         provenance={
             "version": simulator.__version__,
             "seed": run.scenario.seed,

@@ -10,6 +10,7 @@ from simulator.errors import Problem, nearest
 from simulator.specs.base import Figure, Status
 from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
 from simulator.specs.yaml_text import Node, Place
+from simulator.unmodelled import unmodelled
 
 _BOUNDS = {
     "greater_than_equal": ("ge", "write {} or more"),
@@ -200,7 +201,9 @@ def _as_mapping(value: object, kind: Kind) -> str:
 
 def _choice(value: str, kind: Kind) -> str:
     hint = nearest(value, _choices(kind))
-    return hint if hint.startswith("did") else f"write {_listing(_choices(kind), 'or')}"
+    return (
+        hint if hint.startswith("did") or hint == unmodelled(value) != "" else f"write {_listing(_choices(kind), 'or')}"
+    )
 
 
 def _choices(kind: Kind) -> list[str]:

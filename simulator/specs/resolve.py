@@ -7,6 +7,7 @@ file that is.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -44,6 +45,30 @@ class Loaded(Generic[S]):
     def scenario(self) -> S:
         """The spec, by the name that it has when it is a scenario."""
         return self.spec
+
+    def placed(self) -> AbstractContextManager[None]:
+        """`placed` with its own origins."""
+        return placed(self.origins, self.sources)
+
+
+@contextmanager
+def placed(origins: Mapping[str, str], sources: Sequence[str]) -> Iterator[None]:
+    """Gives problems of later work, which knows paths only, the file and line in which the value stands."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(*(_placed(problem, origins, sources) for problem in error.problems)) from error
+
+
+def _placed(problem: Problem, origins: Mapping[str, str], sources: Sequence[str]) -> Problem:
+    """The problem where its path stands: at the value itself or the first one below it, else in the file."""
+    if problem.file is not None:
+        return problem
+    below_it = (at for path, at in origins.items() if problem.path and f"{path}.".startswith(f"{problem.path}."))
+    at = next((at for at in below_it if at not in ("default", "derived")), next(iter(sources), ""))
+    file, _, line = at.rpartition(":")
+    known = line.isdigit() and not at.startswith("override ")
+    return replace(problem, file=file, line=int(line)) if known else replace(problem, file=at or None)
 
 
 def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[AnyScenario]:

@@ -158,5 +158,6 @@ def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str
         "assumed": list(outcome.assumed),
         "cause": suspected(causes, outcome.id, outcome.error) or None,
         "refused": outcome.refused or None,
+        "conditions": outcome.conditions._asdict() if outcome.conditions else None,
         **more,
     }

@@ -12,6 +12,7 @@ from math import isfinite, nan
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
+from simulator.results.ground import Ground
 from simulator.results.metrics import METRICS, error_of_time, mean
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
@@ -97,6 +98,8 @@ class Run:
     """Seconds of a step, or of a mean request, by what they consist of; empty where nothing ran."""
     shares: dict[str, float]
     """The same for the work of the first of its kind, over the time that this one takes for it."""
+    ground: Ground = field(default_factory=Ground)
+    """What it stands on."""
     assumptions: tuple[str, ...] = ()
     """What its scenario leaves open and the simulator filled in."""
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -259,10 +262,11 @@ def _ratio(first: _Timed, other: _Timed) -> float:
 
 def _run(one: _Timed, name: str, ratio: float) -> Run:
     whole = sum(one.seconds.values())
-    known = one.seconds if isfinite(ratio) else {}
-    shares = {key: value / whole * (1 + ratio) for key, value in known.items()}
+    timed = one.seconds if isfinite(ratio) else {}
+    shares = {key: value / whole * (1 + ratio) for key, value in timed.items()}
     result = one.result
-    return Run(name, result.kind, result.feasible, one.seconds, shares, result.assumptions, result.provenance)
+    known = (result.ground, result.assumptions, result.provenance)
+    return Run(name, result.kind, result.feasible, one.seconds, shares, *known)
 
 
 def _difference(run: Run, first: Run, ratio: float) -> Difference:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from simulator.results.ground import plain
 from simulator.study.compare import Comparison, Difference, Run
 from simulator.study.compare_notes import NOTABLE
 
@@ -94,6 +95,7 @@ def _run(run: Run) -> dict[str, Any]:
         "name": run.name,
         "kind": run.kind,
         "feasible": run.feasible,
+        "ground": plain(run.ground),
         "parts_s": dict(run.seconds),
         "parts": dict(run.shares),
         "assumptions": list(run.assumptions),

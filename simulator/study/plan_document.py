@@ -5,7 +5,9 @@ from math import ceil, isfinite
 from typing import Any
 
 import simulator
+from simulator.results.ground import plain
 from simulator.results.summary import ordered_metrics
+from simulator.run.ground import ground
 from simulator.specs.resolve import scenario_hash
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan import FEW, Options, Plan, best_per_device, cheapest, promise
@@ -54,6 +56,7 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> dict[str, Any]
         "state": plan.state,
         "reason": plan.reason,
         "system": _system(scenario),
+        "ground": plain(ground(scenario)),
         "requests": scenario.requests.count,
         "process": plan.process or None,
         "unit": plan.unit,

@@ -6,13 +6,15 @@ an unknown key or a value of the wrong type, is an error before anything is simu
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
+from simulator.results.ground import Ground
+from simulator.run.ground import ground
 from simulator.specs.overrides import parse
 from simulator.specs.resolve import Template, scenario_hash
 from simulator.specs.yaml_text import plain
@@ -47,6 +49,8 @@ class Point:
     """Plain data from which the scenario can be made again, as JSON: short, for there may be many points."""
     reason: str = ""
     """Why it is refused."""
+    ground: Ground = field(default_factory=Ground)
+    """What it stands on."""
 
 
 def points(
@@ -127,7 +131,8 @@ def _point(template: Template, axes: Sequence[Axis], conditions: Sequence[Condit
     if not all(condition.holds(value_at(scenario, condition.key)) for condition in later):
         return None
     told = json.dumps(document, separators=(",", ":"))
-    return Point(number, overrides, values, scenario.name, scenario_hash(scenario), fingerprint.key(scenario), told)
+    known = (scenario_hash(scenario), fingerprint.key(scenario), told)
+    return Point(number, overrides, values, scenario.name, *known, ground=ground(scenario))
 
 
 def _check_values(template: Template, axes: Sequence[Axis]) -> None:

@@ -87,7 +87,9 @@ def check_case(case: Case, tolerances: Tolerances, update: bool = False) -> Chec
     if problems and (not update or baseline.is_foreign(case.baseline)):
         return Checked(case, "refused", problems=problems)
     try:
-        result = simulate(load_scenario(case.path).scenario)
+        loaded = load_scenario(case.path)
+        with loaded.placed():
+            result = simulate(loaded.scenario)
     except SimulatorError as error:
         if error.exit_code == SimulatorError.exit_code:
             raise

@@ -12,6 +12,7 @@ from math import isfinite
 import numpy as np
 
 from simulator.errors import SimulatorError
+from simulator.run.ground import Conditions, conditions
 from simulator.run.serve import ServingRun, run_serving
 from simulator.serving.prices import StagePrice
 from simulator.serving.system import System, resolve
@@ -59,6 +60,8 @@ class ServingOutcome:
     stack: str = ""
     refused: str = ""
     assumed: tuple[str, ...] = ()
+    conditions: Conditions | None = None
+    """What its scenario stands on; None where nothing was simulated."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
     memory_error: None = None
@@ -139,7 +142,8 @@ def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = No
     parts = score(mapped, run)
     if not all(isfinite(part.predicted) and part.predicted > 0 and isfinite(part.error * 2) for part in parts):
         raise Refused("a figure that cannot be compared")
-    return ServingOutcome(mapped.row.id, mapped.row, parts, mapped.stack, assumed=mapped.assumed)
+    known = conditions(scenario or mapped.scenario)
+    return ServingOutcome(mapped.row.id, mapped.row, parts, mapped.stack, assumed=mapped.assumed, conditions=known)
 
 
 def run_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -> ServingRun:

@@ -240,6 +240,7 @@ def _row(point: Point, axes: Sequence[Axis], outcome: Outcome) -> Row:
         outcome.metrics or {},
         outcome.warnings,
         point.scenario,
+        point.ground,
     )
 
 

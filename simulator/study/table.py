@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.results.ground import Ground
+from simulator.results.ground import plain as plain_ground
 from simulator.results.metrics import METRICS, like, metric
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
@@ -60,6 +62,8 @@ class Row:
     warnings: tuple[str, ...]
     scenario: str
     """Hash of the resolved scenario; empty where the scenario itself is refused."""
+    ground: Ground = field(default_factory=Ground)
+    """What it stands on."""
 
     @property
     def name(self) -> str:
@@ -123,7 +127,11 @@ class SweepTable:
         rows = self.rows
         found: dict[str, list[Any]] = {"point": [row.number for row in rows]}
         found |= {key: [_flat(row.values[key]) for row in rows] for key in self.axes}
-        found |= {"status": [row.status for row in rows], "reason": [row.reason for row in rows]}
+        found |= {
+            "status": [row.status for row in rows],
+            "ground": [row.ground.kind for row in rows],
+            "reason": [row.reason for row in rows],
+        }
         return found | {name: [row.metrics.get(name) for row in rows] for name in self.metrics}
 
     def best(self, metric: str | None = None, count: int | None = None) -> list[Row]:
@@ -241,6 +249,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "metrics": dict(row.metrics),
         "warnings": list(row.warnings),
         "scenario": row.scenario,
+        "ground": plain_ground(row.ground),
     }
 
 

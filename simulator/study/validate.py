@@ -7,6 +7,7 @@ FLOPs is turned into a step time with the formula that its authors counted by.
 from dataclasses import dataclass, replace
 
 from simulator.errors import SimulatorError
+from simulator.run.ground import Conditions, conditions
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.study.lines import Line, Refused, id_of, parse_line, read_row
@@ -33,6 +34,8 @@ class Outcome:
     memory_error: float | None = None
     """Simulated over measured peak memory, less 1, where the row has it."""
     feasible: bool = True
+    conditions: Conditions | None = None
+    """What its scenario stands on; None where nothing was simulated."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
 
@@ -99,6 +102,7 @@ def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome
         assumed=mapped.assumed,
         memory_error=memory_error,
         feasible=result.feasible,
+        conditions=conditions(scenario),
     )
 
 

@@ -252,7 +252,7 @@ def _schedule(name: str, parallel: Parallel, microbatches: int) -> Schedule:
     if name.endswith(".csv"):
         found = next((path for path in (Path(name), data_root() / name) if path.is_file()), Path(name))
         return read_schedule(found, parallel.pp, parallel.pp * parallel.vpp, microbatches)
-    return SCHEDULES.get(name)(parallel.pp, parallel.vpp, microbatches)
+    return SCHEDULES.get(name, "training.schedule")(parallel.pp, parallel.vpp, microbatches)
 
 
 def _switch(given: bool | None, default: bool) -> bool:

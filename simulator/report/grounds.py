@@ -1,0 +1,23 @@
+"""What the runs of a comparison, the points of a sweep or the layouts of a plan stand on, in few lines."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+MOST = 3
+"""Names that a line lists."""
+
+
+def grounds(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The sentences of the field `ground` of named entries: one for all that stand on the same, or with their names."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        if words := (entry.get("ground") or {}).get("sentence"):
+            found.setdefault(words, []).append(entry["name"])
+    if len(found) == 1:
+        return list(found)
+    return [f"{_listed(names)}: {words}" for words, names in found.items()]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
+    return f"{'; '.join(names[:MOST])}{more}"

@@ -1,0 +1,229 @@
+"""What a scenario stands on: the statuses of the profiles that it uses, and the shipped validation of runs like it.
+
+The weakest input decides. Of a profile only figures count that decide times: an accelerator's peak and bandwidth, the
+kernels that run, the links' bandwidths, what is fitted of a stack. Of a collective profile one measured bandwidth is
+enough, for none has all of its protocols measured. `workloads/measurements/validated.json` says how many published rows
+were simulated under which conditions and how wrong they were; benchmarks/validation.py writes it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from simulator.cost.device import WIDER, kernels_named
+from simulator.results.ground import Ground, Validation, weakest_of
+from simulator.specs import data_root, load_spec
+from simulator.specs.base import Figure
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Accelerator, Cluster
+from simulator.specs.kernels import KernelProfile
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.serving import ServingStack
+from simulator.specs.training import Stack
+
+FEWEST = 3
+"""Published runs of the same conditions from which on a run counts as validated."""
+SIXTEEN = frozenset({"bf16", "fp16"})
+_DECIDE_TIME = ("layer_overhead", "compute_efficiency", "iteration_overhead", "sequence_overhead", "kernel_efficiency")
+_MEASURABLE = ("kernels", "collectives", "stack")  # peaks and links are never better known than from a datasheet
+_ORDER = ("measured", "datasheet", "estimate")
+
+
+class Conditions(NamedTuple):
+    """What validated runs must share with a run to speak for it."""
+
+    kind: str
+    """`training` or `serving`."""
+    device: str
+    """Name of the accelerator."""
+    stack: str
+    """Name of the stack."""
+    format: str
+    """`16 bits` or the number format of products (training) or weights (serving)."""
+    model: str
+    """`dense` or `experts`."""
+    network: str
+    """Name of the collective profile; empty on one device."""
+
+
+def conditions(scenario: AnyScenario, cluster: Cluster | None = None) -> Conditions:
+    """The conditions of a scenario, on another cluster where one is given."""
+    cluster = cluster or scenario.cluster
+    number = _format(scenario)
+    return Conditions(
+        "training" if isinstance(scenario, Scenario) else "serving",
+        cluster.node.accelerator.name,
+        scenario.stack.name,
+        "16 bits" if number in SIXTEEN else number,
+        "experts" if scenario.model.experts else "dense",
+        cluster.collectives if _devices(scenario, cluster) > 1 else "",
+    )
+
+
+def ground(scenario: AnyScenario) -> Ground:
+    """What a scenario stands on; with pools on several machines the weakest of them."""
+    pools = scenario.serving.pools if isinstance(scenario, ServingScenario) else ()
+    clusters = {pool.cluster.node.accelerator.name: pool.cluster for pool in pools if pool.cluster is not None}
+    if not pools or any(pool.cluster is None for pool in pools):
+        clusters = {scenario.cluster.node.accelerator.name: scenario.cluster, **clusters}
+    return weakest_of([_on(scenario, cluster) for cluster in clusters.values()])
+
+
+def validated(found: Iterable[tuple[Conditions, float]]) -> list[dict[str, Any]]:
+    """Errors of simulated rows by their conditions, as they are shipped."""
+    errors: dict[Conditions, list[float]] = {}
+    for known, error in found:
+        errors.setdefault(known, []).append(abs(error))
+    return [
+        {**known._asdict(), "rows": len(sizes), "mean_error": round(sum(sizes) / len(sizes), 4)}
+        for known, sizes in sorted(errors.items())
+    ]
+
+
+@cache
+def shipped() -> tuple[tuple[Conditions, int, float], ...]:
+    """(conditions, rows, mean error) of the shipped validation."""
+    path = data_root() / "workloads" / "measurements" / "validated.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return tuple(
+        (Conditions(*(row[name] for name in Conditions._fields)), row["rows"], row["mean_error"]) for row in rows
+    )
+
+
+def of_accelerator(spec: Accelerator) -> str:
+    """How the 16-bit kernels of an accelerator are known, and the runs on it that were held against published ones."""
+    profile = kernels_named(spec.kernels)
+    number = next((name for name in ("bf16", "fp16") if name in profile.gemm), next(iter(profile.gemm)))
+    tables = (profile.gemm[number], profile.attention[profile.best_attention], profile.stream)
+    rows = [row for row in shipped() if row[0].device == spec.name]
+    return _briefly(_weakest([str(table.status) for table in tables]), rows)
+
+
+def of_stack(spec: Stack | ServingStack) -> str:
+    """The same of what is fitted of a stack."""
+    return _briefly(_weakest(_fitted(spec)), [row for row in shipped() if row[0].stack == spec.name])
+
+
+@cache
+def _collectives(name: str) -> CollectiveProfile:
+    return load_spec(CollectiveProfile, name)
+
+
+def _on(scenario: AnyScenario, cluster: Cluster) -> Ground:
+    named = dict(_inputs(scenario, cluster))
+    statuses = {name: status for name, (status, _) in named.items()}
+    weakest = max(statuses, key=lambda name: _ORDER.index(statuses[name]))
+    known = _held(conditions(scenario, cluster))
+    kind = "measured"
+    if statuses[weakest] == "estimate":
+        kind = "estimate"
+    elif any(statuses.get(name) == "datasheet" for name in _MEASURABLE):
+        kind = "datasheet"
+    elif known.rows >= FEWEST:
+        kind = "measured and validated"
+    return Ground(kind, statuses, f"{weakest} ({named[weakest][1]}, {statuses[weakest]})", known)
+
+
+def _inputs(scenario: AnyScenario, cluster: Cluster) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each input with its status and what it is."""
+    accelerator, stack = cluster.node.accelerator, scenario.stack
+    kernels = kernels_named(accelerator.kernels)
+    number = _format(scenario)
+    native = next((name for name in (number, *WIDER.get(number, ())) if name in accelerator.peak), "")
+    peaks = [figure for name, figure in accelerator.peak.items() if name == native]
+    yield "accelerator", (_weakest([f.status for f in (*peaks, accelerator.memory.bandwidth)]), accelerator.name)
+    yield "kernels", (_weakest(_kernels(scenario, kernels, native)), kernels.name)
+    if _devices(scenario, cluster) > 1:
+        profile = _collectives(cluster.collectives)
+        yield "network", (_weakest([figure.status for figure in _links(cluster)]), cluster.name)
+        yield "collectives", (_best([figure.status for figure in _rates(profile, cluster)]), profile.name)
+    yield "stack", (_weakest(_fitted(stack)), _brief(stack.name))
+
+
+def _fitted(stack: Stack | ServingStack) -> list[str]:
+    """Statuses of what is fitted of a stack."""
+    figures = (getattr(stack, name, None) for name in _DECIDE_TIME)
+    return [figure.status for figure in figures if figure is not None]
+
+
+def _kernels(scenario: AnyScenario, profile: KernelProfile, number: str) -> Iterator[str]:
+    """Statuses of the kernels that run."""
+    yield _of_format(profile.gemm, number)
+    chosen = getattr(scenario.stack, "attention_kernel", None) or profile.best_attention
+    yield profile.attention.get(chosen, profile.attention[profile.best_attention]).status
+    yield profile.stream.status
+    if isinstance(scenario, ServingScenario):
+        yield profile.decode.status
+        if scenario.model.experts:
+            yield _of_format(profile.experts, number)
+
+
+def _of_format(tables: Mapping[Any, Any], number: str) -> str:
+    """The status of the table of a format; another one of equal width serves as well, any other is an estimate."""
+    near = [number, *(SIXTEEN if number in SIXTEEN else ())]
+    return next((str(tables[name].status) for name in near if name in tables), "estimate")
+
+
+def _links(cluster: Cluster) -> Iterator[Figure[float]]:
+    """Bandwidths of the links between the devices of a cluster."""
+    known = (cluster.node.scale_up.bandwidth, cluster.network.bandwidth, cluster.network.global_bandwidth)
+    yield from (figure for figure in known if figure is not None)
+    if cluster.nodes > 1 and cluster.node.nics is not None and cluster.network.bandwidth is None:
+        yield cluster.node.nics.bandwidth
+
+
+def _rates(profile: CollectiveProfile, cluster: Cluster) -> Iterator[Figure[float]]:
+    """The shares of the links' rates that collectives reach, where they go."""
+    for protocol in profile.protocols.values():
+        yield (protocol.scale_out if cluster.nodes > 1 else protocol.scale_up).efficiency
+
+
+def _held(wanted: Conditions) -> Validation:
+    """What the shipped validation says of runs in these conditions; on one device the network does not matter."""
+    here = [row for row in shipped() if _same(row[0], wanted)]
+    near = [row for row in shipped() if row[0][:3] == wanted[:3]]
+    found = _validation(here, f"this device and stack, {wanted.format}")
+    return Validation(found.rows, found.mean_error, found.of, sum(row[1] for row in near) - found.rows)
+
+
+def _same(one: Conditions, wanted: Conditions) -> bool:
+    return one[:5] == wanted[:5] and (one.network == wanted.network or not wanted.network)
+
+
+def _validation(rows: Sequence[tuple[Conditions, int, float]], what: str) -> Validation:
+    number = sum(count for _, count, _ in rows)
+    return Validation(number, sum(n * error for _, n, error in rows) / max(number, 1), what)
+
+
+def _format(scenario: AnyScenario) -> str:
+    """The number format that decides the kernels."""
+    if isinstance(scenario, Scenario):
+        return scenario.training.precision or scenario.stack.precision
+    return scenario.serving.precision.weights or "bf16"
+
+
+def _devices(scenario: AnyScenario, cluster: Cluster) -> int:
+    """Devices that talk to each other: all of a training run, those of a replica when serving."""
+    if isinstance(scenario, Scenario):
+        return cluster.devices
+    serving = scenario.serving
+    layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
+    return max(layout.devices * layout.ep for layout in layouts)
+
+
+def _weakest(statuses: Iterable[str]) -> str:
+    return max(statuses, key=_ORDER.index, default="estimate")
+
+
+def _best(statuses: Iterable[str]) -> str:
+    return min(statuses, key=_ORDER.index, default="estimate")
+
+
+def _briefly(status: str, rows: Sequence[tuple[Conditions, int, float]]) -> str:
+    known = _validation(rows, "")
+    return f"{status}, {known.rows:,} runs {100 * known.mean_error:.1f} %" if known.rows else status
+
+
+def _brief(name: str) -> str:
+    return name.partition(" (")[0].partition(",")[0]

@@ -1,0 +1,106 @@
+"""Words of the field that the simulator does not model, or calls otherwise, and what there is instead.
+
+Consulted before a misspelling is suspected: for keys, values, options, and names of models, stacks, schedules and
+policies. A word is looked up without case, spaces, `-` and `_`; a name that ends in `*` stands for all that begin so.
+"""
+
+_SPECULATIVE = (
+    "speculative decoding is not modelled; figures are those of plain decoding, one token a sequence and iteration"
+)
+_ADAPTERS = "low-rank adapters (LoRA) are not modelled; the base model is, with all of its weights"
+_LATENT = (
+    "models with multi-head latent attention are not modelled; `qwen3-235b-a22b` is a large mixture of experts with "
+    "grouped-query attention"
+)
+_STATE = "models with state-space layers are not modelled; those with attention in every layer are"
+_SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
+_SCHEDULE = (
+    "this schedule is not built in; `gpipe`, `1f1b` and `interleaved-1f1b` are, and any other that a CSV file in "
+    "`training.schedule` writes down, with backward passes split or not"
+)
+_CONTEXT = "context parallelism is modelled for training only; when serving write `tp`, `pp` or `ep`"
+_REPLICAS = "data parallelism is `serving.replicas` when serving, and `training.parallel.dp` in training"
+_FINE_TUNING = (
+    "reinforcement learning and its rollouts are not modelled; its training step and its serving each are, one by one"
+)
+_FORMATS = "block-scaled formats have no table of their own; write `fp8` or `fp4` for their peaks"
+_OPTIMIZERS = "the optimizer is Adam with its states in fp32; another one is not modelled"
+_EXTENDS = "`extends` stands in files only; to take another one write its name: `cluster=clusters/dgx-a100`"
+
+UNMODELLED: dict[str, str] = {
+    **dict.fromkeys(("speculative*", "draft", "draftmodel", "numspeculativetokens", "eagle*", "medusa*"), _SPECULATIVE),
+    **dict.fromkeys(("lora*", "qlora*", "adapters", "peft*", "enablelora", "maxloras"), _ADAPTERS),
+    **dict.fromkeys(("deepseekv2*", "deepseekv3*", "deepseekr1*", "kimik2*", "mla"), _LATENT),
+    **dict.fromkeys(("mamba*", "jamba*", "zamba*", "rwkv*", "nemotronh*", "falconmamba*"), _STATE),
+    **dict.fromkeys(("autoscaling", "autoscale*", "minreplicas", "maxreplicas", "elastic*"), _SCALING),
+    **dict.fromkeys(("dualpipe*", "chimera", "hanayo", "wave", "bidirectional", "zerobubble*", "zb*"), _SCHEDULE),
+    **dict.fromkeys(("cp", "contextparallel*", "decodecontextparallelsize", "dcp"), _CONTEXT),
+    **dict.fromkeys(("dp", "dataparallel", "dataparallelsize"), _REPLICAS),
+    **dict.fromkeys(("rlhf", "ppo", "grpo", "dpo", "rollout*"), _FINE_TUNING),
+    **dict.fromkeys(("mxfp8", "mxfp4", "mxfp6", "nvfp4"), _FORMATS),
+    **dict.fromkeys(("optimizer", "muon", "sgd", "lion", "adafactor", "shampoo", "adamw", "adam"), _OPTIMIZERS),
+    "extends": _EXTENDS,
+    **dict.fromkeys(
+        ("t5*", "flant5*", "bart*", "whisper*"),
+        "models with an encoder and a decoder are not modelled; decoders alone are",
+    ),
+    **dict.fromkeys(
+        ("vision*", "multimodal*", "images", "mmprocessor*", "vit*", "llava*"),
+        "images and their encoders are not modelled; write their tokens as part of the prompt or of the sequence",
+    ),
+    **dict.fromkeys(
+        ("checkpointing", "checkpointinterval", "saveinterval"),
+        "writing checkpoints is not modelled; `recompute` is what is called activation checkpointing",
+    ),
+    **dict.fromkeys(
+        ("failures", "mtbf", "faults", "restart*"),
+        "failures are not modelled; `training.noise` has stragglers and slow links",
+    ),
+    **dict.fromkeys(
+        ("beamsearch", "beams", "beamwidth", "bestof"), "an answer is one sequence; ask for more requests in its place"
+    ),
+    **dict.fromkeys(
+        ("guideddecoding", "structuredoutput*", "grammar", "jsonmode"),
+        "masks of a grammar are not modelled; their host time belongs into `stack.sequence_overhead`",
+    ),
+    **dict.fromkeys(
+        ("continuous", "continuousbatching", "inflight", "inflightbatching"),
+        "every policy but `static` batches continuously: `vllm-v1`, `orca`, `sarathi`, `guaranteed` (TensorRT-LLM)",
+    ),
+    **dict.fromkeys(
+        ("chunkedprefill", "enablechunkedprefill"),
+        "chunks of prompts are a matter of the policy: write `serving.batching.policy: sarathi`, or `vllm-v1`",
+    ),
+    **dict.fromkeys(
+        ("session", "sticky", "consistenthash*", "kvaware", "cacheaware"),
+        "routers do not remember sessions; `prefix-aware` sends a request to where its prefix is cached",
+    ),
+    **dict.fromkeys(
+        ("tenants", "fairness", "vtc"), "tenants are not told apart; `requests.priorities` are classes of requests"
+    ),
+    **dict.fromkeys(
+        ("kvoffload*", "cpuoffloadgb", "lmcache"),
+        "caches are not kept on hosts or remote stores; `serving.kv_cache.preemption: swap` moves preempted ones",
+    ),
+    **dict.fromkeys(
+        ("jobs", "tenancy", "sharedcluster"), "a scenario is one job; several jobs on one network are not modelled"
+    ),
+    **dict.fromkeys(
+        ("lightllm*", "lmdeploy*", "turbomind", "mlcllm*", "exllama*", "ktransformers", "ray*", "tritonserver"),
+        "this engine is no stack of its own; `clustersim profiles stacks` lists those that there are",
+    ),
+    **dict.fromkeys(
+        ("colossalai*", "alpa*", "paxml", "lightning", "accelerate", "nanotron"),
+        "this framework is no stack of its own; the nearest are `fsdp`, `megatron-core`, `deepspeed` and `maxtext`",
+    ),
+}
+"""What to say of each word."""
+
+
+def unmodelled(name: str) -> str:
+    """What to say of a name that is known and not modelled; empty of any other."""
+    fused = "".join(letter for letter in name.rpartition("/")[2].casefold() if letter not in "-_ .")
+    if fused in UNMODELLED:
+        return UNMODELLED[fused]
+    starts = (text for word, text in UNMODELLED.items() if word.endswith("*") and fused.startswith(word[:-1]))
+    return next(starts, "")

@@ -1,0 +1,94 @@
+import pytest
+
+from simulator.report.profiles import ROOMS
+from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
+from simulator.specs import load_scenario, load_spec, names
+from simulator.specs.hardware import Accelerator
+from simulator.specs.serving import ServingStack
+from simulator.specs.training import Stack
+
+QUICKSTART = "scenarios/quickstart.yaml"
+
+
+def of(*overrides: str, file: str = QUICKSTART) -> str:
+    return ground(load_scenario(file, overrides).scenario).kind
+
+
+def test_a_machine_and_software_whose_runs_were_simulated() -> None:
+    found = ground(load_scenario(QUICKSTART).scenario)
+    assert found.kind == "measured and validated"
+    assert found.validation.rows > 3
+    assert 0 < found.validation.mean_error < 0.2
+    assert found.inputs["accelerator"] == "datasheet"
+
+
+def test_estimated_kernels_make_an_estimate() -> None:
+    found = ground(load_scenario("scenarios/training/frontier-175b.yaml").scenario)
+    assert found.kind == "estimate"
+    assert found.weakest.startswith("kernels (AMD CDNA 2")
+    assert found.validation.rows == 0
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "stack.compute_efficiency=0.5",
+        "cluster.node.accelerator.memory.bandwidth=9 TB/s",
+        "cluster.node.scale_up.bandwidth=900 GB/s",
+        "cluster.collectives=ethernet",
+        "cluster.node.accelerator.kernels=generic",
+    ],
+)
+def test_what_a_user_puts_in_place_of_a_known_figure_is_an_estimate(override: str) -> None:
+    assert of(override) == "estimate"
+
+
+def test_runs_in_other_conditions_do_not_validate() -> None:
+    found = ground(load_scenario(QUICKSTART, ["stack=nemo", "cluster.collectives=nccl-a100"]).scenario)
+    assert found.validation.rows == 0 < found.validation.elsewhere
+    assert found.kind == "measured"
+
+
+def test_a_format_whose_kernels_are_borrowed_is_an_estimate() -> None:
+    assert of("training.precision=fp32") == "estimate"
+
+
+def test_the_weakest_of_several_machines_decides() -> None:
+    kinds = load_scenario("scenarios/serving/fleet-two-device-kinds.yaml").scenario
+    assert ground(kinds).kind == "estimate"
+
+
+def test_conditions_tell_formats_and_kinds_of_models_apart() -> None:
+    plain = conditions(load_scenario(QUICKSTART).scenario)
+    assert plain.format == "16 bits"
+    assert plain.model == "dense"
+    assert conditions(load_scenario(QUICKSTART, ["training.precision=fp8"]).scenario).format == "fp8"
+
+
+def test_errors_are_gathered_by_conditions() -> None:
+    one, other = (Conditions("training", "a", "b", f, "dense", "") for f in ("fp8", "16 bits"))
+    found = validated([(one, 0.1), (other, -0.2), (one, -0.3)])
+    assert [(row["format"], row["rows"], row["mean_error"]) for row in found] == [("16 bits", 1, 0.2), ("fp8", 2, 0.2)]
+
+
+def test_the_shipped_validation_is_of_profiles_that_exist() -> None:
+    devices = {load_spec(Accelerator, name).name for name in names(Accelerator)}
+    training = {load_spec(Stack, name).name for name in names(Stack) if _trains(name)}
+    serving = {load_spec(ServingStack, name).name for name in names(Stack) if not _trains(name)}
+    stacks = {"training": training, "serving": serving}
+    assert len(shipped()) > 50
+    for known, rows, error in shipped():
+        assert known.device in devices
+        assert known.stack in stacks[known.kind]
+        assert rows > 0
+        assert error >= 0
+
+
+def test_lists_of_profiles_say_it_too() -> None:
+    assert of_accelerator(load_spec(Accelerator, "h100-sxm")).startswith("measured, ")
+    assert of_accelerator(load_spec(Accelerator, "mi250x")) == "estimate"
+    assert of_stack(load_spec(Stack, "fsdp")).startswith("measured, ")
+
+
+def _trains(name: str) -> bool:
+    return name in ROOMS["training stacks"].names()

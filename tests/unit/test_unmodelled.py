@@ -1,0 +1,79 @@
+"""Words of the field that are not modelled are no misspellings."""
+
+from pathlib import Path
+
+import pytest
+
+from simulator.cli import main
+from simulator.errors import InputError, nearest
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+from simulator.unmodelled import UNMODELLED, unmodelled
+
+TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.yaml"
+
+
+@pytest.mark.parametrize(
+    ("file", "override", "words"),
+    [
+        (SERVING, "+serving.speculative=3", "speculative decoding is not modelled"),
+        (SERVING, "+serving.lora=a", "adapters (LoRA) are not modelled"),
+        (SERVING, "serving.parallel.dp=2", "`serving.replicas`"),
+        (SERVING, "serving.parallel.cp=2", "for training only"),
+        (SERVING, "+serving.autoscaling=on", "`clustersim plan`"),
+        (SERVING, "serving.router=session", "`prefix-aware`"),
+        (SERVING, "serving.batching.policy=continuous", "batches continuously"),
+        (SERVING, "stack=stacks/lightllm", "no stack of its own"),
+        (SERVING, "model=models/deepseek-v3", "latent attention are not modelled"),
+        (SERVING, "cluster.extends=clusters/dgx-a100", "`cluster=clusters/dgx-a100`"),
+        (TRAINING, "training.schedule=dualpipe", "`interleaved-1f1b`"),
+        (TRAINING, "training.precision=mxfp8", "block-scaled"),
+        (TRAINING, "+training.optimizer=muon", "Adam"),
+    ],
+)
+def test_the_refusal_says_what_there_is_instead(file: str, override: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        simulate(load_scenario(file, [override]).scenario)
+    assert words in str(caught.value)
+    assert "did you mean" not in str(caught.value)
+
+
+def test_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", TRAINING, "--speculative-model=x"]) == 2
+    assert "speculative decoding is not modelled" in capsys.readouterr().err
+    assert main(["run", TRAINING, "--jsn"]) == 2
+    assert "see `clustersim run --help`" in capsys.readouterr().err
+
+
+def test_what_is_known_stays_known_and_misspellings_stay_misspellings() -> None:
+    load_scenario(TRAINING, ["training.parallel.dp=2", "training.parallel.cp=1"])
+    assert nearest("dpp", ["dp", "tp"]) == "did you mean `dp`?"
+    assert nearest("Session", ["session"]) == "did you mean `session`?"
+    assert unmodelled("batchng") == ""
+
+
+def test_words_are_written_as_they_are_looked_up() -> None:
+    for word in UNMODELLED:
+        assert unmodelled(word.removesuffix("*")) == UNMODELLED[word]
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("  schedule: dualpipe", ":{n}: training.schedule: "), ("  global_batch: 127", ":{n}: training.global_batch: ")],
+)
+def test_refusals_of_later_work_name_file_and_line(
+    line: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = line.split(":")[0]
+    lines = [each for each in Path(TRAINING).read_text().splitlines() if not each.startswith(key)]
+    number = lines.index("training:") + 1
+    lines.insert(number, line)
+    file = tmp_path / "mine.yaml"
+    file.write_text("\n".join(lines) + "\n")
+    assert main(["run", str(file)]) == 2
+    assert f"{file}{place.format(n=number + 1)}" in capsys.readouterr().err
+
+
+def test_refusals_of_later_work_name_the_override(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", TRAINING, "training.global_batch=127"]) == 2
+    assert "override `training.global_batch=127`: training.global_batch" in capsys.readouterr().err
