@@ -8,7 +8,7 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SCENARIO ?= scenarios/training/megatron-1t.yaml
 CHECKED = scenarios/quickstart.yaml scenarios/training scenarios/serving --baseline tests/golden
 
-.PHONY: run test test-all check regression baselines docs bench clean help
+.PHONY: run test test-all explore check regression baselines docs bench clean help
 
 run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
 	$(BIN)/clustersim run $(SCENARIO)
@@ -18,6 +18,9 @@ test: $(VENV)/.dev  ## the tests, without the slow ones
 
 test-all: $(VENV)/.dev  ## all tests
 	$(BIN)/python -m pytest -n auto
+
+explore: $(VENV)/.dev  ## the properties on many random examples (hours); what fails becomes an @example of its test
+	$(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=explore
 
 check: $(VENV)/.dev  ## format, lint, types, and the floors that imports must respect
 	$(BIN)/ruff format --check --quiet

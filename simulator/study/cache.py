@@ -18,12 +18,16 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.study.evaluate import Outcome
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 VERSION = 1
 """Version of the file's form."""
 _APPLICATION = 0x636C7377  # "clsw": what tells our files from other databases
 _WAIT_S = 30.0  # how long to wait for another process that writes
 _AT_ONCE = 500  # keys asked for in one query
-_TRIES = 10
 _MOST_ASIDE = 1000
 _PAUSE_S = 0.02
 
@@ -40,20 +44,16 @@ class Cache:
         self.set_aside: Path | None = None
         """Where a cache of another version was moved."""
         _check_place(self.path)
-        with explained(self.path):
-            for _ in range(_TRIES):
-                before = _inode(self.path)
-                self._file = _connected(self.path)
-                version = _version(self._file, self.path)
-                if version is None:
-                    _create(self._file)
-                elif version == VERSION:
-                    _log_ahead(self._file)
-                    return
-                else:
-                    self.set_aside = _moved(self._file, self.path, version, before) or self.set_aside
+        with explained(self.path), _alone(self.path.parent):
+            self._file = _connected(self.path)
+            version = _version(self._file, self.path)
+            if version not in (None, VERSION):
+                self.set_aside = _moved(self._file, self.path)
                 self._file.close()
-        raise InputError(Problem("other processes keep changing it", file=str(path), hint="run the sweep again"))
+                self._file = _connected(self.path)
+            if version != VERSION:
+                _create(self._file)
+            _log_ahead(self._file)
 
     def __enter__(self) -> "Cache":
         return self
@@ -159,24 +159,34 @@ def _log_ahead(file: sqlite3.Connection) -> None:
             sleep(_PAUSE_S)
 
 
-def _inode(path: Path) -> int | None:
-    return os.stat(path).st_ino if path.exists() else None
-
-
-def _moved(file: sqlite3.Connection, path: Path, version: int, before: int | None) -> Path | None:
-    """Rename a cache of another version as the only one who uses it; None where another process already did.
-
-    `before` is the inode of the path from before the connection: only if it still is the same now that the file is
-    locked, the path means the file that is locked.
-    """
+def _moved(file: sqlite3.Connection, path: Path) -> Path:
+    """Rename a cache of another version as the only one who uses it."""
     file.execute("PRAGMA journal_mode=DELETE")  # takes what the log holds into the file; refused while others use it
     file.execute("BEGIN EXCLUSIVE")
-    if _inode(path) != before:
-        return None
+    version = file.execute("PRAGMA user_version").fetchone()[0]
     names = (path.with_name(f"{path.name}.version-{version}{end}") for end in _endings())
     aside = next(name for name in names if not name.exists())
     os.rename(path, aside)
     return aside
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time opens a cache of a folder.
+
+    SQLite finds the journals of a file by its path: who still has a renamed file open would take the journal of the new
+    one for its own, and roll back into the one what the other writes. Where files cannot be locked (Windows), an open
+    one cannot be renamed either.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which lets go of the lock
 
 
 def _endings() -> Iterator[str]:

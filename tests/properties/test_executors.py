@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simulator.engine.executor import execute
@@ -30,19 +30,16 @@ def outcome(run: object, *arguments: object) -> object:
     return timeline.start.tobytes(), timeline.end.tobytes()
 
 
-@settings(deadline=None)
 @given(tapes())
 def test_they_agree_on_times_and_on_deadlocks(made: Tape) -> None:
     assert outcome(execute, made) == outcome(sweep, made)
 
 
-@settings(deadline=None)
 @given(tapes(activities=SMALL, capacity=CAPACITY))
 def test_they_agree_where_resources_suffice(made: Tape) -> None:
     assert outcome(execute, made, max_min) == outcome(sweep, made)
 
 
-@settings(deadline=None)
 @given(tapes(activities=BIG, capacity=CAPACITY))
 def test_they_agree_or_the_sweep_refuses(made: Tape) -> None:
     try:
@@ -53,13 +50,11 @@ def test_they_agree_or_the_sweep_refuses(made: Tape) -> None:
     assert swept is None or swept == simulated
 
 
-@settings(deadline=None)
 @given(tapes(activities=BIG, capacity=CAPACITY))
 def test_same_tape_same_bytes(made: Tape) -> None:
     assert outcome(execute, made, max_min) == outcome(execute, made, max_min)
 
 
-@settings(deadline=None)
 @given(tapes(activities=BIG, capacity=CAPACITY, sound=True))
 def test_a_sound_tape_never_deadlocks_and_keeps_its_promises(made: Tape) -> None:
     timeline = execute(made, max_min)
@@ -72,7 +67,6 @@ def test_a_sound_tape_never_deadlocks_and_keeps_its_promises(made: Tape) -> None
     assert timeline.makespan >= max(busy)
 
 
-@settings(deadline=None)
 @given(tapes(activities=BIG, capacity=CAPACITY, sound=True))
 def test_no_resource_gives_more_than_it_has(made: Tape) -> None:
     timeline = execute(made, max_min)
@@ -87,7 +81,6 @@ def test_no_resource_gives_more_than_it_has(made: Tape) -> None:
         assert amount <= capacity * (timeline.makespan + 0.5 * len(runs) + 1e-6)
 
 
-@settings(deadline=None)
 @given(tapes())
 def test_meetings_start_and_end_together(made: Tape) -> None:
     try:
@@ -100,7 +93,6 @@ def test_meetings_start_and_end_together(made: Tape) -> None:
         assert len(np.unique(timeline.end[number == meeting])) == 1
 
 
-@settings(deadline=None)
 @given(tapes())
 def test_the_critical_path_has_no_gap(made: Tape) -> None:
     try:
@@ -116,7 +108,6 @@ def test_the_critical_path_has_no_gap(made: Tape) -> None:
     assert np.array_equal(timeline.start[path[1:]], timeline.end[path[:-1]])
 
 
-@settings(deadline=None)
 @given(tapes(sound=True), st.integers(0, 9), st.data())
 def test_where_nothing_is_shared_less_work_never_hurts(made: Tape, less: int, data: st.DataObject) -> None:
     assume(len(made))
@@ -127,7 +118,6 @@ def test_where_nothing_is_shared_less_work_never_hurts(made: Tape, less: int, da
     assert sweep(quicker).makespan <= sweep(made).makespan
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 40)), min_size=1, max_size=6))
 def test_work_is_conserved_on_one_resource(jobs: list[tuple[int, int]]) -> None:
     """Whoever comes when, a resource that is always wanted ends its work at the same tick, give or take rounding."""

@@ -1,12 +1,13 @@
 """Folding changes nothing: classes against every chain on its own, over random layouts."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from tests import jobs
+from tests.effort import simulations
 
 LAYOUTS = st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2]))
 
@@ -21,7 +22,7 @@ def by_rank(result: Result) -> dict[str, float]:
     }
 
 
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(
     layout=LAYOUTS,
     microbatches=st.sampled_from([2, 4]),

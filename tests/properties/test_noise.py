@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.results import dumps, to_json
@@ -12,6 +12,7 @@ from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from tests import jobs
+from tests.effort import simulations
 
 CHOICES = st.fixed_dictionaries(
     {
@@ -53,7 +54,7 @@ def times(result: Result) -> list[int]:
     return result.step_times.tolist()
 
 
-@settings(max_examples=15, deadline=None)
+@simulations(15)
 @given(choices=CHOICES)
 def test_noise_that_does_nothing_changes_nothing(choices: dict[str, Any]) -> None:
     nothing = {
@@ -67,7 +68,7 @@ def test_noise_that_does_nothing_changes_nothing(choices: dict[str, Any]) -> Non
     np.testing.assert_array_equal(still.spans.end, clean.spans.end)
 
 
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(choices=CHOICES, seed=st.integers(0, 99))
 def test_folded_equals_unfolded(choices: dict[str, Any], seed: int) -> None:
     scenario = build(choices, {"jitter": 0.05, **STRAGGLERS, **SLOW_LINK}, steps=3, seed=seed)
@@ -81,7 +82,7 @@ def test_folded_equals_unfolded(choices: dict[str, Any], seed: int) -> None:
         assert sum(part.values()) == pytest.approx(int(folded.spans.end.max()) / 1e12, rel=ROUNDING)
 
 
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(choices=CHOICES, device=st.integers(0, 15), slowdown=st.floats(1.0, 3.0))
 def test_a_straggler_slows_by_no_more_than_its_slowdown(choices: dict[str, Any], device: int, slowdown: float) -> None:
     clean = step(choices)
@@ -89,7 +90,7 @@ def test_a_straggler_slows_by_no_more_than_its_slowdown(choices: dict[str, Any],
     assert clean * (1 - ROUNDING) <= slow <= slowdown * clean * (1 + 1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@simulations(20)
 @given(choices=CHOICES)
 def test_slow_links_slow_exactly_those_who_use_them(choices: dict[str, Any]) -> None:
     clean = simulate(build(choices, {}))
@@ -99,7 +100,7 @@ def test_slow_links_slow_exactly_those_who_use_them(choices: dict[str, Any]) -> 
         assert card.metrics["step_time_s"] == clean.metrics["step_time_s"]
 
 
-@settings(max_examples=10, deadline=None)
+@simulations(10)
 @given(choices=CHOICES, seed=st.integers(0, 2**63))
 def test_the_seed_decides(choices: dict[str, Any], seed: int) -> None:
     noise = {"jitter": 0.05, **STRAGGLERS}

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simulator.serving.ledger import FINISHED
 from simulator.serving.policies import POLICIES, Policy
 from simulator.serving.router import ROUTERS
 from simulator.serving.workload import ANY, NEVER, Workload
+from tests.effort import simulations
 from tests.replicas import ENDLESS, TOKENS, Price, Setting, System, asked, check, gaps, run
 
 COLUMNS = (
@@ -28,7 +29,7 @@ COLUMNS = (
     "status",
     "pauses",
 )
-FEW = settings(max_examples=80, deadline=None)
+FEW = simulations(80)
 IN_ORDER = [name for name in POLICIES.names() if POLICIES.get(name).order is Policy.order]
 FLAT = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=90, each=0)
 """Decodes of a batch of one last 100 ticks, so that arrivals at multiples of 100 come on boundaries."""
@@ -89,7 +90,7 @@ def same(one: System, other: System, names: tuple[str, ...] = COLUMNS) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES.names())
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(data=st.data())
 def test_leaping_changes_nothing(policy: str, data: st.DataObject) -> None:
     workload, setting = data.draw(workloads(prefixes=True)), data.draw(systems([policy]))

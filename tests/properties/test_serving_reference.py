@@ -1,10 +1,11 @@
 """Replicas against an engine that looks at every sequence one by one: the same times, to the tick."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.serving.workload import Workload
+from tests.effort import simulations
 from tests.reference import Reference
 from tests.replicas import ENDLESS, Price, Setting, asked, check, gaps, run
 
@@ -51,7 +52,7 @@ def systems(draw: st.DrawFn, policy: str) -> Setting:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60, deadline=None)
+@simulations(60)
 @given(data=st.data())
 def test_the_same_as_one_by_one(policy: str, data: st.DataObject) -> None:
     workload, setting = data.draw(workloads()), data.draw(systems(policy))

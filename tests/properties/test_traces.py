@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.interop.traces import read
+from tests.effort import examples
 
 STARTS = (
     "TIMESTAMP,ContextTokens,GeneratedTokens\n",
@@ -88,7 +89,7 @@ def check(path: Path) -> None:
         assert all(b >= a for a, b in pairwise(trace.arrival_s))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(start=st.sampled_from(STARTS), text=TEXTS)
 def test_any_text_is_read_or_refused(folder: Path, start: str, text: str) -> None:
     path = folder / "any"
@@ -96,7 +97,7 @@ def test_any_text_is_read_or_refused(folder: Path, start: str, text: str) -> Non
     check(path)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(content=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(folder: Path, content: bytes) -> None:
     path = folder / "bytes"
@@ -111,7 +112,7 @@ def table(header: str, rows: list[list[Any]]) -> str:
     return stream.getvalue()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=ROWS, data=st.data())
 def test_what_is_written_is_read_back(
     folder: Path, rows: list[tuple[float, int, int, int]], data: st.DataObject

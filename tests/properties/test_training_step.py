@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.report.link_load import over_time
@@ -16,6 +16,7 @@ from simulator.training import flops
 from simulator.training.job import Job, build_job
 from simulator.training.lowering import ChainDraft
 from tests import jobs
+from tests.effort import simulations
 
 CHOICES = {
     "tp": st.sampled_from([1, 2, 4]),
@@ -41,7 +42,7 @@ def build(tp: int, pp: int, micro: int, recompute: str, schedule: str, software:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(**CHOICES)
 def test_never_below_a_roof(**choices: object) -> None:
     scenario = build(**choices)  # type: ignore[arg-type]
@@ -54,7 +55,7 @@ def test_never_below_a_roof(**choices: object) -> None:
     assert result.metrics["hfu"] >= result.metrics["mfu"] > 0
 
 
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(**CHOICES)
 def test_the_breakdown_is_the_step(**choices: object) -> None:
     result = simulate(build(**choices))  # type: ignore[arg-type]
@@ -66,7 +67,7 @@ def test_the_breakdown_is_the_step(**choices: object) -> None:
         assert float(use.level.max()) == pytest.approx(use.peak)
 
 
-@settings(max_examples=25, deadline=None)
+@simulations(25)
 @given(**CHOICES, vpp=st.sampled_from([1, 2]))
 def test_the_critical_path_is_the_step(vpp: int, **choices: object) -> None:
     interleaved = vpp > 1 and choices["pp"] != 1
@@ -103,7 +104,7 @@ def assert_adds_up(path: CriticalPath) -> None:
         assert list(parts.values()) == sorted(parts.values(), reverse=True)
 
 
-@settings(max_examples=15, deadline=None)
+@simulations(15)
 @given(**CHOICES, zero=st.sampled_from([0, 1, 2, 3]))
 def test_link_load_over_time_is_the_load(zero: int, **choices: object) -> None:
     """What a link carries over the step is what its operations send, whenever that is."""
@@ -118,7 +119,7 @@ def test_link_load_over_time_is_the_load(zero: int, **choices: object) -> None:
         assert len(rates.at_most(7).time) <= 8
 
 
-@settings(max_examples=20, deadline=None)
+@simulations(20)
 @given(**CHOICES)
 def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:
     scenario = build(**choices, zero=0, overlap_gradients=False, overlap_parameters=False)  # type: ignore[arg-type]
@@ -127,7 +128,7 @@ def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:
     assert np.array_equal(events.spans.end, sweep.spans.end)
 
 
-@settings(max_examples=10, deadline=None)
+@simulations(10)
 @given(**CHOICES)
 def test_lumped_stages_equal_layers(**choices: object) -> None:
     """A pass as one operation lasts to the tick what its layers last one by one."""
@@ -149,7 +150,7 @@ def test_same_scenario_same_bytes() -> None:
     assert json.loads(first)["provenance"]["events"] > 0
 
 
-@settings(max_examples=15, deadline=None)
+@simulations(15)
 @given(**CHOICES, factor=st.floats(1.0, 8.0))
 def test_a_faster_network_never_hurts(factor: float, **choices: object) -> None:
     scenario = build(**choices, overlap_gradients=False, overlap_parameters=False, zero=1)  # type: ignore[arg-type]

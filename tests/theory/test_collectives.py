@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import collectives
@@ -20,7 +20,6 @@ def seconds(operation: str, ranks: object, algorithm: str, fabric: object = FLAT
 
 
 @given(st.integers(2, 8), st.floats(1e3, 1e11))
-@settings(deadline=None)
 def test_ring_all_reduce(n: int, size: float) -> None:
     expected = 2 * (n - 1) / n * size / B + 2 * (n - 1) * STEP
     assert seconds("all_reduce", [range(n)], "ring", size=size) == pytest.approx(expected, rel=1e-9, abs=n * 1e-12)

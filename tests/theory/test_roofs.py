@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.cost import Attention, Device, Gemm, Stream, Work, compile_device, seconds
 from simulator.specs import load_spec, names
 from simulator.specs.hardware import Accelerator
+from tests.effort import examples
 
 NAMES = names(Accelerator)
 MEASURED = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -37,7 +38,7 @@ def _computable(device: Device, dtype: str) -> bool:
     return any(format in device.peaks for format in wider.get(dtype, device.peaks))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(devices, sides, sides, sides, st.integers(1, 64), formats)
 def test_products_stay_below_the_roofs(name: str, m: int, n: int, k: int, batch: int, dtype: str) -> None:
     device = _device(name)
@@ -45,7 +46,7 @@ def test_products_stay_below_the_roofs(name: str, m: int, n: int, k: int, batch:
         _below_roofs(Gemm(m, n, k, batch, dtype), device, dtype)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     devices,
     st.integers(1, 32),
@@ -71,7 +72,7 @@ def test_streams_stay_below_the_roofs(name: str, read: float, write: float, kern
     assert time >= flops / max(device.peaks.values())
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(measured, sides, sides, sides, st.sampled_from("mnk"), st.integers(1, 5000))
 def test_a_larger_product_takes_longer(name: str, m: int, n: int, k: int, side: str, more: int) -> None:
     device, work = _device(name), Gemm(8 * m, 8 * n, 8 * k)
@@ -81,6 +82,8 @@ def test_a_larger_product_takes_longer(name: str, m: int, n: int, k: int, side: 
 
 @example("a100-sxm-80gb", 641, 721, 1185, 2)
 @example("a100-sxm-80gb", 321, 321, 2289, 7)
+@example("a100-sxm-80gb", 193, 193, 5233, 17)
+@example("a100-sxm-80gb", 1023, 152, 19581, 11)
 @given(measured, sides, sides, sides, st.integers(2, 64))
 def test_a_batch_takes_at_most_its_products_one_by_one(name: str, m: int, n: int, k: int, batch: int) -> None:
     """With aligned sides: others slow a batch, in which either may be contiguous, more than a single product."""

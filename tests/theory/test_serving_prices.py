@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost import Decode, Device, compile_device, seconds
@@ -10,6 +10,7 @@ from simulator.cost.experts import expert_seconds, experts_hit
 from simulator.cost.rows import Weights, product_seconds
 from simulator.specs import load_spec, names
 from simulator.specs.hardware import Accelerator
+from tests.effort import examples
 
 NAMES = names(Accelerator)
 MEASURED = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -24,7 +25,7 @@ def _device(name: str) -> Device:
     return compile_device(load_spec(Accelerator, name))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     devices,
     counts,
@@ -44,7 +45,7 @@ def test_decodes_stay_below_the_roofs(
     assert seconds(work, device) >= ROUNDING * work.flops / device.peak("bf16")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(devices, st.integers(1, 8192), sides, sides, st.sampled_from([0.25, 0.53, 1.0, 2.0]), st.booleans())
 def test_products_with_narrow_weights_stay_below_the_roofs(
     name: str, rows: int, n: int, k: int, size: float, slim: bool
@@ -56,7 +57,7 @@ def test_products_with_narrow_weights_stay_below_the_roofs(
     assert time >= ROUNDING * (size * n * k + curve.size * rows * k) / device.bandwidth
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(devices, st.integers(1, 8192), st.integers(1, 8), st.integers(8, 256), st.integers(64, 8192), sides)
 def test_experts_stay_below_the_roofs(name: str, count: int, top_k: int, experts: int, hidden: int, inner: int) -> None:
     device, rows = _device(name), np.array([count])
@@ -77,7 +78,7 @@ def test_a_cached_token_costs_its_bytes_over_the_share_of_the_bandwidth(name: st
     assert (more - less) / (64 * 4096) == pytest.approx(2 * 8 * 128 * 2.0 / device.decode.bandwidth)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.sampled_from(MEASURED), counts, counts, st.integers(1, 10**6), st.integers(0, 10**6))
 def test_more_sequences_and_longer_ones_take_no_less(
     name: str, sequences: int, more: int, context: int, longer: int
@@ -88,7 +89,7 @@ def test_more_sequences_and_longer_ones_take_no_less(
     assert seconds(Decode(sequences + more, context, 32, 8, 128), device) >= base
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.sampled_from(MEASURED), st.integers(1, 4096), st.integers(1, 512), sides, sides)
 def test_more_rows_take_longer_up_to_the_granularity_of_tiles(name: str, rows: int, more: int, n: int, k: int) -> None:
     curve = _device(name).gemm["bf16"]
@@ -96,7 +97,6 @@ def test_more_rows_take_longer_up_to_the_granularity_of_tiles(name: str, rows: i
     assert many >= few / 1.15
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10_000), st.integers(1, 64), st.integers(0, 200))
 def test_experts_hit_lie_between_those_of_one_row_and_all(rows: int, top_k: int, more: int) -> None:
     experts = top_k + more

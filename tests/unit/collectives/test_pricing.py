@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import collectives
 from simulator.errors import InputError
 from simulator.fabric import build
+from tests.effort import examples
 from tests.machines import LEAF_SPINE, RAILS, V100_LINKS, cluster, figure, level, profile, scope, two_protocols
 
 
@@ -158,7 +159,7 @@ def test_uneven_links_do_not_multiply_the_layouts_of_lonely_members() -> None:
     st.floats(1e2, 1e9),
     st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_more_bandwidth_or_less_latency_never_hurts(
     operation: str, network: dict[str, object], nics: int, size: float, data: st.DataObject
 ) -> None:

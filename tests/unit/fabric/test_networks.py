@@ -5,11 +5,12 @@ from typing import Any
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build
+from tests.effort import examples
 from tests.machines import DRAGONFLY, LEAF_SPINE, RAILS, cluster, level, torus
 from tests.unit.fabric.test_scale_up import assert_way
 
@@ -135,7 +136,7 @@ def test_every_link_is_one_edge_of_the_graph(name: str) -> None:
 
 
 @given(st.sampled_from(sorted(NETWORKS)), st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_many_routes_at_once_are_the_routes_one_by_one(name: str, data: st.DataObject) -> None:
     fabric = build(cluster(**NETWORKS[name]))
     ranks = st.lists(st.integers(0, fabric.devices - 1), min_size=1, max_size=20)

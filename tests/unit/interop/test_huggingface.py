@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import simulator.run.foreign  # noqa: F401  (makes the reader known to the loader)
@@ -16,6 +16,7 @@ from simulator.run.dispatch import simulate
 from simulator.run.imports import import_file
 from simulator.specs import load_file, load_scenario
 from simulator.specs.model import Model
+from tests.effort import examples
 from tests.parameters import parameters
 
 LLAMA = {
@@ -433,7 +434,7 @@ KEYS = [*LLAMA, "experts", "text_config", "n_embd", "sliding_window", "mlp_only_
     base=st.sampled_from([config for config, _ in CONFIGS.values()]),
     changes=st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3),
 )
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100)
 def test_no_config_raises_anything_but_an_input_error(base: dict[str, Any], changes: dict[str, Any]) -> None:
     try:
         translate({**base, **changes})

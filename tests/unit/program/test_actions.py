@@ -1,7 +1,7 @@
 """The text form of instructions."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.program.actions import COMMUNICATION, COMPUTE, Action, Kind, parse
@@ -37,7 +37,6 @@ def test_text_form(text: str, action: Action) -> None:
     assert str(action) == text
 
 
-@settings(deadline=None)
 @given(actions)
 def test_round_trip(action: Action) -> None:
     assert parse(str(action)) == action

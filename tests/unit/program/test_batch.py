@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.tape import NEVER, Activity, Tape, Use
 from simulator.errors import DeadlockError, InputError
 from simulator.program.batch import makespans
 from simulator.program.maxplus import sweep
+from tests.effort import examples
 from tests.tapes import tape, tapes
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(made=tapes(sound=True), seed=st.integers(0, 2**32))
 def test_each_timing_is_a_sweep(made: Tape, seed: int) -> None:
     ticks = np.random.Generator(np.random.PCG64(seed)).integers(0, 50, (len(made), 4))

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
@@ -62,7 +62,6 @@ def test_round_trip_of_schedules(tmp_path: Path, schedule: Schedule, communicati
     assert read_csv(tmp_path / "s.csv") == ranks
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(actions, min_size=1, max_size=5), min_size=1, max_size=4))
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, ranks: list[list[Action]]) -> None:
     path = tmp_path_factory.mktemp("csv") / "s.csv"

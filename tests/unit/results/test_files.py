@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.results import Result, Spans, files, read, save
+from tests.effort import examples
 from tests.factories import assert_same, columns, training_result
 
 
@@ -81,7 +82,7 @@ def test_truncated_at_any_place(path: Path) -> None:
             read(path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_changed_byte_is_an_input_error_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "changed"

@@ -2,12 +2,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.results.metrics import METRICS, compare, error_of_time
 from simulator.results.sample import spread, weighted_percentiles
 from simulator.results.service import Accelerator, attainment, serving_metrics, tokens_per_bin
+from tests.effort import examples
 from tests.services import Slo, asked, disaggregated, serve
 
 SLO = Slo(ttft=0.4, tpot=0.03, e2e=4.0)
@@ -182,7 +183,7 @@ samples = st.lists(st.tuples(st.integers(0, 10**13), st.integers(0, 40)), min_si
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(samples, st.floats(0, 100))
 def test_percentiles_over_weights_are_those_of_the_expanded_sample(rows, percentile) -> None:
     values, counts = np.array([row[0] for row in rows], float), np.array([row[1] for row in rows])

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.specs import dump, load_file, load_scenario, load_spec, scenario_hash
+from tests.effort import examples
 from tests.unit.specs.garage import Car, Motor, Seats
 
 
@@ -271,7 +272,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(entries=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), changes=st.lists(VALUES, max_size=2))
 def test_whatever_is_written_is_loaded_or_refused(garage, entries: dict[str, str], changes: list[str]) -> None:
     garage("any.yaml", "\n".join(f"{key}: {value}" for key, value in {"name": "x", **entries}.items()))

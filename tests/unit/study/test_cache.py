@@ -131,32 +131,49 @@ def test_a_damaged_row_is_said(tmp_path: Path) -> None:
             cache.known(["a"])
 
 
+NAMES = ("one", "two", "three")
 WRITER = """
 import sys
 from simulator.study.cache import Cache
 from simulator.study.evaluate import Outcome
-with Cache(sys.argv[1]) as cache:
-    for number in range(300):
-        cache.keep(f"{sys.argv[2]}-{number}", Outcome("ok", "", {"number": number}))
-        cache.keep(f"shared-{number}", Outcome("ok", "", {"number": number}))
+for path in sys.stdin:
+    with Cache(path.strip()) as cache:
+        for number in range(20):
+            cache.keep(f"{sys.argv[1]}-{number}", Outcome("ok", "", {"number": number}))
+            cache.keep(f"shared-{number}", Outcome("ok", "", {"number": number}))
+    print("written", flush=True)
 """
 
 
+def of_another_version(path: Path) -> None:
+    """A cache that a later version of the simulator wrote, with one outcome."""
+    file = sqlite3.connect(path)
+    file.execute("CREATE TABLE outcomes (key TEXT)")
+    file.execute("INSERT INTO outcomes VALUES ('mine')")
+    file.execute(f"PRAGMA application_id={caches._APPLICATION}")
+    file.execute(f"PRAGMA user_version={VERSION + 1}")
+    file.commit()
+    file.close()
+
+
 def test_processes_that_write_at_once_lose_and_damage_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "cache"
-    old = sqlite3.connect(path)  # all of them find a cache of another version first
-    old.execute(f"PRAGMA application_id={caches._APPLICATION}")
-    old.execute(f"PRAGMA user_version={VERSION + 1}")
-    old.close()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], env=environment, stderr=subprocess.PIPE)
-        for name in ("one", "two", "three")
-    ]
+    """All of them find a cache of another version, at the same moment: it is set aside once, as it was."""
+    places: dict[str, Any] = {"env": {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}, "text": True}
+    pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, name], **places, **pipes) for name in NAMES]
+    for number in range(30):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        of_another_version(folder / "cache")
+        for writer in writers:
+            print(folder / "cache", file=writer.stdin, flush=True)
+        assert [writer.stdout.readline() for writer in writers if writer.stdout] == ["written\n"] * len(NAMES)
+        with Cache(folder / "cache") as cache:
+            assert len(cache.known(f"{name}-{n}" for name in (*NAMES, "shared") for n in range(20))) == 80
+            assert cache._file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert {p.name for p in folder.iterdir()} == {"cache", f"cache.version-{VERSION + 1}"}
+        aside = sqlite3.connect(folder / f"cache.version-{VERSION + 1}")
+        assert aside.execute("SELECT key FROM outcomes").fetchall() == [("mine",)]
+        aside.close()
     for writer in writers:
-        assert writer.communicate(timeout=120)[1] == b""
-    with Cache(path) as cache:
-        keys = [f"{name}-{number}" for name in ("one", "two", "three", "shared") for number in range(300)]
-        assert len(cache.known(keys)) == 1200
-        assert cache._file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert [p.name for p in tmp_path.iterdir() if "version" in p.name] == [f"cache.version-{VERSION + 1}"]
+        writer.communicate(timeout=120)
