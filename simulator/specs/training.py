@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.noise import Noise
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
@@ -94,6 +94,9 @@ class Training(Spec):
     layers)."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage; all where left out."""
+    recompute_share: PositiveFraction | None = None
+    """With `recompute: full`, which share of the layers of each stage, rounded to whole layers (FSDP's selective
+    checkpointing of blocks); all where left out."""
     offload_layers: Count | None = None
     """Layers of each stage whose kept activations wait in the host's memory; none where left out."""
     precision: Precision | None = None

@@ -111,7 +111,7 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     Offloaded layers are the first of a chunk, recomputed ones the last.
     """
     stay = chunk.layers - min(job.offload_layers, chunk.layers)
-    again = min(job.recompute_layers or chunk.layers, stay) if job.recompute == "full" else 0
+    again = min(job.recomputed(chunk.layers), stay)
     boundary = boundary_activations(job)
     kept = again * boundary + (stay - again) * whole_layer(job)
     if chunk.first and job.stack.dropout:
@@ -135,7 +135,7 @@ def whole_layer(job: Job) -> float:
 def kept_of_layer(job: Job) -> float:
     """Bytes that a layer keeps of one microbatch, wherever it keeps them; those of a mixed chunk as if nothing were
     recomputed."""
-    everything = job.recompute == "full" and job.recompute_layers is None
+    everything = all(job.recomputed(layers) == layers for layers in job.chunks)
     return boundary_activations(job) if everything else whole_layer(job)
 
 
