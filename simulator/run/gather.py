@@ -295,6 +295,7 @@ def _warnings(run: Run) -> tuple[str, ...]:
         found.append(f"{run.device.name} has no {run.job.precision}: products are computed and counted in {computed}")
     if words := run.scenario.model.quantization:
         found.append(f"the model's weights are published quantised ({words}); training takes `training.precision`")
+    found += _extrapolated(run)
     kept, node = sum(_kept_on_host(run).values()), run.scenario.cluster.node
     if kept and node.host_memory is None:
         size = units.format(kept, "bytes")
@@ -314,6 +315,18 @@ def _warnings(run: Run) -> tuple[str, ...]:
     if len(run.noise.slow) and not run.classes.traffic.total()[run.noise.slow].any():
         found.append("no effect: noise.slow_links: nothing travels over these links")
     return tuple(found)
+
+
+def _extrapolated(run: Run) -> list[str]:
+    """Whether the stack has kernels for this kind of device."""
+    stack, accelerator = run.scenario.stack, run.scenario.cluster.node.accelerator
+    if accelerator.kind in stack.memory_overhead:
+        return []
+    made = ", ".join(kind.upper() for kind in stack.memory_overhead) or "no device"
+    return [
+        f"extrapolated: {stack.name} has kernels for {made}, not for {accelerator.name} ({accelerator.kind.upper()}); "
+        "its times are those of the same kernels on this device, and memory of its runtime is not counted"
+    ]
 
 
 def _provenance(run: Run) -> dict[str, object]:

@@ -53,6 +53,8 @@ class Job:
     """Layers of each chunk whose activations wait in the host's memory."""
     host_link: float
     """Bytes/s between a device and its host, per direction; 0 where the profile has none."""
+    runtime: float | None
+    """Bytes of the stack's runtime on the device; None where the stack has no kernels for this kind of device."""
     sequence_parallel: bool
     zero: int
     shard: int
@@ -225,6 +227,7 @@ def build_job(scenario: Scenario) -> Job:
         recompute_share=training.recompute_share or 1.0,
         offload_layers=training.offload_layers or 0,
         host_link=_host_link(scenario),
+        runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
         zero=zero,
         shard=_shard(parallel.shard_size, mesh, zero),
@@ -246,6 +249,12 @@ def _heads_in_flight(schedule: Schedule) -> int:
     """Most microbatches between forward and backward pass of the last stage."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
     return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))
+
+
+def _runtime(scenario: Scenario) -> float | None:
+    """Memory of the stack's runtime on the devices of the cluster."""
+    figure = scenario.stack.memory_overhead.get(scenario.cluster.node.accelerator.kind)
+    return None if figure is None else figure.value
 
 
 def _host_link(scenario: Scenario) -> float:

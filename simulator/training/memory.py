@@ -73,8 +73,8 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
     elif job.per_pass:
         states["gathered parameters"] = owned * job.element
-    if job.stack.memory_overhead is not None:
-        states["runtime"] = job.stack.memory_overhead.value
+    if job.runtime is not None:
+        states["runtime"] = job.runtime
     return states
 
 

@@ -27,7 +27,7 @@ MIDDLE = memory.Chunk(layers=4, first=False, last=False)
     ],
 )
 def test_bytes_of_a_parameter(changes: dict[str, Any], parameters: float, optimizer: float) -> None:
-    job = build_job(jobs.scenario(software=jobs.stack(memory_overhead=None, **changes), dp=8))
+    job = build_job(jobs.scenario(software=jobs.stack(memory_overhead={}, **changes), dp=8))
     states, count = memory.static_memory(job, 0), memory.parameters(job, memory.all_chunks(job)[0])
     assert states["parameters"] / count == pytest.approx(parameters)
     assert states["optimizer"] / count == pytest.approx(optimizer)
