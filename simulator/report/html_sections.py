@@ -11,7 +11,7 @@ from simulator.report.html_parts import ground, heading, leveled, notes, table, 
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, mean
-from simulator.results.obstacle import filled, reason
+from simulator.results.obstacle import filled, host_full, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics
 
@@ -45,8 +45,11 @@ def alarm(result: Result) -> Iterable[Markup]:
     if result.feasible:
         return
     over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled)
-    said = [tag("strong", "Out of memory: " if over else "Infeasible: "), *([] if over else [f"{reason(result)}."])]
-    helps: Iterable[Markup] = () if over else notes(ledger.for_rejected(result))
+    host = not over and host_full(result) is not None
+    said = [tag("strong", "Out of memory: " if over or host else "Infeasible: ")]
+    said += [] if over else [joined(f"{reason(result)}.")]
+    hints = ledger.for_host(result.scenario) if host else ledger.for_rejected(result)
+    helps: Iterable[Markup] = () if over else notes(hints)
     if over:
         worst = over[-1]
         size = f"{units.format(worst.peak, 'bytes')} of {units.format(worst.capacity, 'bytes')}"
@@ -179,6 +182,11 @@ def memory(result: Result) -> Iterable[Markup]:
     total = "together", units.format(fullest.peak, "bytes"), wording.percent(filled(fullest))
     yield table(("kind name", "at the peak n", "of the device n"), rows, total)
     yield from _level(result, fullest)
+    if (host := result.host) is not None:
+        yield tag("h3", "The fullest host, which the devices of its node share")
+        shown = [(kind, units.format(size, "bytes")) for kind, size in host.at_peak.items()]
+        size = f"{units.format(host.peak, 'bytes')} of {units.format(host.capacity, 'bytes')}"
+        yield table(("kind name", "at the peak n"), shown, ("together", size))
 
 
 def _memory_bars(result: Result, slots: dict[str, int]) -> Iterable[tuple[str, Markup]]:

@@ -11,8 +11,8 @@ from simulator.report import wording
 from simulator.report.facts import chosen, devices, replicas, whole
 from simulator.report.plain import clean
 from simulator.report.sections import grid, heading, notes
-from simulator.results.obstacle import filled, reason
-from simulator.results.result import MemoryUse, Result
+from simulator.results.obstacle import filled, host_full, reason
+from simulator.results.result import HostMemory, MemoryUse, Result
 from simulator.results.summary import class_names
 
 _BAR = 50
@@ -26,6 +26,7 @@ def memory(result: Result) -> Iterable[RenderableType]:
     fullest = max(result.memory, key=filled)
     yield heading(f"Device memory at its peak, {place_of(result, fullest)}")
     yield ledger(fullest)
+    yield from _host(result)
     low, high = min(use.peak for use in result.memory), max(use.peak for use in result.memory)
     if low < high:
         yield Text(f"peaks of all classes: {units.format(low, 'bytes')} to {units.format(high, 'bytes')}", "dim")
@@ -34,6 +35,11 @@ def memory(result: Result) -> Iterable[RenderableType]:
 def out_of_memory(result: Result) -> Iterable[RenderableType]:
     """The classes that need more than their device has, the ledger of the worst, and hints."""
     over = sorted((use for use in result.memory if use.peak > use.capacity), key=filled, reverse=True)
+    if not over and host_full(result) is not None:
+        yield Text.assemble(("OUT OF MEMORY  ", "bold red"), (clean(reason(result)), "bold"))
+        yield from _host(result)
+        yield from notes("What would help", for_host(result.scenario), "cyan")
+        return
     if not over:
         yield Text.assemble(("INFEASIBLE  ", "bold red"), (clean(reason(result)), "bold"))
         yield from notes("What would help", for_rejected(result), "cyan")
@@ -47,7 +53,24 @@ def out_of_memory(result: Result) -> Iterable[RenderableType]:
         yield Text(f"{ranks:,} of {wording.plural(all_ranks, 'rank')} exceed their memory", "dim")
     yield heading("The ledger at that moment")
     yield ledger(worst)
+    yield from _host(result)
     yield from notes("What would help", hints(worst, result.scenario), "cyan")
+
+
+def _host(result: Result) -> Iterable[RenderableType]:
+    """The memory of the fullest host, where something is kept there."""
+    if result.host is not None:
+        yield heading("Memory of the fullest host, which the devices of its node share")
+        yield ledger(result.host)
+
+
+def for_host(scenario: dict[str, Any]) -> list[str]:
+    """Changes of a scenario whose hosts are too small for what their devices keep there."""
+    now = whole(scenario, "training.offload_layers", 0)
+    return [
+        f"fewer training.offload_layers (now {now} a stage); training.recompute=full computes layers again instead",
+        "fewer microbatches in flight: a smaller training.parallel.pp, or a larger training.parallel.tp",
+    ]
 
 
 def for_rejected(result: Result) -> list[str]:
@@ -66,7 +89,7 @@ def for_rejected(result: Result) -> list[str]:
     return [*found, "shorter requests.lengths"]
 
 
-def ledger(use: MemoryUse) -> RenderableType:
+def ledger(use: MemoryUse | HostMemory) -> RenderableType:
     """Bytes by kind, the largest first, and their sum beside the capacity."""
     table = grid("left", "right", "right", "left")
     scale = max(use.capacity, use.peak)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from simulator.results.result import MemoryUse, Result
+from simulator.results.result import HostMemory, MemoryUse, Result
 from simulator.results.service import REJECTED
 
 Obstacle = Literal["out of memory", "all requests rejected"]
@@ -33,12 +33,21 @@ def reason(result: Result) -> str:
     if not result.memory:
         return "the model does not fit"
     worst = max(result.memory, key=filled)
+    host = host_full(result)
+    if worst.peak <= worst.capacity and host is not None:
+        return f"the devices of a node keep {host.peak / 1e9:,.1f} GB in a host of {host.capacity / 1e9:,.1f} GB"
     if worst.peak <= worst.capacity:
         size = f"{worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB are taken without it"
         return f"`serving.kv_cache` leaves no room for keys and values, or asks for more `blocks` than fit; {size}"
     return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"
 
 
-def filled(use: MemoryUse) -> float:
+def host_full(result: Result) -> HostMemory | None:
+    """The host whose memory does not suffice, None where it does or nothing is kept there."""
+    host = result.host
+    return host if host is not None and host.peak > host.capacity else None
+
+
+def filled(use: MemoryUse | HostMemory) -> float:
     """Peak over capacity; infinite where there is no capacity."""
     return use.peak / use.capacity if use.capacity else float("inf")

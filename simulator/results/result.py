@@ -64,6 +64,18 @@ class MemoryUse:
 
 
 @dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Memory of the fullest host, which all devices of its node share, at its worst moment."""
+
+    capacity: float
+    """Bytes of the host."""
+    peak: float
+    """Bytes that its devices keep there."""
+    at_peak: dict[str, float]
+    """The same by what is kept; sums to `peak`."""
+
+
+@dataclass(frozen=True, slots=True)
 class LinkLoad:
     """Traffic of one kind of link over the step."""
 
@@ -277,6 +289,8 @@ class Result:
     """What ran when on one device of each class."""
     memory: tuple[MemoryUse, ...]
     """Device memory of each class."""
+    host: HostMemory | None = None
+    """Memory of the fullest host; None where nothing is kept there, or where its size is not known."""
     links: tuple[LinkLoad, ...] = ()
     """Traffic of each kind of link."""
     critical_path: CriticalPath = field(default_factory=CriticalPath)
@@ -295,8 +309,8 @@ class Result:
     """Picoseconds of each of several simulated steps, of which the other columns show one; shape (steps,). Empty where
     one step was simulated."""
     feasible: bool = True
-    """False if a device is out of memory (metrics then hold what would be if it were not), or if every request of a
-    serving run was rejected."""
+    """False if a device or a host is out of memory (metrics then hold what would be if it were not), or if every
+    request of a serving run was rejected."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Version, seed, hash of the resolved scenario, how ranks were folded, events."""
     scenario: dict[str, Any] = field(default_factory=dict)

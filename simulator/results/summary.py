@@ -13,7 +13,16 @@ from simulator import units
 from simulator.results import ground
 from simulator.results.metrics import METRICS
 from simulator.results.request_time import mean_request_time
-from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Replica, Result, Service
+from simulator.results.result import (
+    CriticalPath,
+    DeviceClass,
+    HostMemory,
+    LinkLoad,
+    MemoryUse,
+    Replica,
+    Result,
+    Service,
+)
 
 CHAINS = "chains like"
 """Before the number of a chain in the name of a device class that stands for all chains of its pace."""
@@ -35,6 +44,7 @@ def to_json(result: Result) -> dict[str, Any]:
             for name, c in zip(names, result.classes, strict=True)
         ],
         "memory": [_memory(use, names) for use in result.memory],
+        **({"host_memory": _host(result.host)} if result.host is not None else {}),
         "links": [_link(load, names) for load in result.links],
         "critical_path": _critical_path(result.critical_path, names),
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
@@ -74,6 +84,10 @@ def _memory(use: MemoryUse, names: list[str]) -> dict[str, Any]:
         "peak_bytes": use.peak,
         "at_peak": dict(use.at_peak),
     }
+
+
+def _host(host: HostMemory) -> dict[str, Any]:
+    return {"capacity_bytes": host.capacity, "peak_bytes": host.peak, "at_peak": dict(host.at_peak)}
 
 
 def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from simulator.cost.economy import cost_usd, energy_j
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
 from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
-from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result, Spans
+from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.ground import ground
@@ -65,7 +65,8 @@ def gather(run: Run) -> Result:
     )
     used = tuple(_memory(run, i) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
-    feasible = all(use.peak <= use.capacity for use in used)
+    host = _host(run)
+    feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
     return Result(
         kind="training",
         name=run.scenario.name,
@@ -74,6 +75,7 @@ def gather(run: Run) -> Result:
         breakdown=breakdown,
         spans=_spans(run),
         memory=used,
+        host=host,
         links=link_loads(run.network.fabric, run.job.mesh, run.classes, units.to_seconds(run.timeline.makespan)),
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
@@ -226,6 +228,21 @@ def _memory(run: Run, index: int) -> MemoryUse:
     )
 
 
+def _kept_on_host(run: Run) -> dict[int, float]:
+    """Bytes that the devices of the fullest node keep in its host's memory, by stage; empty without offloading."""
+    return memory.fullest_host(run.job, run.scenario.cluster.node.devices) if run.job.offload_layers else {}
+
+
+def _host(run: Run) -> HostMemory | None:
+    """Memory of the fullest host; None where nothing is kept there, or where its size is not known."""
+    kept, capacity = _kept_on_host(run), run.scenario.cluster.node.host_memory
+    if not kept or capacity is None:
+        return None
+    return HostMemory(
+        capacity.value, sum(kept.values()), {f"activations, stage {stage}": size for stage, size in kept.items()}
+    )
+
+
 def _activations(run: Run, part: slice) -> tuple[Ints, NDArray[np.float64]]:
     """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
     backward ends."""
@@ -280,6 +297,11 @@ def _warnings(run: Run) -> tuple[str, ...]:
         found.append(f"{run.device.name} has no {run.job.precision}: products are computed and counted in {computed}")
     if words := run.scenario.model.quantization:
         found.append(f"the model's weights are published quantised ({words}); training takes `training.precision`")
+    found += _extrapolated(run)
+    kept, node = sum(_kept_on_host(run).values()), run.scenario.cluster.node
+    if kept and node.host_memory is None:
+        size = units.format(kept, "bytes")
+        found.append(f"offloaded activations take {size} of the host's memory, whose size is not known: {node.name}")
     if run.classes.outside:
         found.append(f"priced outside the range of measured kernels: {', '.join(run.classes.outside)}")
     found += [
@@ -295,6 +317,18 @@ def _warnings(run: Run) -> tuple[str, ...]:
     if len(run.noise.slow) and not run.classes.traffic.total()[run.noise.slow].any():
         found.append("no effect: noise.slow_links: nothing travels over these links")
     return tuple(found)
+
+
+def _extrapolated(run: Run) -> list[str]:
+    """Whether the stack has kernels for this kind of device."""
+    stack, accelerator = run.scenario.stack, run.scenario.cluster.node.accelerator
+    if accelerator.kind in stack.memory_overhead:
+        return []
+    made = ", ".join(kind.upper() for kind in stack.memory_overhead) or "no device"
+    return [
+        f"extrapolated: {stack.name} has kernels for {made}, not for {accelerator.name} ({accelerator.kind.upper()}); "
+        "its times are those of the same kernels on this device, and memory of its runtime is not counted"
+    ]
 
 
 def _provenance(run: Run) -> dict[str, object]:

@@ -26,6 +26,10 @@ DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "in
 """Number formats of a device; sums of `fp16` products are kept in 32 bits, those of `fp16_acc16` in 16."""
 
 
+DeviceKind = Literal["gpu", "npu", "tpu", "fpga", "cpu"]
+"""What a device is, which decides what software has kernels for it."""
+
+
 class Memory(Spec):
     """Device memory."""
 
@@ -53,7 +57,7 @@ class Accelerator(Spec):
     """Product name."""
     vendor: str
     """Maker."""
-    kind: Literal["gpu", "npu", "tpu", "fpga", "cpu"]
+    kind: DeviceKind
     """What it is."""
     year: int
     """Year of first availability."""

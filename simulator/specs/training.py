@@ -4,7 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from simulator.specs.base import Bytes, Count, Figure, Fraction, Seconds, Spec
+from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
+from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
@@ -94,6 +95,9 @@ class Training(Spec):
     layers)."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage; all where left out."""
+    recompute_share: PositiveFraction | None = None
+    """With `recompute: full`, which share of the layers of each stage, rounded to whole layers (FSDP's selective
+    checkpointing of blocks); all where left out."""
     offload_layers: Count | None = None
     """Layers of each stage whose kept activations wait in the host's memory; none where left out."""
     precision: Precision | None = None
@@ -198,7 +202,8 @@ class Stack(Spec):
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
     overlap_quality: Figure[Fraction]
     """Fitted: share of a hidden collective that really costs nothing (the rest slows what runs beside it)."""
-    memory_overhead: Figure[Bytes] | None = None
-    """Device memory of the context, the communication library and workspaces."""
+    memory_overhead: dict[DeviceKind, Figure[Bytes]]
+    """For each kind of device that the stack has kernels for, memory of the context, the communication library and
+    workspaces; on another kind its times are an extrapolation, and nothing is known of this memory."""
     notes: str = ""
     """What a reader should know."""

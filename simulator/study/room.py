@@ -30,8 +30,13 @@ def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
 
 
 def _fits(scenario: Scenario, job: Job, share: float = 0.9) -> bool:
-    """Whether a run needs at most a share of the device's memory."""
-    return memory.peak_memory(job) <= share * scenario.cluster.node.accelerator.memory.capacity.value
+    """Whether a run needs at most a share of the device's memory, and of the host's where it is known."""
+    node = scenario.cluster.node
+    if node.host_memory is not None and job.offload_layers:
+        kept = sum(memory.fullest_host(job, node.devices).values())
+        if kept > share * node.host_memory.value:
+            return False
+    return memory.peak_memory(job) <= share * node.accelerator.memory.capacity.value
 
 
 def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:

@@ -46,8 +46,7 @@ def hardware_flops(job: Job) -> float:
 
 def _recomputed(job: Job) -> float:
     if job.recompute == "full":
-        layers = sum(min(job.recompute_layers or chunk, chunk) for chunk in job.chunks)
-        return layers * layer_forward_flops(job)
+        return sum(map(job.recomputed, job.chunks)) * layer_forward_flops(job)
     if job.recompute == "selective" and job.attention == "unfused":
         return job.model.layers * attention_flops(job)
     return 0.0

@@ -5,6 +5,7 @@ What the scenario did not say and a default decided is listed in `assumptions`; 
 """
 
 from dataclasses import dataclass, field
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +48,13 @@ class Job:
     causal: bool
     recompute: str
     recompute_layers: int | None
-    """Layers of each chunk that are recomputed under `full`; None for all."""
+    """Layers of each chunk that are recomputed under `full`; None for `recompute_share` of them."""
     offload_layers: int
     """Layers of each chunk whose activations wait in the host's memory."""
     host_link: float
     """Bytes/s between a device and its host, per direction; 0 where the profile has none."""
+    runtime: float | None
+    """Bytes of the stack's runtime on the device; None where the stack has no kernels for this kind of device."""
     sequence_parallel: bool
     zero: int
     shard: int
@@ -68,6 +71,8 @@ class Job:
     """Collective algorithms by axis."""
     bucket: float
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
+    recompute_share: float = 1.0
+    """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
     heads_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     assumptions: tuple[str, ...] = ()
@@ -129,6 +134,14 @@ class Job:
         """Share of the layers whose activations wait in the host's memory."""
         return sum(min(self.offload_layers, layers) for layers in self.chunks) / self.model.layers
 
+    def recomputed(self, layers: int) -> int:
+        """Layers that are recomputed as a whole in a chunk of `layers`; halves are rounded up."""
+        if self.recompute != "full":
+            return 0
+        if self.recompute_layers is not None:
+            return min(self.recompute_layers, layers)
+        return floor(layers * self.recompute_share + 0.5)
+
     @property
     def tokens(self) -> int:
         """Tokens of one microbatch."""
@@ -180,6 +193,7 @@ def build_job(scenario: Scenario) -> Job:
     _check_dense(model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     _check_heads(model, mesh)
+    _check_recompute(training)
     resolver = _Resolver(training, stack)
     _note_defaults(resolver)
     take = resolver.take
@@ -210,8 +224,10 @@ def build_job(scenario: Scenario) -> Job:
         attention=str(take("attention", training.attention, stack.attention)),
         recompute=str(take("recompute", training.recompute, stack.recompute)),
         recompute_layers=training.recompute_layers,
+        recompute_share=training.recompute_share or 1.0,
         offload_layers=training.offload_layers or 0,
         host_link=_host_link(scenario),
+        runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
         zero=zero,
         shard=_shard(parallel.shard_size, mesh, zero),
@@ -233,6 +249,12 @@ def _heads_in_flight(schedule: Schedule) -> int:
     """Most microbatches between forward and backward pass of the last stage."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
     return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))
+
+
+def _runtime(scenario: Scenario) -> float | None:
+    """Memory of the stack's runtime on the devices of the cluster."""
+    figure = scenario.stack.memory_overhead.get(scenario.cluster.node.accelerator.kind)
+    return None if figure is None else figure.value
 
 
 def _host_link(scenario: Scenario) -> float:
@@ -327,6 +349,12 @@ def _check_dense(model: Model) -> None:
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
 
 
+def _check_recompute(training: Training) -> None:
+    if training.recompute_layers is not None and training.recompute_share is not None:
+        message = "recompute_share and recompute_layers both say how many layers are recomputed"
+        raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))
+
+
 def _check_heads(model: Model, mesh: Mesh) -> None:
     tp = mesh.sizes["tp"]
     if model.heads % tp:
@@ -339,13 +367,14 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     parallel = training.parallel
     fused = (training.attention or stack.attention) == "fused"
     no_tensor, no_data = mesh.sizes["tp"] == 1, mesh.sizes["dp"] == 1
-    not_full = training.recompute != "full"
+    not_full = (training.recompute or stack.recompute) != "full"
     always = sharded_per_pass(zero, stack)
     found: list[tuple[object, str]] = [
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
         (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
+        (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
         (training.recompute == "selective" and fused, "recompute: selective: fused attention keeps no scores to drop"),
         (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
         (

@@ -73,8 +73,8 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
     elif job.per_pass:
         states["gathered parameters"] = owned * job.element
-    if job.stack.memory_overhead is not None:
-        states["runtime"] = job.stack.memory_overhead.value
+    if job.runtime is not None:
+        states["runtime"] = job.runtime
     return states
 
 
@@ -111,7 +111,7 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     Offloaded layers are the first of a chunk, recomputed ones the last.
     """
     stay = chunk.layers - min(job.offload_layers, chunk.layers)
-    again = min(job.recompute_layers or chunk.layers, stay) if job.recompute == "full" else 0
+    again = min(job.recomputed(chunk.layers), stay)
     boundary = boundary_activations(job)
     kept = again * boundary + (stay - again) * whole_layer(job)
     if chunk.first and job.stack.dropout:
@@ -135,7 +135,7 @@ def whole_layer(job: Job) -> float:
 def kept_of_layer(job: Job) -> float:
     """Bytes that a layer keeps of one microbatch, wherever it keeps them; those of a mixed chunk as if nothing were
     recomputed."""
-    everything = job.recompute == "full" and job.recompute_layers is None
+    everything = all(job.recomputed(layers) == layers for layers in job.chunks)
     return boundary_activations(job) if everything else whole_layer(job)
 
 
@@ -166,12 +166,37 @@ def working_memory(job: Job, stage: int) -> float:
 
 def peak_activations(job: Job, stage: int) -> float:
     """Most bytes of kept activations on a rank of the stage, whose passes follow each other as its schedule says."""
+    return _most_in_flight(job, stage, [chunk_activations(job, c) for c in all_chunks(job)])
+
+
+def _most_in_flight(job: Job, stage: int, sizes: list[float]) -> float:
+    """Most bytes at once of what a rank keeps from forward to backward passes; `sizes` are of one microbatch."""
     schedule = job.schedule
     part = slice(int(schedule.rank_start[stage]), int(schedule.rank_start[stage + 1]))
     kind, chunk = schedule.kind[part], schedule.stage[part]
-    sizes = np.array([chunk_activations(job, c) for c in all_chunks(job)])
     sign = (kind == Kind.F).astype(float) - np.isin(kind, (Kind.B, Kind.W))
-    return float(np.cumsum(sizes[chunk] * sign).max(initial=0.0))
+    return float(np.cumsum(np.array(sizes)[chunk] * sign).max(initial=0.0))
+
+
+def offloaded(job: Job) -> list[float]:
+    """Most bytes that a device of each stage keeps in the memory of its host; shape (pp,)."""
+    layer = kept_of_layer(job)
+    sizes = [min(job.offload_layers, chunk.layers) * layer for chunk in all_chunks(job)]
+    return [_most_in_flight(job, stage, sizes) for stage in range(job.pp)]
+
+
+def on_hosts(job: Job, devices: int) -> list[dict[int, float]]:
+    """Bytes that the devices of each node keep in its host's memory, by stage; `devices` share a host."""
+    stages = np.empty(job.mesh.world, np.int64)
+    stages[job.mesh.chains()] = np.arange(job.pp)
+    counts = [np.bincount(part, minlength=job.pp) for part in np.split(stages, job.mesh.world // devices)]
+    kept = offloaded(job)
+    return [{s: float(n) * kept[s] for s, n in enumerate(count.tolist()) if n * kept[s]} for count in counts]
+
+
+def fullest_host(job: Job, devices: int) -> dict[int, float]:
+    """Of `on_hosts`, the node that keeps most."""
+    return max(on_hosts(job, devices), key=lambda kept: sum(kept.values()))
 
 
 def peak_memory(job: Job) -> float:

@@ -350,8 +350,7 @@ def _loss(job: Job, passes_read: float, passes_written: float) -> Kernel:
 def recomputed(job: Job, layers: int) -> Iterator[tuple[int, tuple[Step, ...]]]:
     """What the backward pass of a chunk of `layers` layers computes again: (how often, steps)."""
     if job.recompute == "full":
-        again = layers if job.recompute_layers is None else min(job.recompute_layers, layers)
-        yield again, tuple(layer_forward(job))
+        yield job.recomputed(layers), tuple(layer_forward(job))
     elif job.recompute == "selective" and job.attention == "unfused":
         yield layers, tuple(attention_core(job))
 

@@ -149,7 +149,7 @@ def recomputed_layers(job: Job, chunk: Chunk) -> int:
     """Layers of a chunk whose backward pass computes something again."""
     if job.recompute == "none":
         return 0
-    return min(job.recompute_layers or chunk.layers, chunk.layers) if job.recompute == "full" else chunk.layers
+    return job.recomputed(chunk.layers) if job.recompute == "full" else chunk.layers
 
 
 def layer_backwards(job: Job, chunk: Chunk, costs: LayerCosts) -> list[PassCost]:

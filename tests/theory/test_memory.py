@@ -13,7 +13,7 @@ def test_zero_model_states(zero: int, published_gb: float) -> None:
     1)."""
     shape = jobs.model(layers=1, hidden=8192, heads=64, vocabulary=8, position="none", norm="rmsnorm", biases=False)
     job = build_job(
-        jobs.scenario(nodes=8, shape=shape, software=jobs.stack(memory_overhead=None), batch=64, zero=zero, dp=64)
+        jobs.scenario(nodes=8, shape=shape, software=jobs.stack(memory_overhead={}), batch=64, zero=zero, dp=64)
     )
     states = memory.static_memory(job, 0)
     parameters = memory.parameters(job, memory.all_chunks(job)[0])

@@ -214,3 +214,22 @@ def test_a_service_without_room_is_written_all_the_same(
     assert words in " ".join(capsys.readouterr().out.split())
     told = json.loads(out.read_text())
     assert (told["feasible"], told["breakdown"], told["metrics"]) == (False, {}, {})
+
+
+def test_a_host_that_is_too_small_is_exit_4_with_its_ledger(tmp_path: Path, capsys: Capture) -> None:
+    """Llama 3 70B whose activations all wait in the hosts: 1.4 TB of the first stage."""
+    layout = ("cluster=clusters/dgx-h100", "cluster.nodes=4", "training.parallel.tp=8", "training.parallel.pp=4")
+    model = ("model=models/llama-3-70b", "stack=megatron-core", "training.micro_batch=8", "training.global_batch=128")
+    memory = ("training.sequence_length=8192", "training.recompute=none", "training.offload_layers=20")
+    page, saved = tmp_path / "host.html", tmp_path / "host.sim"
+    arguments = ["run", QUICKSTART, *layout, *model, *memory]
+    assert main(arguments) == 0
+    assert "activations, stage 0  1.44 TB" in capsys.readouterr().out
+    small = "cluster.node.host_memory.value=1 TB"
+    assert main([*arguments, small, "--html", str(page), "--save", str(saved)]) == 4
+    shown = capsys.readouterr().out
+    assert "OUT OF MEMORY  the devices of a node keep 1,440.2 GB in a host of 1,000.0 GB" in shown
+    assert "activations, stage 0  1.44 TB" in shown and "fewer training.offload_layers (now 20 a stage)" in shown
+    assert "in a host of 1,000.0 GB" in page.read_text()
+    host = read(saved).host
+    assert host is not None and host.capacity == 1e12 and sum(host.at_peak.values()) == host.peak

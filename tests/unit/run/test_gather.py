@@ -4,6 +4,8 @@ import pytest
 
 from simulator.results import Result
 from simulator.run.simulate import simulate
+from simulator.specs import load_spec
+from simulator.specs.hardware import Accelerator
 from simulator.specs.scenario import Scenario
 from tests import jobs
 
@@ -86,3 +88,25 @@ def test_the_path_is_named_by_device_and_has_no_gaps(result: Result) -> None:
     assert second == pytest.approx(on_second)
     assert first == pytest.approx(result.spans.end.max() - on_second)
     assert list(path.by_operation.values()) == sorted(path.by_operation.values(), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("software", "device", "runtime"),
+    [
+        ("megatron-core", "h100-sxm", 1e9),
+        ("maxtext", "h100-sxm", 1e9),
+        ("maxtext", "tpu-v5p", 0.26e9),
+        ("megatron-core", "tpu-v5p", None),
+        ("pytorch-ddp", "kv260", None),
+    ],
+)
+def test_a_stack_is_extrapolated_to_devices_that_it_has_no_kernels_for(
+    software: str, device: str, runtime: float | None
+) -> None:
+    """What a CUDA context takes is not charged to a board without one, and the Result says that times are a guess."""
+    plain = jobs.scenario(software=jobs.stack(software))
+    node = plain.cluster.node.model_copy(update={"accelerator": load_spec(Accelerator, device)})
+    result = simulate(plain.model_copy(update={"cluster": plain.cluster.model_copy(update={"node": node})}))
+    assert result.memory[0].at_peak.get("runtime") == runtime
+    warned = [text for text in result.warnings if text.startswith("extrapolated: ")]
+    assert len(warned) == (runtime is None)

@@ -5,7 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
-from simulator.training import flops
+from simulator.training import flops, memory
 from simulator.training.job import build_job
 from tests import jobs
 
@@ -83,3 +83,29 @@ def test_launches_that_block_add_up_and_overlap_nothing() -> None:
 def test_blocking_launches_are_refused_with_zero_3() -> None:
     with pytest.raises(InputError, match="waits for every kernel"):
         build_job(jobs.scenario(zero=3, training={"blocking_launches": True}))
+
+
+def test_a_share_of_the_blocks_is_recomputed() -> None:
+    """Between nothing and everything in kept memory, in time and in FLOPs; the same as as many layers."""
+
+    def figures(**training: object) -> tuple[float, float, float]:
+        scenario = jobs.scenario(batch=16, training={"recompute": "full", **training})
+        metrics = simulate(scenario).metrics
+        kept = memory.peak_activations(build_job(scenario), 0)
+        return metrics["step_time_s"], metrics["hfu"] * metrics["step_time_s"], -kept
+
+    some, few, whole = figures(recompute_share=0.4), figures(recompute_layers=3), figures()
+    assert some == few
+    assert figures(recompute_share=1.0) == whole
+    nothing = figures(recompute="none")
+    assert all(a < b < c for a, b, c in zip(nothing, some, whole, strict=True))
+
+
+def test_share_and_number_of_recomputed_layers_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="recompute_share"):
+        build_job(jobs.scenario(training={"recompute": "full", "recompute_share": 0.5, "recompute_layers": 2}))
+
+
+def test_a_share_without_full_recomputation_is_a_warning() -> None:
+    job = build_job(jobs.scenario(training={"recompute": "none", "recompute_share": 0.5}))
+    assert any("recompute_share" in text for text in job.warnings)

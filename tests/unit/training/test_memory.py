@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from simulator.errors import InputError
+from simulator.results.obstacle import obstacle, reason
+from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
 from simulator.training import memory
@@ -25,7 +27,7 @@ MIDDLE = memory.Chunk(layers=4, first=False, last=False)
     ],
 )
 def test_bytes_of_a_parameter(changes: dict[str, Any], parameters: float, optimizer: float) -> None:
-    job = build_job(jobs.scenario(software=jobs.stack(memory_overhead=None, **changes), dp=8))
+    job = build_job(jobs.scenario(software=jobs.stack(memory_overhead={}, **changes), dp=8))
     states, count = memory.static_memory(job, 0), memory.parameters(job, memory.all_chunks(job)[0])
     assert states["parameters"] / count == pytest.approx(parameters)
     assert states["optimizer"] / count == pytest.approx(optimizer)
@@ -108,3 +110,26 @@ def test_fsdp_with_zero_2_keeps_a_shard_and_what_a_pass_gathered() -> None:
     whole = memory.parameters(job, memory.all_chunks(job)[0])
     assert states["parameters"] == pytest.approx(4 * whole / 8)
     assert states["gathered parameters"] == pytest.approx(2 * whole)
+
+
+def test_devices_of_a_node_share_the_memory_of_their_host() -> None:
+    """GPipe keeps all microbatches of the offloaded layers at once; stages that lie on one node add up."""
+    training = {"recompute": "none", "offload_layers": 2, "schedule": "gpipe"}
+    scenario = jobs.scenario(batch=32, pp=2, training=training)
+    job, node = build_job(scenario), scenario.cluster.node
+    a_device = job.microbatches * 2 * memory.layer_activations(job)
+    assert memory.fullest_host(job, node.devices) == pytest.approx({0: 4 * a_device, 1: 4 * a_device})
+
+    def in_a_host(size: float | None) -> Result:
+        known = None if size is None else Figure[float](value=size, status="estimate", source="test")
+        other = scenario.cluster.model_copy(update={"node": node.model_copy(update={"host_memory": known})})
+        return simulate(scenario.model_copy(update={"cluster": other}))
+
+    full, enough, unknown = in_a_host(7.9 * a_device), in_a_host(8.1 * a_device), in_a_host(None)
+    assert enough.feasible and enough.host is not None and enough.host.peak == pytest.approx(8 * a_device)
+    assert not full.feasible and obstacle(full) == "out of memory" and "host" in reason(full)
+    assert unknown.feasible and any("size is not known" in text for text in unknown.warnings)
+
+
+def test_nothing_is_kept_on_hosts_without_offloading() -> None:
+    assert simulate(jobs.scenario()).host is None
