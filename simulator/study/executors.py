@@ -38,10 +38,14 @@ def each(
 ) -> Iterator[Done]:
     """What `work` makes of the items, in their order, on up to `jobs` processes that take `chunk` items at a time.
 
-    `progress` is told how many are done.
+    `progress` is told how many are done. The processes end with this one however it ends, and at Ctrl-C.
     """
     several = min(jobs, len(items))
-    with ProcessPoolExecutor(several) if several > 1 else nullcontext() as pool:
+    with (
+        ProcessPoolExecutor(several, initializer=_begin, initargs=(signal.SIG_DFL,))
+        if several > 1
+        else nullcontext() as pool
+    ):
         for number, done in enumerate(pool.map(work, items, chunksize=chunk) if pool else map(work, items), start=1):
             if progress:
                 progress(number)
@@ -119,9 +123,9 @@ def dask(scheduler: str, tell: Callable[[str], None] = warn) -> Iterator[Executo
         yield Cluster(client, scheduler, tell)
 
 
-def _begin() -> None:
-    """In a new worker: leave Ctrl-C to the parent, and end when it does, for nobody else would tell."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _begin(interrupted: signal.Handlers = signal.SIG_IGN) -> None:
+    """In a new worker: leave Ctrl-C to the parent, or end at it; and end when the parent does."""
+    signal.signal(signal.SIGINT, interrupted)
     Thread(target=_end_with_parent, daemon=True).start()
 
 
