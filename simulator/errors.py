@@ -7,6 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+MOST_LINES = 20
+"""Problems that an error tells one by one; of more than these only the `FIRST_LINES`."""
+FIRST_LINES = 10
+LONGEST_WORD = 200
+"""Letters of a word in a message, a path among them."""
+LONGEST_PART = 4000
+"""Letters of each part of a message."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -26,10 +34,14 @@ class Problem:
     """What to write instead."""
 
     def __str__(self) -> str:
-        """`file:line:column: path: message; hint`, without the parts that are not known, on one line."""
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
-        text = ": ".join(part for part in (place, self.path, self.message) if part)
-        return " ".join(f"{text}; {self.hint}".split() if self.hint else text.split())
+        """`file:line:column: path: message; hint`, without the parts that are not known, on one line.
+
+        Whatever of a user's text is quoted in it, a word has at most `LONGEST_WORD` letters and a part `LONGEST_PART`.
+        """
+        file, path, message, hint = map(_shortened, (self.file or "", self.path, self.message, self.hint))
+        place = ":".join(str(part) for part in (file or None, self.line, self.column) if part is not None)
+        text = ": ".join(part for part in (place, path, message) if part)
+        return f"{text}; {hint}" if hint else text
 
 
 class SimulatorError(Exception):
@@ -49,8 +61,11 @@ class InputError(SimulatorError):
         self.problems: tuple[Problem, ...] = tuple(Problem(p) if isinstance(p, str) else p for p in problems)
 
     def __str__(self) -> str:
-        """One line per problem."""
-        return "\n".join(map(str, self.problems))
+        """One line per problem, of very many only the first ones and how many more there are."""
+        told = self.problems if len(self.problems) <= MOST_LINES else self.problems[:FIRST_LINES]
+        lines = [str(problem) for problem in told]
+        more = len(self.problems) - len(lines)
+        return "\n".join([*lines, f"and {more:,} more problems"] if more else lines)
 
 
 class DeadlockError(InputError):
@@ -63,6 +78,16 @@ class InfeasibleError(SimulatorError):
     exit_code: ClassVar[int] = 4
 
 
+def shortened(text: str, longest: int = LONGEST_WORD) -> str:
+    """The text, or its beginning and dots, so that it has at most `longest` letters."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _shortened(text: str) -> str:
+    """A part of a message on one line, its words and itself of bounded length."""
+    return shortened(" ".join(shortened(word) for word in text[: 8 * LONGEST_PART].split()), LONGEST_PART)
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A hint that names the choice closest to a misspelt name, or all of them where they are few, or nothing.
 
@@ -73,6 +98,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     from simulator.unmodelled import unmodelled
 
     known = sorted(set(choices))
+    if len(name) > LONGEST_WORD:  # nobody's misspelling, and looking for it would take long
+        return ""
     folded = {choice.casefold(): choice for choice in known}
     if name.casefold() not in folded and (said := unmodelled(name)):
         return said

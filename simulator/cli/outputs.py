@@ -6,6 +6,7 @@ from typing import Any
 
 from simulator.cli import console
 from simulator.errors import InputError, Problem
+from simulator.report.drawing import check_library
 from simulator.results.writing import check_writable, write
 
 STANDARD_OUTPUT = "-"
@@ -32,8 +33,16 @@ def check(
         taken[os.path.realpath(path)] = option
     for option, path in (folders or {}).items():
         problems += _problems_of_folder(option, path) if path is not None else []
+    if not problems and any((folders or {}).values()):
+        check_library()
     if problems:
         raise InputError(*problems)
+
+
+def check_named(option: str, path: str) -> None:
+    """InputError for `-` where a file is meant that is no output to print."""
+    if path == STANDARD_OUTPUT:
+        raise InputError(_not_printable(option))
 
 
 def as_json(document: dict[str, Any], path: str | None) -> bool:
@@ -49,7 +58,7 @@ def as_json(document: dict[str, Any], path: str | None) -> bool:
 
 def _problems(option: str, path: str, taken: Mapping[str, str]) -> list[Problem]:
     if path == STANDARD_OUTPUT:
-        return [Problem(f"{option} writes a file and cannot print", hint="write a file name")]
+        return [_not_printable(option)]
     if os.path.realpath(path) in taken:
         return [
             Problem(f"{option} would overwrite {taken[os.path.realpath(path)]}", file=path, hint="write another name")
@@ -59,6 +68,10 @@ def _problems(option: str, path: str, taken: Mapping[str, str]) -> list[Problem]
     except InputError as error:
         return list(error.problems)
     return []
+
+
+def _not_printable(option: str) -> Problem:
+    return Problem(f"{option} writes a file and cannot print", hint="write a file name")
 
 
 def _problems_of_folder(option: str, path: str) -> list[Problem]:

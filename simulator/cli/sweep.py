@@ -157,11 +157,14 @@ def _check_outputs(arguments: Namespace) -> None:
 
 def _cache(arguments: Namespace) -> str | None:
     """The file of the cache; the folder of the one that nobody named is made."""
+    from simulator.cli import outputs
+
     if arguments.no_cache:
         if arguments.cache:
             raise InputError(Problem("--cache and --no-cache exclude each other", hint="leave out one of them"))
         return None
     if arguments.cache is not None:
+        outputs.check_named("--cache", arguments.cache)
         return str(arguments.cache)
     try:
         Path(CACHE).parent.mkdir(exist_ok=True)

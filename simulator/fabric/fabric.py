@@ -161,7 +161,7 @@ class Fabric:
 
     def _inner(self, node: Ints, device: Ints, to_device: Ints) -> Ints:
         """Ways inside nodes."""
-        local = self.node.table[:, device, to_device]
+        local = self.node.ways(device, to_device)
         return np.where(local >= 0, local + node * len(self.node.ends), -1)
 
     def _outer(self, src: Ints, dst: Ints) -> Ints:

@@ -2,7 +2,8 @@
 
 One function for each `ScaleUp.kind`. A packet goes the shortest way; on a `ring` the two ways round are equally long
 for opposite devices and the sender's parity decides; among equally short ways through `links` the widest wins, then the
-one through lower device numbers. What is left out: buffers, and traffic of network cards through the host bus.
+one through lower device numbers. Ways are closed forms, so that memory grows with the links and not with the pairs of
+devices; only `links` keeps a table. What is left out: buffers, and traffic of network cards through the host bus.
 """
 
 from collections import deque
@@ -19,6 +20,7 @@ Point = int | str
 """A device of the node, or the name of something between devices."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Ways = Callable[[Ints, Ints], Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +33,9 @@ class NodeLinks:
     """Bytes per second; (links,)."""
     latency: Floats
     """Seconds; (links,)."""
-    table: Ints
-    """Links from a device to another in the order of the way, then -1; (longest way, devices, devices)."""
+    ways: Ways
+    """(start, stop) of flows, each (flows,), to their links in the order of the way, then -1; (longest way, flows).
+    A device has no way to itself."""
     free: tuple[tuple[Point, Point], ...] = ()
     """Ways that cost nothing, for drawing: a device's tap on a shared bus."""
     switched: bool = False
@@ -57,7 +60,7 @@ def build_node(devices: int, spec: ScaleUp) -> NodeLinks:
 @BUILDERS.add("none")
 def nothing(devices: int, spec: ScaleUp) -> NodeLinks:
     """No link at all."""
-    return NodeLinks((), np.zeros(0), np.zeros(0), np.full((1, devices, devices), -1))
+    return NodeLinks((), np.zeros(0), np.zeros(0), lambda start, stop: np.full((1, len(start)), -1))
 
 
 @BUILDERS.add("switch")
@@ -65,20 +68,25 @@ def switch(devices: int, spec: ScaleUp) -> NodeLinks:
     """One link up to and one down from an ideal switch for each device."""
     up: list[tuple[Point, Point]] = [(i, "switch") for i in range(devices)]
     down: list[tuple[Point, Point]] = [("switch", i) for i in range(devices)]
-    table = np.full((2, devices, devices), -1)
-    table[0] = np.arange(devices)[:, None]
-    table[1] = devices + np.arange(devices)
-    table[:, np.arange(devices), np.arange(devices)] = -1
+
+    def ways(start: Ints, stop: Ints) -> Ints:
+        return np.where(start == stop, -1, np.stack([start, devices + stop]))
+
     # The latency of a traversal lies on the way up, so that up and down together have it once.
     latency = np.repeat([_latency(spec), 0.0], devices)
-    return NodeLinks((*up, *down), np.full(2 * devices, _bandwidth(spec)), latency, table, switched=True)
+    return NodeLinks((*up, *down), np.full(2 * devices, _bandwidth(spec)), latency, ways, switched=True)
 
 
 @BUILDERS.add("mesh")
 def mesh(devices: int, spec: ScaleUp) -> NodeLinks:
     """A direct link between any two devices; a device's bandwidth is split evenly over its links."""
     pairs = [(i, j) for i in range(devices) for j in range(devices) if i != j]
-    return _direct(devices, pairs, np.full(len(pairs), _bandwidth(spec) / (devices - 1)), spec)
+
+    def ways(start: Ints, stop: Ints) -> Ints:
+        return np.where(start == stop, -1, start * (devices - 1) + stop - (stop > start))[None]
+
+    capacity = np.full(len(pairs), _bandwidth(spec) / (devices - 1))
+    return NodeLinks(tuple(pairs), capacity, np.full(len(pairs), _latency(spec)), ways)
 
 
 @BUILDERS.add("ring")
@@ -87,14 +95,16 @@ def ring(devices: int, spec: ScaleUp) -> NodeLinks:
     steps = (1,) if devices == 2 else (1, -1)
     ends = tuple((i, (i + step) % devices) for step in steps for i in range(devices))
     capacity, latency = np.full(len(ends), _bandwidth(spec) / len(steps)), np.full(len(ends), _latency(spec))
-    start, stop = np.indices((devices, devices))
-    ahead = (stop - start) % devices
-    upwards = (2 * ahead < devices) | ((2 * ahead == devices) & ((start % 2 == 0) | (devices == 2)))
-    hop = np.arange(max(devices // 2, 1))[:, None, None]
-    here = (start + np.where(upwards, hop, -hop)) % devices
-    table = np.where(hop < np.where(upwards, ahead, devices - ahead), here + np.where(upwards, 0, devices), -1)
-    table[:, ahead == 0] = -1
-    return NodeLinks(ends, capacity, latency, table)
+
+    def ways(start: Ints, stop: Ints) -> Ints:
+        ahead = (stop - start) % devices
+        upwards = (2 * ahead < devices) | ((2 * ahead == devices) & ((start % 2 == 0) | (devices == 2)))
+        length = np.where(upwards, ahead, devices - ahead) * (ahead > 0)
+        hop = np.arange(max(int(length.max(initial=0)), 1))[:, None]
+        here = (start + np.where(upwards, hop, -hop)) % devices
+        return np.where(hop < length, here + np.where(upwards, 0, devices), -1)
+
+    return NodeLinks(ends, capacity, latency, ways)
 
 
 @BUILDERS.add("links")
@@ -112,12 +122,14 @@ def links(devices: int, spec: ScaleUp) -> NodeLinks:
 @BUILDERS.add("host")
 def host(devices: int, spec: ScaleUp) -> NodeLinks:
     """One bus through which all traffic between devices goes."""
-    table = np.zeros((1, devices, devices), np.int64)
-    table[0, np.arange(devices), np.arange(devices)] = -1
     taps: list[tuple[Point, Point]] = [(i, "bus in") for i in range(devices)]
     taps += [("bus out", i) for i in range(devices)]
     bus = (("bus in", "bus out"),)
-    return NodeLinks(bus, np.array([_bandwidth(spec)]), np.array([_latency(spec)]), table, tuple(taps))
+
+    def ways(start: Ints, stop: Ints) -> Ints:
+        return np.where(start == stop, -1, 0)[None]
+
+    return NodeLinks(bus, np.array([_bandwidth(spec)]), np.array([_latency(spec)]), ways, tuple(taps))
 
 
 def _bandwidth(spec: ScaleUp) -> float:
@@ -134,8 +146,9 @@ def _direct(devices: int, pairs: Sequence[tuple[int, int]], capacity: Floats, sp
     ways = [_ways(start, devices, pairs, capacity) for start in range(devices)]
     longest = max((len(way) for row in ways for way in row), default=1)
     table = np.array([[way + [-1] * (max(longest, 1) - len(way)) for way in row] for row in ways], np.int64)
+    by_hop = np.ascontiguousarray(np.moveaxis(table, 2, 0))
     latency = np.full(len(pairs), _latency(spec))
-    return NodeLinks(tuple(pairs), capacity, latency, np.ascontiguousarray(np.moveaxis(table, 2, 0)))
+    return NodeLinks(tuple(pairs), capacity, latency, lambda start, stop: by_hop[:, start, stop])
 
 
 def _ways(start: int, devices: int, pairs: Sequence[tuple[int, int]], capacity: Floats) -> list[list[int]]:

@@ -134,7 +134,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
 def _read(text: str, file: str, draft: Draft, given: Mapping[str, str]) -> Settings:
     try:
         tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; so is a number of thousands of digits
         reason = "values are nested too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(Problem(f"no TOML: {reason}", file, hint="is the file complete?")) from None
     values = dict(_flat(tree))

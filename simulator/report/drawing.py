@@ -5,6 +5,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simulator.errors import InputError, Problem
 from simulator.report.plain import clean
 from simulator.results.writing import replacing
 
@@ -16,8 +17,18 @@ FORMATS = ("png", "svg")
 _FEW = 5  # rows down to which a bar fills its row
 
 
+def check_library() -> None:
+    """InputError where matplotlib cannot be imported because the environment names a backend that there is not."""
+    try:
+        import matplotlib  # noqa: F401
+    except ValueError as error:
+        hint = "unset MPLBACKEND, or write `MPLBACKEND=agg`"
+        raise InputError(Problem(f"matplotlib cannot draw: {str(error).partition(';')[0]}", hint=hint)) from error
+
+
 def new_figure() -> "Figure":
-    """An empty figure of the usual size."""
+    """An empty figure of the usual size; InputError as `check_library`."""
+    check_library()
     from matplotlib.figure import Figure
 
     return Figure(figsize=(11, 6), layout="constrained")

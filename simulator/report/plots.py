@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
 from simulator.report import steps as page_steps
-from simulator.report.drawing import plain, save_figures, thickness
+from simulator.report.drawing import check_library, plain, save_figures, thickness
 from simulator.report.gantt import Box, Window, phases, sample, whole
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
@@ -160,7 +160,8 @@ def _of_service(
 
 
 def new() -> "Axes":
-    """Axes of a new figure of the usual size."""
+    """Axes of a new figure of the usual size; InputError where matplotlib has no such backend."""
+    check_library()
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(11, 6), layout="constrained")[1]

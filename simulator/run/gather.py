@@ -17,7 +17,7 @@ from simulator.cost import Device
 from simulator.cost.economy import cost_usd, energy_j
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
-from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
+from simulator.results.metrics import METRICS, compare, run_metrics, step_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
@@ -60,11 +60,12 @@ class Run:
 def gather(run: Run) -> Result:
     """The Result of a run."""
     classes = _device_classes(run)
-    breakdown = tuple(
+    ticks = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.prices)) for rank in range(run.job.pp)
     )
+    breakdown = tuple({name: units.to_seconds(value) for name, value in part.items()} for part in ticks)
     used = tuple(_memory(run, i) for i in range(len(classes)))
-    metrics = _metrics(run, classes, breakdown, used)
+    metrics = _metrics(run, classes, breakdown, used, _busy(run, ticks, classes))
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
     return Result(
@@ -105,7 +106,11 @@ def _device_classes(run: Run) -> tuple[DeviceClass, ...]:
 
 
 def _metrics(
-    run: Run, classes: tuple[DeviceClass, ...], breakdown: tuple[dict[str, float], ...], used: tuple[MemoryUse, ...]
+    run: Run,
+    classes: tuple[DeviceClass, ...],
+    breakdown: tuple[dict[str, float], ...],
+    used: tuple[MemoryUse, ...],
+    busy_share: float,
 ) -> dict[str, float]:
     job, cluster = run.job, run.scenario.cluster
     step = run.steps.mean_s
@@ -123,7 +128,7 @@ def _metrics(
         ranks=[c.ranks for c in classes],
         peak_memory=max(use.peak for use in used),
     )
-    metrics |= _economy(run, metrics, breakdown, classes)
+    metrics |= _economy(run, metrics, busy_share)
     if several(run):
         metrics |= step_metrics(run.steps.ticks, metrics)
     if run.scenario.training.tokens is not None:
@@ -136,9 +141,17 @@ def several(run: Run) -> bool:
     return len(run.steps.ticks) > 1
 
 
-def _economy(
-    run: Run, metrics: dict[str, float], breakdown: tuple[dict[str, float], ...], classes: tuple[DeviceClass, ...]
-) -> dict[str, float]:
+def _busy(run: Run, ticks: tuple[dict[str, int], ...], classes: tuple[DeviceClass, ...]) -> float:
+    """The share of the step that is shown in which the mean device is busy.
+
+    Counted in whole ticks and divided once, so that no rounding can make it more than 1.
+    """
+    parts = ("compute", "recompute", "optimizer", "stall")
+    busy_ticks = sum(one.ranks * sum(part[name] for name in parts) for one, part in zip(classes, ticks, strict=True))
+    return busy_ticks / (sum(one.ranks for one in classes) * run.timeline.makespan)
+
+
+def _economy(run: Run, metrics: dict[str, float], busy_share: float) -> dict[str, float]:
     """Energy and money of the mean step, where the accelerator's profile knows power and price.
 
     Devices are busy for the share of the step that they are in the one that is shown.
@@ -152,10 +165,7 @@ def _economy(
     if accelerator.power is not None:
         peak = accelerator.power.peak.value
         idle = accelerator.power.idle.value if accelerator.power.idle else 0.0
-        average = mean(breakdown, [c.ranks for c in classes])
-        busy = sum(average[part] for part in ("compute", "recompute", "optimizer", "stall"))
-        busy /= units.to_seconds(run.timeline.makespan)
-        found["energy_j"] = devices * energy_j(peak, idle, busy, step)
+        found["energy_j"] = devices * energy_j(peak, idle, busy_share, step)
     if accelerator.price is not None:
         found["cost_usd"] = cost_usd(accelerator.price.value, devices, step)
     return found
@@ -170,14 +180,14 @@ def _operations(run: Run, chain: int, rank: int, lane: str) -> slice:
     return slice(int(start[number]), int(start[number + 1]))
 
 
-def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
-    """Seconds of the step by what one rank did."""
+def _breakdown(run: Run, chain: int, rank: int) -> dict[str, int]:
+    """Ticks of the step by what one rank did; they sum to the makespan."""
     part = _operations(run, chain, rank, "compute")
     start, end = run.timeline.start[part], run.timeline.end[part]
     ticks = busy(run.program.columns, run.timeline, run.classes.prices[chain], part)
     _gaps(run, part, start, end, ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
-    return {name: units.to_seconds(value) for name, value in ticks.items()}
+    return ticks
 
 
 def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) -> None:

@@ -56,7 +56,7 @@ class Groups(NamedTuple):
     """Prefixes that prompts begin with, and who begins with which."""
 
     tokens: Integers
-    """Length of each group's prefix; shape (groups,)."""
+    """Length of the prefix of each group that has a member; shape (groups,)."""
     member: Integers
     """Group of each conversation or single request."""
 
@@ -67,10 +67,14 @@ class Groups(NamedTuple):
 
 
 def groups(shared: SharedPrefix, members: int, seed: int) -> Groups:
-    """Draw the groups and their members; popularity of the k-th group is proportional to k**-zipf."""
-    tokens = whole_numbers(shared.tokens, shared.groups, seed, "prefix lengths", "requests.shared_prefix.tokens")
+    """Draw the members and the groups that they make; popularity of the k-th group is proportional to k**-zipf.
+
+    Groups without a member are not drawn, so that there may be many more of them than requests.
+    """
     chances = stream(seed, "prefixes").random(members)
-    return Groups(tokens, zipf(shared.zipf, 1, shared.groups, chances) - 1)
+    known, member = np.unique(zipf(shared.zipf, 1, shared.groups, chances), return_inverse=True)
+    tokens = whole_numbers(shared.tokens, len(known), seed, "prefix lengths", "requests.shared_prefix.tokens")
+    return Groups(tokens, member.astype(np.int64))
 
 
 def lengthened(prompt: Integers, shared: Integers) -> tuple[Integers, tuple[str, ...]]:

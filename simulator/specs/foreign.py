@@ -101,7 +101,7 @@ def _node(root: Node, key: str) -> Node:
     """The node that a dotted key leads to, or the last one on the way that exists."""
     node = root
     for part in key.split(".") if key else ():
-        child = node.children().get(part)
+        child = node.child(part)
         if child is None:
             break
         node = child

@@ -6,7 +6,7 @@ number is, it is a `Figure` with its source. A new device or cluster is one YAML
 
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from simulator.specs.base import (
     Bandwidth,
@@ -28,6 +28,10 @@ DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "in
 
 DeviceKind = Literal["gpu", "npu", "tpu", "fpga", "cpu"]
 """What a device is, which decides what software has kernels for it."""
+
+MOST_JOINED = {"mesh": 512, "ring": 256, "links": 128}
+"""Devices of a node by the kind of its scale-up fabric: a mesh has links by the square of them, ways through a ring or
+a list of links are as long as they are many."""
 
 
 class Memory(Spec):
@@ -151,6 +155,17 @@ class Node(Spec):
     """Whole node at full load, devices included."""
     notes: str = ""
     """What a reader should know."""
+
+    @field_validator("scale_up")
+    @classmethod
+    def _bounded(cls, scale_up: ScaleUp, known: ValidationInfo) -> ScaleUp:
+        devices, kind = known.data.get("devices", 0), scale_up.kind
+        if devices > MOST_JOINED.get(kind, devices):
+            raise ValueError(
+                f"{devices:,} devices joined as `{kind}` are not modelled: up to {MOST_JOINED[kind]} are; "
+                "`switch` joins any number"
+            )
+        return scale_up
 
 
 class Level(Spec):

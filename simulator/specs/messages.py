@@ -12,6 +12,8 @@ from simulator.specs.shape import Kind, below, fields, folders, members, specs, 
 from simulator.specs.yaml_text import Node, Place
 from simulator.unmodelled import unmodelled
 
+EXPLAINED = 100
+"""Problems of one file that come with what to write instead."""
 _BOUNDS = {
     "greater_than_equal": ("ge", "write {} or more"),
     "greater_than": ("gt", "write more than {}"),
@@ -34,10 +36,13 @@ _CHECKED: tuple[type, ...] = (BeforeValidator, PlainValidator, WrapValidator)
 
 
 def from_pydantic(error: ValidationError, root: Node, kind: Kind) -> list[Problem]:
-    """The problems of one validation, one per place; `root` is what was validated as `kind`."""
+    """The problems of one validation, one per place; `root` is what was validated as `kind`.
+
+    Of more than `EXPLAINED` the later ones only say where: looking for the nearest name takes milliseconds each.
+    """
     found: dict[tuple[Place, str], Problem] = {}
-    for detail in error.errors(include_url=False):
-        problem = _problem(dict(detail), root, kind)
+    for number, detail in enumerate(error.errors(include_url=False)):
+        problem = _problem(dict(detail), root, kind) if number < EXPLAINED else _placed(dict(detail), root, kind)
         key = (Place(problem.file or "", problem.line, problem.column), problem.path)
         earlier = found.get(key)
         found[key] = problem if earlier is None else _either(earlier, problem)
@@ -80,6 +85,15 @@ def _is_parsed(kind: Kind) -> bool:
     return any(isinstance(item, _CHECKED) for item in metadata) or any(map(_is_parsed, get_args(kind)))
 
 
+def _placed(detail: dict[str, Any], root: Node, kind: Kind) -> Problem:
+    """One error of pydantic at its place, in its own words."""
+    steps = _walk(detail["loc"], _Step("", root, kind))
+    place = steps[-1].node.place
+    if detail["type"] == "extra_forbidden":
+        place = steps[-2].node.keys[str(detail["loc"][-1])]
+    return place.problem(str(detail["msg"]), ".".join(step.key for step in steps[1:]))
+
+
 class _Step(NamedTuple):
     """A node on the way from the root to an error."""
 
@@ -110,7 +124,7 @@ def _walk(loc: tuple[str | int, ...], root: _Step) -> list[_Step]:
     """The nodes along a location; parts that name no node (members of unions, missing keys) are passed over."""
     steps = [root]
     for part in loc:
-        child = steps[-1].node.children().get(str(part))
+        child = steps[-1].node.child(str(part))
         if child is not None:
             steps.append(_Step(str(part), child, below(steps[-1].kind, str(part))))
     return steps

@@ -65,7 +65,7 @@ def _change(node: Node, override: Override, kind: Kind, depth: int, expand: Expa
     if problem is not None:
         raise InputError(problem)
     if not last:
-        child = node.children().get(key)
+        child = node.child(key)
         if child is None or not isinstance(child.value, (dict, list)):
             child = Node([] if is_list(inner) else {}, override.place)
         return _replace(node, key, _change(child, override, inner, depth + 1, expand), override.place)

@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.hardware import Cluster
 
+MOST_INSTANCES = 1024
+"""Batches that run beside each other on the devices of a replica."""
+
 
 class Layout(Spec):
     """How one replica is spread over devices."""
@@ -69,7 +72,7 @@ class Batching(Spec):
     """For `sarathi`: the rows of an iteration are rounded down to a multiple of this where prompts fill it."""
     ageing: Seconds | None = Field(default=None)
     """For `priority`: waiting this long raises a request by one class; never where left out."""
-    instances: Count = 1
+    instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] = 1
     """Batches of a replica that run beside each other, each of up to `max_sequences`: instances of the engine on the
     same devices (FasterTransformer). They have the weights in memory once, read them each for itself, and take turns
     iteration by iteration."""

@@ -65,6 +65,13 @@ class Node:
             return self.value
         return {str(i): item for i, item in enumerate(self.value)} if isinstance(self.value, list) else {}
 
+    def child(self, key: str) -> "Node | None":
+        """What `children` has under a key, without building it all: a list may be long and asked for each item."""
+        if isinstance(self.value, list):
+            index = int(key) if key.isdecimal() and len(key) <= _MAX_DIGITS else len(self.value)
+            return self.value[index] if index < len(self.value) else None
+        return self.value.get(key) if isinstance(self.value, dict) else None
+
 
 def read(path: Path, shown: str | None = None, problems: list[Problem] | None = None) -> Node:
     """The mapping that a YAML file holds; `shown` is the file's name in messages.
@@ -156,16 +163,25 @@ def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
         raise InputError(Problem(f"cannot be read: {reason}", name)) from None
     if len(data) > MAX_BYTES:
         raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint=f"is it a {kind}?"))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
+    text = decoded(data, name)
     if "\0" in text:
         raise InputError(Problem("is no text in UTF-8", name, hint=f"name a {kind}"))
     if not text.strip():
         hint = "write `key: value` lines" if kind == "YAML file" else f"name a {kind}"
         raise InputError(Problem("is empty", name, hint=hint))
     return text
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text of bytes in UTF-8, with or without its mark; InputError names the place of the first that is none."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig", "replace")
+        byte = f"byte 0x{data[error.start]:02x} is no text in UTF-8"
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        hint = "save the file as UTF-8, or name a text file"
+        raise InputError(Problem(byte, name, line, column, hint=hint)) from None
 
 
 class _Fatal(yaml.YAMLError):

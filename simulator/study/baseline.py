@@ -13,6 +13,7 @@ Parts are tables of seconds (`memory`: bytes) by name:
 
 import json
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from simulator.results import writing
 from simulator.results.result import Result, Service
 from simulator.results.summary import ordered_metrics
 from simulator.run.parts import axis_of
+from simulator.specs.yaml_text import decoded
 from simulator.study.compare import parts
 
 FORMAT = 1
@@ -96,7 +98,7 @@ def read(path: Path) -> Baseline | None:
             return None
         if path.stat().st_size > LARGEST:
             raise InputError(Problem("is too large for a baseline", file=str(path)))
-        return _parsed(json.loads(path.read_text(encoding="utf-8")), path)
+        return _parsed(json.loads(decoded(path.read_bytes(), str(path))), path)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror or error}", file=str(path))) from error
     except json.JSONDecodeError as error:
@@ -156,8 +158,8 @@ def _sound(values: Mapping[str, Any]) -> dict[str, bool]:
 
 def _numbers(table: Mapping[str, Any]) -> bool:
     return all(
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        for value in table.values()
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+        for value in table.values()  # an integer may have hundreds of digits, NaN is within nothing
     )
 
 

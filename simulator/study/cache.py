@@ -7,16 +7,17 @@ being simulated. The write-ahead log lets several processes use one file; it nee
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 from simulator.errors import InputError, Problem
-from simulator.study.evaluate import Outcome
+from simulator.study.evaluate import Outcome, Status
 
 try:
     import fcntl
@@ -98,7 +99,7 @@ def explained(path: Path) -> Iterator[None]:
         raise _unusable(path, said) from error
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _unusable(path, "it is damaged") from error
 
 
@@ -195,5 +196,19 @@ def _endings() -> Iterator[str]:
 
 
 def _outcome(text: str) -> Outcome:
+    """The outcome of a row; ValueError, TypeError or KeyError for one that no sweep has written."""
     told: dict[str, Any] = json.loads(text)
-    return Outcome(told["status"], told["reason"], told["metrics"], tuple(told["warnings"]))
+    metrics, texts = told["metrics"], [told["reason"], *told["warnings"]]
+    if told["status"] not in get_args(Status) or not all(isinstance(one, str) for one in texts):
+        raise ValueError("no outcome of a point")
+    if metrics is not None:
+        metrics = {name: None if value is None else _finite(value) for name, value in metrics.items()}
+    elif told["status"] == "ok":
+        raise ValueError("a point without figures")
+    return Outcome(told["status"], told["reason"], metrics, tuple(told["warnings"]))
+
+
+def _finite(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
+        raise ValueError("no finite number")
+    return float(value)

@@ -1,9 +1,9 @@
 """The scenarios that a regression check is about: found below paths, loaded, each with the place of its baseline.
 
 A baseline has the path of its scenario, from the working folder, below the folder of baselines; so it is the same
-whichever of `scenarios` and `scenarios/x.yaml` is named. A file that does not stand for itself but that others extend
-is no case, and neither is a YAML file that has no key of a scenario; but one that has a baseline was a scenario, and
-one that cannot be parsed may have been.
+whichever of `scenarios` and `scenarios/x.yaml` is named. A scenario elsewhere has its path from where that folder lies.
+A file that does not stand for itself but that others extend is no case, and neither is a YAML file that has no key of a
+scenario; but one that has a baseline was a scenario, and one that cannot be parsed may have been.
 """
 
 import os
@@ -21,6 +21,7 @@ from simulator.specs.scenario import Common
 from simulator.study.baseline import is_foreign
 
 _SUFFIXES = (".yaml", ".yml")
+_UP = "_up"  # stands for the folder above in the path of a baseline
 _KEYS = re.compile(r"^(cluster|model|stack|training|serving|requests|extends)\s*:", re.MULTILINE)
 
 
@@ -57,7 +58,7 @@ def find(paths: Sequence[str], folder: Path) -> tuple[list[Case], list[str]]:
             if root is not None:
                 walked.add(key)
             if key not in cases:
-                cases[key] = _loaded(file, folder / _name(file, root))
+                cases[key] = _loaded(file, folder / _name(file, folder))
     extended = {os.path.realpath(name) for case in cases.values() if case.name for name in case.sources[1:]}
     left_out = {
         key: reason
@@ -77,8 +78,8 @@ def orphans(paths: Sequence[str], folder: Path) -> list[Case]:
     found: dict[Path, Case] = {}
     for path in paths:
         if os.path.isdir(path):
-            below = folder / _relative(Path(path), Path(path))
-            kept = {folder / _name(file, root) for file, root in _files(path)}
+            below = folder / _relative(Path(path), folder)
+            kept = {folder / _name(file, folder) for file, _ in _files(path)}
             gone = [one for one in sorted(below.rglob("*.json")) if one not in kept and not is_foreign(one)]
             for one in gone:
                 place = one.relative_to(folder).with_suffix(_SUFFIXES[0])
@@ -131,18 +132,22 @@ def _no_scenario(case: Case, extended: bool) -> str | None:
     return None if _KEYS.search(text) else "no scenario"
 
 
-def _name(file: Path, root: Path | None) -> Path:
+def _name(file: Path, folder: Path) -> Path:
     """The baseline's path below the folder of baselines."""
-    return _relative(file, file.parent if root is None else root).with_suffix(".json")
+    return _relative(file, folder).with_suffix(".json")
 
 
-def _relative(path: Path, root: Path) -> Path:
-    """From the working folder or the installed data, if it lies below one; else from the folder that was named."""
+def _relative(path: Path, folder: Path) -> Path:
+    """From the working folder or the installed data, if it lies below one; else from where the baselines' folder lies.
+
+    Whole paths, so that files of one name in different folders never have one place.
+    """
     whole = Path(os.path.abspath(path))
     for base in (Path.cwd(), data_root()):
         if whole.is_relative_to(base):
             return whole.relative_to(base)
-    return whole.relative_to(os.path.abspath(root))
+    parts = Path(os.path.relpath(whole, Path(os.path.abspath(folder)).parent)).parts
+    return Path(*(_UP if part == os.pardir else part for part in parts))
 
 
 def _refuse_shared(cases: Iterable[Case]) -> None:

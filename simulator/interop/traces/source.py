@@ -8,6 +8,7 @@ import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, TextIO
@@ -134,9 +135,21 @@ class Source:
             try:
                 yield stream
             except UnicodeDecodeError:
-                raise self.error("is no text in UTF-8", hint="name a file of requests") from None
+                raise self._undecodable() from None
             except OSError as error:
                 raise self.error(f"cannot be read: {error.strerror}") from None
+
+    def _undecodable(self) -> InputError:
+        """Where the first byte stands that is no UTF-8; the file is read again, line by line."""
+        with self.path.open("rb") as stream:
+            for number, line in enumerate(iter(partial(stream.readline, LONGEST), b""), 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    column = len(line[: error.start].decode()) + 1
+                    byte = f"byte 0x{line[error.start]:02x} is no text in UTF-8"
+                    return InputError(Problem(byte, self.name, number, column, hint="save the file as UTF-8"))
+        return self.error("is no text in UTF-8", hint="save the file as UTF-8")
 
 
 def fold(name: str) -> str:

@@ -331,7 +331,7 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("", "cut or damaged"),
         ('{"baseline": 1, "kind": "tra', "cut or damaged"),
         ("[" * 100_000, "cut or damaged"),
-        ("\udcff", "no JSON"),
+        ("{\n \udcff", "x.json:2:2: byte 0xff is no text in UTF-8"),
         ('{"baseline": 2}', "form 2.*reads form 1"),
         ('{"baseline": 1}', "`kind` is missing"),
         ("[]", "is no baseline"),
@@ -354,6 +354,7 @@ def test_files_that_are_no_baseline(text: str, words: str, tmp_path: Path) -> No
         {"scenario": {"a": 1}},
         {"feasible": 1},
         {"metrics": {"mfu": True}},
+        {"metrics": {"mfu": 10**400}},
         {"parts": {"breakdown": {"a": float("nan")}}},
     ],
 )
