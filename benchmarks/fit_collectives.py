@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from simulator import collectives, fabric
 from simulator.collectives.algorithms import ALGORITHMS
@@ -42,8 +42,8 @@ BOUNDS = {
     "launch": (1e-6, 5e-4),
     "latency": (1e-7, 2e-4),
     "efficiency": (0.005, 1.0),
-    "fraction": (0.01, 3.0),
-    "bytes": (1e5, 3e9),
+    "fraction": (0.01, 12.0),
+    "bytes": (1e4, 3e9),
     "own_piece": (0.01, 1.5),
 }
 OWN = "own_piece"
@@ -96,7 +96,7 @@ def vidur(data: Path, device: str, op: str, nodes: int = 1) -> pd.DataFrame:
     """Medians of vidur: bytes, ms; every 25th size."""
     table = pd.read_csv(data / f"data/network/vidur/{device}_dgx/{op}.csv").sort_values("size")
     table = table[table.num_workers == nodes * table.devices_per_node]
-    table = table.groupby("num_workers").nth(slice(None, None, 25))
+    table = table[table.groupby("num_workers").cumcount() % 25 == 0]
     name, seconds = OPERATIONS.get(op, op), table[f"time_stats.{op}.median"] * 1e-3
     return _rows(f"vidur {name} {device.upper()}", name, table.num_workers, table["size"], seconds).assign(nodes=nodes)
 
@@ -207,13 +207,28 @@ def predicted(rows: pd.DataFrame, profile: CollectiveProfile) -> np.ndarray[Any,
     seconds = []
     for row in rows.itertuples():
         machine, group = _group(row)
-        cost = collectives.price(str(row.op), group, float(row.size), machine, profile, str(row.algorithm))
+        cost = collectives.price(str(row.op), group, _number(row.size), machine, profile, str(row.algorithm))
         seconds.append(cost.slowest / 1e12)
     return np.array(seconds)
 
 
+def _number(cell: Any) -> float:
+    return float(cell)
+
+
 def _names(profile: CollectiveProfile, op: str, forced: str) -> tuple[str, ...]:
     return (forced,) if forced != "auto" else profile.algorithms[op]  # type: ignore[index]
+
+
+def _taken(row: Any, profile: CollectiveProfile) -> str:
+    """What the library's tuner takes, whatever the figures; empty where it has none."""
+    tuner = profile.tuner if row.nodes == 1 or (profile.tuner and profile.tuner.across_nodes) else None
+    known = {f"{option.algorithm}/{option.protocol}" for option in tuner.options} if tuner else set()
+    machine, group = _group(row)
+    if not known or not {name.partition("/")[0] for name in known} & set(_names(profile, row.op, row.algorithm)):
+        return ""
+    [taken] = collectives.price(row.op, group, row.size, machine, profile, row.algorithm).algorithms
+    return taken if taken in known else ""
 
 
 class Model:
@@ -227,6 +242,7 @@ class Model:
         for place, row in enumerate(rows.itertuples()):
             for name in _names(profile, str(row.op), str(row.algorithm)):
                 self.features[name][:, place] = self._features(row, name)
+        self.taken = [_taken(row, profile) for row in rows.itertuples()]
         self.pieces = np.nan_to_num(rows.op.map(PASSES).to_numpy(float) * (rows.ranks.to_numpy() - 1), nan=np.inf)
 
     def _features(self, row: Any, name: str) -> list[float]:
@@ -251,7 +267,7 @@ class Model:
         return list(total)
 
     def seconds(self, figures: dict[str, float]) -> np.ndarray[Any, Any]:
-        """Shortest time over algorithms and protocols, given all figures by path."""
+        """Time of what the library's tuner takes, where it has none the shortest, given all figures by path."""
         best = np.full(len(self.rows), np.inf)
         size = self.rows["size"].to_numpy(float)
         for name, (hops_in, hops_out, busy_in, busy_out, crosses, wire_in, wire_out) in self.features.items():
@@ -268,7 +284,8 @@ class Model:
                 seconds = (
                     launch + hops_in * inner["latency"] + hops_out * outer["latency"] + wire_in + wire_out + moving
                 )
-                best = np.fmin(best, seconds)
+                mine = [taken in ("", f"{name}/{protocol}") for taken in self.taken]
+                best = np.where(mine, np.fmin(best, seconds), best)
         return best
 
 
@@ -319,7 +336,8 @@ def _solved(
     measured = np.log(rows.seconds.to_numpy())
 
     def residuals(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.log(model.seconds(values | dict(zip(free, np.exp(x), strict=True)))) - measured
+        logs: np.ndarray[Any, Any] = np.log(model.seconds(values | dict(zip(free, np.exp(x), strict=True)))) - measured
+        return logs
 
     found = []
     for attempt in range(starts):

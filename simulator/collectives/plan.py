@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.collectives.choice import choose
 from simulator.collectives.demand import Demand, demand_of_ranks
-from simulator.collectives.layout import layouts
 from simulator.collectives.phase import Phase
-from simulator.collectives.pricing import check, choose, in_order
+from simulator.collectives.pricing import check, in_order
 from simulator.collectives.rate import Rate, rate_of
 from simulator.engine.tape import Activity, Use
 from simulator.fabric import Fabric
@@ -52,8 +52,7 @@ def plan(
     members = tuple(ranks.tolist())
     if len(members) < 2 or size_bytes <= 0:
         return Plan(operation, "none", "none", size_bytes, members, ())
-    layout, _ = next(layouts(ranks[None], fabric))
-    choice = choose(operation, layout, ranks, size_bytes, fabric, profile, algorithm)
+    [choice] = choose(operation, ranks[None], size_bytes, fabric, profile, algorithm)
     phases = tuple(demand.phase.bind(ranks, size_bytes) for demand in choice.demands)
     return Plan(operation, choice.algorithm, choice.protocol, size_bytes, members, phases)
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.specs.base import Bytes, Figure, Fraction, Seconds, Spec
+from simulator.specs.tuner import Tuner
 
 Share = Annotated[float, Field(ge=0)]
 
@@ -78,11 +79,13 @@ class CollectiveProfile(Spec):
     algorithms: dict[Operation, tuple[str, ...]]
     """Algorithms that the library chooses from, for each operation."""
     protocols: dict[str, Protocol]
-    """By name; of those that serve an algorithm, the one with the shortest predicted time is taken."""
+    """By name; of those that serve an algorithm, the one that `tuner` takes, or else the quickest."""
     wire: Wire
     """What the step latencies include."""
     own_piece: Figure[Share] | None = None
     """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
+    tuner: Tuner | None = None
+    """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""
     engine: EngineSums | None = None
     """All-reduces of serving engines' own kernels; None where there are none for these machines."""
     notes: str = ""
@@ -98,4 +101,7 @@ class CollectiveProfile(Spec):
         unserved = {a for names in self.algorithms.values() for a in names if not self.protocols_of(a)}
         if unserved:
             raise ValueError(f"no protocol serves the algorithm {', '.join(sorted(unserved))}")
+        for option in self.tuner.options if self.tuner else ():
+            if option.protocol not in self.protocols_of(option.algorithm):
+                raise ValueError(f"no protocol {option.protocol} serves the tuner's algorithm {option.algorithm}")
         return self

@@ -1,0 +1,207 @@
+"""Which algorithm and protocol the groups of an axis run.
+
+A profile with the library's published tuning model chooses by it (`tuner`), each group for itself. Elsewhere the pair
+is taken that finishes first with all siblings running, at the rates that the hardware promises: so more bandwidth never
+makes the choice a slower one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives.demand import Demand, demand_of
+from simulator.collectives.layout import Layout, layouts
+from simulator.collectives.phase import Phase
+from simulator.collectives.rate import Rate, rate_of, rounded
+from simulator.collectives.tuner import Group, chosen
+from simulator.errors import InputError, Problem, nearest
+from simulator.fabric import Fabric
+from simulator.fabric.trunks import Trunks
+from simulator.specs.collectives import CollectiveProfile, Protocol
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Groups of one layout with the algorithm and protocol that they run."""
+
+    algorithm: str
+    protocol: str
+    rate: Rate
+    demands: tuple[Demand, ...]
+    rows: Ints
+    """Which of the sibling groups these are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Option:
+    """What groups of one layout could run."""
+
+    algorithm: str
+    protocol: str
+    rate: Rate
+    phases: tuple[Phase, ...]
+    groups: Ints
+    """Their ranks; (groups, members)."""
+    rows: Ints
+
+    def run(self, fabric: Fabric, groups: int | None = None) -> Choice:
+        """The choice for the first of the groups, or for all."""
+        demands = tuple(demand_of(phase, self.groups[:groups], fabric) for phase in self.phases)
+        return Choice(self.algorithm, self.protocol, self.rate, demands, self.rows[:groups])
+
+
+def choose(
+    operation: str, ranks: Ints, size_bytes: float, fabric: Fabric, profile: CollectiveProfile, algorithm: str
+) -> list[Choice]:
+    """What groups (g, n), their members in order, run: one choice for each layout. InputError where nothing can."""
+    placed = [
+        (layout, rows, _options(operation, layout, ranks, rows, size_bytes, profile, algorithm))
+        for layout, rows in layouts(ranks, fabric)
+    ]
+    for layout, _, options in placed:
+        if not options:
+            place = f"{layout.members} ranks on {layout.nodes} nodes"
+            name = algorithm.partition("/")[0]
+            raise InputError(f"the algorithm `{name}` cannot do {operation} of {place} on this fabric")
+    tuned = [_tuned(operation, layout, options, size_bytes, profile) for layout, _, options in placed]
+    kept = [[one] if one else options for one, (_, _, options) in zip(tuned, placed, strict=True)]
+    return _quickest(kept, fabric)
+
+
+def _options(
+    operation: str,
+    layout: Layout,
+    ranks: Ints,
+    rows: Ints,
+    size_bytes: float,
+    profile: CollectiveProfile,
+    algorithm: str,
+) -> list[_Option]:
+    name, _, protocol_name = algorithm.partition("/")
+    groups = ranks if len(rows) == len(ranks) else ranks[rows]
+    return [
+        _Option(candidate, protocol, rate, phases, groups, rows)
+        for candidate, phases in _able(operation, layout, _candidates(operation, name, profile))
+        for protocol, spec in _protocols(candidate, protocol_name, profile)
+        for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile),)
+    ]
+
+
+def _able(operation: str, layout: Layout, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[Phase, ...]]]:
+    """Those of the algorithms that can do this, with their phases."""
+    for name in names:
+        phases = ALGORITHMS.get(name)(operation, layout)
+        if phases is not None:
+            yield name, phases
+
+
+def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[str, ...]:
+    """Names of the algorithms to try."""
+    if name != "auto":
+        return (name,)
+    # What a library has for large machines may not apply to a small group: direct transfers and rings always do.
+    fallback = "direct" if operation in ("send", "all_to_all") else "ring"
+    own: tuple[str, ...] = profile.algorithms.get(operation, ())  # type: ignore[call-overload]
+    return own if fallback in own else (*own, fallback)
+
+
+def _protocols(algorithm: str, name: str, profile: CollectiveProfile) -> list[tuple[str, Protocol]]:
+    if not name:
+        return list(profile.protocols_of(algorithm).items())
+    if name not in profile.protocols:
+        raise InputError(Problem(f"unknown protocol `{name}`", hint=nearest(name, profile.protocols)))
+    return [(name, profile.protocols[name])]
+
+
+# ---- by the library's own tables ---------------------------------------------------------------------------------
+
+
+def _tuned(
+    operation: str, layout: Layout, options: list[_Option], size_bytes: float, profile: CollectiveProfile
+) -> _Option | None:
+    """What the library's tuner takes; None where it has none, or none that speaks of these options."""
+    if profile.tuner is None or (layout.nodes > 1 and not profile.tuner.across_nodes):
+        return None
+    by_name = {(option.algorithm, option.protocol): option for option in options}
+    known = [spec for spec in profile.tuner.options if (spec.algorithm, spec.protocol) in by_name]
+    if not known:
+        return None
+    taken = chosen(profile.tuner, known, operation, _group(layout, options[0].groups[0]), size_bytes)
+    return by_name[taken.algorithm, taken.protocol]
+
+
+def _group(layout: Layout, ranks: Ints) -> Group:
+    """A group as a library sees it: its cards are those of the node with the fewest members."""
+    place = layout.counts.index(layout.rails)
+    first = int(layout.starts[place])
+    network, devices = layout.fabric.network, layout.fabric.per_node
+    local = ranks[first : first + layout.rails] % devices
+    cards = len(np.unique(network.card_of(local, devices))) if isinstance(network, Trunks) else layout.rails
+    return Group(layout.members, layout.nodes, cards)
+
+
+# ---- by modelled time --------------------------------------------------------------------------------------------
+
+
+def _quickest(options: list[list[_Option]], fabric: Fabric) -> list[Choice]:
+    """Of the options of each layout those that are done first together; layouts take the same one where they can.
+
+    Best first: a bound without transfers, then that of each layout's first group alone, then all with their siblings.
+    """
+    names = list(dict.fromkeys((option.algorithm, option.protocol) for able in options for option in able))
+    joint = [[_named(able, name) for able in options] for name in names]
+    if len(joint) == 1 or all(len(able) == 1 for able in options):
+        return [option.run(fabric) for option in joint[0]]
+    single = len(options) == 1 and len(options[0][0].rows) == 1
+    queue: list[tuple[int, int, int, list[Choice]]] = [
+        (max(option.rate.least_ticks(option.phases) for option in together), 2, place, [])
+        for place, together in enumerate(joint)
+    ]
+    heapify(queue)
+    while True:
+        _, left, place, found = heappop(queue)
+        if left == 0:
+            return found
+        found = [option.run(fabric, 1 if left == 2 else None) for option in joint[place]]
+        ticks = max(_alone(choice, fabric) for choice in found) if left == 2 else _beside(found, fabric)
+        heappush(queue, (ticks, 0 if single else left - 1, place, found))
+
+
+def _named(options: Sequence[_Option], name: tuple[str, str]) -> _Option:
+    """The option of that name, the first where there is none."""
+    return next((option for option in options if (option.algorithm, option.protocol) == name), options[0])
+
+
+def _alone(choice: Choice, fabric: Fabric) -> int:
+    """Ticks of the first group with nothing else on the fabric, as the hardware promises it."""
+    return int(choice.rate.total_ticks(choice.demands, [demand.planned(fabric) for demand in choice.demands])[0])
+
+
+def _beside(choices: list[Choice], fabric: Fabric) -> int:
+    """Ticks until the last of all groups is done, on links as the hardware promises them."""
+    ticks = [rounded(choice.rate.launch) for choice in choices]
+    for load, sharing in in_step(choices, fabric):
+        for choice, demand in sharing:
+            repeat = demand.phase.repeat
+            busy = demand.busiest(load / (repeat * fabric.rated), fabric.first_outer)
+            place = choices.index(choice)
+            ticks[place] = ticks[place] + repeat * choice.rate.step_ticks(demand, busy)
+    return max(int(np.max(own)) for own in ticks)
+
+
+def in_step(choices: list[Choice], fabric: Fabric) -> Iterator[tuple[Floats, list[tuple[Choice, Demand]]]]:
+    """Phase by phase: the bytes on each link in the whole phase, for a size of one byte, and who takes part."""
+    for demands in zip_longest(*(choice.demands for choice in choices)):
+        sharing = [(choice, demand) for choice, demand in zip(choices, demands, strict=True) if demand is not None]
+        load = np.zeros(len(fabric.capacity))
+        for _, demand in sharing:
+            load += demand.load(fabric) * demand.phase.repeat
+        yield load, sharing

@@ -1,0 +1,59 @@
+"""The choice between algorithms and protocols by modelled time, beside siblings."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from simulator import collectives
+from simulator.fabric import build
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.resolve import load_spec
+from tests.machines import cluster, two_protocols
+
+
+def ticks(gigabytes: float, size: float, pairs: int, library: CollectiveProfile) -> int:
+    """Of all-reduces of pairs that share the bus of a node."""
+    fabric = build(cluster(kind="host", bandwidth=f"{gigabytes} GB/s", nics=0))
+    return collectives.price("all_reduce", np.arange(2 * pairs).reshape(-1, 2), size, fabric, library).slowest
+
+
+@given(st.floats(5, 200), st.floats(1.001, 1.5), st.floats(1e4, 1e8), st.integers(1, 4))
+@example(100, 1.1, 1e6, 4)
+@settings(max_examples=100, deadline=None)
+def test_more_bandwidth_is_never_slower_where_siblings_share_a_bus(
+    gigabytes: float, factor: float, size: float, pairs: int
+) -> None:
+    library = two_protocols()
+    assert ticks(gigabytes * factor, size, pairs, library) <= ticks(gigabytes, size, pairs, library) + 8
+
+
+@pytest.mark.parametrize("size", [1e6, 2e6, 4e6, 8e6])
+def test_no_step_of_bandwidth_makes_the_shipped_library_for_cards_on_a_bus_slower(size: float) -> None:
+    library = load_spec(CollectiveProfile, "nccl-generic")
+    found = [ticks(gigabytes, size, 4, library) for gigabytes in range(10, 200, 5)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_groups_beside_others_take_what_is_quickest_beside_them() -> None:
+    fabric, library = build(cluster(kind="host", bandwidth="124 GB/s", nics=0)), two_protocols()
+    pairs = np.arange(8).reshape(-1, 2)
+    for size in 10.0 ** np.arange(4, 9):
+        taken = collectives.price("all_reduce", pairs, size, fabric, library).slowest
+        forced = [
+            collectives.price("all_reduce", pairs, size, fabric, library, name).slowest
+            for name in ("ring/quick", "ring/wide")
+        ]
+        assert taken == min(forced)
+
+
+def test_layouts_that_share_links_are_chosen_for_together() -> None:
+    fabric, library = build(cluster(nodes=2)), two_protocols()
+    groups = [[0, 1, 2, 3], [4, 5, 12, 13], [8, 9, 10, 11]]
+    for size in 10.0 ** np.arange(4, 9):
+        taken = collectives.price("all_reduce", groups, size, fabric, library).slowest
+        forced = [
+            collectives.price("all_reduce", groups, size, fabric, library, name).slowest
+            for name in ("ring/quick", "ring/wide")
+        ]
+        assert taken == min(forced)

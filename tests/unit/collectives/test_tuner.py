@@ -1,0 +1,113 @@
+"""The library's own choice, by its published tables."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator import collectives
+from simulator.collectives.tuner import Group, expected
+from simulator.errors import InputError
+from simulator.fabric import build
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+from tests.machines import profile
+
+
+def taken(machine: str, nodes: int, members: int, size: float, operation: str = "all_reduce", **change: object) -> str:
+    """What a group of some members on each of some nodes runs."""
+    cluster = load_spec(Cluster, machine).model_copy(update={"nodes": nodes})
+    fabric = build(cluster)
+    group = (np.arange(nodes)[:, None] * fabric.per_node + np.arange(members)).ravel()
+    library = load_spec(CollectiveProfile, cluster.collectives).model_copy(update=change)
+    [name] = collectives.price(operation, group, size, fabric, library).algorithms
+    return name.partition("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "members", "size", "algorithm"),
+    [
+        # A channel of a tree carries 23.6 GB/s at most on two nodes of A100, and half of it is the tree's rate.
+        ("dgx-a100", 2, 4, 8e9, "ring"),
+        ("dgx-a100", 2, 8, 8e9, "ring"),
+        ("dgx-a100", 16, 8, 64e3, "tree"),
+        ("dgx-h100", 1, 8, 1e9, "nvls"),
+        ("dgx-h100", 1, 4, 1e9, "ring"),
+        # Switches double what two nodes exchange; four nodes of H200 run rings by default (ml-engineering).
+        ("dgx-h100", 2, 8, 8e9, "nvls_tree"),
+        ("dgx-h100", 4, 8, 4e9, "ring"),
+        ("dgx-h100", 8, 8, 8e9, "ring"),
+    ],
+)
+def test_a_library_takes_what_its_tables_say(
+    machine: str, nodes: int, members: int, size: float, algorithm: str
+) -> None:
+    assert taken(machine, nodes, members, size) == algorithm
+
+
+def test_two_nodes_reach_no_more_than_the_cards_of_a_ring() -> None:
+    cluster = load_spec(Cluster, "dgx-a100").model_copy(update={"nodes": 2})
+    group, size = [*range(4), *range(8, 12)], 8e9
+    cost = collectives.price("all_reduce", group, size, build(cluster), load_spec(CollectiveProfile, "nccl-a100"))
+    assert 2 * 7 / 8 * size / (cost.slowest / 1e12) < 4 * 25e9
+
+
+def test_a_library_without_tables_takes_what_is_quickest() -> None:
+    assert taken("dgx-a100", 2, 4, 8e9, tuner=None) == "tree"
+
+
+def test_a_plugin_that_chooses_across_nodes_leaves_the_choice_to_the_modelled_time() -> None:
+    assert taken("efa-p4de", 2, 8, 8e9) == "tree"
+    assert taken("efa-p5", 1, 8, 1e9) == taken("dgx-h100", 1, 8, 1e9)
+
+
+@given(st.sampled_from(["dgx-a100", "dgx-h100"]), st.sampled_from([2, 4]), st.floats(1e3, 1e9), st.floats(0.3, 3))
+@settings(max_examples=30, deadline=None)
+def test_more_bandwidth_is_never_slower(machine: str, nodes: int, size: float, change: float) -> None:
+    """What is chosen does not depend on the bandwidth of the links, so more of it only helps."""
+    cluster = load_spec(Cluster, machine).model_copy(update={"nodes": nodes})
+    library = load_spec(CollectiveProfile, cluster.collectives)
+    fabric = build(cluster)
+    groups = np.arange(fabric.devices).reshape(nodes, 8)[:, [0, 1, 2, 3]].reshape(2, -1)
+    wider = replace(fabric, capacity=fabric.capacity * (1 + change), rated=fabric.rated * (1 + change))
+    before, after = (collectives.price("all_reduce", groups, size, f, library) for f in (fabric, wider))
+    assert before.algorithms == after.algorithms
+    assert (after.ticks <= before.ticks).all()
+
+
+def test_the_expected_time_is_latency_and_size_over_bandwidth() -> None:
+    """Ring LL128 of eight A100: 12 channels of 20 GB/s, 0.92 of it for data, 14 hops of 1.9 us after 14 us."""
+    tuner = load_spec(CollectiveProfile, "nccl-a100").tuner
+    assert tuner is not None
+    [ring] = [o for o in tuner.options if (o.algorithm, o.protocol) == ("ring", "LL128")]
+    seconds = expected(tuner, ring, "all_reduce", Group(8, 1, 8), 1e6)
+    assert seconds == pytest.approx(14e-6 + 14 * 1.9e-6 + 1e6 / (0.92 * 240e9 * 8 / 14))
+    [tree] = [o for o in tuner.options if (o.algorithm, o.protocol) == ("tree", "Simple tree")]
+    # Four nodes of eight cards of 24 GB/s, 17.8 GB/s of which a tree takes; 1 MiB is corrected by 0.5.
+    seconds = expected(tuner, tree, "all_reduce", Group(32, 4, 8), 2.0**20)
+    assert seconds == pytest.approx(8.4e-6 + 2 * (7 * 4e-6 + 2 * 14e-6) + 2**20 / (8 * 17.8e9 / 2 * 0.5))
+
+
+def test_a_switch_needs_two_heads_to_reduce() -> None:
+    tuner = load_spec(CollectiveProfile, "nccl-h100").tuner
+    assert tuner is not None
+    [tree] = [o for o in tuner.options if o.algorithm == "nvls_tree"]
+    assert expected(tuner, tree, "all_reduce", Group(8, 2, 1), 1e9) == float("inf")
+
+
+def test_a_tuner_speaks_of_protocols_that_there_are() -> None:
+    tuner = load_spec(CollectiveProfile, "nccl-h100").tuner
+    assert tuner is not None
+    with pytest.raises(ValueError, match="no protocol LL serves the tuner's algorithm ring"):
+        profile(tuner=tuner)
+
+
+def test_a_named_algorithm_is_taken_whatever_the_tables_say() -> None:
+    cluster = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})
+    fabric, library = build(cluster), load_spec(CollectiveProfile, "nccl-h100")
+    assert collectives.price("all_reduce", range(16), 1e9, fabric, library, "tree").algorithms == ("tree/Simple",)
+    with pytest.raises(InputError, match="cannot do"):
+        collectives.price("all_reduce", range(16), 1e9, fabric, library, "nvls")
