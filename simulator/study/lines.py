@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from simulator.errors import InputError, Problem
 from simulator.specs.messages import plainly
+from simulator.specs.shape import members
 
 LONGEST = 1 << 16
 """Bytes of a line."""
@@ -19,6 +21,9 @@ MOST = 100_000
 """Lines of a file."""
 R = TypeVar("R", bound=BaseModel)
 _LONGEST_ID = 200
+_NUMBER = re.compile(r"[+-]?(\d{1,15}|\d{1,3}(,\d{3}){1,4})(\.\d{1,15})?(e[+-]?\d{1,2})?", re.I)
+_YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_OPEN = ("", "unknown", "not stated", "n/a", "na", "none", "null", "?", "-", "default")
 _NAMED = 4  # missing keys that a refusal names
 
 
@@ -107,9 +112,43 @@ def parse_line(line: Line) -> dict[str, Any]:
 def read_row(form: type[R], data: Mapping[str, Any]) -> R:
     """Check the object of a line; raises Refused naming the keys that are wrong."""
     try:
-        return form.model_validate(dict(data))
+        return form.model_validate({key: _as_asked(form, key, value) for key, value in data.items()})
     except ValidationError as error:
         raise misfit(error) from None
+
+
+def _as_asked(form: type[BaseModel], key: str, value: Any) -> Any:
+    """A value in the type of its key where it says the same in another: `"8"` and `8.0` for 8, `0.17` for a version."""
+    info = form.model_fields.get(key)
+    kinds: tuple[Any, ...] = members(info.annotation) if info else ()  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        return {inner: number(item) for inner, item in value.items()}
+    if isinstance(value, str) and str not in kinds:
+        return _unquoted(value, kinds)
+    if isinstance(value, float) and float not in kinds and int in kinds and value.is_integer():
+        return int(value)
+    if isinstance(value, bool | int | float) and str in kinds and type(None) in kinds:
+        return str(value).lower()
+    return value
+
+
+def _unquoted(text: str, kinds: tuple[Any, ...]) -> Any:
+    """What a text says in place of a number or a yes or no; the text itself where it says neither."""
+    word = text.strip().lower()
+    if bool in kinds and word in _YES_OR_NO:
+        return _YES_OR_NO[word]
+    if type(None) in kinds and word in _OPEN:
+        return None
+    found = number(text) if int in kinds or float in kinds else text
+    return int(found) if isinstance(found, float) and float not in kinds and found.is_integer() else found
+
+
+def number(value: Any) -> Any:
+    """The number that a text is (`8`, `1,024`, `0.5`, `1e-3`); anything else as it is."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return value
+    text = value.strip().replace(",", "")
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 def _constant(name: str) -> float:

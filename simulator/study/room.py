@@ -6,6 +6,7 @@ The rules are the same for every row, none looks at the measured value, and what
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
 from simulator.training.job import Job, build_job
@@ -27,6 +28,43 @@ def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
         best = candidate
     assumed.append(f"micro_batch {best.training.micro_batch}")
     return best
+
+
+def choose_chunks(scenario: Scenario, least: int, assumed: list[str]) -> Scenario:
+    """Model chunks of a pipeline rank: of those of equal layers that fit in the memory, the fastest.
+
+    `least` is 2 where the schedule is said to be interleaved. A run that fits with none keeps what it has.
+    """
+    parallel, layers = scenario.training.parallel, scenario.model.layers
+    most = -(-layers // parallel.pp)
+    timed = []
+    for chunks in (count for count in range(least, most + 1) if most % count == 0):
+        changes = {
+            "parallel": parallel.model_copy(update={"vpp": chunks}),
+            "stages": stage_layers(layers, parallel.pp * chunks, []),
+        }
+        candidate = scenario.model_copy(update={"training": scenario.training.model_copy(update=changes)})
+        try:
+            fits = _fits(candidate, build_job(candidate), 1.0)
+        except InputError:  # fewer microbatches than the schedule needs
+            continue
+        result = simulate(candidate, fold="tiers")
+        timed.append((not fits, result.metrics["step_time_s"], chunks, candidate))
+    if not timed:
+        return scenario
+    *_, chunks, best = min(timed, key=lambda found: found[:3])
+    assumed.append(f"vpp {chunks}, the fastest that fits")
+    return best
+
+
+def stage_layers(layers: int, chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
+    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer."""
+    short = layers % chunks
+    if not short:
+        return None
+    assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
+    first = (chunks - short) // 2 + (chunks - short) % 2
+    return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
 
 
 def _fits(scenario: Scenario, job: Job, share: float = 0.9) -> bool:

@@ -6,6 +6,7 @@ measured value.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -18,9 +19,13 @@ from simulator.specs.base import Figure
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
-from simulator.specs.training import Parallel, Stack, Training
+from simulator.specs.training import Parallel, Recompute, Stack, Training
+from simulator.study import accelerators
+from simulator.study import training_names as names
+from simulator.study.accelerators import plain
 from simulator.study.lines import Refused
-from simulator.study.room import choose_micro_batch, made_to_fit
+from simulator.study.room import choose_chunks, choose_micro_batch, made_to_fit, stage_layers
+from simulator.study.serving_names import model as served_model
 from simulator.training.job import Job, build_job
 
 PositiveInt = Field(default=None, ge=1, le=1_000_000)
@@ -61,6 +66,7 @@ class Row(BaseModel):
     pp: int | None = PositiveInt
     vpp: int | None = PositiveInt
     cp: int | None = PositiveInt
+    dp: int | None = PositiveInt
     ep: int | None = PositiveInt
     shard: str | None = None
     sequence_parallel: bool | None = None
@@ -91,25 +97,6 @@ class Mapped:
     """What the row leaves open and how it was filled in."""
 
 
-CLUSTERS = {
-    "A100-80GB": "generic-a100",
-    "A100-40GB": "generic-a100-40gb",
-    "H100-80GB": "generic-h100",
-    "H200-141GB": "dgx-h200",
-    "A800-80GB": "a800-cluster",
-    "B200": "dgx-b200",
-    "B300": "dgx-b300",
-    "GB200": "gb200-nvl64",
-    "MI300X": "mi300x-cluster",
-    "MI250X-GCD": "frontier",
-    "TPU-v4": "tpu-v4-pod",
-    "TPU-v5e": "tpu-v5e-pod",
-    "TPU-v5p": "tpu-v5p-pod",
-    "TPU-v6e": "tpu-v6e-pod",
-    "L40S": "l40s-cluster",
-}
-"""Cluster profile by the device of a row."""
-
 NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
 """Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
 
@@ -119,9 +106,6 @@ train/tr11-176B-ml/chronicles-prequel.md, "dealing with JZ hanging on the large 
 
 RACK = re.compile(r"NVL\d+ domain")
 """Words of `intra_node` that say that trays are joined to a rack: the profile's node, whatever `devices_per_node`."""
-
-PRECISIONS = {"fp16": "fp16", "bf16": "bf16", "amp_bf16": "bf16"}
-FP8 = re.compile(r"fp8")
 
 
 def map_row(row: Row) -> Mapped:
@@ -138,41 +122,60 @@ def map_row(row: Row) -> Mapped:
 
 def _check_supported(row: Row) -> None:
     """Refuse what no operator, schedule or device profile of ours stands for."""
+    spread = (row.pp or 1) > 1
     reasons = {
-        f"task `{row.task}` is not a pretraining step": row.task not in ("pretrain", "sft"),
+        f"task `{row.task}` is not a pretraining step": not names.TASKS.fullmatch(plain(row.task)),
         "mixture of experts": (row.experts or 0) > 1,
         f"context parallelism {row.cp}": (row.cp or 1) > 1,
-        f"attention `{row.attention}`": row.attention is not None,
-        f"precision `{row.precision}`": row.precision not in PRECISIONS and not FP8.match(row.precision),
-        f"schedule `{row.schedule}`": not re.fullmatch(
-            r"(interleaved-)?1f1b|flexible interleaved 1f1b", row.schedule or "1f1b"
-        ),
-        f"device `{row.device}`": row.device not in CLUSTERS,
+        **dict.fromkeys(names.unbuilt(row.flags, row.shard, row.framework), True),
         f"no {row.primary_metric} in the row": getattr(row, row.primary_metric) is None,
         "mfu without the peak that it is a share of": row.primary_metric == "mfu" and row.peak_flops_bf16 is None,
-        "activations offloaded to the host": "activation_cpu_offload=True" in (row.flags or ""),
     }
-    found = [reason for reason, applies in reasons.items() if applies]
+    words: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
+        (names.attention, (row.attention, row.framework, row.flags)),
+        (names.numbers, (row.precision,)),
+        (names.schedule, (row.schedule, 2 if spread else 1)),
+        (names.sharding, (row.shard,)),
+        (names.recomputation, (row.recompute,)),
+        (_cluster_name, (row, [])),
+    )
+    unknown = [reason for reader, said in words if (reason := _refusal(reader, *said))]
+    found = [reason for reason, applies in reasons.items() if applies] + unknown
     if found:
         raise Refused("; ".join(found))
+
+
+def _refusal(reader: Callable[..., Any], *said: Any) -> str:
+    """Why a reader does not take some words; empty where it does."""
+    try:
+        reader(*said)
+    except Refused as refused:
+        return str(refused)
+    return ""
 
 
 # ---- parts of the scenario ---------------------------------------------------------------------------------------
 
 
 def _scenario(row: Row, assumed: list[str]) -> Scenario:
-    stack = load_spec(Stack, stack_name(row))
+    name = stack_name(row)
+    stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
     cluster, model = _cluster(row, assumed), _model(row, assumed)
     training = _training(row, stack, assumed)
     scenario = Scenario(version=1, name=row.id, cluster=cluster, model=model, stack=stack, training=training)
     if row.micro_batch is None:
         scenario = choose_micro_batch(scenario, assumed)
+    if row.vpp is None and _may_interleave(row, name):
+        least = 2 if names.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
+        scenario = choose_chunks(scenario, least, assumed)
     return scenario if _states_recompute(row) else made_to_fit(scenario, assumed)
 
 
 def _cluster(row: Row, assumed: list[str]) -> Cluster:
-    cluster = load_spec(Cluster, _cluster_name(row))
+    cluster = load_spec(Cluster, _cluster_name(row, assumed))
     node = cluster.node
+    if row.devices_per_node is None and row.devices > node.devices:
+        assumed.append(f"{node.devices} devices a node")
     rack = bool(RACK.search(row.intra_node or "")) and (row.devices_per_node or 0) < node.devices
     per_node = node.devices if rack else row.devices_per_node or node.devices
     if row.devices < per_node:
@@ -187,14 +190,20 @@ def _cluster(row: Row, assumed: list[str]) -> Cluster:
     return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
 
 
-def _cluster_name(row: Row) -> str:
+def _cluster_name(row: Row, assumed: list[str]) -> str:
+    """The cluster of a row; raises Refused for a device that is not known."""
     special = next((name for words, name in NODES if words in (row.intra_node or "")), None)
-    return special or CLUSTERS[row.device]
+    card, open_form = accelerators.card(row.device, row.intra_node or "")
+    if card not in names.CLUSTERS:
+        raise Refused(f"device `{row.device}`" + (f" with `{row.intra_node}`" if row.intra_node else ""))
+    if open_form:
+        assumed.append(f"device `{row.device}` taken as {card}")
+    return special or names.CLUSTERS[card]
 
 
 def _blocking(row: Row, assumed: list[str]) -> bool:
     """Whether the machine makes launches block in a run of this size."""
-    blocking = row.devices >= BLOCKING.get(_cluster_name(row), row.devices + 1)
+    blocking = row.devices >= BLOCKING.get(_cluster_name(row, []), row.devices + 1)
     if blocking:
         assumed.append("launches block, as on this machine in runs of this size")
     return blocking
@@ -228,136 +237,152 @@ def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
 
 
 def _model(row: Row, assumed: list[str]) -> Model:
-    gpt = not row.gated_ffn
-    if row.vocab is None:
-        assumed.append("vocabulary 51,200")
+    known = _known_model(row)
+    gated = _stated(row.gated_ffn, known and known.gated_ffn, False, "a gated MLP: {}", assumed)
+    vocabulary = _stated(row.vocab, known and known.vocabulary, 51200, "vocabulary {:,}", assumed)
+    kv_heads = _stated(row.kv_heads, known and known.kv_heads, row.heads, "{} key and value heads", assumed)
+    usual = -(-8 * row.hidden // 3 // 256) * 256 if gated else 4 * row.hidden
+    ffn = _stated(row.ffn, known and known.ffn, usual, "MLP of width {:,}", assumed)
+    head_dim = row.head_dim or (known.head_dim if known else None)
     data: dict[str, Any] = {
         "name": row.model,
         "layers": row.layers,
         "hidden": row.hidden,
         "heads": row.heads,
-        "vocabulary": row.vocab or 51200,
-        "gated_ffn": bool(row.gated_ffn),
-        "biases": gpt,
-        "norm": "layernorm" if gpt else "rmsnorm",
-        "position": "learned" if gpt else "rotary",
-        "tied_embeddings": gpt,
+        "kv_heads": kv_heads,
+        "ffn": ffn,
+        "vocabulary": vocabulary,
+        "gated_ffn": bool(gated),
+        "biases": not gated,
+        "norm": "rmsnorm" if gated else "layernorm",
+        "position": "rotary" if gated else "learned",
+        "tied_embeddings": not gated,
         "max_sequence": row.seq_len,
     }
-    optional = {"kv_heads": row.kv_heads, "head_dim": row.head_dim, "ffn": row.ffn}
-    return Model.model_validate(data | {key: value for key, value in optional.items() if value is not None})
+    return Model.model_validate(data | ({"head_dim": head_dim} if head_dim else {}))
 
 
-STACKS = (
-    (r"composer|fsdp2?\b|automodel", "fsdp"),
-    (r"megatron-deepspeed|gpt-neox", "megatron-deepspeed"),
-    (r"deepspeed", "deepspeed"),
-    (r"maxtext|jax|pax", "maxtext"),
-    (r"internevo", "internevo"),
-    (r"flash-attention", "pytorch-ddp"),
-    (r"nemo|megatron-bridge", "nemo"),
-    (r"megatron-lm fork|megatron-core|primus|meta internal|llmboost", "megatron-core"),
-    (r"megatron-lm", "megatron-lm-2021"),
-)
-"""Stack by words of a row's `framework`, first match."""
+def _stated(said: Any, known: Any, usual: Any, words: str, assumed: list[str]) -> Any:
+    """What a row says, else what is known of its model, else what is usual; the latter two are listed."""
+    if said is not None:
+        return said
+    found = usual if known is None else known
+    assumed.append(words.format(found) + ("" if known is None else ", as the model of this name has"))
+    return found
+
+
+def _known_model(row: Row) -> Model | None:
+    """The shipped model of the row's name, where it has the width and the heads that the row states."""
+    try:
+        known = served_model(row.model)
+    except Refused:
+        return None
+    return known if (known.hidden, known.heads) == (row.hidden, row.heads) and known.experts is None else None
 
 
 def stack_name(row: Row) -> str:
     """The profile of the stack that a row's framework belongs to; raises Refused where there is none."""
-    framework = (row.framework or "").lower()
-    name = next((stack for words, stack in STACKS if re.search(words, framework)), None)
+    name = names.family(row.framework, row.shard)
     if name is None:
         raise Refused(f"framework `{row.framework}`")
-    if name == "megatron-lm-2021":
-        year = re.search(r"20[12]\d", row.source)
-        later = int(year.group()) > 2021 if year else bool(row.sequence_parallel) or row.recompute == "selective"
-        return "megatron-lm-2022" if later else name
-    return name
+    if name != "megatron-lm-2021":
+        return name
+    year = re.search(r"20[12]\d", row.source)
+    card, _ = accelerators.card(row.device, row.intra_node or "")
+    if not (card or "").startswith(("a100", "a800", "v100")):
+        return "megatron-core"  # what runs on later chips came after the cores were taken apart (2023)
+    later = int(year.group()) > 2021 if year else bool(row.sequence_parallel) or row.recompute == "selective"
+    return "megatron-lm-2022" if later else name
+
+
+GRADIENTS = {("megatron-lm-2021", "bf16"): 4, ("megatron-deepspeed", "bf16"): 4, ("megatron-core", "fp16"): 2}
+"""Bytes of a gradient as kept and reduced where they differ from the stack's: Megatron accumulates and reduces in fp32
+where it trains in bf16, else in the format of the parameters (NVIDIA/Megatron-LM arguments.py,
+`accumulate_allreduce_grads_in_fp32`; bigscience-workshop/Megatron-DeepSpeed, BF16_Optimizer)."""
+
+
+def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str]) -> Stack:
+    """The stack with gradients as it keeps them at a precision."""
+    size = 4 if precision in ("fp32", "tf32") else GRADIENTS.get((name, precision), stack.gradient_bytes)
+    if size == stack.gradient_bytes:
+        return stack
+    assumed.append(f"gradients in {8 * size} bits, as the framework keeps them with {precision}")
+    return stack.model_copy(update={"gradient_bytes": size, "reduce_bytes": size})
 
 
 def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
-    pp, vpp = row.pp or 1, _chunks_per_rank(row, assumed)
-    zero, shard, reduce = _sharding(row, stack)
+    tp, pp, vpp = _axis(row, "tp", assumed), _axis(row, "pp", assumed), row.vpp or 1
+    formats, shard = names.numbers(row.precision), names.sharding(row.shard)
+    zero, group = _sharding(row, shard, stack, assumed)
     recompute, layers = _recompute(row, stack, assumed)
-    parallel = Parallel(
-        tp=row.tp or 1,
-        pp=pp,
-        vpp=vpp,
-        sequence_parallel=row.sequence_parallel,
-        zero=zero,
-        shard_size=shard,
-    )
+    if formats.assumed:
+        assumed.append(formats.assumed)
+    if tp > 1 and row.sequence_parallel is None and stack.sequence_parallel:
+        assumed.append("sequence parallelism (the stack's default)")
+    parallel = Parallel(tp=tp, pp=pp, vpp=vpp, sequence_parallel=row.sequence_parallel, zero=zero, shard_size=group)
     return Training(
         global_batch=row.global_batch,
         micro_batch=row.micro_batch or 1,
         sequence_length=row.seq_len,
         parallel=parallel,
-        stages=_stages(row.layers, pp * vpp, assumed),
+        schedule="gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
+        stages=stage_layers(row.layers, pp * vpp, assumed),
         recompute=recompute,
         recompute_layers=layers,
-        precision="fp8" if FP8.match(row.precision) else PRECISIONS[row.precision],  # type: ignore[arg-type]
-        reduce_precision=reduce,
+        precision=formats.precision,
+        attention=names.attention(row.attention, row.framework, row.flags),
+        reduce_precision=shard.reduced or formats.reduced,
         blocking_launches=_blocking(row, assumed),
     )
 
 
-def _chunks_per_rank(row: Row, assumed: list[str]) -> int:
-    """Model chunks on a rank; a chunk is one layer where a row says "interleaved" and not how far."""
-    if row.vpp is None and (row.pp or 1) > 1 and "interleaved" in (row.schedule or ""):
-        chunks = -(-row.layers // (row.pp or 1))
-        assumed.append(f"vpp {chunks}")
-        return chunks
-    return row.vpp or 1
+def _axis(row: Row, axis: str, assumed: list[str]) -> int:
+    """A parallel size; what the row leaves open follows from `dp` where that says it, else it is 1."""
+    said = {name: getattr(row, name) for name in ("tp", "pp", "cp", "dp")}
+    if said[axis] is not None:
+        return int(said[axis])
+    others = prod(size for size in said.values() if size)
+    size = row.devices // others if said["dp"] and axis == "tp" and row.devices % others == 0 else 1
+    if not (said["dp"] and others * size == row.devices):
+        assumed.append(f"{axis} {size}")
+    return size
 
 
-def _stages(layers: int, chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
-    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer."""
-    short = layers % chunks
-    if not short:
-        return None
-    assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
-    first = (chunks - short) // 2 + (chunks - short) % 2
-    return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
+def _may_interleave(row: Row, stack: str) -> bool:
+    """Whether stages may hold several chunks: pipelines of Megatron whose schedule is not said to be the plain one."""
+    named = names.schedule(row.schedule, row.pp or 1)
+    return (row.pp or 1) > 1 and named in (None, "interleaved-1f1b") and stack in INTERLEAVED
 
 
-def _sharding(row: Row, stack: Stack) -> tuple[Any, int | None, Any]:
-    """(ZeRO stage, ranks of a shard set, format of reduced gradients) from the words of a row; None for the stack's."""
-    text = (row.shard or "").lower()
+INTERLEAVED = ("megatron-lm-2021", "megatron-lm-2022", "megatron-core", "nemo")
+"""Stacks that have the interleaved schedule."""
+
+
+def _sharding(
+    row: Row, shard: names.Sharding, stack: Stack, assumed: list[str]
+) -> tuple[names.Zero | None, int | None]:
+    """(ZeRO stage, ranks of a shard set); None for the stack's, and for all ranks."""
     dp = row.devices // ((row.tp or 1) * (row.pp or 1) * (row.cp or 1))
-    group = re.search(r"within (\d+)|group[= ](\d+)|fsdp=(\d+)", text)
-    size = next((int(g) for g in group.groups() if g), None) if group else None
-    reduce = {"pure": "bf16", "default": "fp32"}.get(text.rpartition("mixed_precision=")[2])
-    stages = (
-        ("zero3", 3),
-        ("zero-2", 2),
-        ("zero2", 2),
-        ("fsdp", 3),
-        ("zero1", 1),
-        ("distributed optimizer", 1),
-        ("zero0", 0),
-        ("none", 0),
-    )
-    zero = next((stage for words, stage in stages if words in text), None)
+    size = row.devices_per_node if shard.group == "node" else shard.group
+    if shard.zero is None and stack.zero and dp > 1:
+        assumed.append(f"zero {stack.zero} (the stack's default)")
     if size is not None and (size >= dp or dp % size):
         size = None
-    return zero, size if (stack.zero if zero is None else zero) else None, reduce
+    return shard.zero, size if (stack.zero if shard.zero is None else shard.zero) else None
 
 
 def _states_recompute(row: Row) -> bool:
-    """Whether a row says what is recomputed in words that are known."""
-    return (row.recompute or "").lower().startswith(("full", "selective", "none"))
+    """Whether a row says what is recomputed."""
+    said = names.recomputation(row.recompute)
+    return said.what is not None and not said.assumed
 
 
-def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Any, int | None]:
-    text = (row.recompute or "").lower()
-    block = re.search(r"full, (\d+) layers", text)
-    if block:
-        return "full", max(int(block.group(1)) // ((row.pp or 1) * (row.vpp or 1)), 1)
-    for word in ("full", "selective", "none"):
-        if text.startswith(word):
-            return word, None
-    if text:
-        assumed.append(f"recompute `{row.recompute}` as none")
-        return "none", None
-    assumed.append(f"recompute {stack.recompute} (the stack's default)")
-    return None, None
+def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Recompute | None, int | None]:
+    """(what is computed again, of how many layers of a stage)."""
+    said = names.recomputation(row.recompute)
+    if said.what is None:
+        assumed.append(f"recompute {stack.recompute} (the stack's default)")
+    elif said.assumed:
+        assumed.append(said.assumed)
+    layers = said.layers if said.share is None else round(said.share * row.layers)
+    return said.what, None if layers is None else max(layers // ((row.pp or 1) * (row.vpp or 1)), 1)

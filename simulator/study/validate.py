@@ -4,19 +4,24 @@ Every error is one of time: simulated over measured step time, less 1, whichever
 FLOPs is turned into a step time with the formula that its authors counted by.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulator.errors import SimulatorError
 from simulator.run.ground import Conditions, conditions
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
+from simulator.study.accelerators import card
 from simulator.study.lines import Line, Refused, id_of, parse_line, read_row
 from simulator.study.rows import Mapped, Row, map_row
+from simulator.study.training_names import counts_recomputation, numbers
 from simulator.training import flops
 from simulator.training.job import Job
 
-SIXTEEN = ("fp16", "bf16", "amp_bf16")
-"""Precisions in scope."""
+SIXTEEN = ("fp16", "bf16")
+"""Formats in scope."""
+CARDS = ("a100", "h100")
+"""Accelerators in scope, by the start of their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,8 @@ class Outcome:
         return (
             row is not None
             and row.tier == 1
-            and row.precision in SIXTEEN
-            and row.device.startswith(("A100", "H100"))
+            and _in(SIXTEEN, lambda: numbers(row.precision).precision)
+            and _in(CARDS, lambda: (card(row.device, row.intra_node or "")[0] or "").partition("-")[0])
             and (row.experts or 0) <= 1
             and (row.cp or 1) == 1
             and not self.refused.startswith("schedule")
@@ -77,6 +82,14 @@ class Outcome:
         if self.measured_s is None or self.predicted_s is None:
             return None
         return self.predicted_s / self.measured_s - 1
+
+
+def _in(scope: tuple[str, ...], read: Callable[[], str]) -> bool:
+    """Whether what is read of a row is in scope; words that are not known are not."""
+    try:
+        return read() in scope
+    except Refused:
+        return False
 
 
 def validate_row(row: Row) -> Outcome:
@@ -124,8 +137,7 @@ def measured_step(row: Row, job: Job) -> float:
 
 def _counted(row: Row, job: Job) -> float:
     """FLOPs of a step as the row's authors count them."""
-    text = (row.flops_convention or "").lower()
-    if any(words in text for words in ("hardware", "4x fwd", "recompute")):
+    if row.primary_metric != "mfu" and counts_recomputation(row.flops_convention):
         again = job.model.layers * flops.layer_forward_flops(job) * job.global_batch
         return flops.model_flops(job) + again
     return flops.model_flops(job)
