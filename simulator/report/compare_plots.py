@@ -9,7 +9,7 @@ import numpy as np
 from simulator.report import palette, plots
 from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import chosen, label
-from simulator.report.drawing import plain, save_figures
+from simulator.report.drawing import legend_below, plain, save_figures
 from simulator.report.plain import clean
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _LONGEST_NAME = 36
 _FADED = 0.35  # opacity of what does not fit
 _BESIDE = 15.0  # percent of room for numbers at bars that are cut
 _ROOM = 0.11  # inches that a bar with its number takes
-_BELOW = 0.6  # inches from the axes to the legend
 _MOST_RUNS = 40  # that `figures` shows
 _CAP = 100.0  # percent at which an axis ends; what goes beyond is written at its bar
 _SLOTS = (
@@ -56,7 +55,7 @@ def parts(document: Document, axes: "Axes | None" = None) -> "Axes":
     axes.set_ylim(max(len(runs), 1) - 0.5, -0.5)
     first = _plain(runs[0]["name"]) if runs else ""
     axes.set_xlabel(f"{words[:1].lower()}{words[1:]}, % of the time of {first}" if runs else "no run has a time")
-    _legend(axes)
+    legend_below(axes, columns=4)
     return axes
 
 
@@ -106,7 +105,7 @@ def figures(document: Document, axes: "Axes | None" = None) -> "Axes":
     left_out = len(names) - 1 - len(others)
     more = f"; {left_out:,} more runs are not shown" if left_out else ""
     axes.set_xlabel(f"more or less than {_plain(names[0])}, %{more}")
-    _legend(axes)
+    legend_below(axes, columns=4)
     return axes
 
 
@@ -140,9 +139,3 @@ def _heighten(axes: "Axes", bars: int) -> None:
 def _told(name: str, run: Mapping[str, Any]) -> str:
     """A run's name on a plot, and whether it does not fit."""
     return _plain(name) + ("" if run["feasible"] else " (does not fit)")
-
-
-def _legend(axes: "Axes") -> None:
-    if axes.get_legend_handles_labels()[0]:
-        below = -_BELOW * axes.figure.dpi / axes.figure.bbox.height
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, below), ncols=4, fontsize="small", frameon=False)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg")
 _FEW = 5  # rows down to which a bar fills its row
+_BELOW = 0.4  # inches from the axes to the legend
+_MOST_COLUMNS = 5
 
 
 def check_library() -> None:
@@ -65,6 +67,30 @@ def save_figures(
             figure.suptitle(plain(title))
         written += save_figure(figure, folder, name)
     return written
+
+
+def legend_below(axes: "Axes", columns: int = _MOST_COLUMNS) -> None:
+    """A legend under the axes, as wide as they are at most; a figure that leaves no room for it is laid out anew."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    if figure.get_layout_engine() is None and axes.get_subplotspec() is not None:
+        figure.set_layout_engine("constrained")
+    from matplotlib.transforms import ScaledTranslation
+
+    below = axes.transAxes + ScaledTranslation(0, -_BELOW, figure.dpi_scale_trans)
+    for count in range(columns, 0, -1):
+        legend = axes.legend(
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0),
+            bbox_transform=below,
+            ncols=count,
+            fontsize="small",
+            frameon=False,
+        )
+        if legend.get_window_extent().width <= axes.bbox.width:
+            break
 
 
 def plain(text: str) -> str:

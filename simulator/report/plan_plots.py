@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.report import palette
-from simulator.report.drawing import plain, save_figures
+from simulator.report.drawing import legend_below, plain, save_figures
 from simulator.report.plan_html import SLOTS, drawn
 
 if TYPE_CHECKING:
@@ -60,4 +60,4 @@ def _finish(document: dict[str, Any], axes: "Axes", most: float) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.08 * (most or 1.0))
     axes.set_xlabel(f"{document['layouts'][0]['unit']} that arrive per second")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, fontsize="small", frameon=False)
+    legend_below(axes, columns=4)

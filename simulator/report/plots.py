@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulator.report import ledger, palette, serving_plots
 from simulator.report import sections as page_sections
 from simulator.report import steps as page_steps
-from simulator.report.drawing import check_library, plain, save_figures, thickness
+from simulator.report.drawing import check_library, legend_below, plain, save_figures, thickness
 from simulator.report.gantt import Box, Window, phases, sample, whole
 from simulator.report.gantt import chart as gantt_chart
 from simulator.report.plain import clean
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _GB = 1e9
 _HEIGHT = 0.84
+_BORDERED = 1 / 200  # share of the window from which on a box has a border
 _CAPACITY = "memory of the device"
 
 
@@ -40,14 +41,15 @@ def gantt(result: Result, axes: "Axes | None" = None, window: Window | None = No
             _stack(found, box, index)
     for kind, (across, upward) in sorted(found.items()):
         colour = palette.LIGHT[palette.operation(result.spans.names[kind])]
-        _rectangles(axes, across, upward, colour, clean(result.spans.names[kind]))
+        bordered = _BORDERED * (drawn.window.end - drawn.window.begin) / 1e12
+        _rectangles(axes, across, upward, colour, clean(result.spans.names[kind]), bordered)
     for number, phase in enumerate(phases(result)[1:] if window is None else ()):
         label = "" if number else "steady state begins and ends"  # one entry of the legend for both lines
         axes.axvline(phase.begin / 1e12, color="black", linewidth=0.6, linestyle=":", label=label)
     _rows(axes, [row.name for row in drawn.rows])
     axes.set_xlim(drawn.window.begin / 1e12, drawn.window.end / 1e12)
     axes.set_xlabel("time in s")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -60,7 +62,7 @@ def breakdown(result: Result, axes: "Axes | None" = None) -> "Axes":
     _stacked(axes, [result.breakdown[index] for index in shown], words, 1.0)
     _rows(axes, [clean(names[index]) for index in shown])
     axes.set_xlabel("time in s")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -77,7 +79,7 @@ def memory(result: Result, axes: "Axes | None" = None) -> "Axes":
         axes.plot([use.capacity / _GB] * 2, ends, color="black", linestyle="--", linewidth=1, label=label)
     _rows(axes, [clean(names[use.device_class]) for use in uses])
     axes.set_xlabel("memory at the peak in GB")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -90,7 +92,7 @@ def memory_over_time(result: Result, axes: "Axes | None" = None) -> "Axes":
         axes.step(time / 1e12, level / _GB, where="post", color=palette.LIGHT[palette.BLUE])
         axes.axhline(use.capacity / _GB, color="black", linestyle="--", linewidth=1, label=_CAPACITY)
         axes.set_xlim(0, time[-1] / 1e12)
-        _legend(axes)
+        legend_below(axes)
         axes.set_title(ledger.place_of(result, use), fontsize="medium")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time in s")
@@ -187,15 +189,23 @@ def _stack(found: dict[int, tuple[list[tuple[float, float]], list[tuple[float, f
 
 
 def _rectangles(
-    axes: "Axes", across: Sequence[tuple[float, float]], upward: Sequence[tuple[float, float]], colour: str, label: str
+    axes: "Axes",
+    across: Sequence[tuple[float, float]],
+    upward: Sequence[tuple[float, float]],
+    colour: str,
+    label: str,
+    bordered: float,
 ) -> None:
+    """Boxes, those of at least `bordered` seconds with a thin white border: of a narrower one it would be all."""
     from matplotlib.collections import PolyCollection
 
     (x, width), (y, height) = np.array(across).T, np.array(upward).T
     corners = np.stack([np.stack([x, x + width, x + width, x], 1), np.stack([y, y, y + height, y + height], 1)], 2)
-    axes.add_collection(
-        PolyCollection(list(corners), facecolors=colour, edgecolors="white", linewidths=0.15, label=label)
-    )
+    wide = width >= bordered
+    for some, edge in ((wide, {"edgecolors": "white", "linewidths": 0.15}), (~wide, {"antialiaseds": False})):
+        if some.any():
+            axes.add_collection(PolyCollection(list(corners[some]), facecolors=colour, label=label, **edge))
+            label = ""  # one entry of the legend for both
 
 
 def _stacked(
@@ -216,8 +226,3 @@ def _rows(axes: "Axes", names: Iterable[str]) -> None:
     labels = [plain(name) for name in names]
     axes.set_yticks(range(len(labels)), labels, fontsize="small" if len(labels) <= 20 else "x-small")
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
-
-
-def _legend(axes: "Axes") -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5, fontsize="small", frameon=False)

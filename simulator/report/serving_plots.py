@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.report import palette, serving_facts
-from simulator.report.drawing import thickness
+from simulator.report.drawing import legend_below, thickness
 from simulator.report.plain import clean
 from simulator.report.serving_facts import LATENCIES, WORDS, goals
 from simulator.report.serving_html import BINS, MOST_POINTS, MOST_REQUESTS, SLOTS, busy_slots
@@ -35,7 +35,7 @@ def latency(result: Result, service: Service, axes: "Axes") -> "Axes":
     axes.set_ylim(0, 100)
     axes.set_xlabel("latency in ms")
     axes.set_ylabel("% of requests (ITL: of tokens) that take at most that long")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -47,7 +47,7 @@ def requests_over_time(result: Result, service: Service, axes: "Axes") -> "Axes"
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time in s")
     axes.set_ylabel("requests")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -70,7 +70,7 @@ def tokens_over_time(result: Result, service: Service, axes: "Axes") -> "Axes":
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time in s")
     axes.set_ylabel("output tokens per second")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -84,7 +84,7 @@ def lives(result: Result, service: Service, axes: "Axes") -> "Axes":
     axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     axes.set_xlabel("time in s")
     axes.set_ylabel("requests in the order of arrival")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -103,7 +103,7 @@ def request_parts(result: Result, service: Service, axes: "Axes") -> "Axes":
     axes.set_xticks([])
     axes.set_xlabel(f"requests in the order of arrival, {len(groups)} groups of equal size")
     axes.set_ylabel("mean time in s")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -125,7 +125,7 @@ def objectives(result: Result, service: Service, axes: "Axes") -> "Axes":
     axes.set_xlabel("TTFT in ms")
     axes.set_ylabel("TPOT in ms")
     if promised != serving_facts.Goals():
-        _legend(axes)
+        legend_below(axes)
     return axes
 
 
@@ -143,7 +143,7 @@ def replicas(result: Result, service: Service, axes: "Axes") -> "Axes":
     axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
     axes.set_xlim(0, max(result.metrics.get("duration", 0.0), float(left.max(initial=0.0)), 1e-12))
     axes.set_xlabel("busy time in s, of the whole run")
-    _legend(axes)
+    legend_below(axes)
     return axes
 
 
@@ -161,8 +161,3 @@ PLOTS: dict[str, Callable[[Result, Service, "Axes"], "Axes"]] = {
     "replicas": replicas,
 }
 """The plots of a serving run by the names of their files."""
-
-
-def _legend(axes: "Axes") -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=5, fontsize="small", frameon=False)

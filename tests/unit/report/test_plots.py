@@ -1,12 +1,15 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError
-from simulator.report import drawing, plots
+from simulator.report import drawing, palette, plots
 from tests.factories import out_of_memory, training_result
 
 
@@ -65,3 +68,36 @@ def test_dashed_lines_are_in_the_legend_once() -> None:
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         plots.save_plots(training_result(), tmp_path / "none")
+
+
+@pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1)], ids=["beside", "above"])
+def test_legends_of_two_plots_in_one_figure_are_whole(shape: tuple[int, int], layout: Any) -> None:
+    figure = Figure(figsize=(9, 5), layout=layout)
+    for axes, draw in zip(figure.subplots(*shape), (plots.breakdown, plots.memory), strict=True):
+        draw(training_result(), axes)
+    figure.draw_without_rendering()
+    found = [axes.get_legend() for axes in figure.axes]
+    boxes = [legend.get_window_extent() for legend in found if legend is not None]
+    assert len(boxes) == 2
+    assert not boxes[0].overlaps(boxes[1])
+    for axes, box in zip(figure.axes, boxes, strict=True):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0
+        assert box.y1 <= axes.xaxis.get_tightbbox().y0, "it lies over the words of the axis"
+
+
+def test_many_short_operations_have_the_colour_of_the_legend() -> None:
+    """And not the paler one of their borders."""
+    result, many = training_result(), 480
+    edges = np.linspace(0, 10**12, many + 1).astype(np.int64)
+    first = {name: np.full(many, getattr(result.spans, name)[0]) for name in ("lane", "name", "stage", "microbatch")}
+    spans = replace(result.spans, start=edges[:-1], end=edges[1:], flows=np.zeros((0, 2), np.int64), **first)
+    figure = Figure(dpi=100)
+    canvas = FigureCanvasAgg(figure)
+    axes = plots.gantt(replace(result, spans=spans), figure.add_axes((0, 0, 1, 1)))
+    canvas.draw()
+    x, y = axes.transData.transform((0.5, 0)).astype(int)
+    pixels = np.asarray(canvas.buffer_rgba())[::-1][y, x - 50 : x + 50, :3]
+    wanted = to_rgb(palette.LIGHT[palette.operation(spans.names[spans.name[0]])])
+    assert np.abs(pixels.mean(axis=0) / 255 - wanted).max() < 0.02
