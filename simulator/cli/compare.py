@@ -4,6 +4,7 @@ Name several files, or one file with --vary for each combination of values. A fi
 as it is. Overrides (key.path=value) change all scenarios. Exit code 4 where none of them fits into memory.
 """
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -152,7 +153,7 @@ def _hinted(error: InputError, changes: list[str]) -> InputError:
 
 def short_names(files: Sequence[str]) -> list[str]:
     """Names of files without folder and ending; with as much of the folder as tells them apart."""
-    paths = [Path(file).with_suffix("") for file in files]
+    paths = [Path(os.path.splitext(file)[0]) for file in files]
     depth, deepest = 1, max((len(path.parts) for path in paths), default=1)
     while depth < deepest and len({path.parts[-depth:] for path in paths}) < len(set(paths)):
         depth += 1

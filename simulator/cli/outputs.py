@@ -25,12 +25,12 @@ def check(
     folders that must exist.
     """
     problems: list[Problem] = []
-    taken = {os.path.realpath(path): "the scenario" for path in inputs}
+    taken = {_real(path): "the scenario" for path in inputs}
     for option, path in outputs.items():
         if path is None or (path == STANDARD_OUTPUT and option == printable):
             continue
         problems += _problems(option, path, taken)
-        taken[os.path.realpath(path)] = option
+        taken[_real(path)] = option
     for option, path in (folders or {}).items():
         problems += _problems_of_folder(option, path) if path is not None else []
     if not problems and any((folders or {}).values()):
@@ -59,15 +59,21 @@ def as_json(document: dict[str, Any], path: str | None) -> bool:
 def _problems(option: str, path: str, taken: Mapping[str, str]) -> list[Problem]:
     if path == STANDARD_OUTPUT:
         return [_not_printable(option)]
-    if os.path.realpath(path) in taken:
-        return [
-            Problem(f"{option} would overwrite {taken[os.path.realpath(path)]}", file=path, hint="write another name")
-        ]
+    if (earlier := taken.get(_real(path))) is not None:
+        return [Problem(f"{option} would overwrite {earlier}", file=path, hint="write another name")]
     try:
         check_writable(path)
     except InputError as error:
         return list(error.problems)
     return []
+
+
+def _real(path: str) -> str:
+    """The path with its links followed; as it is where no file has such a name, which opening it will tell."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
 
 
 def _not_printable(option: str) -> Problem:

@@ -7,13 +7,14 @@ that no later page can stumble. The same Result gives the same bytes.
 import io
 import json
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ from simulator.results.result import (
 )
 from simulator.results.writing import replacing
 
+KINDS = ("training", "serving")
+"""Kinds of results."""
 MAX_HEADER = 64 * 2**20
 """Bytes of the JSON header that are read at most."""
 MAX_COLUMNS = 2**30
@@ -55,6 +58,12 @@ _SPAN_COLUMNS = {
 _MEMORY_COLUMNS = {"time": "<i8", "level": "<f8"}
 _PATH_COLUMN = "critical_path.operations"
 _STEPS_COLUMN = "step_times"  # only in files of several steps
+_ARRAY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<type>[<|][fi]\d)', 'fortran_order': False, "
+    rb"'shape': \((?P<shape>[\d, ]{0,40})\), \} *\n",
+    re.DOTALL,
+)
+"""The head of a column, as `save` writes it."""
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # the oldest that zip knows: the bytes must not tell when they were written
 
 Columns = dict[str, NDArray[Any]]
@@ -205,25 +214,24 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _array(data: bytes, name: str, dtype: np.dtype[Any], dimensions: int) -> NDArray[Any]:
-    """An .npy member without numpy's own reader, which takes memory for whatever shape the header claims."""
-    stream: BinaryIO = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise Misfit(f"`{name}` has npy version {version}")
-    shape, fortran, found = np.lib.format.read_array_header_1_0(stream)
-    start = stream.tell()
-    if found != dtype or fortran or len(shape) != dimensions or math.prod(shape) * dtype.itemsize != len(data) - start:
+    """An .npy member without numpy's own reader, which takes memory for whatever shape the header claims and runs a
+    tokenizer of Python over it."""
+    head = _ARRAY.match(data)
+    shape = [int(size) for size in head["shape"].split(b",") if size.strip()] if head else []
+    whole = head is not None and np.dtype(head["type"].decode()) == dtype and len(shape) == dimensions
+    if head is None or not whole or math.prod(shape) * dtype.itemsize != len(data) - head.end():
         raise Misfit(f"column `{name}` is not a whole array of {dtype} with {dimensions} dimension(s)")
-    return np.frombuffer(data, dtype, offset=start).reshape(shape)
+    return np.frombuffer(data, dtype, offset=head.end()).reshape(shape)
 
 
 def _result(header: dict[str, Any], reader: _Reader) -> Result:
     classes = tuple(part(DeviceClass, c) for c in header["classes"])
     breakdown = tuple(numbers(part) for part in header["breakdown"])
     require(len(breakdown) == len(classes), "breakdown and classes differ in number")
+    require(header["kind"] in KINDS, "it is of an unknown kind")
     spans = _spans(header["spans"], reader, len(classes))
     return Result(
-        kind=text(header["kind"]),
+        kind=header["kind"],
         name=text(header["name"]),
         metrics=numbers(header["metrics"]),
         classes=classes,

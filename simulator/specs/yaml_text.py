@@ -163,16 +163,16 @@ def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
         raise InputError(Problem(f"cannot be read: {reason}", name)) from None
     if len(data) > MAX_BYTES:
         raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint=f"is it a {kind}?"))
-    text = decoded(data, name)
-    if "\0" in text:
+    if b"\0" in data:
         raise InputError(Problem("is no text in UTF-8", name, hint=f"name a {kind}"))
+    text = decoded(data, name, f"save it as UTF-8, or name a {kind}")
     if not text.strip():
         hint = "write `key: value` lines" if kind == "YAML file" else f"name a {kind}"
         raise InputError(Problem("is empty", name, hint=hint))
     return text
 
 
-def decoded(data: bytes, name: str) -> str:
+def decoded(data: bytes, name: str, hint: str = "save it as UTF-8") -> str:
     """The text of bytes in UTF-8, with or without its mark; InputError names the place of the first that is none."""
     try:
         return data.decode("utf-8-sig")
@@ -180,7 +180,6 @@ def decoded(data: bytes, name: str) -> str:
         before = data[: error.start].decode("utf-8-sig", "replace")
         byte = f"byte 0x{data[error.start]:02x} is no text in UTF-8"
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        hint = "save the file as UTF-8, or name a text file"
         raise InputError(Problem(byte, name, line, column, hint=hint)) from None
 
 

@@ -82,8 +82,9 @@ def read_lines(path: str | Path) -> Iterator[Line]:
                     chunk = file.readline(LONGEST + 1)
                 if line.text is None or line.text.strip():
                     yield line
-    except OSError as error:
-        raise InputError(Problem(f"cannot be read: {error.strerror}", file=str(path))) from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(Problem(f"cannot be read: {reason}", file=str(path))) from None
 
 
 def _line(file: str, number: int, chunk: bytes) -> Line:

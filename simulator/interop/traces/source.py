@@ -148,8 +148,8 @@ class Source:
                 except UnicodeDecodeError as error:
                     column = len(line[: error.start].decode()) + 1
                     byte = f"byte 0x{line[error.start]:02x} is no text in UTF-8"
-                    return InputError(Problem(byte, self.name, number, column, hint="save the file as UTF-8"))
-        return self.error("is no text in UTF-8", hint="save the file as UTF-8")
+                    return InputError(Problem(byte, self.name, number, column, hint="save it as UTF-8"))
+        return self.error("is no text in UTF-8", hint="save it as UTF-8")
 
 
 def fold(name: str) -> str:

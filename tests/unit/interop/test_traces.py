@@ -177,7 +177,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "another text": ("to be or not to be\n", "trace: is no trace of a known kind; known are Azure"),
     "other JSON": ('{"a": 1}\n', "is no trace of a known kind"),
     "bytes": (b"\x00\x01\x02", "trace: is no text"),
-    "no UTF-8": (AZURE.encode() + b"2023-11-16 18:15:46,\xff,4\n", "trace: is no text in UTF-8"),
+    "no UTF-8": (AZURE.encode() + b"2023-11-16 18:15:46,\xff,4\n", "trace:2:21: byte 0xff is no text in UTF-8"),
     "only a header": (AZURE, "trace: holds no request"),
     "only failures": (BURST + "5,GPT,4,0,4,x\n", "holds no request: all 1 that it has are empty"),
     "a missing column": (

@@ -155,7 +155,7 @@ OPERATIONS = len(training_result().spans.start)
         ("result.json", header(spans={"lanes": [[9, "compute"]], "names": ["f"]}), "belongs to no class"),
         ("spans.start.npy", lambda _: None, "`spans.start.npy` is missing"),
         ("spans.start.npy", lambda content: content[:-8], "not a whole array"),
-        ("spans.start.npy", lambda _: b"\x93NUMPY\x09\x00", "npy version"),
+        ("spans.start.npy", lambda _: b"\x93NUMPY\x09\x00", "not a whole array"),
         ("spans.start.npy", column(np.zeros(3, np.int64)), "differ in length"),
         ("spans.start.npy", column(np.zeros(OPERATIONS, np.float64)), "not a whole array"),
         ("spans.start.npy", column(np.full(OPERATIONS, 2**62)), "ends before it starts"),

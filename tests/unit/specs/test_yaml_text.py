@@ -186,7 +186,11 @@ def test_files_are_read(tmp_path: Path) -> None:
         (b"- 1\n", "f.yaml:1:1: the file holds no mapping; write `key: value` lines"),
         (b"just text", "f.yaml:1:1: the file holds no mapping; write `key: value` lines"),
         (b"\x7fELF\x02\x01\x00\x00", "f.yaml: is no text in UTF-8; name a YAML file"),
-        (b"\x89PNG\r\n\xff\xfe", "f.yaml: is no text in UTF-8; name a YAML file"),
+        (b"\x89PNG\r\n\xff\xfe", "f.yaml:1:1: byte 0x89 is no text in UTF-8; save it as UTF-8, or name a YAML file"),
+        (
+            b"name: a\nnote: caf\xe9\n",
+            "f.yaml:2:10: byte 0xe9 is no text in UTF-8; save it as UTF-8, or name a YAML file",
+        ),
         ("a: 1".encode("utf-16"), "f.yaml: is no text in UTF-8; name a YAML file"),
         (b"a" * (MAX_BYTES + 1), "f.yaml: is larger than 4 MiB; is it a YAML file?"),
     ],

@@ -1,0 +1,19 @@
+"""The generators by name, and how many of their inputs come in a turn."""
+
+from tests.fuzz import files, mutations, operations, semantics
+from tests.fuzz.harness import Generator
+
+KINDS: dict[str, tuple[Generator, int]] = {
+    "text": (mutations.text, 4),
+    "tree": (mutations.tree, 4),
+    "training": (semantics.training, 2),
+    "serving": (semantics.serving, 2),
+    "baseline": (files.baseline, 1),
+    "cache": (files.cache_, 1),
+    "result": (files.result, 2),
+    "trace": (files.trace, 2),
+    "rows": (files.rows, 1),
+    "foreign": (files.foreign, 3),
+    "line": (operations.line, 4),
+}
+"""(generator, weight) of each kind."""

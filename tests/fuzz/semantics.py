@@ -1,0 +1,222 @@
+"""Random scenarios that make sense, and what must hold of every answer to one."""
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+from random import Random
+from typing import Any
+
+from tests.fuzz.harness import Answer, Input, answered
+
+CLUSTERS = (
+    ("gh200", 1),
+    ("dgx-h100", 8),
+    ("dgx-h100", 8),
+    ("dgx-a100", 8),
+    ("generic-h100", 8),
+    ("server-8x-rtx-3090", 8),
+    ("dgx-1-v100", 8),
+    ("mi300x-cluster", 8),
+    ("l40s-cluster", 8),
+    ("ascend-910b", 8),
+    ("gaudi2-cluster", 8),
+    ("workstation", 1),
+    ("dgx-b200", 8),
+)
+MODELS = (
+    "llama-3.2-1b",
+    "llama-3-8b",
+    "gpt3-125m",
+    "gpt3-1.3b",
+    "gpt2-355m",
+    "gemma-2b",
+    "bloom-560m",
+    "qwen2.5-1.5b",
+    "mixtral-8x7b",
+)
+TRAINERS = ("megatron-core", "deepspeed", "fsdp", "megatron-deepspeed", "megatron-lm-2021", "nemo", "pytorch-ddp")
+SERVERS = ("vllm", "vllm-0.5", "vllm-v0", "sglang", "tensorrt-llm", "tgi", "deepspeed-fastgen", "fastertransformer")
+TINY = 1e-9
+
+
+def training(random: Random) -> Input:
+    """A training step that somebody could want."""
+    cluster, per_node = random.choice(CLUSTERS)
+    nodes = 1 if per_node == 1 else random.choice((1, 1, 1, 2, 4))
+    devices = nodes * per_node
+    tp = random.choice([size for size in (1, 1, 2, 4, 8) if size <= per_node])
+    pp = random.choice([size for size in (1, 1, 2, 4) if size * tp <= devices])
+    dp, micro = devices // (tp * pp), random.choice((1, 1, 2, 4))
+    job: dict[str, Any] = {
+        "global_batch": dp * micro * random.choice((1, 2, 4, pp, 2 * pp)),
+        "micro_batch": micro,
+        "sequence_length": random.choice((128, 512, 1024, 2048, 4096)),
+        "parallel": {"tp": tp, "pp": pp, "zero": random.choice((0, 0, 1, 2, 3))},
+    }
+    for key, choices in _OPTIONS.items():
+        if random.random() < 0.3:
+            job[key] = random.choice(choices)
+    document = {
+        "version": 1,
+        "name": "fuzz",
+        "cluster": {"extends": f"clusters/{cluster}", "nodes": nodes},
+        "model": f"models/{random.choice(MODELS)}",
+        "stack": random.choice(TRAINERS),
+        "training": job,
+        "seed": random.randrange(5),
+    }
+    return _checked(document, _training_faults, random)
+
+
+_OPTIONS: Mapping[str, tuple[Any, ...]] = {
+    "schedule": ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1"),
+    "recompute": ("none", "full", "selective"),
+    "precision": ("bf16", "fp16", "fp32", "fp8"),
+    "steps": (2, 5),
+    "noise": (
+        {"jitter": 0.05},
+        {"stragglers": {"count": 1, "slowdown": 1.5}},
+        {"slow_links": {"count": 1, "factor": 0.5}},
+    ),
+    "tokens": ("1000000 tokens",),
+}
+
+
+def serving(random: Random) -> Input:
+    """A serving system that somebody could want, and few requests."""
+    cluster, per_node = random.choice(CLUSTERS)
+    tp = random.choice([size for size in (1, 1, 2, 4) if size <= per_node])
+    shape = {"prompt": _length(random), "output": _length(random, 200)}
+    document: dict[str, Any] = {
+        "version": 1,
+        "name": "fuzz",
+        "cluster": f"clusters/{cluster}",
+        "model": f"models/{random.choice(MODELS)}",
+        "stack": random.choice(SERVERS),
+        "serving": {"replicas": random.choice((1, 1, per_node // tp)), "parallel": {"tp": tp}},
+        "requests": {
+            "arrivals": random.choice(_ARRIVALS),
+            "lengths": random.choice((shape, shape, "sharegpt", "azure-code")),
+            "count": random.choice((1, 2, 5, 20, 40)),
+        },
+        "slo": {"ttft": "1 s", "tpot": "50 ms"},
+        "seed": random.randrange(5),
+    }
+    for key, choices in _SYSTEM.items():
+        if random.random() < 0.25:
+            document["serving"][key] = random.choice(choices)
+    for key, choices in _ASKED.items():
+        if random.random() < 0.15:
+            document["requests"][key] = random.choice(choices)
+    return _checked(document, _serving_faults, random)
+
+
+_ARRIVALS: tuple[dict[str, Any], ...] = (
+    {"poisson": "2 /s"},
+    {"poisson": "100 /s"},
+    {"constant": "10 /s"},
+    {"gamma": {"rate": "5 /s", "burstiness": 0.3}},
+    {"closed_loop": {"clients": 4}},
+    {"at_once": True},
+    {"varying": [{"duration": "1 s", "rate": "20 /s"}, {"duration": "2 s", "rate": 0}]},
+)
+_SYSTEM: Mapping[str, tuple[Any, ...]] = {
+    "router": ("round-robin", "random", "least-outstanding", "shortest-queue", "power-of-two", "prefix-aware"),
+    "batching": (
+        {"max_sequences": 2},
+        {"token_budget": 64},
+        {"policy": "sarathi", "token_budget": 512},
+        {"policy": "static"},
+        {"policy": "orca"},
+        {"instances": 2},
+    ),
+    "kv_cache": (
+        {"memory_share": 0.5},
+        {"blocks": 100},
+        {"blocks": 300, "preemption": "swap"},
+        {"prefix_caching": "radix"},
+    ),
+    "precision": ({"weights": "fp8"}, {"weights": "int4"}, {"kv": "fp8"}),
+    "context": (512, 4096),
+}
+_ASKED: Mapping[str, tuple[Any, ...]] = {
+    "sessions": ({"turns": {"uniform": [1, 4]}, "think": {"fixed": 1}},),
+    "shared_prefix": ({"tokens": {"fixed": 64}, "groups": 3, "zipf": 1.0}, {"tokens": {"fixed": 300}}),
+    "priorities": ([0.5, 0.5], [0.1, 0.2, 0.7]),
+}
+
+
+def _length(random: Random, most: int = 2000) -> dict[str, Any]:
+    return random.choice(
+        (
+            {"fixed": random.randrange(1, most)},
+            {"uniform": [1, most]},
+            {"lognormal": [most / 4, 0.7], "high": most},
+            {"exponential": most / 8, "low": 1, "high": most},
+        )
+    )
+
+
+def _checked(document: dict[str, Any], faults: Any, random: Random) -> Input:
+    """The scenario with the checks of its kind; some are run again, and some once more with twice the memory."""
+    text, again, larger = json.dumps(document).encode(), random.random() < 0.15, random.random() < 0.3
+    words = ["run", "s.yaml", "--json", "-"]
+
+    def check(answer: Answer) -> str | None:
+        if answer.code == 2:
+            return "said something on standard output" if answer.out else None
+        told = faults(json.loads(answer.out), document)
+        if told is None and again and answered(words) != answer:
+            told = "is not the same the second time"
+        if told is None and larger and answer.code == 0:
+            more = answered([*words, "cluster.node.accelerator.memory.capacity=1000 GB"])
+            told = f"does not fit into more memory: {more.err[-300:]}" if more.code else None
+        return told
+
+    return Input(words, {"s.yaml": text}, check)
+
+
+def _training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
+    figures = told["metrics"]
+    if (wrong := _shares(figures, ("mfu", "hfu", "bubble_fraction"))) or (wrong := _numbers(figures)):
+        return wrong
+    step = figures["step_time_s"]
+    if not step > 0 or figures["mfu"] > figures["hfu"] * (1 + TINY):
+        return f"step {step} s, MFU {figures['mfu']}, HFU {figures['hfu']}"
+    sums = [sum(one.values()) for one in told["breakdown"].values()]
+    if any(abs(one / sums[0] - 1) > TINY for one in sums) or (
+        "steps" not in document["training"] and abs(sums[0] / step - 1) > TINY
+    ):
+        return f"parts of a step of {step} s sum to {sums}"
+    return None
+
+
+def _serving_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
+    figures = told["metrics"]
+    if "completed" not in figures:  # the model does not fit
+        return None
+    shares = [name for name in figures if name.endswith(("attainment", "_usage", "hit_rate", "utilisation"))]
+    if (wrong := _shares(figures, shares)) or (wrong := _numbers(figures)):
+        return wrong
+    requests = document["requests"]
+    ended = figures["completed"] + figures["failed"] + figures.get("unfinished", 0)
+    if ended != requests["count"]:
+        return f"{ended} of {requests['count']} requests ended"
+    for name in ("ttft", "tpot", "itl", "e2el"):
+        rising = [figures.get(f"{kind}_{name}_ms") for kind in ("median", "p90", "p95", "p99")]
+        known = [value for value in rising if value is not None]
+        if known != sorted(known):
+            return f"percentiles of {name} fall: {known}"
+    return None
+
+
+def _shares(figures: Mapping[str, Any], names: Any) -> str | None:
+    wrong = {name: figures[name] for name in names if figures.get(name) is not None and not 0 <= figures[name] <= 1}
+    return f"shares beyond 0 and 1: {wrong}" if wrong else None
+
+
+def _numbers(figures: Mapping[str, Any]) -> str | None:
+    wrong = {
+        name: value for name, value in figures.items() if value is not None and not (isfinite(value) and value >= 0)
+    }
+    return f"figures that cannot be: {wrong}" if wrong else None

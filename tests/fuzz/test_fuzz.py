@@ -1,0 +1,47 @@
+"""A short walk over the inputs of each kind; `make fuzz` takes the long one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import harness
+from tests.fuzz.kinds import KINDS
+
+SEED = 20
+EACH = 8
+"""Inputs of a kind for each unit of its weight."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_input_breaks_a_command(kind: str, tmp_path: Path) -> None:
+    generator, weight = KINDS[kind]
+    assert list(harness.run(generator, kind, SEED, range(EACH * weight), tmp_path)) == []
+
+
+def test_a_command_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness sees an internal error, an endless loop and a wrong answer."""
+    good = harness.Input(["profiles"])
+
+    def broken(words: list[str]) -> int:
+        raise KeyError("lost")
+
+    def endless(words: list[str]) -> int:
+        while True:
+            pass
+
+    assert harness.fault(good, tmp_path) is None
+    wrong = harness.Input(["profiles"], check=lambda answer: "wrong" if answer.out else None)
+    assert harness.fault(wrong, tmp_path) == "wrong"
+    monkeypatch.setattr(harness, "main", lambda words: 3)
+    assert "exit code 3" in (harness.fault(good, tmp_path) or "")
+    monkeypatch.setattr(harness, "main", broken)
+    assert "raised KeyError" in (harness.fault(good, tmp_path) or "")
+    monkeypatch.setattr(harness, "main", endless)
+    monkeypatch.setattr(harness, "SECONDS", 0.2)
+    assert "took more than" in (harness.fault(good, tmp_path) or "")
+
+
+def test_an_input_is_made_again_by_its_number() -> None:
+    for kind, (generator, _) in KINDS.items():
+        first, again = (generator(harness.random_of(kind, 3, 14)) for _ in range(2))
+        assert (first.words, first.files) == (again.words, again.files), kind
