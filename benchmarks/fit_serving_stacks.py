@@ -1,6 +1,6 @@
 """Fit the three numbers of each serving stack on published rows, and say what is left when a source is left out.
 
-    python benchmarks/fit_serving_stacks.py workloads/measurements/serving.jsonl [--stack NAME] [--jobs 2] [--out DIR]
+    python -m benchmarks.fit_serving_stacks workloads/measurements/serving.jsonl [--stack NAME] [--jobs 2] [--out DIR]
 
 The time of a row is nearly linear in the reciprocal of `kernel_efficiency`, in `iteration_overhead` and in
 `sequence_overhead`. So each round simulates every row at a point and at one step along each of the three, minimises
@@ -21,9 +21,9 @@ from math import exp, log
 from pathlib import Path
 
 import numpy as np
-from fit_stacks import at, fitted_file, report, weights, write
 from scipy.optimize import minimize
 
+from benchmarks.fit_stacks import at, fitted_file, report, weights, write
 from simulator.errors import SimulatorError
 from simulator.specs.serving import ServingStack
 from simulator.study.lines import Refused, parse_line, read_lines, read_row
