@@ -2,7 +2,7 @@
 
     python -m benchmarks.validation [--jobs 2]
 
-Reads benchmarks/left_out.json (made by `python benchmarks/fit_stacks.py ROWS --keep --leave-out`) for the errors of
+Reads benchmarks/left_out.json (made by `python -m benchmarks.fit_stacks ROWS --keep --leave-out`) for the errors of
 rows that the fit of their stack has not seen.
 """
 
