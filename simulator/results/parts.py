@@ -85,6 +85,7 @@ _CHECKS: dict[Any, Callable[[Any], Any]] = {
     float: lambda value: float(_number(value)),
     dict[str, float]: numbers,
     tuple[int, ...]: _each(whole),
+    tuple[str, ...]: texts,
     tuple[dict[str, float], ...]: _each(numbers),
 }
 """How a field of a type is read."""

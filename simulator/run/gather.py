@@ -21,7 +21,7 @@ from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_
 from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
-from simulator.run.links import link_loads
+from simulator.run.links import link_loads, overloaded
 from simulator.run.parts import busy
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
@@ -65,18 +65,21 @@ def gather(run: Run) -> Result:
     used = tuple(_memory(run, i) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     feasible = all(use.peak <= use.capacity for use in used)
+    spans = _spans(run)
+    step_s = units.to_seconds(run.timeline.makespan)
+    links = link_loads(run.network.fabric, run.job.mesh, run.classes, step_s, spans)
     return Result(
         kind="training",
         name=run.scenario.name,
         metrics=metrics,
         classes=classes,
         breakdown=breakdown,
-        spans=_spans(run),
+        spans=spans,
         memory=used,
-        links=link_loads(run.network.fabric, run.job.mesh, run.classes, units.to_seconds(run.timeline.makespan)),
+        links=links,
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
-        warnings=_warnings(run),
+        warnings=_warnings(run) + overloaded(links),
         assumptions=run.job.assumptions + run.noise.assumptions,
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
