@@ -22,6 +22,7 @@ from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result,
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.links import link_loads, overloaded
+from simulator.run.network_notes import ordered_rings, unused_oversubscription
 from simulator.run.parts import busy
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
@@ -79,8 +80,8 @@ def gather(run: Run) -> Result:
         links=links,
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
-        warnings=_warnings(run) + overloaded(links),
-        assumptions=run.job.assumptions + run.noise.assumptions,
+        warnings=_warnings(run) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
+        assumptions=run.job.assumptions + run.noise.assumptions + ordered_rings(run.scenario.cluster, links),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
         provenance=_provenance(run),
