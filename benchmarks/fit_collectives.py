@@ -181,11 +181,12 @@ _PARTS: dict[str, Callable[[Path], Iterator[tuple[str, pd.DataFrame]]]] = {
     ),
     "nccl-b200": lambda data: iter(
         [
+            ("dgx-b200", aiconfigurator(data, "b200")),
             ("dgx-b200", published(data, _inter("B200-SXM"))),
             ("gb200-nvl72", published(data, _inter("GB200 NVL72")).assign(nodes=1)),
         ]
     ),
-    "nccl-generic": lambda data: iter([("dgx-1-v100", vtrain(data, "v100"))]),
+    "nccl-v100": lambda data: iter([("dgx-1-v100", vtrain(data, "v100"))]),
     "rccl": lambda data: iter([("mi300x-cluster", published(data, _inter("MI300X")))]),
 }
 

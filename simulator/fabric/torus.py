@@ -99,6 +99,8 @@ def build_torus(cluster: Cluster) -> Torus:
             f"the torus of {sizes} = {prod(network.shape)} devices does not hold "
             f"{cluster.nodes} nodes x {cluster.node.devices} = {cluster.devices} devices"
         )
+    if words := network.beyond(cluster.devices):
+        raise InputError(words)
     assert network.bandwidth is not None  # the spec demands it
     return Torus(
         network.shape, network.wrap, network.bandwidth.value, network.latency.value if network.latency else 0.0

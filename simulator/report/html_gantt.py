@@ -8,10 +8,10 @@ from simulator import units
 from simulator.report import palette, svg, wording
 from simulator.report.gantt import Box, Chart, Window, charts, phases, whole
 from simulator.report.html_parts import ticks, timeline
-from simulator.report.link_load import over_time
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
 from simulator.report.sections import chains
+from simulator.results.link_rates import over_time
 from simulator.results.result import LinkLoad, Result, Spans
 
 _MOST_STEPS = 500  # of a link's curve
@@ -98,8 +98,8 @@ def _links(result: Result) -> Iterable[Markup]:
     known = [load for load in result.links if load.by_operation]
     shown = _families(sorted(known, key=lambda load: -load.utilisation))
     for load in shown:
-        rates = over_time(result, load).at_most(_MOST_STEPS)
-        top = float(rates.rate.max(initial=0.0)) or 1.0
+        rates = over_time(result.spans, load).at_most(_MOST_STEPS)
+        top = load.peak or 1.0
         share = f", {wording.percent(top / load.capacity)}" if load.capacity else ""
         peak = f"up to {units.format(top, 'bandwidth')}{share}"
         xs, ys = (rates.time / max(end, 1)).tolist(), (rates.rate / top).tolist()

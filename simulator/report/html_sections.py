@@ -221,6 +221,7 @@ def links(result: Result) -> Iterable[Markup]:
             units.format(load.bytes, "bytes"),
             units.format(load.capacity, "bandwidth"),
             wording.percent(load.utilisation),
+            wording.percent(load.peak / load.capacity) if load.capacity else "",
             svg.stacked(
                 [(min(load.utilisation, 1.0), palette.BLUE, name)], f"{name} {wording.percent(load.utilisation)}"
             ),
@@ -228,7 +229,10 @@ def links(result: Result) -> Iterable[Markup]:
         for name, load in sections.busiest(result)
     ]
     if rows:
-        yield table(("kind name", "links n", "busiest carried n", "capacity n", "used n", "of the step bar"), rows)
+        yield table(
+            ("kind name", "links n", "busiest carried n", "capacity n", "used n", "at its peak n", "of the step bar"),
+            rows,
+        )
 
 
 def provenance(result: Result) -> Iterable[Markup]:

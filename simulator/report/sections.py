@@ -169,17 +169,25 @@ def links(result: Result) -> Iterable[RenderableType]:
             wording.plural(load.links, "link"),
             f"{units.format(load.bytes, 'bytes')} at {units.format(load.capacity, 'bandwidth')}",
             wording.percent(load.utilisation),
-            Text(wording.bar(load.utilisation, 30), "blue"),
+            _use(load),
         )
     yield heading("Links: what the busiest of each kind carried")
     yield table
+
+
+def _use(load: LinkLoad) -> Text:
+    """A bar of the mean use, and the peak where it is more than the link has."""
+    if load.peak <= load.capacity:
+        return Text(wording.bar(load.utilisation, 30), "blue")
+    peak = f" up to {wording.percent(load.peak / load.capacity)}"
+    return Text.assemble((wording.bar(load.utilisation, 30 - len(peak)), "blue"), (peak, "red"))
 
 
 def busiest(result: Result) -> list[tuple[str, LinkLoad]]:
     """Kinds of link that carried something, the busiest first; kinds with equal figures stand together by one name."""
     used = sorted((load for load in result.links if load.bytes > 0), key=lambda load: -load.utilisation)
     alike = [list(group) for _, group in groupby(used, _figures)]
-    return [(_together([load.name for load in group]), group[0]) for group in alike]
+    return [(_together([load.name for load in group]), max(group, key=lambda load: load.peak)) for group in alike]
 
 
 def _figures(load: LinkLoad) -> tuple[float, ...]:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.report import serving_trace
-from simulator.report.link_load import over_time
 from simulator.report.trace_text import as_json, metadata, microseconds, nanoseconds
+from simulator.results.link_rates import over_time
 from simulator.results.result import MemoryUse, Result, Spans
 from simulator.results.summary import class_names
 from simulator.results.writing import replacing
@@ -152,7 +152,7 @@ def _links(result: Result) -> Iterator[str]:
     yield metadata("process_name", f'"pid":{process}', {"name": "links · the busiest of each kind"})
     yield metadata("process_sort_index", f'"pid":{process}', {"sort_index": len(result.classes)})
     for load in known:
-        rates = over_time(result, load).at_most(_MOST_STEPS)
+        rates = over_time(result.spans, load).at_most(_MOST_STEPS)
         head = f'{{"ph":"C","name":{as_json(load.name)},"pid":{process},"ts":'
         for moment, rate in zip(microseconds(nanoseconds(rates.time)), rates.rate.tolist(), strict=True):
             yield f'{head}{moment},"args":{{"bytes/s":{rate:.0f}}}}}'

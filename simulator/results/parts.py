@@ -91,6 +91,7 @@ _CHECKS: dict[Any, Callable[[Any], Any]] = {
     dict[str, float]: numbers,
     dict[str, str]: words,
     tuple[int, ...]: _each(whole),
+    tuple[str, ...]: texts,
     tuple[dict[str, float], ...]: _each(numbers),
 }
 """How a field of a type is read."""

@@ -93,6 +93,11 @@ class LinkLoad:
     """Those bytes by the name of the operations in which they were sent; empty where nobody knows."""
     users: tuple[int, ...] = ()
     """Device classes whose ranks send over that link: indices into `Result.classes`."""
+    peak: float = 0.0
+    """Most bytes per second that it carries at a moment of the step, as `results.link_rates` spreads them; more than
+    `capacity` where operations of several axes overlap, each of which is priced as if it had the link for itself."""
+    at_peak: tuple[str, ...] = ()
+    """Names of the operations that send at that moment."""
 
 
 @dataclass(frozen=True, slots=True)

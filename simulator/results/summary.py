@@ -99,6 +99,8 @@ def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:
         "utilisation": load.utilisation,
         "by_operation": dict(load.by_operation),
         "used_by": [names[index] for index in load.users],
+        "peak_bytes_per_s": load.peak,
+        "at_peak": list(load.at_peak),
     }
 
 

@@ -22,7 +22,8 @@ from simulator.results.result import Comparison, DeviceClass, HostMemory, Memory
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.ground import ground
-from simulator.run.links import link_loads
+from simulator.run.links import link_loads, overloaded
+from simulator.run.network_notes import ordered_rings, unused_oversubscription
 from simulator.run.parts import busy
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
@@ -68,20 +69,23 @@ def gather(run: Run) -> Result:
     metrics = _metrics(run, classes, breakdown, used, _busy(run, ticks, classes))
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
+    spans = _spans(run)
+    step_s = units.to_seconds(run.timeline.makespan)
+    links = link_loads(run.network.fabric, run.job.mesh, run.classes, step_s, spans)
     return Result(
         kind="training",
         name=run.scenario.name,
         metrics=metrics,
         classes=classes,
         breakdown=breakdown,
-        spans=_spans(run),
+        spans=spans,
         memory=used,
         host=host,
-        links=link_loads(run.network.fabric, run.job.mesh, run.classes, units.to_seconds(run.timeline.makespan)),
+        links=links,
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
-        warnings=_warnings(run),
-        assumptions=run.job.assumptions + run.noise.assumptions,
+        warnings=_warnings(run) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
+        assumptions=run.job.assumptions + run.noise.assumptions + ordered_rings(run.scenario.cluster, links),
         ground=ground(run.scenario),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,

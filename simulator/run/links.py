@@ -1,19 +1,29 @@
 """What the links of a fabric carried: the busiest of each kind, which operations loaded it and whose."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator import units
 from simulator.fabric import Fabric
-from simulator.results.result import LinkLoad
+from simulator.results.link_rates import peak
+from simulator.results.result import LinkLoad, Spans
 from simulator.training.chains import ChainClasses
 from simulator.training.layout import Mesh
 
 Ints = NDArray[np.int64]
 
+AXES = {"gather parameters": "dp", "reduce gradients": "dp", "send forward": "pp", "send backward": "pp"} | {
+    "sum embedding gradients": "pp"
+}
+"""Axis of the mesh whose collectives run in operations of a kind; passes have those of tensor parallelism."""
+_SLACK = 1.001
+"""Times the capacity from which a rate is more than rounding."""
 _AT_ONCE = 1 << 16  # flows whose ways are in memory together
 
 
-def link_loads(fabric: Fabric, mesh: Mesh, classes: ChainClasses, step_s: float) -> tuple[LinkLoad, ...]:
+def link_loads(fabric: Fabric, mesh: Mesh, classes: ChainClasses, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
     """The busiest link of each kind that carried anything."""
     total = classes.traffic.total()
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
@@ -28,8 +38,24 @@ def link_loads(fabric: Fabric, mesh: Mesh, classes: ChainClasses, step_s: float)
     for (name, first, stop), link, who in zip(blocks, busiest, users, strict=True):
         moved, rate = float(total[link]), float(fabric.capacity[link])
         by_operation = classes.traffic.carried(link)
-        found.append(LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), by_operation, who))
+        load = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), by_operation, who)
+        highest, at_peak = peak(spans, load)
+        found.append(replace(load, peak=highest, at_peak=at_peak))
     return tuple(found)
+
+
+def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
+    """A warning where links carry more than they have at a moment of the step: which, by how much and in what."""
+    over: dict[str, list[str]] = {}
+    for load in loads:
+        if load.peak > _SLACK * load.capacity:
+            senders = " and ".join(f"`{name}` ({AXES.get(name, 'tp')})" for name in load.at_peak)
+            rates = f"{units.format(load.peak, 'bandwidth')} of {units.format(load.capacity, 'bandwidth')}"
+            over.setdefault(f"{rates} in {senders}", []).append(load.name)
+    if not over:
+        return ()
+    listed = "; ".join(f"{', '.join(names)} {what}" for what, names in over.items())
+    return (f"links carry more than they have, as what overlaps is priced apart (the step is too fast): {listed}",)
 
 
 def _users(fabric: Fabric, mesh: Mesh, classes: ChainClasses, links: list[int]) -> list[tuple[int, ...]]:

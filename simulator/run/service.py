@@ -23,6 +23,7 @@ from simulator.results.result import (
 from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import Accelerator, serving_metrics, span
 from simulator.run.ground import ground
+from simulator.run.network_notes import unused_oversubscription
 from simulator.serving.ledger import REJECTED, Ledger
 from simulator.serving.replica import COLUMNS, Replica
 from simulator.serving.system import System
@@ -57,6 +58,7 @@ def gather(run: "ServingRun") -> Result:
         service=service,
         warnings=(
             *run.workload.warnings,
+            *unused_oversubscription(run.scenario.cluster),
             *_told(run, "warnings"),
             *notes,
             *(() if service is None else _rejected(run, service) + _saturated(service)),

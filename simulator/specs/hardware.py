@@ -200,6 +200,9 @@ class Network(Spec):
     """For `torus`: devices along each dimension."""
     wrap: bool = True
     """For `torus`: whether each dimension closes to a ring."""
+    largest: Count | None = None
+    """For `torus`: the most devices that its links join. More are several slices over a data-centre network, which is
+    not described and refused."""
     bandwidth: Figure[Bandwidth] | None = None
     """For `torus`: per link and direction."""
     latency: Figure[Seconds] | None = None
@@ -216,6 +219,15 @@ class Network(Spec):
         if missing:
             raise ValueError(f"a network of kind {self.kind!r} needs {' and '.join(f'`{m}`' for m in missing)}")
         return self
+
+    def beyond(self, devices: int) -> str:
+        """Why a torus cannot join so many devices; empty where it can."""
+        if self.kind != "torus" or self.largest is None or devices <= self.largest:
+            return ""
+        return (
+            f"the links of one slice join at most {self.largest:,} devices, not {devices:,}: several slices over a "
+            "data-centre network are not modelled"
+        )
 
 
 class Cluster(Spec):
@@ -245,4 +257,6 @@ class Cluster(Spec):
     def _joined(self) -> Self:
         if self.nodes > 1 and self.network.kind == "none":
             raise ValueError("several nodes need a `network`")
+        if words := self.network.beyond(self.devices):
+            raise ValueError(words)
         return self

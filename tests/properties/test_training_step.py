@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simulator.report.link_load import over_time
 from simulator.results import dumps, to_json
+from simulator.results.link_rates import over_time
 from simulator.results.result import CriticalPath
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
@@ -113,9 +113,9 @@ def test_link_load_over_time_is_the_load(zero: int, **choices: object) -> None:
         assert sum(load.by_operation.values()) == pytest.approx(load.bytes, rel=1e-9)
         assert set(load.by_operation) <= set(result.spans.names)
         assert load.users
-        rates = over_time(result, load)
+        rates = over_time(result.spans, load)
         assert rates.bytes == pytest.approx(load.bytes, rel=1e-9)
-        assert rates.at_most(7).bytes == pytest.approx(load.bytes, rel=1e-9)
+        assert rates.rate.max() == rates.at_most(7).rate.max() == load.peak
         assert len(rates.at_most(7).time) <= 8
 
 
@@ -162,3 +162,31 @@ def test_a_faster_network_never_hurts(factor: float, **choices: object) -> None:
     assert simulate(scenario.model_copy(update={"cluster": cluster})).metrics["step_time_s"] <= simulate(
         scenario
     ).metrics["step_time_s"] * (1 + 1e-9)
+
+
+@simulations(10)
+@given(st.floats(40, 200), st.floats(1.01, 1.5), st.sampled_from(["dp-pp-tp-cp-ep", "tp-cp-ep-dp-pp"]))
+@example(140, 145 / 140, "dp-pp-tp-cp-ep")
+def test_more_bandwidth_of_a_shared_bus_is_never_slower(gigabytes: float, factor: float, order: str) -> None:
+    """Pairs of ranks share the bus of a server of cards on PCIe: what one pair would take alone is not what is best."""
+    narrow, wide = (simulate(on_a_bus(bandwidth, order)) for bandwidth in (gigabytes, factor * gigabytes))
+    assert wide.metrics["step_time_s"] <= narrow.metrics["step_time_s"] * (1 + 1e-9)
+
+
+def on_a_bus(gigabytes: float, order: str) -> Scenario:
+    """Eight cards on a bus of that bandwidth, each axis two wide."""
+    base = jobs.scenario(
+        on="server-8x-rtx-3090",
+        software=jobs.stack("megatron-deepspeed"),
+        shape=jobs.model(layers=4, hidden=512, heads=8),
+        batch=8,
+        tp=2,
+        pp=2,
+        dp=2,
+        order=order,
+    )
+    bus = base.cluster.node.scale_up
+    assert bus.bandwidth is not None
+    figure = bus.bandwidth.model_copy(update={"value": gigabytes * 1e9})
+    node = base.cluster.node.model_copy(update={"scale_up": bus.model_copy(update={"bandwidth": figure})})
+    return base.model_copy(update={"cluster": base.cluster.model_copy(update={"node": node})})

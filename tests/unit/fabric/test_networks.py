@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
 from tests.effort import examples
 from tests.machines import DRAGONFLY, LEAF_SPINE, RAILS, cluster, level, torus
 from tests.unit.fabric.test_scale_up import assert_way
@@ -161,3 +164,13 @@ def test_a_name_is_asked_for_by_a_number_that_exists() -> None:
     assert len(fabric.links) == 16
     with pytest.raises(IndexError):
         fabric.links[16]
+
+
+def test_a_torus_of_several_slices_is_refused() -> None:
+    pod = load_spec(Cluster, "tpu-v5e-pod")
+    build(pod)
+    two = pod.model_copy(update={"nodes": 64, "network": pod.network.model_copy(update={"shape": (32, 16)})})
+    with pytest.raises(InputError, match=r"one slice join at most 256 devices, not 512.*not modelled"):
+        build(two)
+    with pytest.raises(ValidationError, match="several slices over a data-centre network are not modelled"):
+        Cluster(name="two slices", node=pod.node, nodes=64, network=two.network)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.report.link_load import over_time
+from simulator.results.link_rates import over_time, peak
 from simulator.results.result import LinkLoad
 from tests.factories import GB, training_result
 
@@ -20,7 +20,7 @@ def load(**by_operation: float) -> LinkLoad:
 
 def test_bytes_are_spread_over_the_operations_of_the_devices_that_use_the_link() -> None:
     result = training_result(stages=2, microbatches=4)
-    rates = over_time(result, load(forward=4 * GB))
+    rates = over_time(result.spans, load(forward=4 * GB))
     spans = result.spans
     mine = (spans.name == 0) & (spans.stage == 1)
     busy = (spans.end - spans.start)[mine].sum() / 1e12
@@ -33,19 +33,19 @@ def test_bytes_are_spread_over_the_operations_of_the_devices_that_use_the_link()
 def test_what_runs_together_adds_up() -> None:
     result = training_result()
     one, other = load(forward=1 * GB), load(send_forward=3 * GB)
-    both = over_time(result, load(forward=1 * GB, send_forward=3 * GB))
+    both = over_time(result.spans, load(forward=1 * GB, send_forward=3 * GB))
     assert both.bytes == pytest.approx(4 * GB)
-    assert both.rate.max() <= over_time(result, one).rate.max() + over_time(result, other).rate.max() + 1.0
+    assert both.rate.max() <= over_time(result.spans, one).rate.max() + over_time(result.spans, other).rate.max() + 1.0
 
 
 def test_operations_that_only_others_have_are_theirs() -> None:
-    rates = over_time(training_result(), load(reduce_gradients=2 * GB))  # on the lane of stage 0
+    rates = over_time(training_result().spans, load(reduce_gradients=2 * GB))  # on the lane of stage 0
     assert rates.bytes == pytest.approx(2 * GB)
     assert rates.time[-1] == END
 
 
 def test_operations_that_nobody_runs_take_the_whole_step() -> None:
-    rates = over_time(training_result(), load(gather_parameters=2 * GB))
+    rates = over_time(training_result().spans, load(gather_parameters=2 * GB))
     assert rates.time.tolist() == [0, END]
     assert rates.bytes == pytest.approx(2 * GB)
 
@@ -53,19 +53,28 @@ def test_operations_that_nobody_runs_take_the_whole_step() -> None:
 def test_split_backward_passes_carry_what_whole_ones_would() -> None:
     result = training_result()
     spans = replace(result.spans, names=("forward", "input gradient", *result.spans.names[2:]))
-    rates = over_time(replace(result, spans=spans), load(backward=2 * GB))
-    assert np.array_equal(rates.time, over_time(result, load(backward=2 * GB)).time)
+    rates = over_time(spans, load(backward=2 * GB))
+    assert np.array_equal(rates.time, over_time(result.spans, load(backward=2 * GB)).time)
 
 
 def test_nothing_carries_nothing() -> None:
-    rates = over_time(training_result(), load())
+    rates = over_time(training_result().spans, load())
     assert rates.bytes == 0.0
     assert rates.at_most(10) is rates
 
 
-def test_fewer_steps_keep_the_bytes() -> None:
-    rates = over_time(training_result(microbatches=32), load(forward=1 * GB, backward=2 * GB))
+def test_fewer_steps_keep_the_peak() -> None:
+    rates = over_time(training_result(microbatches=32).spans, load(forward=1 * GB, backward=2 * GB))
     few = rates.at_most(5)
     assert len(few.time) == 6 < len(rates.time)
-    assert few.bytes == pytest.approx(rates.bytes)
-    assert few.rate.max() <= rates.rate.max()
+    assert few.rate.max() == rates.rate.max()
+    assert few.bytes >= rates.bytes
+
+
+def test_the_peak_is_the_highest_rate_and_names_who_sends_then() -> None:
+    spans = training_result(microbatches=32).spans
+    both = load(forward=1 * GB, reduce_gradients=2 * GB)
+    highest, names = peak(spans, both)
+    assert highest == over_time(spans, both).rate.max()
+    assert set(names) <= {"forward", "reduce gradients"}
+    assert peak(spans, load()) == (0.0, ())

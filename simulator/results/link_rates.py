@@ -5,12 +5,12 @@ link run such operations: a pass carries its tensor-parallel traffic all along. 
 `LinkLoad.bytes`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.result import LinkLoad, Result, Spans
+from simulator.results.result import LinkLoad, Spans
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -25,24 +25,43 @@ class Rates:
     time: Ints
     rate: Floats
 
+    def at(self, moment: int) -> float:
+        """Bytes per second from that moment on."""
+        place = int(np.searchsorted(self.time, moment, side="right")) - 1
+        return float(self.rate[place]) if place >= 0 else 0.0
+
     @property
     def bytes(self) -> float:
         """The integral."""
         return float((self.rate[:-1] * np.diff(self.time)).sum() / 1e12)
 
     def at_most(self, steps: int) -> "Rates":
-        """The same integral in no more than `steps` equal steps, each with its mean rate, where there are more."""
+        """The highest rate of each of no more than `steps` equal steps, where there are more: no peak is lost."""
         if len(self.time) <= steps + 1:
             return self
-        sent = np.concatenate([[0.0], np.cumsum(self.rate[:-1] * np.diff(self.time))])
         edges = np.unique(np.linspace(self.time[0], self.time[-1], steps + 1).astype(np.int64))
-        mean = np.diff(np.interp(edges, self.time, sent)) / np.diff(edges)
-        return Rates(edges, np.append(mean, 0.0))
+        # A step holds the rate that it begins with and every change within it.
+        first = np.searchsorted(self.time, edges[:-1], side="right") - 1
+        last = np.searchsorted(self.time, edges[1:], side="left")
+        highest = [float(self.rate[a:b].max()) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+        return Rates(edges, np.append(highest, 0.0))
 
 
-def over_time(result: Result, load: LinkLoad) -> Rates:
+def peak(spans: Spans, load: LinkLoad) -> tuple[float, tuple[str, ...]]:
+    """The most bytes per second that the link carries at any moment, and the operations that send them then."""
+    rates = over_time(spans, load)
+    if not len(rates.time):
+        return 0.0, ()
+    place = int(np.argmax(rates.rate))
+    moment = rates.time[place]
+    alone = {
+        name: over_time(spans, replace(load, by_operation={name: size})) for name, size in load.by_operation.items()
+    }
+    return float(rates.rate[place]), tuple(name for name, own in alone.items() if own.at(moment) > 0)
+
+
+def over_time(spans: Spans, load: LinkLoad) -> Rates:
     """Load of the busiest link of a kind over the step."""
-    spans = result.spans
     device = np.array([index for index, _ in spans.lanes], np.int64)[spans.lane]
     mine = np.isin(device, load.users) if load.users else np.ones(len(device), np.bool_)
     end = int(spans.end.max(initial=0))
