@@ -107,7 +107,7 @@ STACKS = (
     (r"sglang", r"", "sglang"),
     (r"deepspeed-(fastgen|mii)", r"", "deepspeed-fastgen"),
     (r"fastertransformer", r"", "fastertransformer"),
-    (r"text generation inference|\btgi\b", r"", "tgi"),
+    (r"text-generation-inference|\btgi\b", r"", "tgi"),
     (r"llama\.cpp|ollama", r"", "llama.cpp"),
     (r"tellme", r"", "bare-metal"),
 )
@@ -204,9 +204,8 @@ def _dated(version: str | None) -> bool:
 
 
 def _joined(engine: str) -> str:
-    """Small letters, with one spelling of the names that go by several."""
-    text = re.sub(r"tensor ?rt[ _-]?llm", "tensorrt-llm", engine.lower())
-    return re.sub(r"text[ _-]generation[ _-]inference", "text generation inference", text)
+    """Small letters, with hyphens wherever words are joined."""
+    return re.sub(r"[\s_-]+", "-", engine.strip().lower()).replace("tensor-rt", "tensorrt")
 
 
 def supporting(stack_of: str, accelerator: str, assumed: list[str]) -> str:
@@ -290,14 +289,13 @@ _USUAL = (
 
 def _known(words: Any) -> tuple[str, float | None]:
     """The format of some words: the first, with words that only say how it is used."""
-    if str(words).lower() in FORMATS:
-        return FORMATS[str(words).lower()]
-    text = plain_words(str(words)).replace("q4 k m", "q4_k_m")
+    text = plain_words(str(words))
     for pattern, name in SPELLINGS:
         text = re.sub(rf"^(?:{pattern})", name, text)
-    first, _, rest = text.partition(" ")
-    if first in FORMATS and re.fullmatch(rf"(({_USUAL})\s*)*", rest):
-        return FORMATS[first]
+    for name in sorted(FORMATS, key=len, reverse=True):
+        first = plain_words(name)
+        if re.fullmatch(rf"{re.escape(first)}(\s+({_USUAL}))*", text):
+            return FORMATS[name]
     raise Refused(f"precision `{words}`")
 
 

@@ -405,7 +405,9 @@ def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Mode
     tokens = int(budget[1]) if budget else None
     if stack_name in ("vllm-v0", "vllm-0.5") and tokens is None and policy is None:
         context = max(model.max_sequence or 4096, 2048)
-        chunked_by_default = stack_name == "vllm-v0" and context > 32_768 and "AMD" not in row.accelerator
+        chunked_by_default = (
+            stack_name == "vllm-v0" and context > 32_768 and not (card(row.accelerator)[0] or "").startswith("mi")
+        )
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
     return Batching(policy=policy, max_sequences=most, token_budget=tokens)
