@@ -2,8 +2,8 @@
 
 Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
 functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
-says and the model's shape cannot express (sliding windows, blocks side by side) is named in `source`, so that it is
-seen; what changes the shape itself (latent attention, state spaces, encoders) is refused.
+says and the model's shape cannot express (attention sinks, blocks side by side) is named in `source`, so that it is
+seen; what changes the shape itself (latent or linear attention, state spaces, layers that differ) is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,9 @@ def translate(config: Mapping[str, Any]) -> Translation:
     config, prefix = _text_model(config)
     kind = _kind(config, prefix)
     taken = Config(config, prefix)
+    _alike(taken)
     FAMILIES[kind](taken)
-    _windows(taken)
+    _windows(taken, kind)
     words, closest = quantization({**outer, **config})
     taken.take("quantization", ("quantization_config",), words or None)
     taken.take("quantized", ("quantization_config",), closest)
@@ -40,7 +41,7 @@ def translate(config: Mapping[str, Any]) -> Translation:
 def _text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """The language model of a config of several models (images and text), and the key that it stands under."""
     inner = config.get("text_config")
-    if str(config.get("model_type")) not in FAMILIES and isinstance(inner, Mapping):
+    if str(config.get("model_type")) not in (*FAMILIES, *REFUSED) and isinstance(inner, Mapping):
         return inner, "text_config"
     return config, ""
 
@@ -67,12 +68,57 @@ def _name(config: Mapping[str, Any], kind: str) -> str:
     return named[:200] if isinstance(named, str) and named.strip() else f"{kind} model"
 
 
-def _windows(config: Config) -> None:
-    """Note sliding windows, which the shape cannot say."""
-    window = config.entries.get("sliding_window")
-    used = config.entries.get("use_sliding_window", True)
-    if isinstance(window, int) and not isinstance(window, bool) and used is True:
-        config.left_out.append(f"sliding windows of {window:,} tokens")
+def _windows(config: Config, kind: str) -> None:
+    """Sliding windows: how far they reach, and how many layers have them."""
+    if config.entries.get("sliding_window") is None or config.entries.get("use_sliding_window") is False:
+        return
+    window, layers = config.whole("sliding_window"), config.fields.get("layers")
+    if window is None or not isinstance(layers, int):
+        return
+    count = _windowed(config, kind, layers)
+    if count:
+        config.take("window", ("sliding_window",), window)
+        config.take("windowed_layers", ("layer_types", "sliding_window_pattern", "sliding_window"), count)
+
+
+def _windowed(config: Config, kind: str, layers: int) -> int:
+    """Layers with a window: those that are listed, or as the family's class has them where none are."""
+    types = config.entries.get("layer_types")
+    if isinstance(types, list) and types:
+        return sum(isinstance(name, str) and name.startswith("sliding") for name in types)
+    if kind in ("gemma2", "gpt_oss"):
+        return -(-layers // 2)
+    if kind == "gemma3_text":
+        return layers - layers // (config.whole("sliding_window_pattern", default=6) or 6)
+    if kind.startswith("qwen"):
+        return max(0, layers - (config.whole("max_window_layers", default=layers) or layers))
+    return layers
+
+
+_ALIEN = (
+    (("kv_lora_rank", "q_lora_rank"), "multi-head latent attention"),
+    (("index_topk", "index_n_heads"), "attention to tokens that an index chooses"),
+    (("linear_num_value_heads", "linear_attn_config", "linear_key_head_dim"), "linear attention"),
+    (("hybrid_override_pattern", "mamba_num_heads", "mamba_d_state", "ssm_state_size"), "state-space layers"),
+    (("block_configs",), "layers that differ in shape"),
+    (("first_k_dense_replace",), "dense layers before the mixtures"),
+    (("global_head_dim", "num_global_key_value_heads"), "heads of two sizes"),
+)
+"""Keys of what the shape of a model cannot say, in whichever family they stand."""
+
+
+def _alike(config: Config) -> None:
+    """Refuse a config that says that its layers are other than the family's, whatever its `model_type`."""
+    for keys, name in _ALIEN:
+        key = next((key for key in keys if config.entries.get(key)), None)
+        if key is not None:
+            config.wrong(key, f"{name}: not modelled yet")
+    for key in ("layer_types", "attn_type_list"):
+        kinds = config.entries.get(key)
+        known = ("full_attention", "sliding_attention", "attention", 1)
+        other = next((kind for kind in kinds if kind not in known), None) if isinstance(kinds, list) else None
+        if other is not None:
+            config.wrong(key, f"layers of `{str(other)[:40]}`: not modelled yet")
 
 
 def _sizes(config: Config, kv_heads: bool = True) -> None:
@@ -137,6 +183,51 @@ def _qwen3_moe(config: Config) -> None:
     config.number("top_k", "num_experts_per_tok", default=8)
     config.number("expert_ffn", "moe_intermediate_size")
     _every_layer(config)
+
+
+def _minimax_m2(config: Config) -> None:
+    """MiniMax-M2: experts in every layer, of the width that `intermediate_size` says."""
+    _mixtral(config)
+    config.number("head_dim", "head_dim", default=128)
+    if config.entries.get("shared_intermediate_size"):
+        config.wrong("shared_intermediate_size", "shared experts of their own width: not modelled yet")
+    config.left_out += ["rotary positions on a part of each head only", *_more_heads(config, "num_mtp_modules")]
+
+
+def _mimo(config: Config) -> None:
+    _qwen2(config)
+    config.left_out += _more_heads(config, "num_nextn_predict_layers")
+
+
+def _more_heads(config: Config, key: str) -> list[str]:
+    """Layers that predict further tokens: not run unless an engine speculates."""
+    return ["layers for multi-token prediction"] if config.entries.get(key) else []
+
+
+def _llama4(config: Config) -> None:
+    """Llama 4 with experts in every layer (Scout): one routed expert and a shared one of the same width."""
+    _mixtral(config)
+    config.number("head_dim", "head_dim", default=128)
+    config.number("experts", "num_local_experts", default=16)
+    config.number("top_k", "num_experts_per_tok", default=1)
+    config.imply(shared_experts=1)
+    if config.whole("interleave_moe_layer_step", default=1) not in (None, 1):
+        config.wrong("interleave_moe_layer_step", "only models with experts in every layer can be described", "")
+    chunk, layers = config.entries.get("attention_chunk_size"), config.fields.get("layers")
+    if chunk and isinstance(layers, int):
+        config.number("window", "attention_chunk_size")
+        config.take("windowed_layers", ("no_rope_layers",), layers - layers // 4)
+        config.left_out.append("that windows start anew at every chunk, so that they are half as long on average")
+
+
+def _qwen3_vl(config: Config) -> None:
+    _qwen3(config)
+    config.left_out.append("the vision tower")
+
+
+def _qwen3_vl_moe(config: Config) -> None:
+    _qwen3_moe(config)
+    config.left_out.append("the vision tower")
 
 
 def _qwen2_moe(config: Config) -> None:
@@ -263,6 +354,9 @@ FAMILIES: dict[str, Family] = {
     "gpt_oss": _gpt_oss,
     "gptj": _gptj,
     "llama": _llama,
+    "llama4_text": _llama4,
+    "mimo": _mimo,
+    "minimax_m2": _minimax_m2,
     "mistral": _llama,
     "mixtral": _mixtral,
     "opt": _opt,
@@ -272,16 +366,37 @@ FAMILIES: dict[str, Family] = {
     "qwen2_moe": _qwen2_moe,
     "qwen3": _qwen3,
     "qwen3_moe": _qwen3_moe,
+    "qwen3_vl_moe_text": _qwen3_vl_moe,
+    "qwen3_vl_text": _qwen3_vl,
     "starcoder2": _starcoder2,
 }
 """Architectures by `model_type`."""
 
 _LATENT = "its multi-head latent attention is not modelled yet"
 _STATE = "its layers are not all attention"
+_SPARSE = "its attention to tokens that an index chooses is not modelled yet"
+_LINEAR = "its linear attention is not modelled yet"
+_DIFFER = "its layers differ in shape"
 REFUSED = {
     "deepseek_v2": _LATENT,
     "deepseek_v3": _LATENT,
+    "deepseek_v32": _SPARSE,
+    "deepseek_v4": _SPARSE,
+    "deepseek_ref": _SPARSE,
+    "glm_moe_dsa": _SPARSE,
+    "minimax_m3": _SPARSE,
     "kimi_k2": _LATENT,
+    "kimi_k25": _LATENT,
+    "kimi_k3": _LINEAR,
+    "kimi_linear": _LINEAR,
+    "minimax": _LINEAR,
+    "qwen3_5_text": _LINEAR,
+    "qwen3_5_moe_text": _LINEAR,
+    "gemma4_text": "its heads have two sizes",
+    "mimo_v2_flash": _DIFFER,
+    "step3p7": _DIFFER,
+    "nemotron-nas": _DIFFER,
+    "nemotron_h": _STATE,
     "minicpm3": _LATENT,
     "bamba": _STATE,
     "falcon_mamba": _STATE,

@@ -92,8 +92,25 @@ class Attention:
         known = min(round(self.curve.launch * self.scale), start)
         least, start = least - known, start - known
         if start >= least or step == 0:
-            return ((FAR, max(start, least), step),)
-        return (((least - start) // step, least, 0), (FAR, start, step))
+            lines: Segments = ((FAR, max(start, least), step),)
+        else:
+            lines = (((least - start) // step, least, 0), (FAR, start, step))
+        return self._windowed(lines, sequences)
+
+    def _windowed(self, lines: Segments, sequences: int) -> Segments:
+        """Lines of decodes of which layers with a window read no more than it of each sequence.
+
+        Sequences are taken to be alike: beyond `sequences` windows of cached tokens those layers take no longer.
+        """
+        model = self.shard.model
+        if model.window is None:
+            return lines
+        floor, (_, base, slope) = lines[:-1], lines[-1]
+        end, less = sequences * model.window, round(slope * (1.0 - model.windowed_share))
+        if floor and end <= floor[-1][0]:  # windows are full before reading takes longer than the floor
+            end, reached, _ = floor[-1]
+            return (*floor, (FAR, reached - less * end, less))
+        return (*floor, (end, base, slope), (FAR, base + (slope - less) * end, less))
 
     def shared(self, sequences: int) -> tuple[int, int]:
         """(base, slope in the prefix's tokens) of the ticks of decodes that read a prefix together.
@@ -114,6 +131,8 @@ class Attention:
         """Ticks of a chunk of a prompt after so many cached tokens."""
         if chunk == 0:
             return 0
+        if self.shard.model.window is not None:
+            return self.prompts(((chunk, before),))
         # `_chunk` and `_kernel` in one, as every iteration with a prompt asks for it.
         curve, heads, keys, rows = self.curve, self.shard.heads, chunk + before, self.curve.rows
         blocks = -(-chunk // rows)
@@ -129,20 +148,30 @@ class Attention:
 
     def prompts(self, pieces: Iterable[tuple[int, int]]) -> int:
         """Ticks of chunks (tokens, cached tokens before them) of prompts in one kernel."""
-        chunks = [(chunk, *self._chunk(chunk, before)) for chunk, before in pieces if chunk]
-        if not chunks:
+        taken = [(chunk, before) for chunk, before in pieces if chunk]
+        share, window = self.shard.model.windowed_share, self.shard.model.window
+        if not taken:
             return 0
-        rows, work, longest, memory = zip(*chunks, strict=True)
+        whole = self._prompts(taken, FAR)
+        return whole if window is None else round((1.0 - share) * whole + share * self._prompts(taken, window))
+
+    def _prompts(self, pieces: Iterable[tuple[int, int]], window: int) -> int:
+        """Ticks of chunks in one kernel whose rows look back to so many tokens."""
+        rows, work, longest, memory = zip(
+            *((chunk, *self._chunk(chunk, before, window)) for chunk, before in pieces), strict=True
+        )
         return self._kernel(sum(work), max(longest), sum(memory), sum(rows))
 
-    def _chunk(self, chunk: int, before: int) -> tuple[float, float, float]:
+    def _chunk(self, chunk: int, before: int, window: int) -> tuple[float, float, float]:
         """Seconds of a chunk: of all its blocks on one core, of its longest walk, of the memory."""
         curve, heads, per_key = self.curve, self.shard.heads, self.per_key
         blocks, keys = walked(chunk, chunk + before, True, curve.rows)
-        longest = curve.block + (chunk + before) * per_key
+        keys -= beyond(chunk, before, window, curve.rows)
+        longest = curve.block + min(chunk + before, curve.rows + window) * per_key
         if self.cuts_all:  # idle cores take parts of each walk; all end about when the longest part does
             longest /= min(MOST_CUTS, max(1, curve.cores // (blocks * heads)))
-        memory = chunk * self.row_seconds[0] + (chunk + before) * (self.token_seconds + chunk * self.score_seconds)
+        seen = min(chunk + before, chunk + window)
+        memory = chunk * self.row_seconds[0] + seen * (self.token_seconds + chunk * self.score_seconds)
         return heads * (blocks * curve.block + keys * per_key), longest, memory
 
     def _kernel(self, work: float, longest: float, memory: float, rows: int) -> int:
@@ -150,6 +179,16 @@ class Attention:
         compute = max(longest, work / self.curve.cores + self.curve.tail * longest)
         walk: float = (compute**4 + memory**4) ** 0.25
         return round((walk + rows * self.row_seconds[1]) * self.prompt_scale)
+
+
+def beyond(chunk: int, before: int, window: int, rows: int) -> int:
+    """Keys that the blocks of a chunk do not walk over as each starts a window before its first row."""
+    blocks = -(-chunk // rows)
+    first = max(0, (window - before) // rows + 1)  # the first block with keys out of reach
+    if first >= blocks:
+        return 0
+    count = blocks - first
+    return count * (before - window) + rows * (first + blocks - 1) * count // 2
 
 
 def kernel(device: Device, stack: ServingStack) -> AttentionCurve:

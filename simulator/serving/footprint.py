@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from simulator.serving.depth import Depth
 from simulator.serving.operators import Shard
+from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, ServingStack
 
 LOGIT_BYTES = 10.0
@@ -40,9 +41,15 @@ class Footprint:
 
 
 def footprint(
-    shard: Shard, layers: Sequence[Depth], stage: int, stack: ServingStack, token_budget: int, max_sequences: int
+    shard: Shard,
+    layers: Sequence[Depth],
+    stage: int,
+    stack: ServingStack,
+    token_budget: int,
+    max_sequences: int,
+    context: int = 1,
 ) -> Footprint:
-    """Memory of a device of a stage; `layers` are those of each stage."""
+    """Memory of a device of a stage; `layers` are those of each stage, `context` the longest sequence in tokens."""
     formats, model = shard.formats, shard.model
     first, last = stage == 0, stage == len(layers) - 1
     tables = shard.embedding_weights() if first else 0.0
@@ -54,8 +61,16 @@ def footprint(
     widest = max(shard.qkv + shard.attended, (gates + 1) * shard.inner * visits)
     rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
-    kv_token = layers[stage].caches * shard.kv_bytes
+    kv_token = layers[stage].caches * shard.kv_bytes * cached_share(model, context)
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token)
+
+
+def cached_share(model: Model, context: int) -> float:
+    """Share of a sequence's keys and values that is kept: layers with a window keep no more than its tokens.
+
+    That of the longest sequence stands for all; shorter ones keep more of each token in those layers.
+    """
+    return 1.0 - model.windowed_share * (1.0 - min(model.window or context, context) / context)
 
 
 def blocks_of(

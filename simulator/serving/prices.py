@@ -181,7 +181,7 @@ def compile_prices(
     layers = depths(model, split_layers(model.layers, stages))
     pieces = Pieces(shard, device, stack, network, profile, tuple(range(tp)))
     prices = tuple(_stage(pieces, layers, stage) for stage in range(stages))
-    needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences) for stage in range(stages)]
+    needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = cluster.node.accelerator.memory.capacity.value
     fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
     kept = fullest.kv_token * size * max(blocks, 1)

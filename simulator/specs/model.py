@@ -65,6 +65,11 @@ class Model(Spec):
     prompt_layers: Count | None = None
     """Layers that the tokens of a prompt pass, the last one apart; later layers take their keys and values from the
     output of this one (SwiftKV). All of them where left out. Can be served, not trained."""
+    window: Count | None = None
+    """Tokens that layers with a sliding window look back to; the whole context where left out. Bounds cache and
+    attention of what is served; training takes whole sequences."""
+    windowed_layers: Count | None = None
+    """Layers with a sliding window, spread evenly; all where left out."""
     cache_group: Count = 1
     """Consecutive layers after `prompt_layers` that share one cache of keys and values (AcrossKV)."""
     quantization: str = ""
@@ -83,6 +88,11 @@ class Model(Spec):
         key = f"weights: {self.quantized}" if self.quantized else "weight_bits: BITS"
         said = f"the model's weights are published quantised ({self.quantization}), and this run takes 16 bits each"
         return f"{said}: write `serving: {{precision: {{{key}}}}}`"
+
+    @property
+    def windowed_share(self) -> float:
+        """Share of the layers that have a sliding window."""
+        return 0.0 if self.window is None else (self.windowed_layers or self.layers) / self.layers
 
     @model_validator(mode="before")
     @classmethod
@@ -103,6 +113,10 @@ class Model(Spec):
             raise ValueError(f"heads {self.heads} is no multiple of kv_heads {self.kv_heads}")
         if self.prompt_layers is not None and self.prompt_layers > self.layers:
             raise ValueError(f"prompt_layers {self.prompt_layers} is more than the {self.layers} layers")
+        if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):
+            raise ValueError(f"windowed_layers {self.windowed_layers} needs a `window`, and at most the layers")
+        if self.window is not None and self.prompt_layers is not None:
+            raise ValueError("`window` and `prompt_layers` are not described together")
         if self.prompt_layers is None and self.cache_group > 1:
             raise ValueError("`cache_group` is about the layers after `prompt_layers`: write both")
         if (self.experts is None) != (self.top_k is None):

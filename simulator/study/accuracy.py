@@ -140,6 +140,7 @@ def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str
             for part in outcome.parts
         ]
         more = {"kind": outcome.row.kind if outcome.row else None, "stack": outcome.stack or None, "parts": parts}
+        more |= {"errors": outcome.errors} if outcome.errors else {}
     return {
         "id": outcome.id,
         "line": outcome.line or None,

@@ -119,7 +119,7 @@ def read_row(form: type[R], data: Mapping[str, Any]) -> R:
 
 
 def _as_asked(form: type[BaseModel], key: str, value: Any) -> Any:
-    """A value in the type of its key where it says the same in another: `"8"` and `8.0` for 8, `0.17` for a version."""
+    """A value in the type of its key where it says the same in another: `"8"` and `8.0` for 8, `"yes"` for true."""
     info = form.model_fields.get(key)
     kinds: tuple[Any, ...] = members(info.annotation) if info else ()  # type: ignore[arg-type]
     if isinstance(value, dict):
@@ -128,7 +128,7 @@ def _as_asked(form: type[BaseModel], key: str, value: Any) -> Any:
         return _unquoted(value, kinds)
     if isinstance(value, float) and float not in kinds and int in kinds and value.is_integer():
         return int(value)
-    if isinstance(value, bool | int | float) and str in kinds and type(None) in kinds:
+    if isinstance(value, bool) and str in kinds and type(None) in kinds:
         return str(value).lower()
     return value
 

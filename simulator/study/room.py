@@ -30,10 +30,11 @@ def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
     return best
 
 
-def choose_chunks(scenario: Scenario, least: int, assumed: list[str]) -> Scenario:
+def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]) -> Scenario:
     """Model chunks of a pipeline rank: of those of equal layers that fit in the memory, the fastest.
 
-    `least` is 2 where the schedule is said to be interleaved. A run that fits with none keeps what it has.
+    `least` is 2 where the schedule is said to be interleaved; `free` says that what does not fit may give way to the
+    memory, so that chunks which need less of that can win. Of runs of which none fits the fastest is kept.
     """
     parallel, layers = scenario.training.parallel, scenario.model.layers
     most = -(-layers // parallel.pp)
@@ -44,16 +45,18 @@ def choose_chunks(scenario: Scenario, least: int, assumed: list[str]) -> Scenari
             "stages": stage_layers(layers, parallel.pp * chunks, []),
         }
         candidate = scenario.model_copy(update={"training": scenario.training.model_copy(update=changes)})
+        given: list[str] = []
         try:
+            candidate = made_to_fit(candidate, given) if free else candidate
             fits = _fits(candidate, build_job(candidate), 1.0)
         except InputError:  # fewer microbatches than the schedule needs
             continue
         result = simulate(candidate, fold="tiers")
-        timed.append((not fits, result.metrics["step_time_s"], chunks, candidate))
+        timed.append((not fits, result.metrics["step_time_s"], chunks, given, candidate))
     if not timed:
         return scenario
-    *_, chunks, best = min(timed, key=lambda found: found[:3])
-    assumed.append(f"vpp {chunks}, the fastest that fits")
+    *_, chunks, given, best = min(timed, key=lambda found: found[:3])
+    assumed += [f"vpp {chunks}, the fastest that fits", *given]
     return best
 
 
@@ -82,11 +85,16 @@ def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:
 
     Where the host's link takes a layer's share faster than the device could compute the layer, activations of the
     fewest layers that suffice wait in the host's memory; else the fewest layers are recomputed. A run that neither
-    makes fit stays as it is.
+    makes fit stays as it is. Where scores are kept in memory, recomputing them alone comes before whole layers.
     """
     job = build_job(scenario)
     if _fits(scenario, job, 1.0):
         return scenario
+    training = scenario.training.model_copy(update={"recompute": "selective"})
+    scores = scenario.model_copy(update={"training": training})
+    if job.recompute == "none" and job.attention == "unfused" and _fits(scores, build_job(scores), 1.0):
+        assumed.append("recompute selective, which fits")
+        return scores
     for key in ("offload_layers", "recompute_layers"):
         fixed = {"recompute": "full"} if key == "recompute_layers" else {}
         found = _fewest_layers(scenario, key, fixed)

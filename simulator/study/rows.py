@@ -167,7 +167,7 @@ def _scenario(row: Row, assumed: list[str]) -> Scenario:
         scenario = choose_micro_batch(scenario, assumed)
     if row.vpp is None and _may_interleave(row, name):
         least = 2 if names.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
-        scenario = choose_chunks(scenario, least, assumed)
+        scenario = choose_chunks(scenario, least, not _states_recompute(row), assumed)
     return scenario if _states_recompute(row) else made_to_fit(scenario, assumed)
 
 

@@ -10,43 +10,54 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
 from simulator.specs.serving import NumberFormats, ServingStack
+from simulator.study.accelerators import card
+from simulator.study.accelerators import plain as plain_words
 from simulator.study.lines import Refused
 
-CLUSTERS = (
-    (r"A100 SXM 80GB", "dgx-a100"),
-    (r"A100 SXM 40GB", "dgx-a100-40gb"),
-    (r"A100 PCIe 80GB", "server-4x-a100-pcie-80gb"),
-    (r"H100 SXM 80GB", "dgx-h100"),
-    (r"H100 PCIe", "server-8x-h100-pcie"),
-    (r"H200 SXM", "dgx-h200"),
-    (r"GB200", "gb200-nvl72"),
-    (r"GH200 96GB", "gh200"),
-    (r"B200 SXM", "dgx-b200"),
-    (r"MI300X", "mi300x-cluster"),
-    (r"L40S", "l40s-cluster"),
-    (r"RTX PRO 6000", "server-8x-rtx-pro-6000"),
-    (r"RTX 6000 Ada", "workstation-4x-rtx-6000-ada"),
-    (r"RTX 5000 Ada", "workstation-4x-rtx-5000-ada"),
-    (r"RTX 4000 Ada", "workstation-4x-rtx-4000-ada"),
-    (r"RTX A6000", "workstation-4x-a6000"),
-    (r"NVIDIA A40 ", "server-4x-a40"),
-    (r"\b4090\b", "workstation-4x-rtx-4090"),
-    (r"\b4070 Ti(?! Super)", "workstation-4x-rtx-4070-ti"),
-    (r"\b3090\b", "server-8x-rtx-3090"),
-    (r"\b3080 Ti", "workstation-4x-rtx-3080-ti"),
-    (r"NVIDIA 3070\b", "workstation-4x-rtx-3070"),
-    (r"Arc Pro B60", "workstation-4x-arc-b60"),
-    (r"M2 Ultra", "mac-studio-m2-ultra"),
-    (r"M1 Max", "mac-m1-max"),
-    (r"M4 (Mac mini|\(Mac mini)", "mac-mini-m4"),
-    (r"KV260", "kv260-tellme"),
-    (r"\bA100\b.*\b40", "dgx-a100-40gb"),
-    (r"\bA100\b(?!.*PCIe)", "dgx-a100"),
-    (r"\bH100\b(?!.*NVL)", "dgx-h100"),
-    (r"\bH200\b(?!.*NVL)", "dgx-h200"),
-    (r"\bB200\b", "dgx-b200"),
-)
-"""Cluster by words of a row's `accelerator`, first match. A slot of a small host feeds a card enough for one stream."""
+CLUSTERS = {
+    "a100-sxm-80gb": "dgx-a100",
+    "a100-sxm-40gb": "dgx-a100-40gb",
+    "a100-pcie-80gb": "server-4x-a100-pcie-80gb",
+    "h100-sxm": "dgx-h100",
+    "h100-pcie": "server-8x-h100-pcie",
+    "h200-sxm": "dgx-h200",
+    "gb200": "gb200-nvl72",
+    "gh200": "gh200",
+    "b200": "dgx-b200",
+    "b300": "dgx-b300",
+    "mi300x": "mi300x-cluster",
+    "l40s": "l40s-cluster",
+    "rtx-pro-6000": "server-8x-rtx-pro-6000",
+    "rtx-6000-ada": "workstation-4x-rtx-6000-ada",
+    "rtx-5000-ada": "workstation-4x-rtx-5000-ada",
+    "rtx-4000-ada": "workstation-4x-rtx-4000-ada",
+    "a6000": "workstation-4x-a6000",
+    "a40": "server-4x-a40",
+    "rtx-4090": "workstation-4x-rtx-4090",
+    "rtx-4070-ti": "workstation-4x-rtx-4070-ti",
+    "rtx-3090": "server-8x-rtx-3090",
+    "rtx-3080-ti": "workstation-4x-rtx-3080-ti",
+    "rtx-3070": "workstation-4x-rtx-3070",
+    "arc-b60": "workstation-4x-arc-b60",
+    "m2-ultra": "mac-studio-m2-ultra",
+    "m1-max": "mac-m1-max",
+    "m4": "mac-mini-m4",
+    "kv260-tellme": "kv260-tellme",
+}
+"""Cluster by the accelerator of a row. A slot of a small host feeds a card enough for one stream."""
+
+BLACKWELL = ("b200", "gb200", "b300", "rtx-pro-6000")
+"""Accelerators that engines know since early 2025."""
+SINCE = {"tensorrt-llm": "0.17", "vllm": "0.8"}
+"""First versions that know them (release notes of TensorRT-LLM 0.17; vLLM 0.8), by the newest stack of the engine."""
+BEFORE = {
+    "tensorrt-llm-0.5": "tensorrt-llm",
+    "tensorrt-llm-0.9": "tensorrt-llm",
+    "tensorrt-llm-triton": "tensorrt-llm",
+    "vllm-0.5": "vllm",
+    "vllm-v0": "vllm",
+}
+"""The newest stack of an engine by its older ones."""
 
 MODELS = {
     "Llama-2-7B": "llama-2-7b",
@@ -83,7 +94,8 @@ NO_MODEL = re.compile(r"deepseek[- ](v3|r1(?! 14b|[- ]distill))|kimi", re.I)
 """Models with multi-head latent attention."""
 
 STACKS = (
-    (r"swiftkv|nanoflow|tpi-llm|cloudmatrix|sarathi", r"", None),
+    (r"swiftkv|nanoflow|tpi-llm|cloudmatrix|sarathi|medusa|eagle|speculat|lookahead|lmcache|mooncake", r"", None),
+    (r"tensorrt-llm|trt-llm", r"^0\.\d+\.\d+(\.post|-rc)", "tensorrt-llm"),  # a version of Dynamo's image
     (r"(tensorrt-llm|trt-llm).*triton", r"^0\.1[34](\.|$)", "tensorrt-llm-triton"),
     (r"tensorrt-llm|trt-llm", r"^0\.[0-5](\.|$)", "tensorrt-llm-0.5"),
     (r"tensorrt-llm|trt-llm", r"^0\.([6-9]|1[0-2])(\.|$)|^$|2023|2024-0[1-9]", "tensorrt-llm-0.9"),
@@ -95,11 +107,14 @@ STACKS = (
     (r"sglang", r"", "sglang"),
     (r"deepspeed-(fastgen|mii)", r"", "deepspeed-fastgen"),
     (r"fastertransformer", r"", "fastertransformer"),
-    (r"text generation inference|\btgi\b", r"", "tgi"),
+    (r"text-generation-inference|\btgi\b", r"", "tgi"),
     (r"llama\.cpp|ollama", r"", "llama.cpp"),
     (r"tellme", r"", "bare-metal"),
 )
 """Stack by words of a row's `engine` and its `engine_version`, first match; None: nothing like it is simulated."""
+
+VERSIONED = ("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9", "vllm", "vllm-0.5", "vllm-v0")
+"""Stacks of engines that have several: which one a row without a version ran is assumed."""
 
 FORMATS = {
     "fp32": ("fp32", None),
@@ -144,10 +159,10 @@ GGUF = ("llama.cpp",)
 @cache
 def cluster(accelerator: str) -> Cluster:
     """The machine with an accelerator; raises Refused where no profile has it."""
-    name = next((found for words, found in CLUSTERS if re.search(words, accelerator)), None)
-    if name is None:
+    name, _ = card(accelerator)
+    if name not in CLUSTERS:
         raise Refused(f"accelerator `{accelerator}`")
-    return load_spec(Cluster, name)
+    return load_spec(Cluster, CLUSTERS[name])
 
 
 @cache
@@ -170,13 +185,36 @@ def _profile(name: str) -> Path:
 
 def stack_name(engine: str, version: str | None) -> str:
     """The profile that an engine and its version belong to; raises Refused where there is none."""
-    known = (engine.lower(), (version or "").lower().removeprefix("v"))
+    said = re.search(r"\bv?(\d+\.\d+\S*)", engine)
+    known = (
+        _joined(engine),
+        ((said[1] if said and not _dated(version) else version) or "").lower().strip().removeprefix("v"),
+    )
     for words, versions, name in STACKS:
         if re.search(words, known[0]) and re.search(versions, known[1]):
             if name is not None:
                 return name
             break
     raise Refused(f"engine `{engine}`")
+
+
+def _dated(version: str | None) -> bool:
+    """Whether a version is one rather than missing or a day."""
+    return bool(version) and not re.match(r"20\d\d-", version or "")
+
+
+def _joined(engine: str) -> str:
+    """Small letters, with hyphens wherever words are joined."""
+    return re.sub(r"[\s_-]+", "-", engine.strip().lower()).replace("tensor-rt", "tensorrt")
+
+
+def supporting(stack_of: str, accelerator: str, assumed: list[str]) -> str:
+    """The stack, or the newest of its engine where it is older than the accelerator."""
+    newest = BEFORE.get(stack_of)
+    if newest is None or card(accelerator)[0] not in BLACKWELL:
+        return stack_of
+    assumed.append(f"engine version {SINCE[newest]} or later, the first that knows the accelerator")
+    return newest
 
 
 @cache
@@ -191,41 +229,82 @@ def lengths(name: str) -> Lengths:
     return load_spec(Lengths, name)
 
 
-def formats(precision: dict[str, Any], stack_of: str, plain: str, assumed: list[str]) -> NumberFormats:
+def formats(
+    precision: dict[str, Any], stack_of: str, plain: str, assumed: list[str], model_name: str = ""
+) -> NumberFormats:
     """Number formats of a row; raises Refused for words that are not known."""
+    own = OWN_MXFP4.search(model_name) and stack_of not in GGUF
     words = precision.get("weights") or precision.get("compute")
     if precision.get("checkpoint") == "meta fp8":
         assumed.append("attention weights in 16 bits, as in Meta's fp8 checkpoint (arXiv:2407.21783, 6.2)")
         words = "meta-fp8"
+    if own and _known(words or "mxfp4")[0] in ("fp8", "fp4"):
+        if precision.get("weights") is None:
+            assumed.append("experts in MXFP4, the rest in 16 bits, as in the model's checkpoint")
+        words = "mxfp4"
     if words is None:
         assumed.append("16-bit weights and activations")
         words = "fp16"
     weights, bits = _known(words)
-    activations = _known(precision["activations"])[0] if precision.get("activations") else None
-    if activations is None and stack_of in GGUF and weights not in ("fp32", "fp16", "bf16"):
-        activations = plain
-    if activations is None and str(words).lower().startswith("mxfp4"):
-        activations = plain
     return NumberFormats(
         weights=weights,  # type: ignore[arg-type]
         weight_bits=bits,
-        activations=activations,  # type: ignore[arg-type]
-        kv=_cache_format(precision, stack_of, weights, assumed),  # type: ignore[arg-type]
+        embeddings="bf16" if own and weights == "fp4" else None,
+        activations=_activations(precision, stack_of, plain, words, bool(own)),  # type: ignore[arg-type]
+        kv=_cache_format(precision, stack_of, "mxfp4" if own else weights, plain, assumed),  # type: ignore[arg-type]
     )
 
 
+OWN_MXFP4 = re.compile(r"gpt-?oss", re.I)
+"""Models that are published in MXFP4 (openai/gpt-oss-120b config.json, `quantization_config`)."""
+
+
+def _activations(precision: dict[str, Any], stack_of: str, plain: str, words: Any, own: bool) -> str | None:
+    """Format of the other factor; None where the device decides."""
+    if precision.get("activations"):
+        return _known(precision["activations"])[0]
+    if own:  # TensorRT-LLM multiplies MXFP4 by fp8 where the device has fp4, everything else by 16 bits
+        return "fp8" if stack_of == "tensorrt-llm" and "fp4" in str(precision.get("compute")).lower() else plain
+    if str(words).lower().startswith("mxfp4"):
+        return plain
+    weights, _ = _known(words)
+    return plain if stack_of in GGUF and weights not in ("fp32", "fp16", "bf16") else None
+
+
+SPELLINGS = (
+    (r"float ?(8|16|32)( ?e4m3| ?e5m2)?\b", r"fp\1"),
+    (r"fp8 ?e[45]m[32](fn)?\b", "fp8"),
+    (r"(w8a8|mxfp8)( fp8)?\b", "fp8"),
+    (r"(bfloat ?16|bf ?16)\b", "bf16"),
+    (r"(half|f16|fp ?16)\b", "fp16"),
+    (r"(int ?4 )?w4a16( awq| gptq)?\b|awq int4\b|gptq int4\b|int4 (awq|gptq)\b", "int4"),
+    (r"w8a8 int8\b|int8 w8a8\b", "int8"),
+)
+"""Other spellings of formats."""
+_USUAL = (
+    r"ollama default for that tag|experts|bf16 rest|rest|dynamic|static|per tensor|per channel|block ?wise|weights?"
+    r"|activations?|kv|cache|only|quantized|and|with|scaling|e4m3|checkpoint"
+)
+
+
 def _known(words: Any) -> tuple[str, float | None]:
-    text = str(words).lower()
-    for key in (text, text.split()[0] if text.split() else ""):
-        if key in FORMATS:
-            return FORMATS[key]
+    """The format of some words: the first, with words that only say how it is used."""
+    text = plain_words(str(words))
+    for pattern, name in SPELLINGS:
+        text = re.sub(rf"^(?:{pattern})", name, text)
+    for name in sorted(FORMATS, key=len, reverse=True):
+        first = plain_words(name)
+        if re.fullmatch(rf"{re.escape(first)}(\s+({_USUAL}))*", text):
+            return FORMATS[name]
     raise Refused(f"precision `{words}`")
 
 
-def _cache_format(precision: dict[str, Any], stack_of: str, weights: str, assumed: list[str]) -> str | None:
-    """Format of keys and values: NVIDIA's narrow checkpoints come with caches in fp8."""
-    kv = precision.get("kv")
-    if kv is not None and str(kv).lower() != "auto":
+def _cache_format(precision: dict[str, Any], stack_of: str, weights: str, plain: str, assumed: list[str]) -> str | None:
+    """Format of keys and values. Where a row leaves it to the checkpoint: NVIDIA's narrow ones ask for fp8."""
+    kv = str(precision.get("kv") or "auto").lower()
+    if kv in ("default", "16 bit", "16-bit"):
+        return plain
+    if kv != "auto":
         return _known(kv)[0]
     if stack_of.startswith("tensorrt-llm") and weights in ("fp8", "fp4"):
         assumed.append("keys and values in fp8")

@@ -20,6 +20,7 @@ from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, Serving, ServingStack
 from simulator.study import serving_names as names
+from simulator.study.accelerators import card
 from simulator.study.lines import Refused
 
 Length = Field(default=None, ge=0, le=10_000_000)
@@ -62,13 +63,19 @@ class ServingRow(BaseModel):
     accelerator: str
     num_accelerators: int | None = Number
     num_nodes: int | None = Number
-    parallelism: dict[str, int | None] | None = None
+    parallelism: dict[str, Any] | None = None
     precision: dict[str, Any] | None = None
     input_len: int | None = Length
     output_len: int | None = Length
     max_output_len: int | None = Length
     batch_size: int | None = Number
     concurrency: int | None = Number
+    arrivals: str | None = None
+    length_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    spec_decoding: str | None = None
+    complete: bool | None = None
+    reason: str | None = None
+    measured_on: str | None = None
     request_rate_per_s: float | int | Literal["inf"] | None = None
     num_requests: int | None = Field(default=None, ge=1, le=1_000_000_000)
     max_num_seqs: int | None = Number
@@ -126,9 +133,14 @@ def map_serving_row(row: ServingRow) -> MappedServing:
 
 
 def _check_supported(row: ServingRow) -> None:
-    spread = row.parallelism or {}
+    if row.kind not in KINDS:
+        raise Refused(f"kind `{row.kind}`")
+    spread = _spread(row)
     reasons = {
-        f"kind `{row.kind}`": row.kind not in KINDS,
+        f"the row is not complete: {row.reason or 'without a reason'}": row.complete is False,
+        "speculative decoding": row.spec_decoding not in (None, "none"),
+        f"arrivals `{row.arrivals}`": row.arrivals not in (None, CLOSED_LOOP),
+        f"lengths between {row.length_range} of those stated": not 0 < min(row.length_range or (1,)) <= 1,
         f"expert parallelism {spread.get('ep')} with tp {spread.get('tp') or 1}": (spread.get("ep") or 1) > 1
         and ((spread.get("tp") or 1) > 1 or spread.get("attention_dp") != spread.get("ep")),
         "lengths are ambiguous": " or " in (row.workload or ""),
@@ -141,10 +153,47 @@ def _check_supported(row: ServingRow) -> None:
         raise Refused("; ".join(found))
 
 
+CLOSED_LOOP = "closed loop"
+"""Word of `arrivals`: `concurrency` requests are in flight all the time."""
+ROUNDS = 10
+"""Requests of a closed loop for each one in flight, where a row does not say."""
+AXES = {
+    "tensor_parallel": "tp",
+    "tensor_parallel_size": "tp",
+    "pipeline_parallel": "pp",
+    "pipeline_parallel_size": "pp",
+    "data_parallel": "dp",
+    "data_parallel_size": "dp",
+    "expert_parallel": "ep",
+    "moe_ep": "ep",
+}
+"""Other names of the keys of `parallelism`."""
+
+
+def _spread(row: ServingRow) -> dict[str, int]:
+    """Parallel sizes by our names; raises Refused for an axis or a size that is not known."""
+    found: dict[str, int] = {}
+    for key, size in (row.parallelism or {}).items():
+        name = AXES.get(key.lower(), key.lower())
+        if size is None:
+            continue
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise Refused(f"key `parallelism.{key}`: `{str(size)[:40]}` is not a whole number")
+        if name not in ("tp", "pp", "dp", "ep", "attention_dp", "moe_tp") and size != 1:
+            raise Refused(f"parallelism `{key}`")
+        found[name] = max(size, found.get(name, size))
+    return found
+
+
 def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
-    model, stack_name = names.model(row.model), names.stack_name(row.engine, row.engine_version)
-    if stack_name.startswith("tensorrt-llm") and row.engine_version is None:
+    model = names.model(row.model)
+    stack_name = names.supporting(
+        names.stack_name(row.engine, row.engine_version or row.measured_on), row.accelerator, assumed
+    )
+    if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
         assumed.append(f"engine version as of `{stack_name}`")
+    if card(row.accelerator)[1]:
+        assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
     stack = names.stack(stack_name)
     cluster = names.cluster(row.accelerator).model_copy(update={"nodes": 1})
     layout, replicas = _layout(row, stack)
@@ -155,7 +204,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     serving = Serving(
         replicas=replicas,
         parallel=layout,
-        precision=names.formats(row.precision or {}, stack_name, "fp16", assumed),
+        precision=names.formats(row.precision or {}, stack_name, "fp16", assumed, row.model),
         batching=_batching(row, stack_name, stack, model, assumed),
         context=_context(lengths, model),
         kv_cache=_cache(row),
@@ -197,17 +246,19 @@ def _cache(row: ServingRow) -> KvCache:
 
 def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
     """(layout of a replica, replicas)."""
-    spread = row.parallelism or {}
+    spread = _spread(row)
     tp, pp, dp = (spread.get(key) or 1 for key in ("tp", "pp", "dp"))
     ep = spread.get("ep") or 1
+    if (spread.get("attention_dp") or ep) != ep:
+        raise Refused(f"attention in data parallel over {spread['attention_dp']} with expert parallelism {ep}")
     dp *= ep
     if row.num_accelerators is None:
-        if not row.parallelism:
+        if not spread:
             raise Refused("how many accelerators is not stated")
     elif tp * pp * dp != row.num_accelerators:
         if stack.split == "layer":
             tp, pp, dp = 1, row.num_accelerators, 1
-        elif row.parallelism:
+        elif spread:
             raise Refused(f"tp {tp} x pp {pp} x dp {dp} is not {row.num_accelerators} accelerators")
         else:
             tp = row.num_accelerators
@@ -230,7 +281,15 @@ def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
         assumed.append("an empty prompt")
     if prompt is None or output is None:
         return _named_lengths(row, model, assumed)
-    return Lengths(prompt=Distribution(fixed=max(prompt, 1)), output=Distribution(fixed=max(output, 1)))
+    return Lengths(prompt=_ranged(prompt, row), output=_ranged(output, row))
+
+
+def _ranged(length: int, row: ServingRow) -> Distribution:
+    """A length, or the uniform draws between the parts of it that a row states."""
+    if row.length_range is None or row.length_range[0] == row.length_range[1] == 1:
+        return Distribution(fixed=max(length, 1))
+    low, high = (max(round(part * length), 1) for part in sorted(row.length_range))
+    return Distribution(uniform=(low, high))
 
 
 def _named_lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
@@ -286,6 +345,8 @@ def _fixed(lengths: Lengths) -> tuple[int, int] | None:
 
 def _context(lengths: Lengths, model: Model) -> int:
     fixed = _fixed(lengths)
+    if lengths.prompt.uniform and lengths.output.uniform:
+        return round(lengths.prompt.most + lengths.output.most)
     return sum(fixed) if fixed else model.max_sequence or 32_768
 
 
@@ -300,10 +361,13 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
     if row.num_requests:
         return row.num_requests, row.kind == "offline_throughput"
     if row.batch_size:
-        replicas = (row.parallelism or {}).get("dp") or 1
+        replicas = _spread(row).get("dp") or 1
         if replicas > 1:
             assumed.append(f"{row.batch_size} requests for each of {replicas} replicas")
         return row.batch_size * replicas, row.kind == "offline_throughput"
+    if row.arrivals == CLOSED_LOOP and row.concurrency:
+        assumed.append(f"{ROUNDS * row.concurrency:,} requests, {ROUNDS} for each in flight")
+        return ROUNDS * row.concurrency, False
     if row.concurrency:
         assumed.append(f"{row.concurrency} requests, one a client")
         return row.concurrency, False
@@ -341,7 +405,9 @@ def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Mode
     tokens = int(budget[1]) if budget else None
     if stack_name in ("vllm-v0", "vllm-0.5") and tokens is None and policy is None:
         context = max(model.max_sequence or 4096, 2048)
-        chunked_by_default = stack_name == "vllm-v0" and context > 32_768 and "AMD" not in row.accelerator
+        chunked_by_default = (
+            stack_name == "vllm-v0" and context > 32_768 and not (card(row.accelerator)[0] or "").startswith("mi")
+        )
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
     return Batching(policy=policy, max_sequences=most, token_budget=tokens)

@@ -18,7 +18,7 @@ from simulator.serving.prices import StagePrice
 from simulator.serving.system import System, resolve
 from simulator.specs.scenario import ServingScenario
 from simulator.study.lines import Line, Refused, id_of, parse_line, read_row
-from simulator.study.serving_rows import MOST_AT_ONCE, MappedServing, ServingRow, map_serving_row
+from simulator.study.serving_rows import CLOSED_LOOP, MOST_AT_ONCE, MappedServing, ServingRow, map_serving_row
 from simulator.units import TICKS_PER_SECOND
 
 WAVES = 3
@@ -86,8 +86,26 @@ class ServingOutcome:
         if not self.parts:
             return None
         errors = [part.error for part in self.parts]
+        if "tpot" in self.errors:
+            return self.errors["tpot"]
         size = sum(map(abs, errors)) / len(errors)
         return size if sum(errors) >= 0 else -size
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Of a closed loop: errors of time by figure, throughput following from the times (concurrency / request)."""
+        if self.row is None or self.row.arrivals != CLOSED_LOOP:
+            return {}
+        parts = {part.metric.partition("_")[0]: part for part in self.parts if not part.rate}
+        found = {name: part.error for name, part in parts.items()}
+        if {"ttft", "tpot"} <= set(parts) and self.row.output_len:
+            later = max(self.row.output_len * sum(self.row.length_range or (1.0, 1.0)) / 2 - 1, 0.0)
+            times = [
+                getattr(parts["ttft"], side) + later * getattr(parts["tpot"], side)
+                for side in ("predicted", "measured")
+            ]
+            found["throughput"] = times[0] / times[1] - 1
+        return found
 
     @property
     def metric(self) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.cost import compile_device
 from simulator.cost.attention import AttentionCurve
-from simulator.serving.attention import UNFUSED, Attention
+from simulator.serving.attention import FAR, UNFUSED, Attention, Segments, beyond
 from simulator.serving.depth import Depth
 from simulator.serving.formats import Formats
 from simulator.serving.operators import Shard
@@ -26,7 +26,9 @@ US = 3 * 1_000_000
 """Ticks of the three layers for a microsecond of one."""
 
 
-def attention(cores: int = 4, cuts_all: bool = False, kernel: str = "paged", launch: float = 0.0) -> Attention:
+def attention(
+    cores: int = 4, cuts_all: bool = False, kernel: str = "paged", launch: float = 0.0, **shape: Any
+) -> Attention:
     model = Model.model_validate(
         {
             "name": "m",
@@ -36,6 +38,7 @@ def attention(cores: int = 4, cuts_all: bool = False, kernel: str = "paged", lau
             "kv_heads": 1,
             "head_dim": 128,
             "vocabulary": 100,
+            **shape,
         }
     )
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
@@ -108,3 +111,46 @@ def test_the_launch_is_not_part_of_decoding() -> None:
         assert (far, slope) == (near, same)
         assert base - less == US
     assert attention().decode(0) == ((1 << 62, 0, 0),)
+
+
+def reading(lines: Segments, context: int) -> int:
+    """Ticks of decodes at so many cached tokens."""
+    return next(base + slope * context for limit, base, slope in lines if context <= limit)
+
+
+@pytest.mark.parametrize("window", [1, 64, 1000, 100_000])
+@pytest.mark.parametrize("windowed", [1, 2, 3])
+def test_layers_with_a_window_read_no_more_than_it(window: int, windowed: int) -> None:
+    """Of 8 sequences: as without windows up to 8 of them, then only the other layers read more."""
+    plain, bounded = attention().decode(8), attention(window=window, windowed_layers=windowed).decode(8)
+    full = 8 * window
+    for context in (0, 8, full // 2, full, full + 1, 3 * full, 1_000_000, 10_000_000):
+        share = windowed / 3
+        expected = (1 - share) * reading(plain, context) + share * reading(plain, min(context, full))
+        assert reading(bounded, context) == pytest.approx(expected, rel=3e-3, abs=2)  # slopes are whole ticks
+    limits = [limit for limit, *_ in bounded]
+    assert limits == sorted(set(limits)) and limits[-1] == FAR
+    values = [reading(bounded, context) for context in range(0, 3 * full + 2, max(1, full // 50))]
+    assert values == sorted(values)
+
+
+@pytest.mark.parametrize("chunk", [1, 63, 64, 100, 1000])
+@pytest.mark.parametrize("before", [0, 28, 200, 5000])
+@pytest.mark.parametrize("window", [1, 64, 130, 4000])
+def test_keys_out_of_a_window_are_those_of_each_block(chunk: int, before: int, window: int) -> None:
+    starts = [before + first for first in range(0, chunk, 64)]
+    assert beyond(chunk, before, window, 64) == sum(max(0, start - window) for start in starts)
+
+
+def test_a_window_longer_than_the_context_changes_nothing() -> None:
+    wide, plain = attention(window=10_000), attention()
+    assert wide.prompt(100, 28) == plain.prompt(100, 28)
+    assert wide.prompts([(100, 28), (64, 0)]) == plain.prompts([(100, 28), (64, 0)])
+
+
+def test_a_window_bounds_the_attention_of_a_prompt() -> None:
+    all_layers, one = attention(window=128), attention(window=128, windowed_layers=1)
+    long, plain = all_layers.prompt(512, 32_768), attention().prompt(512, 32_768)
+    assert long == all_layers.prompt(512, 65_536)
+    assert long < plain / 10
+    assert one.prompt(512, 32_768) == pytest.approx(plain * 2 / 3 + long / 3, abs=1)

@@ -6,7 +6,7 @@ import pytest
 
 from simulator.cost import compile_device
 from simulator.serving.depth import depths
-from simulator.serving.footprint import Footprint, blocks_of, footprint
+from simulator.serving.footprint import Footprint, blocks_of, cached_share, footprint
 from simulator.serving.formats import resolve_formats
 from simulator.serving.operators import Shard
 from simulator.serving.prices import split_layers
@@ -19,13 +19,13 @@ from tests.unit.serving.test_prices import stack
 GIB = 1 << 30
 
 
-def needs(model: str, tp: int = 1, pp: int = 1, most: int = 256, **formats: Any) -> list[Footprint]:
+def needs(model: str, tp: int = 1, pp: int = 1, most: int = 256, context: int = 1, **formats: Any) -> list[Footprint]:
     """Of each stage, for iterations of 2,048 tokens of up to `most` sequences."""
     shape = load_spec(Model, model)
     device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
     shard = Shard(shape, tp, resolve_formats(NumberFormats(**formats), device)[0], True)
     layers = depths(shape, split_layers(shape.layers, pp))
-    return [footprint(shard, layers, stage, stack(), 2048, most) for stage in range(pp)]
+    return [footprint(shard, layers, stage, stack(), 2048, most, context) for stage in range(pp)]
 
 
 def test_a_dense_model_on_one_device() -> None:
@@ -106,3 +106,14 @@ def test_the_tightest_stage_decides_and_blocks_may_be_asked_for() -> None:
     assert blocks_of([small], 8.0 * GIB, KvCache(), stack(), 4096)[1] == 0
     smaller = blocks_of([small], 40.0 * GIB, KvCache(memory_share=0.5, block_size=8), stack(), 4096)
     assert smaller[1:3] == (12 * 128, 8)
+
+
+def test_layers_with_a_window_keep_no_more_than_it() -> None:
+    """gpt-oss: half of the layers look back 128 tokens."""
+    model = load_spec(Model, "gpt-oss-20b")
+    assert cached_share(model, 128) == 1.0
+    assert cached_share(model, 64) == 1.0
+    assert cached_share(model, 1024) == 0.5 + 0.5 * 128 / 1024
+    assert cached_share(load_spec(Model, "llama-3-8b"), 1024) == 1.0
+    (short,), (long,) = needs("gpt-oss-20b", context=128), needs("gpt-oss-20b", context=12_800)
+    assert long.kv_token == pytest.approx(short.kv_token * 0.505)

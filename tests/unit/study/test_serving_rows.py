@@ -113,8 +113,119 @@ def test_engine_and_version_choose_the_stack(engine: str, version: str | None, n
     assert stack_name(engine, version) == name
 
 
+@pytest.mark.parametrize(
+    ("changes", "stack"),
+    [
+        ({"accelerator": "NVIDIA B200 SXM 180GB", "engine_version": "0.9.0"}, "tensorrt-llm"),
+        ({"accelerator": "NVIDIA B200 SXM 180GB", "engine_version": None}, "tensorrt-llm"),
+        ({"accelerator": "NVIDIA B200", "engine": "vLLM", "engine_version": "0.6.3"}, "vllm"),
+        ({"engine_version": None}, "tensorrt-llm-0.9"),
+        ({"engine_version": None, "measured_on": "2025-11-03"}, "tensorrt-llm"),
+        ({"engine_version": "0.8.1.post2"}, "tensorrt-llm"),  # of Dynamo's image
+        ({"engine": "vLLM v0.6.3", "engine_version": None}, "vllm-v0"),
+        ({"engine": "TensorRT LLM"}, "tensorrt-llm"),
+    ],
+)
+def test_an_engine_is_no_older_than_its_accelerator(changes: dict[str, Any], stack: str) -> None:
+    found = mapped(**changes)
+    assert found.stack == stack
+    if "B200" in changes.get("accelerator", ""):
+        assert any("the first that knows the accelerator" in text for text in found.assumed)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"accelerator": "H100-SXM5-80GB"},
+        {"accelerator": "NVIDIA H100 80GB HBM3"},
+        {"precision": {"compute": "FP8", "kv": "fp8_e4m3"}},
+        {"precision": {"compute": "float8", "kv": "FP8"}},
+        {"precision": {"weights": "fp8 (per-tensor scaling)", "kv": "fp8"}},
+        {"parallelism": {"tensor_parallel_size": "1", "PP": 1}},
+        {"input_len": "512", "output_len": 128.0, "num_requests": "200"},
+        {"metrics": {"output_tokens_per_s": "5,000"}},
+        {"engine": "TRT-LLM", "engine_version": "v0.20.0"},
+        {"spec_decoding": "none", "complete": True},
+    ],
+)
+def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
+    found, plain = mapped(**changes), mapped()
+    assert found.scenario == plain.scenario
+    assert (found.stack, found.assumed) == (plain.stack, plain.assumed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"accelerator": "NVIDIA H100 NVL"}, "accelerator"),
+        ({"accelerator": "NVIDIA A100-PCIE-40GB"}, "accelerator"),
+        ({"accelerator": "H100 and A100"}, "accelerator"),
+        ({"precision": {"compute": "fp8/int4"}}, "precision"),
+        ({"precision": {"compute": "fp8 with something new"}}, "precision"),
+        ({"precision": {"compute": "fp8", "kv": "fp3"}}, "precision"),
+        ({"engine": "vLLM with EAGLE-3"}, "engine"),
+        ({"engine_version": 0.20}, "key `engine_version`"),  # 0.2 or 0.20?
+        ({"spec_decoding": "mtp"}, "speculative decoding"),
+        ({"complete": False, "reason": "the load is unknown"}, "not complete: the load is unknown"),
+        ({"arrivals": "open loop of a kind"}, "arrivals"),
+        ({"parallelism": {"tp": 1, "cp": 2}}, "parallelism `cp`"),
+        ({"parallelism": {"tp": 8, "moe_ep": 8}, "num_accelerators": 8}, "expert parallelism 8 with tp 8"),
+        ({"parallelism": {"tp": 1, "attention_dp": 4}, "num_accelerators": 4}, "attention in data parallel"),
+        ({"parallelism": {"tp": "two"}}, "parallelism.tp"),
+        ({"length_range": [0, 1]}, "lengths between"),
+        ({"length_range": [1]}, "length_range"),
+    ],
+)
+def test_unknown_words_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        mapped(**changes)
+
+
+def test_the_checkpoints_own_formats_decide() -> None:
+    """gpt-oss is published in MXFP4 with the rest, and the cache, in 16 bits."""
+    chosen = {"model": "GPT-OSS-120B", "precision": {"compute": "fp8", "kv": "auto"}}
+    formats = mapped(**chosen).scenario.serving.precision
+    assert (formats.weights, formats.weight_bits, formats.embeddings) == ("fp4", 4.25, "bf16")
+    assert (formats.activations, formats.kv) == ("fp16", None)
+    assert any("MXFP4" in text for text in mapped(**chosen).assumed)
+    narrow = mapped(precision={"compute": "fp8", "kv": "auto"})
+    assert narrow.scenario.serving.precision.kv == "fp8"  # NVIDIA's fp8 checkpoints ask for it
+    assert mapped(precision={"compute": "fp8", "kv": "default"}).scenario.serving.precision.kv == "fp16"
+    vllm = mapped(precision={"compute": "fp8", "kv": "auto"}, engine="vLLM", engine_version="0.19")
+    assert vllm.scenario.serving.precision.kv is None
+
+
+CLOSED: dict[str, Any] = {
+    "kind": "online_serving",
+    "arrivals": "closed loop",
+    "concurrency": 4,
+    "num_requests": None,
+    "length_range": [0.8, 1.0],
+    "metrics": {"ttft_s": 0.05, "tpot_s": 0.005},
+}
+
+
+def test_a_closed_loop_keeps_its_requests_in_flight() -> None:
+    found = mapped(**CLOSED)
+    requests = found.scenario.requests
+    assert requests.arrivals.closed_loop is not None and requests.arrivals.closed_loop.clients == 4
+    assert requests.count == found.requests == 40
+    assert requests.lengths is not None and requests.lengths.prompt.uniform == (410, 512)
+    assert any("10 for each in flight" in text for text in found.assumed)
+
+
+def test_a_closed_loop_scores_the_time_per_token_and_lists_all_three() -> None:
+    found = outcome(**CLOSED)
+    ttft, tpot = found.parts
+    assert found.error == found.errors["tpot"] == tpot.error
+    later = 0.9 * 128 - 1
+    expected = (ttft.predicted + later * tpot.predicted) / (0.05 + later * 0.005) - 1
+    assert found.errors == {"ttft": ttft.error, "tpot": tpot.error, "throughput": pytest.approx(expected)}
+    assert outcome(kind="online_serving", concurrency=4, metrics=CLOSED["metrics"]).errors == {}
+
+
 def test_every_name_stands_for_a_profile() -> None:
-    for _, name in CLUSTERS:
+    for name in CLUSTERS.values():
         assert (data_root() / "hardware_profiles" / "clusters" / f"{name}.yaml").is_file()
     for name in MODELS:
         assert model(name).layers

@@ -293,3 +293,32 @@ def test_attention_kernels_are_those_that_the_row_names() -> None:
     assert mapped(framework="Megatron-DeepSpeed, FlashAttention 2").job.attention == "fused"
     assert mapped(framework="Megatron-DeepSpeed").job.attention == "unfused"
     assert mapped(framework="Megatron-DeepSpeed", flags="no flash attention").job.attention == "unfused"
+
+
+TIGHT: dict[str, Any] = {
+    "model": "a wide one",
+    "hidden": 8192,
+    "layers": 48,
+    "heads": 64,
+    "kv_heads": 8,
+    "ffn": 28672,
+    "seq_len": 24576,
+    "tp": 8,
+    "pp": 2,
+    "micro_batch": 1,
+    "global_batch": 8,
+    "schedule": None,
+    "recompute": None,
+}
+
+
+def test_chunks_are_chosen_with_what_gives_way_to_the_memory() -> None:
+    """A chunk of one layer gives up all or nothing; chunks of more layers give up the fewest that fit."""
+    training = mapped(**TIGHT, vpp=None).scenario.training
+    given = training.recompute_layers or training.offload_layers
+    assert given is not None and given < 24 // training.parallel.vpp
+
+
+def test_scores_alone_are_recomputed_where_that_suffices() -> None:
+    changes = {"attention": "unfused", "seq_len": 4096, "recompute": None, "micro_batch": 8, "tp": 1, "layers": 16}
+    assert any("recompute selective" in text for text in mapped(**changes, heads=32, kv_heads=32).assumed)
