@@ -31,6 +31,7 @@ _LOOKS = {
     "handover": ("cyan", "▤"),
     "preempted": ("bright_red", "▞"),
     "stalled": ("magenta", "▓"),
+    "peers": ("bright_blue", "▚"),
     "decode": ("green", "█"),
 }
 _INVISIBLE = 0.0005
@@ -256,13 +257,12 @@ def _row(replica: Replica, duration: float) -> _Row:
     rows = replica.iterations
     length = of.lengths(rows) / SECOND
     total = float(length.sum()) or 1.0
-    usage, _ = of.blocks(replica)
     return _Row(
         replica.name,
         replica.busy / duration if duration > 0 else 0.0,
         int(rows.count.sum()),
         float((rows.decodes * length).sum()) / total,
-        float((usage * length).sum()) / total / max(replica.blocks, 1),
+        float((rows.mean_blocks * length).sum()) / total / max(replica.blocks, 1),
         replica.parts,
     )
 

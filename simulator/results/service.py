@@ -212,9 +212,9 @@ def _work(service: Service, duration: float) -> dict[str, float]:
     busy = sequences = decoding = usage = at_most = 0.0
     for replica in service.replicas:
         length = of.lengths(replica.iterations) / SECOND
-        mean, most = of.blocks(replica)
-        usage += _per(float((mean * length).sum()), replica.blocks)
-        at_most = max(at_most, _per(float(most.max(initial=0.0)), replica.blocks))
+        rows = replica.iterations
+        usage += _per(float((rows.mean_blocks * length).sum()), replica.blocks)
+        at_most = max(at_most, _per(float(rows.last_blocks.max(initial=0)), replica.blocks))
         busy += float(length.sum())
         if replica.role != "prefill":
             decoding += float(length.sum())

@@ -126,8 +126,6 @@ def _requests(ledger: Ledger, order: Ints) -> RequestRecords:
 
 
 def _record(replica: Replica, home: System) -> ReplicaRecord:
-    log = np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS)
-    rows = np.ascontiguousarray(log.T)
     price = home.price
     return ReplicaRecord(
         name=replica.name,
@@ -138,12 +136,31 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         blocks=price.blocks,
         block_size=price.block_size,
         weights=price.weights_bytes,
-        iterations=Iterations(*rows[:10]),
+        iterations=iterations_of(replica),
         busy=units.to_seconds(replica.busy),
-        parts=_parts(replica, rows),
+        parts=_parts(replica, _log(replica)),
         batches=len(replica.batches),
-        grows=replica.policy.grows,
     )
+
+
+def _log(replica: Replica) -> Ints:
+    """The columns of a replica's log."""
+    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS).T)
+    return rows
+
+
+def iterations_of(replica: Replica) -> Iterations:
+    """What a replica did."""
+    rows = _log(replica)
+    count, blocks = rows[1], rows[8]
+    mean, last = blocks.astype(np.float64), blocks.copy()
+    if replica.policy.grows:
+        replica.usage.settle()
+        mean[count > 1] = np.frombuffer(replica.usage.mean, np.float64)
+        last[count > 1] = np.frombuffer(replica.usage.last, np.int64)
+    waited = np.array(replica.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
+    columns = [*rows[:10], waited, mean, last]
+    return Iterations(*columns)
 
 
 def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
@@ -156,14 +173,20 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
             sizes, times = _times(amount, count)
             for part, each in body(sizes).items():
                 seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(replica.prices)
+        if price.common is not None and replica.shared_rows:
+            asked = np.array(list(replica.shared_rows), np.int64).T
+            for shared, amount in zip(price.common, asked, strict=True):
+                sizes, times = _times(amount, np.array(list(replica.shared_rows.values()), np.int64))
+                for part, each in shared(sizes).items():
+                    seconds[part] += float(each @ times) / len(replica.prices)
     host = replica.prices[0].host
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
     seconds["host"] = waits / len(replica.prices) / units.TICKS_PER_SECOND
     if replica.copied:
         seconds["host transfer"] = replica.copied / len(replica.prices) / units.TICKS_PER_SECOND
-    if replica.waited:
-        seconds["idle for peers"] = units.to_seconds(replica.waited)
+    if replica.waits:
+        seconds["idle for peers"] = units.to_seconds(sum(replica.waits))
     seconds["attention"] = units.to_seconds(replica.busy) - sum(seconds.values())
     return {part: value for part, value in seconds.items() if value > 0}
 
@@ -202,14 +225,10 @@ def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
 def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
     """One class for each replica; where the model does not fit, one for each pool."""
     if run.replicas:
-        first = 0
-        classes = []
-        for replica, home in zip(run.replicas, run.homes, strict=True):
-            classes.append(DeviceClass(replica.name, home.price.devices, first))
-            first += home.price.devices
-        return tuple(classes)
+        places = [(home.price.devices, home.devices(i)[0]) for home in run.systems for i in range(home.replicas)]
+        return tuple(DeviceClass(one.name, *place) for one, place in zip(run.replicas, places, strict=True))
     return tuple(
-        DeviceClass(system.name, system.replicas * system.price.devices, system.first_device) for system in run.systems
+        DeviceClass(system.name, system.replicas * system.price.devices, system.devices(0)[0]) for system in run.systems
     )
 
 

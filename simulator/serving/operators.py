@@ -38,7 +38,7 @@ class Experts:
     """Inner width of an expert on this device."""
     gated: bool
     sharers: int = 1
-    """Replicas over which the experts are spread; each sends as many rows."""
+    """Replicas over which the experts are spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class Sum:
 
 
 Piece = Product | Experts | Pass | Write | Sum
+
+
+def together(piece: Piece) -> bool:
+    """Whether a piece works on the rows of all replicas that share experts, and not on those of one."""
+    return (isinstance(piece, Sum) and piece.among) or (isinstance(piece, Experts) and piece.sharers > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +214,7 @@ def _experts(shard: Shard) -> Iterator[Piece]:
     assert model.experts is not None and model.top_k is not None
     yield Product("linear", model.experts, model.hidden, plain=True)
     yield _passes(shard, 8.0 * model.experts)
-    sent = shard.sharers * model.hidden * shard.formats.plain_size
+    sent = model.hidden * shard.formats.plain_size
     if shard.sharers > 1:
         yield Sum("tp", "all_gather", sent, among=True)
     yield Experts("linear", model.experts, model.top_k, model.hidden, shard.inner, model.gated_ffn, shard.sharers)

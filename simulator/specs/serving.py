@@ -23,7 +23,7 @@ class Layout(Spec):
     """Pipeline parallelism: layers are spread over this many stages, as many batches in flight."""
     ep: Count = 1
     """Expert parallelism: replicas (attention in data parallel) over which the experts are spread, each of one device a
-    stage; with 1, experts are cut across the tensor-parallel group. Taken to have as many rows in every iteration."""
+    stage; with 1, experts are cut across the tensor-parallel group. They run in step, on the rows that they have."""
 
     @property
     def devices(self) -> int:

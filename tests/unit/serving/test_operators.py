@@ -19,6 +19,7 @@ from simulator.serving.operators import (
     kernels,
     keys,
     layer,
+    together,
 )
 from simulator.specs.model import Model
 
@@ -100,18 +101,19 @@ def test_layers_that_prompts_do_not_pass() -> None:
 
 
 def test_experts_that_replicas_share() -> None:
-    """Rows of both replicas are gathered, each 8 wide; the shared experts are one MLP of 12."""
+    """Rows of both replicas are gathered, each 8 wide, and counted once; the shared experts are one MLP of 12."""
     found = list(layer(shard(tp=1, sharers=2, **SPARSE)))
     assert found[6:] == [
         Product("linear", 4, 8, plain=True),
         Pass("other", 8 * 4),
-        Sum("tp", "all_gather", 2 * 8 * 2, among=True),
+        Sum("tp", "all_gather", 8 * 2, among=True),
         Experts("linear", 4, 2, 8, 6, True, 2),
-        Sum("tp", "reduce_scatter", 2 * 8 * 2, among=True),
+        Sum("tp", "reduce_scatter", 8 * 2, among=True),
         Product("linear", 24, 8),
         Pass("other", 3 * 12 * 2),
         Product("linear", 8, 12),
     ]
+    assert [piece for piece in found if together(piece)] == found[8:11]
     assert kernels(iter(found[6:])) == 12
     assert not any(isinstance(piece, Sum) for piece in layer(shard(tp=1, **SPARSE)))
 

@@ -35,7 +35,7 @@ def test_what_the_scenario_leaves_open_is_the_stacks() -> None:
     assert system.price.block_size == stack.block_size
     assert system.context == scenario.model.max_sequence
     assert system.watermark == round(system.price.blocks * 0.01)
-    assert (system.replicas, system.first_device, system.swap_tokens) == (1, 0, 0)
+    assert (system.replicas, system.devices(0)[0], system.swap_tokens) == (1, 0, 0)
 
 
 def test_what_the_scenario_says_comes_first() -> None:
