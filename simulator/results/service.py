@@ -7,6 +7,7 @@ does not report is ours and explained in docs/reference/metrics.md. Pure functio
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -119,6 +120,25 @@ def latencies(requests: RequestRecords) -> Latencies:
     tokens = requests.generated[done]
     tpot = (e2el - ttft) / np.maximum(tokens - 1, 1) / _MS
     return Latencies(ttft / _MS, np.where(tokens > 1, tpot, 0.0), e2el / _MS, tokens > 1)
+
+
+def by_priority(service: Service) -> dict[int, dict[str, float]]:
+    """For each priority class with requests, where there are several: how many came and finished, and their TTFT, TPOT,
+    E2EL and queueing time by the names of the metrics."""
+    requests = service.requests
+    classes = np.unique(requests.priority[requests.arrival >= 0]).tolist()
+    if len(classes) < 2:
+        return {}
+    return {one: _of_class(requests, (requests.priority == one) & (requests.arrival >= 0)) for one in classes}
+
+
+def _of_class(requests: RequestRecords, members: Bools) -> dict[str, float]:
+    mine = RequestRecords(**{field.name: getattr(requests, field.name)[members] for field in fields(RequestRecords)})
+    times = latencies(mine)
+    found = {"requests": float(members.sum()), "completed": float(len(times.ttft))}
+    found |= _latencies("ttft", spread(times.ttft)) | _latencies("tpot", spread(times.tpot[times.several]))
+    queue = _queue(mine)
+    return found | _latencies("e2el", spread(times.e2el)) | {n: queue[n] for n in ("mean_queue_ms", "p99_queue_ms")}
 
 
 def attainment(service: Service, slo: Objectives) -> dict[str, Bools]:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 GROWN = 0.1
 """Share of all requests that wait when the last one arrives from which a growing queue is worth a warning."""
+CHANCE = 3.0
+"""Times the root of the number of requests that a queue may hold by chance: it is a random walk at full load."""
+STEADY = 0.3
+"""Share of the last queue that must have been there a quarter of the time before the last arrival."""
 
 
 def gather(run: "ServingRun") -> Result:
@@ -58,7 +62,7 @@ def gather(run: "ServingRun") -> Result:
             *run.workload.warnings,
             *_told(run, "warnings"),
             *notes,
-            *(() if service is None else _rejected(run, service) + _saturated(service)),
+            *(() if service is None else _rejected(run, service) + saturated(service)),
         ),
         assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
         provenance={
@@ -301,25 +305,38 @@ def _rejected(run: "ServingRun", service: Service) -> tuple[str, ...]:
     return (f"{said}: {' and '.join(why)}; {longest}; {others}",)
 
 
-def _saturated(service: Service) -> tuple[str, ...]:
-    """What to say of a queue that grew as long as requests came."""
+def saturated(service: Service) -> tuple[str, ...]:
+    """What to say of a queue that grew as long as requests came.
+
+    It must hold more requests at the last arrival than chance leaves there, have grown before the last quarter of the
+    time and on in it, and requests must have come for longer than one is worked on, or nothing had time to leave.
+    """
     requests = service.requests
     came = (requests.arrival >= 0) & (requests.status != REJECTED)
     arrival = requests.arrival[came]
     if len(arrival) < 2 or arrival[-1] == arrival[0]:
         return ()
     started = np.sort(requests.scheduled[came & (requests.scheduled >= 0)])
-    last, middle = int(arrival[-1]), int(arrival[0] + arrival[-1]) // 2
-    waiting = len(arrival) - int(np.searchsorted(started, last, side="right"))
-    halfway = int((arrival <= middle).sum()) - int(np.searchsorted(started, middle, side="right"))
-    if waiting < GROWN * len(arrival) or waiting < 1.5 * halfway:
+    last, lasted = int(arrival[-1]), int(arrival[-1] - arrival[0])
+    moments = last - np.array([lasted // 2, lasted // 4, 0])
+    half, later, waiting = _upto(arrival, moments) - _upto(started, moments)
+    least = max(GROWN * len(arrival), CHANCE * len(arrival) ** 0.5)
+    if waiting < least or waiting < 1.5 * half or not max(half, STEADY * waiting) < later < waiting:
         return ()
-    offered = (len(arrival) - 1) / units.to_seconds(last - int(arrival[0]))
-    begun = int(np.searchsorted(started, last, side="right")) / units.to_seconds(last - int(arrival[0]))
+    done = came & (requests.finish >= 0)
+    if (requests.finish - requests.scheduled)[done].mean() > lasted:
+        return ()
+    offered = (len(arrival) - 1) / units.to_seconds(lasted)
+    begun = int(_upto(started, last)) / units.to_seconds(lasted)
     return (
         f"saturated: requests come at {offered:.3g}/s and are taken up at {begun:.3g}/s; the queue grew to {waiting:,}"
         f" of {len(arrival):,} by the last arrival, and latencies grow with the length of the run",
     )
+
+
+def _upto(rising: Ints, moments: Ints | int) -> Ints:
+    """How many of rising moments are not after each of others."""
+    return np.asarray(np.searchsorted(rising, moments, side="right"), np.int64)
 
 
 def _no_spans() -> Spans:
