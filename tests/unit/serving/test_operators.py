@@ -21,6 +21,7 @@ from simulator.serving.operators import (
     layer,
     together,
 )
+from simulator.specs import load_spec
 from simulator.specs.model import Model
 
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)
@@ -67,6 +68,18 @@ def test_a_layer_on_one_of_two_devices() -> None:
 def test_an_mlp_without_gates() -> None:
     mlp = list(layer(shard(gated_ffn=False)))[7:10]
     assert mlp == [Product("linear", 8, 8), Pass("other", 2 * 8 * 2), Product("linear", 8, 8)]
+
+
+def test_attention_and_mlp_side_by_side_end_in_one_sum() -> None:
+    mlp: list[Piece] = [Product("linear", 2 * 8, 8), Pass("other", (2 + 1) * 8 * 2), Product("linear", 8, 8)]
+    found = list(layer(shard(parallel_mlp=True)))
+    assert found == [*ATTENTION[:-2], Pass("other", 3 * 8 * 2), *mlp, Sum("tp", "all_reduce", 8 * 2)]
+    assert sum(isinstance(piece, Sum) for piece in layer(shard(parallel_mlp=True))) == 1
+
+
+@pytest.mark.parametrize("name", ["gpt-j-6b", "gpt-neox-20b", "falcon-40b"])
+def test_models_whose_attention_and_mlp_stand_side_by_side(name: str) -> None:
+    assert load_spec(Model, name).parallel_mlp
 
 
 def test_unfused_passes_move_twice_as_much_in_twice_as_many_kernels() -> None:
