@@ -18,6 +18,7 @@ from simulator.random import stream
 from simulator.serving.batch import Batch
 from simulator.serving.fleet import Fleet
 from simulator.serving.ledger import FINISHED, REJECTED, Ledger, open_ledger
+from simulator.serving.lockstep import Lockstep
 from simulator.serving.mover import Mover
 from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
@@ -51,9 +52,14 @@ class Price:
     """Of the host for each sequence."""
     hop: int = 0
     """Of each row on its way to the next stage."""
+    expert: int = 0
+    """Of each row of all replicas in step."""
 
     def rows(self, tokens: int, sampled: int) -> int:
         return self.row * tokens + self.sample * sampled
+
+    def together(self, tokens: int, sampled: int) -> int:
+        return self.expert * tokens
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
         return {"linear": self.row * tokens, "head": self.sample * sampled}
@@ -156,6 +162,8 @@ class Setting:
     cached: bool = False
     price: Price = field(default_factory=Price)
     promise: int = 0
+    sharers: int = 1
+    """Replicas that share experts and run in step; a divisor of `replicas`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +199,8 @@ def system(workload: Workload, setting: Setting = Setting(), leaps: bool = True,
         places = {number: (number,) for number in range(len(replicas))}
         fleet.mover = Mover(agenda, ledger, network, profile(), places, 1000.0, 4, setting.by_layer)
         fleet.mover.decoders = replicas[setting.replicas :]
+    for first in range(0, setting.replicas if setting.sharers > 1 else 0, setting.sharers):
+        Lockstep(agenda, list(replicas[first : first + setting.sharers]))
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     return System(workload, ledger, replicas, fleet, agenda)
 

@@ -67,6 +67,8 @@ class Engine:
         self.running: list[Asked] = []
         self.blocks, self.most, self.leap = blocks, most, leap
         self.rows: list[list[int]] = []
+        self.held: list[list[tuple[int, int]]] = []
+        """(blocks, ticks) of each iteration of each row."""
         self.now = 0
         while self.todo or self.queue or self.running:
             self.step()
@@ -98,15 +100,17 @@ class Engine:
             head = None
         tokens = head.context if head else 0
         context = sum(one.context for one in self.running)
-        blocks = self.used() + (-(-tokens // 16))
+        blocks = min(self.used() + (-(-tokens // 16)), self.blocks)
         last = BASE + PER_DECODE * len(self.running) + PER_PROMPT_TOKEN * tokens + PER_CONTEXT_TOKEN * context
         growth = PER_CONTEXT_TOKEN * len(self.running)
         waiting = len(self.queue) - (head is not None)
         row = [self.now, 1, last, growth, len(self.running), tokens, int(head is not None), context, blocks, waiting]
         if self.leap and self.continues(row):
             self.rows[-1][1] += 1
+            self.held[-1].append((blocks, last))
         else:
             self.rows.append(row)
+            self.held.append([(blocks, last)])
         if head is not None and head.scheduled < 0:
             head.scheduled = self.now
         self.now += last
@@ -186,19 +190,25 @@ def records(requests: list[Asked], replicas: int) -> RequestRecords:
 
 def replica(name: str, engine: Engine, **other: Any) -> Replica:
     """What an engine did, as a replica of two devices."""
-    rows = np.array(engine.rows, np.int64).reshape(-1, 10)
-    iterations = Iterations(*(np.ascontiguousarray(column) for column in rows.T))
+    held = iterations(*map(tuple, engine.rows))
+    means = [sum(used * ticks for used, ticks in row) / sum(ticks for _, ticks in row) for row in engine.held]
+    made = replace(
+        held,
+        mean_blocks=np.array(means),
+        last_blocks=np.array([row[-1][0] for row in engine.held], np.int64),
+    )
     lengths = (n * first + growth * (n * (n - 1) // 2) for _, n, first, growth, *_ in engine.rows)
     busy = sum(lengths) / 1e12
     parts = {"linear": 0.6 * busy, "attention": 0.2 * busy, "tp communication": 0.15 * busy, "host": 0.05 * busy}
-    made = Replica(name, "all", "both", 2, "A100", engine.blocks, 16, 7 * GB, iterations, busy, parts)
-    return replace(made, **other)
+    return replace(Replica(name, "all", "both", 2, "A100", engine.blocks, 16, 7 * GB, made, busy, parts), **other)
 
 
 def iterations(*rows: tuple[int, ...]) -> Iterations:
-    """Rows of (start, count, first, growth, decodes, prompt tokens, prompts, context, blocks, waiting)."""
+    """Rows of (start, count, first, growth, decodes, prompt tokens, prompts, context, blocks, waiting), in which the
+    blocks do not change and nobody waits for peers."""
     table = np.array(rows, np.int64).reshape(-1, 10)
-    return Iterations(*(np.ascontiguousarray(column) for column in table.T))
+    columns = [np.ascontiguousarray(column) for column in table.T]
+    return Iterations(*columns, np.zeros(len(table), np.int64), columns[8].astype(np.float64), columns[8])
 
 
 def serving_result(service: Service | None = None, slo: Slo | None = Slo(), **changes: Any) -> Result:

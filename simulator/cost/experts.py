@@ -41,7 +41,7 @@ def experts_hit(rows: Ints, experts: int, top_k: int) -> Floats:
 
 
 def expert_seconds(
-    rows: Ints,
+    rows: Ints | Floats,
     hit: Floats,
     top_k: int,
     hidden: int,
@@ -51,7 +51,8 @@ def expert_seconds(
     products: GemmCurve,
     weights: Weights,
 ) -> Floats:
-    """Seconds of the mixture for each number of rows, shape (r,), of which `hit` experts have any, shape (r,).
+    """Seconds of the mixture for each number of rows (the mean over devices where experts are spread), shape (r,), of
+    which `hit` experts have any, shape (r,).
 
     `inner` is the inner width of an expert on this device; `products` are the dense products of the format and
     `weights` how weights lie in memory.

@@ -2,8 +2,8 @@
 
 Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
 functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
-says and the model's shape cannot express (attention sinks, blocks side by side) is named in `source`, so that it is
-seen; what changes the shape itself (latent or linear attention, state spaces, layers that differ) is refused.
+says and the model's shape cannot express (attention sinks) is named in `source`, so that it is seen; what changes the
+shape itself (latent or linear attention, state spaces, layers that differ, encoders) is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -289,8 +289,7 @@ def _gpt2(config: Config) -> None:
 def _gptj(config: Config) -> None:
     _gpt2(config)
     config.flag("tied_embeddings", "tie_word_embeddings", False)
-    config.imply(position="rotary")
-    config.left_out.append("attention and MLP side by side")
+    config.imply(position="rotary", parallel_mlp=True)
 
 
 def _gpt_neox(config: Config) -> None:
@@ -299,7 +298,7 @@ def _gpt_neox(config: Config) -> None:
     config.flag("tied_embeddings", "tie_word_embeddings", False)
     config.imply(position="rotary", norm="layernorm", biases=True)
     if config.switch("use_parallel_residual", True):
-        config.left_out.append("attention and MLP side by side")
+        config.imply(parallel_mlp=True)
 
 
 def _bloom(config: Config) -> None:
@@ -322,15 +321,14 @@ def _falcon(config: Config) -> None:
     config.take("position", ("alibi",), "alibi" if config.switch("alibi", False) else "rotary")
     config.imply(norm="layernorm")
     if grouped or config.switch("parallel_attn", True):
-        config.left_out.append("attention and MLP side by side")
+        config.imply(parallel_mlp=True)
 
 
 def _phi(config: Config) -> None:
     _sizes(config)
     config.number("ffn", "intermediate_size")
     config.flag("tied_embeddings", "tie_word_embeddings", False)
-    config.imply(position="rotary", norm="layernorm", biases=True)
-    config.left_out.append("attention and MLP side by side")
+    config.imply(position="rotary", norm="layernorm", biases=True, parallel_mlp=True)
 
 
 def _starcoder2(config: Config) -> None:

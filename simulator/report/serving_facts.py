@@ -30,6 +30,7 @@ WORDS = {
     "handover": "handover to its decoder",
     "preempted": "preempted",
     "stalled": "stalled by other prompts",
+    "peers": "waiting for peers that share experts",
     "decode": "decoding",
 }
 """What the parts of a request's time are called."""
@@ -133,8 +134,7 @@ def series(service: Service, bins: int) -> Series:
     usage = np.zeros(bins)
     for replica in service.replicas:
         last = of.ends(replica.iterations)
-        mean, _ = of.blocks(replica)
-        usage += _means(replica.iterations.start, last, mean, edges)
+        usage += _means(replica.iterations.start, last, replica.iterations.mean_blocks, edges)
     blocks = sum(replica.blocks for replica in service.replicas)
     queue, running = _lives(service, edges, end)
     rate = tokens_per_bin(service, begin, width, bins) / (width / SECOND)

@@ -17,7 +17,7 @@ from simulator.results.metrics import METRICS
 from simulator.results.obstacle import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
-from simulator.results.service import attainment, latencies
+from simulator.results.service import attainment, by_priority, latencies
 from simulator.results.summary import ordered_metrics
 
 SLOTS = {
@@ -101,6 +101,14 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
     if rows:
         heads = ("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "standard deviation n")
         yield html_parts.table(heads, rows)
+    if by_class := by_priority(service):
+        names = [f"{statistic}_{key}_ms" for key in ("ttft", "tpot", "e2el") for statistic in ("mean", "p99")]
+        told = [
+            (f"class {one}", f"{of['completed']:,.0f}", *(wording.figure(name, of[name]) for name in names))
+            for one, of in by_class.items()
+        ]
+        columns = ("TTFT mean n", "TTFT P99 n", "TPOT mean n", "TPOT P99 n", "E2E mean n", "E2E P99 n")
+        yield html_parts.table(("priority name", "finished n", *columns), told)
     found, promised = serving_facts.cdfs(service), goals(result)
     graphs = [
         _distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES if key in found

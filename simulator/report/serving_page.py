@@ -20,7 +20,7 @@ from simulator.results import iterations as of
 from simulator.results.obstacle import obstacle
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
-from simulator.results.service import SECOND
+from simulator.results.service import SECOND, by_priority
 
 MOST_REPLICAS = 8
 """Replicas shown; of more, the busiest and the idlest."""
@@ -31,6 +31,7 @@ _LOOKS = {
     "handover": ("cyan", "▤"),
     "preempted": ("bright_red", "▞"),
     "stalled": ("magenta", "▓"),
+    "peers": ("bright_blue", "▚"),
     "decode": ("green", "█"),
 }
 _INVISIBLE = 0.0005
@@ -49,6 +50,7 @@ def blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
             yield sections.heading("If it fitted")
         yield headline(result)
         yield from latencies(result)
+        yield from classes(service)
         yield from objectives(result)
         yield from request_time(service)
         yield from caches(result)
@@ -154,6 +156,24 @@ def _latencies(result: Result, statistics: tuple[tuple[str, str], ...], explaine
     return table
 
 
+_OF_CLASS = (("mean_ttft_ms", "p99_ttft_ms"), ("mean_tpot_ms", "p99_tpot_ms"), ("mean_e2el_ms", "p99_e2el_ms"))
+
+
+def classes(service: Service) -> Iterable[RenderableType]:
+    """Mean and 99th percentile of the latencies of each priority class, where there are several."""
+    found = by_priority(service)
+    if not found:
+        return
+    table = sections.headed()
+    for name in ("class", "finished", "TTFT mean", "P99", "TPOT mean", "P99", "E2E mean", "P99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one, figures in found.items():
+        shown = [wording.figure(name, figures[name]) for pair in _OF_CLASS for name in pair]
+        table.add_row(Text(f"{one}", "bold"), f"{figures['completed']:,.0f}", *shown)
+    yield sections.heading("Latency by priority class, 0 the most urgent")
+    yield table
+
+
 def objectives(result: Result) -> Iterable[RenderableType]:
     """The share of requests that met each objective, and all of them."""
     if "slo_attainment" not in result.metrics:
@@ -256,13 +276,12 @@ def _row(replica: Replica, duration: float) -> _Row:
     rows = replica.iterations
     length = of.lengths(rows) / SECOND
     total = float(length.sum()) or 1.0
-    usage, _ = of.blocks(replica)
     return _Row(
         replica.name,
         replica.busy / duration if duration > 0 else 0.0,
         int(rows.count.sum()),
         float((rows.decodes * length).sum()) / total,
-        float((usage * length).sum()) / total / max(replica.blocks, 1),
+        float((rows.mean_blocks * length).sum()) / total / max(replica.blocks, 1),
         replica.parts,
     )
 

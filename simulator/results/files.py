@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
+from simulator.results import ground as grounds
 from simulator.results import service_files
-from simulator.results.ground import KINDS, Ground, Validation
+from simulator.results.ground import Ground, Validation
 from simulator.results.parts import Misfit, mapping, numbers, part, require, said, text, texts, whole, within
 from simulator.results.result import (
     SCHEMA,
@@ -292,7 +293,7 @@ def _ground(header: Any) -> Ground:
         return Ground()
     known = mapping(header)
     found = part(Ground, known, validation=part(Validation, mapping(known["validation"])))
-    require(found.kind in ("", *KINDS), "its ground is of an unknown kind")
+    require(found.kind in ("", *grounds.KINDS), "its ground is of an unknown kind")
     return found
 
 

@@ -7,7 +7,7 @@ All times are picoseconds.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.result import Iterations, Replica
+from simulator.results.result import Iterations
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -79,19 +79,6 @@ def accumulated(start: Ints, end: Ints, amount: Floats, moments: Ints) -> Floats
     origin = int(start.min()) if len(start) else 0
     rate = amount[some] / length[some]
     return _ramps(start[some] - origin, rate, moments - origin) - _ramps(end[some] - origin, rate, moments - origin)
-
-
-def blocks(replica: Replica) -> tuple[Floats, Floats]:
-    """(mean, largest) number of cache blocks in use when the iterations of each row begin.
-
-    Where sequences take blocks as they grow, the cache grows within a row by a token for each sequence and iteration,
-    on average a block for every `block_size`. The block that a sequence takes for its next token counts from the end of
-    the iteration that computes it; of a fraction of a block the largest number counts no less than the mean does.
-    """
-    rows = replica.iterations
-    grown = rows.decodes * np.maximum(rows.count - 1, 0) / max(replica.block_size, 1) * replica.grows
-    mean = np.minimum(rows.blocks + grown / 2, replica.blocks)
-    return mean, np.maximum(mean, np.minimum(rows.blocks + np.floor(grown), replica.blocks))
 
 
 def _together(number: Ints, first: Ints, growth: Ints) -> Ints:

@@ -7,6 +7,8 @@ The parts of a finished request sum to its end-to-end latency, to the tick:
 * `handover`: from the first token to the begin of the first decoding iteration, where another replica decodes it;
 * `preempted`: pauses, from the last token before it lost its memory to the next token;
 * `stalled`: what iterations between its tokens took longer because they worked on prompts of others;
+* `peers`: what its replica waited, in the iterations of its prompt and of its tokens, for replicas that share experts
+  with it; of the prompt only where the same replica decodes;
 * `decode`: the rest.
 
 `stalled` compares an iteration that works on prompts with the last one of the same replica before it that worked on
@@ -22,7 +24,7 @@ from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica, Service
 from simulator.results.service import FINISHED, SECOND
 
-PARTS = ("queue", "prefill", "handover", "preempted", "stalled", "decode")
+PARTS = ("queue", "prefill", "handover", "preempted", "stalled", "peers", "decode")
 """The parts in the order of a request's life."""
 
 Floats = NDArray[np.float64]
@@ -46,50 +48,73 @@ def request_time(service: Service) -> dict[str, Floats]:
     handover = np.minimum(handover, decoding)
     preempted = np.minimum(preempted, decoding - handover)
     stalled = np.clip(stalled, 0.0, decoding - handover - preempted)
+    before, between = (waited[done] for waited in _waited(service))
+    between = np.clip(between, 0.0, decoding - handover - preempted - stalled)
     return {
         "queue": (scheduled - arrival).astype(np.float64),
-        "prefill": (first - scheduled).astype(np.float64),
+        "prefill": (first - scheduled) - before,
         "handover": handover,
         "preempted": preempted,
         "stalled": stalled,
-        "decode": decoding - handover - preempted - stalled,
+        "peers": before + between,
+        "decode": decoding - handover - preempted - stalled - between,
     }
 
 
 def stalls(iterations: Iterations) -> Floats:
     """Picoseconds of each row that its decoding sequences lost to prompts."""
-    length = of.lengths(iterations)
+    length = of.lengths(iterations) - iterations.waited
     beside = iterations.prompt_tokens > 0
     pure = np.flatnonzero(~beside & (iterations.decodes > 0))
     lost = np.where(beside & (iterations.decodes == 0), length, 0).astype(np.float64)
     mixed = np.flatnonzero(beside & (iterations.decodes > 0))
     if not len(pure):
         return lost
-    last = iterations.first + iterations.growth * np.maximum(iterations.count - 1, 0)
+    first = iterations.first - iterations.waited // np.maximum(iterations.count, 1)
+    last = first + iterations.growth * np.maximum(iterations.count - 1, 0)
     before = np.searchsorted(pure, mixed) - 1
-    usual = np.where(before >= 0, last[pure[before]], iterations.first[pure[0]])
+    usual = np.where(before >= 0, last[pure[before]], first[pure[0]])
     lost[mixed] = np.maximum(length[mixed] - iterations.count[mixed] * usual, 0)
     return lost
 
 
 def _stalled(service: Service) -> Floats:
     """Picoseconds lost to prompts between the tokens of each request."""
-    requests = service.requests
-    total = np.zeros(len(requests.arrival))
-    begin = requests.first_token + _handover(service).astype(np.int64)
+    begin = service.requests.first_token + _handover(service).astype(np.int64)
+    total = np.zeros(len(begin))
     for number, replica in enumerate(service.replicas):
         rows = replica.iterations
-        mine = np.flatnonzero((requests.replica == number) & (requests.status == FINISHED))
-        lost = stalls(rows) / _depth(rows)
-        some = lost > 0
-        lossy = rows.start[some], of.ends(rows)[some], lost[some]
+        total += _within(service, number, stalls(rows) / _depth(rows), begin, service.requests.finish)
+    return total
 
-        def upto(moments: Ints, lossy: tuple[Ints, Ints, Floats] = lossy) -> Floats:
-            return of.accumulated(*lossy, moments)
 
-        total[mine] = upto(requests.finish[mine]) - upto(begin[mine])
-        paused = service.pauses[np.isin(service.pauses[:, 0], mine)]
-        np.subtract.at(total, paused[:, 0], upto(paused[:, 2]) - upto(paused[:, 1]))
+def _waited(service: Service) -> tuple[Floats, Floats]:
+    """Picoseconds in which the replica of each request waited for its peers, before its first token and after it."""
+    requests = service.requests
+    begin = requests.first_token + _handover(service).astype(np.int64)
+    before, after = np.zeros(len(begin)), np.zeros(len(begin))
+    for number, replica in enumerate(service.replicas):
+        waited = replica.iterations.waited.astype(np.float64)
+        if not waited.any():
+            continue
+        after += _within(service, number, waited, begin, requests.finish)
+        if replica.role == "both":
+            before += _within(service, number, waited, requests.scheduled, requests.first_token)
+    return before, after
+
+
+def _within(service: Service, number: int, lost: Floats, begin: Ints, end: Ints) -> Floats:
+    """How much of `lost` in each row of a replica is between `begin` and `end` of each of its finished requests, pauses
+    apart."""
+    requests, rows = service.requests, service.replicas[number].iterations
+    total = np.zeros(len(begin))
+    mine = np.flatnonzero((requests.replica == number) & (requests.status == FINISHED))
+    some = lost > 0
+    lossy = rows.start[some], of.ends(rows)[some], lost[some]
+    total[mine] = of.accumulated(*lossy, end[mine]) - of.accumulated(*lossy, begin[mine])
+    paused = service.pauses[np.isin(service.pauses[:, 0], mine)]
+    since, until = (np.clip(paused[:, i], begin[paused[:, 0]], end[paused[:, 0]]) for i in (1, 2))
+    np.subtract.at(total, paused[:, 0], of.accumulated(*lossy, until) - of.accumulated(*lossy, since))
     return total
 
 

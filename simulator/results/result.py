@@ -205,6 +205,12 @@ class Iterations:
     """Cache blocks in use when the first one begins, with those of its prompts."""
     waiting: NDArray[np.int64]
     """Requests in the queue when the first one begins."""
+    waited: NDArray[np.int64]
+    """Picoseconds of them all in which the replica waited for others that it shares experts with."""
+    mean_blocks: NDArray[np.float64]
+    """Cache blocks in use over the time of the row, on average, each iteration with those that it began with."""
+    last_blocks: NDArray[np.int64]
+    """Cache blocks in use when the last one begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +241,6 @@ class Replica:
     """Those seconds by what they consist of: linear, attention, tp communication, host ...; sums to `busy`."""
     batches: int = 1
     """Batches that take turns on it; which one an iteration was of is not told."""
-    grows: bool = True
-    """Whether sequences take cache blocks as they grow, and not all when they are admitted."""
 
 
 @dataclass(frozen=True, slots=True)

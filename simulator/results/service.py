@@ -7,6 +7,7 @@ does not report is ours and explained in docs/reference/metrics.md. Pure functio
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -121,6 +122,25 @@ def latencies(requests: RequestRecords) -> Latencies:
     return Latencies(ttft / _MS, np.where(tokens > 1, tpot, 0.0), e2el / _MS, tokens > 1)
 
 
+def by_priority(service: Service) -> dict[int, dict[str, float]]:
+    """For each priority class with requests, where there are several: how many came and finished, and their TTFT, TPOT,
+    E2EL and queueing time by the names of the metrics."""
+    requests = service.requests
+    classes = np.unique(requests.priority[requests.arrival >= 0]).tolist()
+    if len(classes) < 2:
+        return {}
+    return {one: _of_class(requests, (requests.priority == one) & (requests.arrival >= 0)) for one in classes}
+
+
+def _of_class(requests: RequestRecords, members: Bools) -> dict[str, float]:
+    mine = RequestRecords(**{field.name: getattr(requests, field.name)[members] for field in fields(RequestRecords)})
+    times = latencies(mine)
+    found = {"requests": float(members.sum()), "completed": float(len(times.ttft))}
+    found |= _latencies("ttft", spread(times.ttft)) | _latencies("tpot", spread(times.tpot[times.several]))
+    queue = _queue(mine)
+    return found | _latencies("e2el", spread(times.e2el)) | {n: queue[n] for n in ("mean_queue_ms", "p99_queue_ms")}
+
+
 def attainment(service: Service, slo: Objectives) -> dict[str, Bools]:
     """For each finished request whether it met each objective that there is and, as `slo`, all of them.
 
@@ -212,9 +232,9 @@ def _work(service: Service, duration: float) -> dict[str, float]:
     busy = sequences = decoding = usage = at_most = 0.0
     for replica in service.replicas:
         length = of.lengths(replica.iterations) / SECOND
-        mean, most = of.blocks(replica)
-        usage += _per(float((mean * length).sum()), replica.blocks)
-        at_most = max(at_most, _per(float(most.max(initial=0.0)), replica.blocks))
+        rows = replica.iterations
+        usage += _per(float((rows.mean_blocks * length).sum()), replica.blocks)
+        at_most = max(at_most, _per(float(rows.last_blocks.max(initial=0)), replica.blocks))
         busy += float(length.sum())
         if replica.role != "prefill":
             decoding += float(length.sum())

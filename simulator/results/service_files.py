@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results import iterations as of
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
 
@@ -16,7 +17,9 @@ Column = Callable[[str, str, int], NDArray[Any]]
 """Reads a column by its name, type and number of dimensions."""
 
 _REQUESTS = dict.fromkeys((field.name for field in fields(RequestRecords)), "<i8")
-_ITERATIONS = dict.fromkeys((field.name for field in fields(Iterations)), "<i8")
+_ITERATIONS = dict.fromkeys((field.name for field in fields(Iterations)), "<i8") | {"mean_blocks": "<f8"}
+_OLDER = {name: kind for name, kind in _ITERATIONS.items() if name not in ("waited", "mean_blocks", "last_blocks")}
+"""Columns of files that say nothing of peers, and of the use of the cache only how each row began."""
 _GAPS = {"gap": "<i8", "count": "<i8"}
 _TRANSFERS = {"request": "<i8", "start": "<i8", "end": "<i8", "bytes": "<f8"}
 _ROLES = ("both", "prefill", "decode")
@@ -30,7 +33,8 @@ _LATEST = 2.0**62
 
 def header(service: Service) -> dict[str, Any]:
     """What of a service is no column."""
-    return {"replicas": [said(replica) for replica in service.replicas], "transfers": service.transfers is not None}
+    replicas = [said(replica) for replica in service.replicas]
+    return {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
 
 
 def columns(service: Service) -> Columns:
@@ -46,7 +50,8 @@ def columns(service: Service) -> Columns:
 def service(header: Mapping[str, Any], column: Column) -> Service:
     """The service of a file; raises Misfit, KeyError, TypeError or ValueError where it does not make sense."""
     requests = RequestRecords(**_table("service.requests", _REQUESTS, column))
-    replicas = tuple(_replica(one, f"service.replicas.{i}", column) for i, one in enumerate(header["replicas"]))
+    types = _ITERATIONS if header.get("usage") is True else _OLDER
+    replicas = tuple(_replica(one, f"service.replicas.{i}", column, types) for i, one in enumerate(header["replicas"]))
     gaps = TokenGaps(**_table("service.gaps", _GAPS, column))
     pauses = column("service.pauses", "<i8", 2)
     transfers = Transfers(**_table("service.transfers", _TRANSFERS, column)) if header["transfers"] is True else None
@@ -69,8 +74,12 @@ def _table(prefix: str, types: dict[str, str], column: Column) -> Columns:
     return found
 
 
-def _replica(header: Mapping[str, Any], prefix: str, column: Column) -> Replica:
-    rows = Iterations(**_table(prefix, _ITERATIONS, column))
+def _replica(header: Mapping[str, Any], prefix: str, column: Column, types: dict[str, str]) -> Replica:
+    table = _table(prefix, types, column)
+    if types is _OLDER:
+        blocks = table["blocks"]
+        table |= {"waited": np.zeros_like(blocks), "mean_blocks": blocks.astype(np.float64), "last_blocks": blocks}
+    rows = Iterations(**table)
     replica = part(Replica, header, iterations=rows)
     require(replica.role in _ROLES, "a replica has an unknown role")
     require(min(replica.devices, replica.blocks, replica.block_size) >= 0, "a replica has less than nothing")
@@ -81,6 +90,9 @@ def _replica(header: Mapping[str, Any], prefix: str, column: Column) -> Replica:
     require(bool((np.abs(last) < _LATEST).all()), "an iteration ends after the end of time")
     shortest = rows.first + rows.growth * np.maximum(rows.count - 1, 0)
     require(_least(shortest, 0), "an iteration ends before it begins")
+    held = bool((rows.mean_blocks <= replica.blocks).all()) and bool((rows.last_blocks <= replica.blocks).all())
+    require(held, "more cache blocks are in use than there are")
+    require(bool((rows.waited <= of.lengths(rows)).all()), "a replica waits for longer than an iteration lasts")
     return replica
 
 

@@ -23,6 +23,7 @@ from simulator.results.result import (
     Result,
     Service,
 )
+from simulator.results.service import by_priority
 
 CHAINS = "chains like"
 """Before the number of a chain in the name of a device class that stands for all chains of its pace."""
@@ -108,6 +109,7 @@ def _service(service: Service) -> dict[str, Any]:
     """Where the time of a request goes and what each replica is and did; single requests are in `--detail`."""
     return {
         "request_time_s": mean_request_time(service),
+        "priorities": [{"priority": one, **found} for one, found in by_priority(service).items()],
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
     }

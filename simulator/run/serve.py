@@ -167,7 +167,7 @@ def _replica(system: System, i: int, number: int, agenda: Agenda, ledger: Ledger
         agenda,
         ledger,
         system.make_policy(),
-        price.stages,
+        system.stages(i),
         memory,
         fleet,
         _cache(system, ledger),

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 GROWN = 0.1
 """Share of all requests that wait when the last one arrives from which a growing queue is worth a warning."""
+CHANCE = 3.0
+"""Times the root of the number of requests that a queue may hold by chance: it is a random walk at full load."""
+STEADY = 0.3
+"""Share of the last queue that must have been there a quarter of the time before the last arrival."""
 
 
 def gather(run: "ServingRun") -> Result:
@@ -61,7 +65,7 @@ def gather(run: "ServingRun") -> Result:
             *unused_oversubscription(run.scenario.cluster),
             *_told(run, "warnings"),
             *notes,
-            *(() if service is None else _rejected(run, service) + _saturated(service)),
+            *(() if service is None else _rejected(run, service) + saturated(service)),
         ),
         assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
         ground=ground(run.scenario),
@@ -130,8 +134,6 @@ def _requests(ledger: Ledger, order: Ints) -> RequestRecords:
 
 
 def _record(replica: Replica, home: System) -> ReplicaRecord:
-    log = np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS)
-    rows = np.ascontiguousarray(log.T)
     price = home.price
     return ReplicaRecord(
         name=replica.name,
@@ -142,12 +144,31 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         blocks=price.blocks,
         block_size=price.block_size,
         weights=price.weights_bytes,
-        iterations=Iterations(*rows[:10]),
+        iterations=iterations_of(replica),
         busy=units.to_seconds(replica.busy),
-        parts=_parts(replica, rows),
+        parts=_parts(replica, _log(replica)),
         batches=len(replica.batches),
-        grows=replica.policy.grows,
     )
+
+
+def _log(replica: Replica) -> Ints:
+    """The columns of a replica's log."""
+    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS).T)
+    return rows
+
+
+def iterations_of(replica: Replica) -> Iterations:
+    """What a replica did."""
+    rows = _log(replica)
+    count, blocks = rows[1], rows[8]
+    mean, last = blocks.astype(np.float64), blocks.copy()
+    if replica.policy.grows:
+        replica.usage.settle()
+        mean[count > 1] = np.frombuffer(replica.usage.mean, np.float64)
+        last[count > 1] = np.frombuffer(replica.usage.last, np.int64)
+    waited = np.array(replica.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
+    columns = [*rows[:10], waited, mean, last]
+    return Iterations(*columns)
 
 
 def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
@@ -160,14 +181,20 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
             sizes, times = _times(amount, count)
             for part, each in body(sizes).items():
                 seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(replica.prices)
+        if price.common is not None and replica.shared_rows:
+            asked = np.array(list(replica.shared_rows), np.int64).T
+            for shared, amount in zip(price.common, asked, strict=True):
+                sizes, times = _times(amount, np.array(list(replica.shared_rows.values()), np.int64))
+                for part, each in shared(sizes).items():
+                    seconds[part] += float(each @ times) / len(replica.prices)
     host = replica.prices[0].host
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
     seconds["host"] = waits / len(replica.prices) / units.TICKS_PER_SECOND
     if replica.copied:
         seconds["host transfer"] = replica.copied / len(replica.prices) / units.TICKS_PER_SECOND
-    if replica.waited:
-        seconds["idle for peers"] = units.to_seconds(replica.waited)
+    if replica.waits:
+        seconds["idle for peers"] = units.to_seconds(sum(replica.waits))
     seconds["attention"] = units.to_seconds(replica.busy) - sum(seconds.values())
     return {part: value for part, value in seconds.items() if value > 0}
 
@@ -206,14 +233,10 @@ def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
 def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
     """One class for each replica; where the model does not fit, one for each pool."""
     if run.replicas:
-        first = 0
-        classes = []
-        for replica, home in zip(run.replicas, run.homes, strict=True):
-            classes.append(DeviceClass(replica.name, home.price.devices, first))
-            first += home.price.devices
-        return tuple(classes)
+        places = [(home.price.devices, home.devices(i)[0]) for home in run.systems for i in range(home.replicas)]
+        return tuple(DeviceClass(one.name, *place) for one, place in zip(run.replicas, places, strict=True))
     return tuple(
-        DeviceClass(system.name, system.replicas * system.price.devices, system.first_device) for system in run.systems
+        DeviceClass(system.name, system.replicas * system.price.devices, system.devices(0)[0]) for system in run.systems
     )
 
 
@@ -286,25 +309,38 @@ def _rejected(run: "ServingRun", service: Service) -> tuple[str, ...]:
     return (f"{said}: {' and '.join(why)}; {longest}; {others}",)
 
 
-def _saturated(service: Service) -> tuple[str, ...]:
-    """What to say of a queue that grew as long as requests came."""
+def saturated(service: Service) -> tuple[str, ...]:
+    """What to say of a queue that grew as long as requests came.
+
+    It must hold more requests at the last arrival than chance leaves there, have grown before the last quarter of the
+    time and on in it, and requests must have come for longer than one is worked on, or nothing had time to leave.
+    """
     requests = service.requests
     came = (requests.arrival >= 0) & (requests.status != REJECTED)
     arrival = requests.arrival[came]
     if len(arrival) < 2 or arrival[-1] == arrival[0]:
         return ()
     started = np.sort(requests.scheduled[came & (requests.scheduled >= 0)])
-    last, middle = int(arrival[-1]), int(arrival[0] + arrival[-1]) // 2
-    waiting = len(arrival) - int(np.searchsorted(started, last, side="right"))
-    halfway = int((arrival <= middle).sum()) - int(np.searchsorted(started, middle, side="right"))
-    if waiting < GROWN * len(arrival) or waiting < 1.5 * halfway:
+    last, lasted = int(arrival[-1]), int(arrival[-1] - arrival[0])
+    moments = last - np.array([lasted // 2, lasted // 4, 0])
+    half, later, waiting = _upto(arrival, moments) - _upto(started, moments)
+    least = max(GROWN * len(arrival), CHANCE * len(arrival) ** 0.5)
+    if waiting < least or waiting < 1.5 * half or not max(half, STEADY * waiting) < later < waiting:
         return ()
-    offered = (len(arrival) - 1) / units.to_seconds(last - int(arrival[0]))
-    begun = int(np.searchsorted(started, last, side="right")) / units.to_seconds(last - int(arrival[0]))
+    done = came & (requests.finish >= 0)
+    if (requests.finish - requests.scheduled)[done].mean() > lasted:
+        return ()
+    offered = (len(arrival) - 1) / units.to_seconds(lasted)
+    begun = int(_upto(started, last)) / units.to_seconds(lasted)
     return (
         f"saturated: requests come at {offered:.3g}/s and are taken up at {begun:.3g}/s; the queue grew to {waiting:,}"
         f" of {len(arrival):,} by the last arrival, and latencies grow with the length of the run",
     )
+
+
+def _upto(rising: Ints, moments: Ints | int) -> Ints:
+    """How many of rising moments are not after each of others."""
+    return np.asarray(np.searchsorted(rising, moments, side="right"), np.int64)
 
 
 def _no_spans() -> Spans:

@@ -78,14 +78,15 @@ class Attention:
             return ((FAR, 0, 0),)
         shard = self.shard
         narrow = shard.formats.kv_size < 2.0 and self.stack.attention_kernel == PAGED
+        group = shard.heads / shard.kv_heads
         (floor, _), (base, slope) = decode_lines(
             sequences,
             shard.kv_heads,
-            shard.heads / shard.kv_heads,
+            group,
             shard.kv_bytes,
             4.0 * shard.heads * shard.model.head_dim,
             narrow,
-            self.stack.grouped_decode,
+            self.stack.groups(group, shard.model.head_dim),
             self.device.decode,
         )
         least, start, step = (round(time * self.scale) for time in (floor, base, slope))

@@ -100,7 +100,7 @@ class Batch:
         self.fresh: list[int] = []
         """Last tokens of members that joined since."""
         self.used = self.queue = 0
-        """Blocks in use, before its decodes take theirs, and requests waiting, when it began."""
+        """Blocks in use, without those that its decodes take, and requests waiting, when it began."""
         self.blocked = False
         """Whether requests wait that cannot be admitted before a member is done."""
         self.closed = False
@@ -168,12 +168,13 @@ class Batch:
         """Price the iteration and make the appointment at its end."""
         replica = self.replica
         self.chunks, self.decoding, self.start, self.leap, self.growth = chunks, decodes, now, 1, 0
-        self.used, self.queue = replica.memory.blocks - replica.free, len(replica.waiting)
+        self.queue = len(replica.waiting)
         n = self.n + self.rows if decodes else 0
         settled = replica.policy.timeless
         if need and decodes:
             settled = settled and need <= replica.free  # else a prefix is dropped, which who waits may have counted on
             replica.take(need)
+        self.used = replica.memory.blocks - replica.free - (need if decodes else 0)
         worked = ended = 0
         if chunks:
             left = replica.ledger.left
@@ -194,7 +195,7 @@ class Batch:
                 if self.leap > 1:
                     span = self._lasts(self.leap)
         if replica.group is not None:
-            replica.group.enter(self, span)
+            replica.group.enter(self, span, n + worked, n + ended)
             return
         self.appoint(now + span)
 

@@ -1,9 +1,15 @@
 """Replicas that share experts: every layer exchanges tokens between them, so their iterations begin and end together.
 
-An iteration of the group lasts as long as its longest; a replica with nothing to do passes an empty batch (vLLM's data
-parallelism with expert parallelism). One that gets a request meanwhile begins with the next iteration of the group.
+Before each exchange all wait for the one with the most work of its own (attention, dense layers, host); then all work
+on the rows of all. So an iteration of the group lasts
+
+    max over replicas of own time + time of experts and exchanges for the sum of their rows
+
+A replica with nothing to do passes a dummy batch (vLLM's data parallelism, SGLang's attention data parallelism), whose
+row, if there is one, is not counted. One that gets a request meanwhile begins with the next iteration of the group.
 """
 
+from array import array
 from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Agenda
@@ -19,26 +25,30 @@ class Lockstep:
     def __init__(self, agenda: Agenda, members: "list[Replica]") -> None:
         """Nothing runs; the members know of the group from now on."""
         self.agenda, self.members = agenda, members
-        self.entered: list[tuple[Batch, int]] = []
-        """Batches that begin in this instant, and what each would last alone."""
+        self.entered: list[tuple[Batch, int, int, int]] = []
+        """Batches that begin in this instant: ticks of their own work, rows, and rows that give a token."""
         for member in members:
             member.group = self
             member.leaps = False
+            member.waits = array("q")
 
-    def enter(self, batch: "Batch", span: int) -> None:
-        """A batch begins an iteration that would last so many ticks alone."""
+    def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
+        """A batch begins an iteration of so many ticks of work of its own and so many rows, of which `sampled` give a
+        token."""
         if not self.entered:
             self.agenda.finally_(self._settle)
-        self.entered.append((batch, span))
+        self.entered.append((batch, own, rows, sampled))
 
     def _settle(self, _: object) -> None:
-        """All that begin have: the longest decides."""
+        """All that begin have: the longest decides, and the rows of all are worked on together."""
         entered, self.entered = self.entered, []
-        span = max(own for _, own in entered)
+        longest = max(own for _, own, _, _ in entered)
+        shared = sum(rows for _, _, rows, _ in entered), sum(sampled for *_, sampled in entered)
+        span = longest + self.members[0].prices[0].together(*shared)
         end = self.agenda.now + span
         for member in self.members:
             member.gate = end
-        for batch, own in entered:
+        for batch, own, _, _ in entered:
             batch.first, batch.growth = span, 0
-            batch.replica.waited += span - own
+            batch.replica.meet(shared, longest - own)
             batch.appoint(end)

@@ -60,6 +60,8 @@ class Mover:
     """Whether room is looked for at the end of this instant."""
     rows: list[tuple[int, int, int, float]] = field(default_factory=list)
     """(request, start, end, bytes) of what has moved."""
+    turn: int = 0
+    """The first decode replica that is looked at among equally busy ones."""
     _ways: dict[tuple[int, int], Way] = field(default_factory=dict)
     _early: dict[int, Replica] = field(default_factory=dict)
     """Requests whose cache is on its way before their prompt is done, and who takes it."""
@@ -111,10 +113,13 @@ class Mover:
             self.agenda.start(self._activity(request, source, target), arrived)
 
     def _target(self, request: int) -> Replica | None:
-        """The least busy decode replica that takes a request, which has then taken it."""
-        for replica in sorted(self.decoders, key=lambda replica: (replica.outstanding, replica.number)):
-            if replica.accept(request):
-                return replica
+        """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
+        count = len(self.decoders)
+        turns = [(self.turn + i) % count for i in range(count)]
+        for i in sorted(turns, key=lambda i: self.decoders[i].outstanding):
+            if self.decoders[i].accept(request):
+                self.turn = (i + 1) % count
+                return self.decoders[i]
         return None
 
     def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:

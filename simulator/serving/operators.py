@@ -4,8 +4,9 @@ A row is a token that the pass works on; t devices of a tensor-parallel group cu
 so that a layer ends each half with a sum over the group (Shoeybi et al., arXiv:1909.08053). Attention reads the cache
 and is not among the pieces: its cost depends on contexts. What a device holds is rounded up where sizes do not divide.
 
-Left out: biases (added where products are written), copies and reshapes, attention and MLP side by side (GPT-J,
-Falcon).
+Where attention and MLP stand side by side (GPT-J, Falcon), their parts are added first and one sum ends the layer.
+
+Left out: biases (added where products are written), copies and reshapes.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ class Experts:
     """Inner width of an expert on this device."""
     gated: bool
     sharers: int = 1
-    """Replicas over which the experts are spread; each sends as many rows."""
+    """Replicas over which the experts are spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ class Sum:
 
 
 Piece = Product | Experts | Pass | Write | Sum
+
+
+def together(piece: Piece) -> bool:
+    """Whether a piece works on the rows of all replicas that share experts, and not on those of one."""
+    return (isinstance(piece, Sum) and piece.among) or (isinstance(piece, Experts) and piece.sharers > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +192,11 @@ def layer(shard: Shard, late: bool = False) -> Iterator[Piece]:
         yield Write("other", shard.kv_bytes, shard.kv_bytes * size / shard.formats.kv_size)
     yield from _cast(shard, shard.attended)
     yield Product("linear", model.hidden, shard.attended)
-    yield from _sum(shard)
-    yield norm_and_residual
+    if model.parallel_mlp:
+        yield _passes(shard, 3.0 * model.hidden * size)  # both branches are read and their sum is written
+    else:
+        yield from _sum(shard)
+        yield norm_and_residual
     yield from _mlp(shard) if model.experts is None else _experts(shard)
     yield from _sum(shard)
 
@@ -209,7 +218,7 @@ def _experts(shard: Shard) -> Iterator[Piece]:
     assert model.experts is not None and model.top_k is not None
     yield Product("linear", model.experts, model.hidden, plain=True)
     yield _passes(shard, 8.0 * model.experts)
-    sent = shard.sharers * model.hidden * shard.formats.plain_size
+    sent = model.hidden * shard.formats.plain_size
     if shard.sharers > 1:
         yield Sum("tp", "all_gather", sent, among=True)
     yield Experts("linear", model.experts, model.top_k, model.hidden, shard.inner, model.gated_ffn, shard.sharers)

@@ -29,6 +29,7 @@ from simulator.serving.operators import (
     kernels,
     keys,
     layer,
+    together,
 )
 from simulator.serving.sizes import Sizes
 from simulator.specs.collectives import CollectiveProfile
@@ -57,6 +58,8 @@ class Pieces:
     """Ranks of the tensor-parallel group."""
     sharers: tuple[int, ...] = ()
     """Ranks that share experts, this one and its like in other replicas."""
+    in_step: bool = False
+    """Whether `together` prices what sharers do with the rows of all; if not, each is taken to have as many."""
     _sizes: dict[str, Sizes] = field(default_factory=dict)
 
     def body(self, depth: Depth, first: bool, launch: float) -> Priced:
@@ -76,17 +79,27 @@ class Pieces:
         pieces += [(depth.late, piece) for piece in layer(self.shard, late=True)]
         return self._passed(pieces, depth.late * (kernels(layer(self.shard, late=True)) + 1), depth.late * launch)
 
+    def together(self, depth: Depth) -> tuple[Priced, Priced]:
+        """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
+        body = [(depth.full, piece) for piece in layer(self.shard) if together(piece)]
+        ending = [(depth.late, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.late]
+        return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
+
     def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> Priced:
         """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
         host = self.stack.kernel_launch * launches
+        own = [entry for entry in pieces if not together(entry[1])]
+        shared = [entry for entry in pieces if together(entry[1])]
+        peers = 1 if self.in_step else self.shard.sharers
 
         def price(rows: Ints) -> dict[str, Floats]:
-            found = self._total(pieces, rows)
+            found = self._total(own, rows)
             found["other"] += launch / self.stack.kernel_efficiency.value
+            others = self._total(shared, rows * peers)
             # Without captured graphs the device waits for the host wherever kernels are shorter than their launches.
-            waiting = np.maximum(host - sum(found.values()), 0.0)
+            waiting = np.maximum(host - sum(found.values()) - sum(others.values()), 0.0)
             found["other"] += np.where(rows > (self.stack.graphs or 0), waiting, 0.0)
-            return found
+            return found if self.in_step else {part: found[part] + others[part] for part in PARTS}
 
         return price
 
@@ -101,7 +114,8 @@ class Pieces:
         return found
 
     def seconds(self, piece: Piece, rows: Ints) -> Floats:
-        """Seconds of a piece for each number of rows; the engine's efficiency applies to kernels, not to sums."""
+        """Seconds of a piece for each number of rows, of all replicas together where it is `together`; the engine's
+        efficiency applies to kernels, not to sums."""
         if isinstance(piece, Sum):
             return self._sum(piece).seconds(rows.astype(np.float64) * piece.row_bytes)
         return self._kernel(piece, rows) / self.stack.kernel_efficiency.value
@@ -116,9 +130,10 @@ class Pieces:
         curve, weights = self.product(isinstance(piece, Product) and piece.plain)
         if isinstance(piece, Product):
             return product_seconds(rows, piece.n, piece.k, curve, weights)
-        hit = experts_hit(rows * piece.sharers, piece.experts, piece.top_k) / piece.sharers
-        experts = self.device.experts[self.shard.formats.compute]
-        return expert_seconds(rows, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
+        # At least one expert has work on the device that all wait for.
+        hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.sharers, 1.0)
+        experts, here = self.device.experts[self.shard.formats.compute], rows / piece.sharers
+        return expert_seconds(here, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
 
     def product(self, plain: bool) -> tuple[GemmCurve, Weights]:
         """(curve, weights) of products with matrices in 16 bits, or in the format of the linear layers."""
@@ -144,16 +159,25 @@ class Pieces:
         operation, group = piece.operation, self.sharers if piece.among else self.group
         key = f"{operation} {piece.among}"
         if key not in self._sizes:
-            self._sizes[key] = Sizes(lambda size: self._collective(operation, group, size))
+            known = self.stack, self.fabric, self.profile
+            self._sizes[key] = Sizes(lambda size: collective_seconds(operation, group, size, *known))
         return self._sizes[key]
 
-    def _collective(self, operation: str, group: tuple[int, ...], size: float) -> float:
-        """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
-        library = pricing.price(operation, [group], size, self.fabric, self.profile).slowest / TICKS_PER_SECOND
-        own = self.profile.engine if operation == "all_reduce" and self.stack.all_reduce == "custom" else None
-        if own is None or size >= own.largest.value or not serves(group, self.fabric):
-            return library
-        return min(library, engine_seconds(size, group, self.fabric, own))
+
+def collective_seconds(
+    operation: str,
+    group: tuple[int, ...],
+    size_bytes: float,
+    stack: ServingStack,
+    fabric: Fabric,
+    profile: CollectiveProfile,
+) -> float:
+    """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
+    library = pricing.price(operation, [group], size_bytes, fabric, profile).slowest / TICKS_PER_SECOND
+    own = profile.engine if operation == "all_reduce" and stack.all_reduce == "custom" else None
+    if own is None or size_bytes >= own.largest.value or not serves(group, fabric):
+        return library
+    return min(library, engine_seconds(size_bytes, group, fabric, own))
 
 
 def hop(pieces: Pieces, source: int, destination: int) -> Sizes:

@@ -18,7 +18,8 @@ from simulator.serving.depth import Depth, depths
 from simulator.serving.footprint import blocks_of, footprint
 from simulator.serving.formats import resolve_formats
 from simulator.serving.operators import Shard
-from simulator.serving.pieces import Pieces, Priced, by_part, hop, ticks
+from simulator.serving.pieces import Pieces, Priced, by_part, collective_seconds, hop, ticks
+from simulator.serving.placement import Seat, seats
 from simulator.serving.sizes import Sizes
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
@@ -29,6 +30,8 @@ from simulator.units import to_ticks
 
 BLOCK = 256
 """Row counts that are priced together."""
+PROBES = (2.0**14, 2.0**26)
+"""Bytes of the messages by which replicas on other devices are found to cost the same."""
 
 
 @dataclass(slots=True)
@@ -47,12 +50,16 @@ class StagePrice:
     """Bytes of a row on that way."""
     host_ticks: tuple[int, int]
     """Of an iteration and of each of its sequences."""
+    common: tuple[Priced, Priced] | None = None
+    """Seconds of what replicas in step that share experts do together, by part: of the rows of all of them, and of
+    those that give a token; None where each is priced on its own."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
     _prompt: dict[tuple[int, int], int] = field(default_factory=dict)
     _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     _send: dict[int, int] = field(default_factory=dict)
+    _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
 
     def rows(self, tokens: int, sampled: int) -> int:
         """Ticks of everything that depends on the rows of the pass; the output head for `sampled` of them."""
@@ -62,6 +69,16 @@ class StagePrice:
             _fill(self._body, tokens, self.body)
             _fill(self._ending, sampled, self.ending)
             return self._body[tokens] + self._ending[sampled]
+
+    def together(self, tokens: int, sampled: int) -> int:
+        """Ticks of the experts and the exchanges around them for the rows of all replicas that run in step, beside the
+        `rows` of each."""
+        if self.common is None:
+            return 0
+        for known, count, price in zip(self._common, (tokens, sampled), self.common, strict=True):
+            if count not in known:
+                _fill(known, count, price)
+        return self._common[0][tokens] + self._common[1][sampled]
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
         """`rows` by what it is: linear, head, tp, other."""
@@ -165,22 +182,26 @@ def compile_prices(
     kv_cache: KvCache,
     token_budget: int,
     max_sequences: int,
+    seat: Seat | None = None,
+    in_step: bool = False,
 ) -> ReplicaPrice:
-    """Prices of a replica on the first devices of a cluster.
+    """Prices of a replica on the devices of `seat`, the first ones of the cluster where it is left out.
 
     `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
-    does not fit has no blocks. InputError where the cluster has too few devices or no arithmetic for the formats.
+    does not fit has no blocks. Replicas that share experts are priced apart from what they do `in_step`, or each as if
+    all had its rows. InputError where the cluster has too few devices or no arithmetic for the formats.
     """
     serial = stack.split == "layer"
-    tp, stages = (1, layout.devices) if serial else (layout.tp, layout.pp)
+    tp, stages = shape(layout, stack)
     _check(model, layout, cluster, tp, stages)
+    seat = seat or seats(range(layout.devices * layout.ep), layout.devices)[0]
     device = compile_device(cluster.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
     network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     layers = depths(model, split_layers(model.layers, stages))
-    pieces = Pieces(shard, device, stack, network, profile, tuple(range(tp)))
-    prices = tuple(_stage(pieces, layers, stage) for stage in range(stages))
+    pieces = Pieces(shard, device, stack, network, profile, seat.group(0, tp), in_step=in_step)
+    prices = tuple(_stage(pieces, layers, stage, seat) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = cluster.node.accelerator.memory.capacity.value
     fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
@@ -243,18 +264,37 @@ def split_layers(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(even + (stage < more) for stage in range(stages))
 
 
-def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int) -> StagePrice:
+def shape(layout: Layout, stack: ServingStack) -> tuple[int, int]:
+    """(tensor-parallel degree, stages) of a replica of the stack."""
+    return (1, layout.devices) if stack.split == "layer" else (layout.tp, layout.pp)
+
+
+def toll(layout: Layout, stack: ServingStack, cluster: Cluster, seat: Seat) -> tuple[float, ...]:
+    """Seconds of a small and of a large message in each group of a replica: those of equal ones cost the same."""
+    tp, stages = shape(layout, stack)
+    groups = [("all_reduce", seat.group(stage, tp)) for stage in range(stages) if tp > 1]
+    groups += [("all_gather", seat.sharers(stage, tp)) for stage in range(stages) if layout.ep > 1]
+    groups += [("send", (seat.own[stage * tp - tp], seat.own[stage * tp])) for stage in range(1, stages)]
+    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    return tuple(
+        collective_seconds(operation, group, size, stack, network, profile)
+        for operation, group in groups
+        for size in PROBES
+    )
+
+
+def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, seat: Seat) -> StagePrice:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
-    sharers = tuple(stage * tp + replica * tp * len(layers) for replica in range(shard.sharers))
-    own = replace(pieces, group=tuple(range(stage * tp, (stage + 1) * tp)), sharers=sharers, _sizes={})
+    own = replace(pieces, group=seat.group(stage, tp), sharers=seat.sharers(stage, tp), _sizes={})
     attention = Attention(shard, layers[stage], pieces.device, stack)
     times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
     return StagePrice(
         body=own.body(layers[stage], first, attention.curve.launch),
         ending=own.ending(layers[stage], last, attention.curve.launch),
         attention=attention,
-        hop=None if last else hop(own, stage * tp, (stage + 1) * tp),
+        hop=None if last else hop(own, seat.own[stage * tp], seat.own[(stage + 1) * tp]),
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
         host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
+        common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
     )

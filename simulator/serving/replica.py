@@ -18,6 +18,7 @@ from simulator.serving.ledger import FINISHED, REJECTED, Ledger
 from simulator.serving.policies import Policy
 from simulator.serving.policies.base import Chunks
 from simulator.serving.prefix import PrefixCache
+from simulator.serving.usage import Usage
 from simulator.serving.workload import NEVER
 
 if TYPE_CHECKING:
@@ -120,11 +121,14 @@ class Replica:
         self.pending = 0
         """Tokens of prompts in its queue."""
         self.log = array("q")
+        self.usage = Usage(memory.block_size)
         self.gap_ticks, self.gap_counts = array("q"), array("q")
         self.group: Lockstep | None = None
         """Replicas that it runs in step with."""
-        self.waited = 0
-        """Ticks in which it waited for these."""
+        self.waits = array("q")
+        """Ticks in which it waited for these, in each iteration; nothing where there are none."""
+        self.shared_rows: dict[tuple[int, int], int] = {}
+        """Iterations by the rows of all these, and those of them that gave a token."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
         self.copied = 0
@@ -290,7 +294,8 @@ class Replica:
         """Ticks that the prompt would take in iterations of its own, for policies that look ahead."""
         left, price = self.ledger.left[request], self.prices[0]
         chunk = min(left, self.policy.rules.token_budget)
-        return len(self.prices) * (-(-left // chunk)) * (price.rows(chunk, 1) + price.host(1) + price.prompt(chunk, 0))
+        each = price.rows(chunk, 1) + price.together(chunk, 1) + price.host(1) + price.prompt(chunk, 0)
+        return len(self.prices) * (-(-left // chunk)) * each
 
     def available(self) -> int:
         """Blocks that can be had without taking them from a running request."""
@@ -472,6 +477,11 @@ class Replica:
         self.busy += work // len(self.prices)
         return ready - now
 
+    def meet(self, rows: tuple[int, int], waited: int) -> None:
+        """An iteration works on so many (rows, rows that give a token) of the group, and waits so many ticks for it."""
+        self.shared_rows[rows] = self.shared_rows.get(rows, 0) + 1
+        self.waits.append(waited)
+
     def note(self, batch: Batch, now: int) -> None:
         """Write down an iteration, or a leap, that is over."""
         first, start = batch.first, batch.start
@@ -491,6 +501,8 @@ class Replica:
                 batch.ended_prompts,
             )
         )
+        if batch.leap > 1 and self.policy.grows:
+            self.usage.note(batch.leap, first, batch.growth, batch.used, batch.iteration, batch.counts)
         if not self.turns:
             self.busy += now - start
         if n:

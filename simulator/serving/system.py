@@ -1,14 +1,15 @@
 """A serving scenario as replicas on devices: pools resolved, priced and placed."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
+from simulator.serving.placement import Seat, Site, seats, told
 from simulator.serving.policies import POLICIES, Policy, Rules
-from simulator.serving.prices import ReplicaPrice, compile_prices
+from simulator.serving.prices import ReplicaPrice, StagePrice, compile_prices, shape, toll
 from simulator.specs.hardware import Cluster
-from simulator.specs.model import Model
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Pool, ServingStack
+from simulator.specs.serving import Batching, KvCache, Layout, Pool, ServingStack
 from simulator.units import to_ticks
 
 LONGEST = 131_072
@@ -26,6 +27,7 @@ class System:
     policy: str
     rules: Rules
     price: ReplicaPrice
+    """Of a replica on the first devices of the cluster."""
     prefix_caching: str
     reads_once: bool
     """Whether decodes read what the prefix cache shares among them once."""
@@ -39,8 +41,10 @@ class System:
     """Batches that take turns on each stage of a replica."""
     peers: int
     """Replicas that share experts and run in step; 1: each on its own."""
-    first_device: int
-    """Of its first replica; the others follow."""
+    seats: tuple[Seat, ...]
+    """Where each replica lies."""
+    elsewhere: dict[int, tuple[StagePrice, ...]] = field(default_factory=dict)
+    """Prices of the stages of replicas whose groups lie so that they take another time, by replica."""
 
     def make_policy(self) -> Policy:
         """A policy of its own for each replica."""
@@ -48,8 +52,11 @@ class System:
 
     def devices(self, replica: int) -> tuple[int, ...]:
         """Devices of one of its replicas."""
-        first = self.first_device + replica * self.price.devices
-        return tuple(range(first, first + self.price.devices))
+        return self.seats[replica].own
+
+    def stages(self, replica: int) -> tuple[StagePrice, ...]:
+        """Prices of the stages of one of its replicas, where it lies."""
+        return self.elsewhere.get(replica, self.price.stages)
 
 
 def resolve(scenario: ServingScenario) -> tuple[System, ...]:
@@ -59,20 +66,21 @@ def resolve(scenario: ServingScenario) -> tuple[System, ...]:
     if serving.pools and serving.replicas != 1:
         message = "`replicas` counts equal replicas, and `pools` lists their own"
         raise InputError(Problem(message, path="serving.replicas", hint="write `replicas` into each pool"))
-    taken: dict[str, int] = {}
-    systems = []
-    for pool in pools:
-        cluster = pool.cluster or scenario.cluster
-        place = "shared" if pool.cluster is None else pool.name
-        system = _system(scenario, pool, cluster, taken.get(place, 0))
-        taken[place] = taken.get(place, 0) + system.replicas * system.price.devices
-        _check_devices(taken[place], cluster)
-        systems.append(system)
+    shared = _site(scenario.cluster)
+    systems = [
+        _system(scenario, pool, *((scenario.cluster, shared) if one is None else (one, _site(one))))
+        for pool in pools
+        for one in (pool.cluster,)
+    ]
     _check_apart(scenario, systems)
     return tuple(systems)
 
 
-def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, first: int) -> System:
+def _site(cluster: Cluster) -> Site:
+    return Site(cluster.node.devices, [cluster.node.devices] * cluster.nodes)
+
+
+def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site) -> System:
     serving, stack = scenario.serving, scenario.stack
     batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
     layout = pool.parallel or serving.parallel
@@ -81,14 +89,21 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, first: int)
     context = serving.context or scenario.model.max_sequence or LONGEST
     rules = _rules(batching, stack, context, kind)
     caching, reads_once = _prefixes(cache, stack)
-    price = _priced(scenario.model, layout, serving.precision, stack, cluster, context, cache, rules)
+    in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
+
+    def priced(seat: Seat | None = None) -> ReplicaPrice:
+        given = scenario.model, layout, serving.precision, stack, cluster, context, cache
+        return compile_prices(*given, rules.token_budget, rules.max_sequences, seat, in_step)
+
+    price = priced()
     if pool.replicas % layout.ep:
         message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
         raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
-    in_step = layout.pp == 1 and batching.instances == 1
+    taken = _seated(pool, layout, cluster, site)
+    warnings, assumptions = told(taken, shape(layout, stack)[0], cluster.node.devices)
     if layout.ep > 1 and not in_step:
-        note = "replicas of several batches that share experts run on their own here, not in step: too fast"
-        price = replace(price, warnings=(*price.warnings, note))
+        warnings += ("replicas of several batches that share experts run on their own here, not in step: too fast",)
+    price = replace(price, warnings=price.warnings + warnings, assumptions=price.assumptions + assumptions)
     token = price.kv_replica_bytes
     return System(
         name=pool.name,
@@ -105,7 +120,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, first: int)
         peers=layout.ep if in_step else 1,
         watermark=round(price.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
-        first_device=first,
+        seats=taken,
+        elsewhere=_elsewhere(taken, layout, stack, cluster, priced),
     )
 
 
@@ -130,25 +146,37 @@ def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[P
     return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
 
 
-def _priced(
-    model: Model,
+def _seated(pool: Pool, layout: Layout, cluster: Cluster, site: Site) -> tuple[Seat, ...]:
+    """Where the replicas of a pool lie; InputError where the cluster has no devices left for them."""
+    before, wanted = cluster.devices - sum(site.free), pool.replicas * layout.devices
+    if before + wanted > cluster.devices:
+        message = f"the replicas take {before + wanted} devices, the cluster has {cluster.devices}"
+        raise InputError(Problem(message, path="serving", hint="raise `cluster.nodes`, or cut replicas or layout"))
+    groups = [site.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
+    return tuple(seat for ranks in groups for seat in seats(ranks, layout.devices))
+
+
+def _elsewhere(
+    taken: tuple[Seat, ...],
     layout: Layout,
-    formats: NumberFormats,
     stack: ServingStack,
     cluster: Cluster,
-    context: int,
-    cache: KvCache,
-    rules: Rules,
-) -> ReplicaPrice:
-    return compile_prices(
-        model, layout, formats, stack, cluster, context, cache, rules.token_budget, rules.max_sequences
-    )
-
-
-def _check_devices(taken: int, cluster: Cluster) -> None:
-    if taken > cluster.devices:
-        message = f"the replicas take {taken} devices, the cluster has {cluster.devices}"
-        raise InputError(Problem(message, path="serving", hint="raise `cluster.nodes`, or cut replicas or layout"))
+    priced: Callable[[Seat], ReplicaPrice],
+) -> dict[int, tuple[StagePrice, ...]]:
+    """Prices of the replicas whose groups take another time than those on the first devices of the cluster."""
+    usual = toll(layout, stack, cluster, seats(range(layout.devices * layout.ep), layout.devices)[0])
+    known: dict[tuple[float, ...], tuple[StagePrice, ...]] = {}
+    tolls: dict[Seat, tuple[float, ...]] = {}
+    found = {}
+    for number, seat in enumerate(taken if usual else ()):
+        place = seat.in_first_node(cluster.node.devices)
+        if place not in tolls:
+            tolls[place] = toll(layout, stack, cluster, place)
+        if (asked := tolls[place]) != usual:
+            if asked not in known:
+                known[asked] = priced(seat).stages
+            found[number] = known[asked]
+    return found
 
 
 def _check_apart(scenario: ServingScenario, systems: list[System]) -> None:

@@ -56,6 +56,9 @@ class Model(Spec):
     """How positions enter."""
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
     """Normalisation before attention and MLP."""
+    parallel_mlp: bool = False
+    """Whether attention and MLP of a layer read the same norm and their results are added (GPT-J, Falcon): served with
+    one sum over tensor-parallel devices a layer; trained one after the other."""
     biases: bool = True
     """Whether linear layers have biases."""
     tied_embeddings: bool = True

@@ -26,7 +26,7 @@ class Layout(Spec):
     """Pipeline parallelism: layers are spread over this many stages, as many batches in flight."""
     ep: Count = 1
     """Expert parallelism: replicas (attention in data parallel) over which the experts are spread, each of one device a
-    stage; with 1, experts are cut across the tensor-parallel group. Taken to have as many rows in every iteration."""
+    stage; with 1, experts are cut across the tensor-parallel group. They run in step, on the rows that they have."""
 
     @property
     def devices(self) -> int:
@@ -163,6 +163,25 @@ class Serving(Spec):
         return self
 
 
+class GroupedDecode(Spec):
+    """For which models an engine has decode kernels that read keys and values once for all query heads of a group."""
+
+    groups: Count | tuple[Count, ...]
+    """Query heads of a key head on a device: those that there are kernels for, or the most."""
+    head_sizes: Count | tuple[Count, ...]
+    """Size of a head: those that there are kernels for, or the largest."""
+    source: str
+    """Where the table was read."""
+
+    def serves(self, group: float, head_size: int) -> bool:
+        """Whether there is a kernel for so many query heads of a key head, of that size."""
+        return _known(self.groups, group) and _known(self.head_sizes, head_size)
+
+
+def _known(listed: int | tuple[int, ...], value: float) -> bool:
+    return value <= listed if isinstance(listed, int) else value in listed
+
+
 class ServingStack(Spec):
     """A family of serving software: its defaults, its kernels and at most three numbers fitted on measured runs."""
 
@@ -190,8 +209,15 @@ class ServingStack(Spec):
     """Whether decodes that share cached blocks read them each for itself, or once for all."""
     attention_kernel: str | None = None
     """Generation of the fused attention kernel of prompts; None takes the best that the device has."""
-    grouped_decode: bool = True
-    """Whether decoding reads keys and values once for all query heads of a group."""
+    grouped_decode: bool | GroupedDecode = True
+    """Whether decoding reads keys and values once for all query heads of a group: always, never, or for the groups and
+    head sizes that there are kernels for."""
+
+    def groups(self, group: float, head_size: int) -> bool:
+        """Whether decoding reads keys and values once for so many query heads of a key head, of that size."""
+        table = self.grouped_decode
+        return table if isinstance(table, bool) else table.serves(group, head_size)
+
     all_reduce: Literal["library", "custom"] = "custom"
     """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
     graphs: Count | None = None

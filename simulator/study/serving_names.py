@@ -98,7 +98,9 @@ STACKS = (
     (r"tensorrt-llm|trt-llm", r"^0\.\d+\.\d+(\.post|-rc)", "tensorrt-llm"),  # a version of Dynamo's image
     (r"(tensorrt-llm|trt-llm).*triton", r"^0\.1[34](\.|$)", "tensorrt-llm-triton"),
     (r"tensorrt-llm|trt-llm", r"^0\.[0-5](\.|$)", "tensorrt-llm-0.5"),
-    (r"tensorrt-llm|trt-llm", r"^0\.([6-9]|1[0-2])(\.|$)|^$|2023|2024-0[1-9]", "tensorrt-llm-0.9"),
+    (r"tensorrt-llm|trt-llm", r"^0\.[6-8](\.|$)|2023", "tensorrt-llm-0.8"),
+    (r"tensorrt-llm|trt-llm", r"^0\.1[12](\.|$)", "tensorrt-llm-0.12"),
+    (r"tensorrt-llm|trt-llm", r"^0\.(9|10)(\.|$)|^$|2024-0[1-9]", "tensorrt-llm-0.9"),
     (r"tensorrt-llm|trt-llm", r"", "tensorrt-llm"),
     (r"vllm", r"^0\.[0-5](\.|$)|2023|2024-0[1-8]", "vllm-0.5"),
     (r"vllm", r"^0\.[67](\.|$)|2024", "vllm-v0"),

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from simulator.results import iterations as of
+from simulator.run.service import iterations_of
 from simulator.serving.ledger import FINISHED
 from simulator.serving.policies import POLICIES, Policy
+from simulator.serving.replica import Replica
 from simulator.serving.router import ROUTERS
 from simulator.serving.workload import ANY, NEVER, Workload
 from tests.effort import simulations
@@ -79,9 +82,11 @@ def systems(draw: st.DrawFn, policies: Sequence[str] = (), **fixed: Any) -> Sett
         "router": st.sampled_from(ROUTERS.names()),
         "ageing": st.sampled_from((None, 500)),
         "promise": st.sampled_from((0, 2000)),
-        "price": st.sampled_from((Price(), FLAT, Price(pair=1, hop=2))),
+        "price": st.sampled_from((Price(), FLAT, Price(pair=1, hop=2, expert=3))),
     }
-    return Setting(**{name: fixed.get(name, draw(strategy)) for name, strategy in drawn.items()})
+    made = Setting(**{name: fixed.get(name, draw(strategy)) for name, strategy in drawn.items()})
+    shares = made.stages == made.instances == 1 and made.replicas > 1 and draw(st.booleans())
+    return replace(made, sharers=made.replicas) if shares else made
 
 
 def same(one: System, other: System, names: tuple[str, ...] = COLUMNS) -> None:
@@ -100,22 +105,38 @@ def test_leaping_changes_nothing(policy: str, data: st.DataObject) -> None:
     assert gaps(leaping) == gaps(stepping)
     check(leaping)
     check(stepping)
+    for one, other in zip(leaping.replicas, stepping.replicas, strict=True):
+        assert usage(one) == pytest.approx(usage(other), rel=1e-12)
 
 
-@pytest.mark.parametrize("policy", POLICIES.names())
-@pytest.mark.parametrize("router", ROUTERS.names())
-def test_arrivals_on_the_boundaries_of_equal_replicas(policy: str, router: str) -> None:
-    at_once = [(0, 10, 8)] * 6
-    often = [(100 * i, 1, 8) for i in range(24)]
-    users: dict[str, Any] = {"follows": [NEVER] * 4 + [ANY] * 20, "delay": [0] * 24}
-    for workload in (asked(at_once + often), asked([(0, 1, 8)] * 4 + [(NEVER, 1, 8)] * 20, **users)):
-        for setting in (
-            Setting(policy, replicas=3, router=router, price=FLAT),
-            Setting(policy, decoders=2, price=FLAT),
+def usage(replica: Replica) -> tuple[float, int, int]:
+    """(blocks x ticks, ticks, most blocks) of all iterations."""
+    rows = iterations_of(replica)
+    length = of.lengths(rows)
+    return float(rows.mean_blocks @ length), int(length.sum()), int(rows.last_blocks.max(initial=0))
+
+
+@FEW
+@given(st.data())
+def test_peers_work_on_the_rows_of_all_and_wait_for_the_longest(data: st.DataObject) -> None:
+    """Each iteration lasts as long as the longest own work of those that begin with it, and the rows of all."""
+    setting = data.draw(systems(replicas=3, stages=1, instances=1, decoders=0))
+    setting = replace(setting, sharers=3, price=replace(setting.price, expert=data.draw(st.sampled_from((0, 3, 50)))))
+    ran = run(data.draw(workloads()), setting)
+    entered: dict[int, list[tuple[int, int, int]]] = {}
+    for replica in ran.replicas:
+        rows = iterations_of(replica)
+        own = rows.first - rows.waited
+        for start, ticks, tokens, whole in zip(
+            rows.start, own, rows.decodes + rows.prompt_tokens, rows.first, strict=True
         ):
-            leaping, stepping = run(workload, setting), run(workload, setting, leaps=False)
-            same(leaping, stepping)
-            assert leaping.agenda.events <= stepping.agenda.events
+            entered.setdefault(int(start), []).append((int(ticks), int(tokens), int(whole)))
+        assert sum(replica.shared_rows.values()) == len(rows.start)
+        assert replica.busy == rows.first.sum()
+    for begun in entered.values():
+        ((lasts,), most) = {whole for *_, whole in begun}, max(ticks for ticks, *_ in begun)
+        assert lasts == most
+        assert lasts >= setting.price.expert * sum(tokens for _, tokens, _ in begun)
 
 
 @FEW

@@ -284,6 +284,24 @@ def test_serving_stacks_stand_for_the_engines_of_published_rows() -> None:
     assert load_spec(ServingStack, "deepspeed-fastgen").policy == "splitfuse"
 
 
+@pytest.mark.parametrize(
+    ("name", "groups", "heads"),
+    [
+        ("tensorrt-llm-0.5", (), ()),
+        ("tensorrt-llm-0.8", (8,), (128,)),
+        ("tensorrt-llm-0.9", (1, 8), (128,)),
+        ("tensorrt-llm-0.12", (1, 8, 16), (128, 256)),
+        ("tensorrt-llm", (1, 4, 8, 16), (64, 128, 256)),
+        ("vllm", (1, 4, 8, 16), (64, 128, 256)),
+    ],
+)
+def test_grouped_kernels_by_version(name: str, groups: tuple[int, ...], heads: tuple[int, ...]) -> None:
+    stack = load_spec(ServingStack, name)
+    assert tuple(one for one in (1, 4, 8, 16) if stack.groups(one, 128)) == groups
+    assert tuple(size for size in (64, 128, 256) if stack.groups(8, size)) == heads
+    assert not load_spec(ServingStack, "tensorrt-llm").groups(71, 64)
+
+
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_narrower_formats_are_at_least_as_fast(name: str) -> None:
     peak = load_spec(Accelerator, name).peak

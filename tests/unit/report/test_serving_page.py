@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simulator.report.html import document
 from simulator.report.page import page
 from simulator.report.plain import encodable
 from simulator.report.serving_page import MOST_REPLICAS, parts_in_words
@@ -36,6 +37,19 @@ def test_latencies() -> None:
     assert head.split() == ["mean", "median", "P90", "P95", "P99"]
     assert [row.split()[0] for row in rows] == ["TTFT", "TPOT", "ITL", "E2E", "queue"]
     assert f"{RESULT.metrics['mean_tpot_ms']:.1f} ms" in rows[1]
+
+
+def test_latencies_of_each_class_where_there_are_several() -> None:
+    assert RESULT.service is not None
+    requests = RESULT.service.requests
+    classes = np.arange(len(requests.arrival)) % 2
+    service = replace(RESULT.service, requests=replace(requests, priority=classes))
+    head, *rows = section(page(replace(RESULT, service=service)), "Latency by priority class")
+    assert head.split() == ["class", "finished", "TTFT", "mean", "P99", "TPOT", "mean", "P99", "E2E", "mean", "P99"]
+    assert [row.split()[:2] for row in rows] == [["0", "96"], ["1", "100"]]
+    text = document(replace(RESULT, service=service))
+    assert "class 0" in text and "TTFT P99" in text
+    assert "priority class" not in page(RESULT)
 
 
 def test_objectives_with_what_was_wanted() -> None:

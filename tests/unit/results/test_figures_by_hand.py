@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.results import iterations as of
 from simulator.results.request_time import request_time
 from simulator.results.result import Replica, RequestRecords, Service, TokenGaps
 from simulator.results.service import Accelerator, attainment, serving_metrics, tokens_per_bin
@@ -74,8 +73,8 @@ def test_throughput_and_work(service: Service) -> None:
     assert found["prefix_cache_hit_rate"] == 16 / 64
     assert found["preemptions"] == 1
     assert found["mean_batch"] == pytest.approx(300 / 600)
-    # blocks by the hundred milliseconds: 2, 4, 1, 2, 2, and 2 with half of the 1/16 that a second token takes
-    assert found["mean_kv_usage"] == pytest.approx((11 + 2 + 1 / 32) / 6 / 10)
+    # blocks by the hundred milliseconds: 2, 4, 1, 2, 2, 2
+    assert found["mean_kv_usage"] == pytest.approx(13 / 6 / 10)
     assert found["max_kv_usage"] == 4 / 10
     assert found["utilisation"] == pytest.approx(6 / 7)
 
@@ -119,16 +118,6 @@ def test_where_the_time_of_each_request_goes(service: Service) -> None:
         "handover": [0, 0, 0],
         "preempted": [0, 0, 200],
         "stalled": [0, 0, 0],
+        "peers": [0, 0, 0],
         "decode": [100, 0, 200],
     }
-
-
-def test_a_leap_takes_blocks_only_where_sequences_take_them_as_they_grow(service: Service) -> None:
-    rows = iterations((0, 33, 10, 0, 2, 0, 0, 40, 5, 0))  # 32 further tokens of two sequences fill four blocks of 16
-    growing = replace(service.replicas[0], iterations=rows, blocks=20)
-    assert [values.tolist() for values in of.blocks(growing)] == [[7.0], [9.0]]
-    assert [values.tolist() for values in of.blocks(replace(growing, grows=False))] == [[5.0], [5.0]]
-    assert [values.tolist() for values in of.blocks(replace(growing, blocks=6))] == [[6.0], [6.0]]
-    short = iterations((0, 9, 10, 0, 1, 0, 0, 40, 5, 0))  # 8 further tokens of one sequence are half a block, or one
-    mean, most = of.blocks(replace(growing, iterations=short))
-    assert (mean.tolist(), most.tolist()) == ([5.25], [5.25])

@@ -45,8 +45,22 @@ def test_parts_by_hand() -> None:
     ]
     parts = request_time(one_replica(rows, [(0, 10, 110, 252, 5)]))
     assert {name: float(values[0]) for name, values in parts.items()} == pytest.approx(
-        {"queue": 10, "prefill": 100, "handover": 0, "preempted": 0, "stalled": (50 - 20) + 30, "decode": 20 * 3 + 22}
+        {"queue": 10, "prefill": 100, "handover": 0, "preempted": 0, "stalled": 60, "peers": 0, "decode": 20 * 3 + 22}
     )
+
+
+def test_waiting_for_peers_is_neither_prefill_nor_stall_nor_decoding() -> None:
+    """Of a prompt (100) 40 are waiting; of two decodes of 20, 5 each; of a decode of 50 beside a prompt, 25."""
+    rows = [(10, 1, 100, 0, 0, 500, 1, 0, 0, 0), (110, 2, 20, 0, *DECODE, 0, 0, 0), (150, 1, 50, 0, *PROMPT, 0, 0, 0)]
+    service = one_replica(rows, [(0, 10, 110, 200, 4)])
+    waited = replace(service.replicas[0].iterations, waited=np.array([40, 10, 25]))
+    alone = replace(service, replicas=(replace(service.replicas[0], iterations=waited),))
+    parts = {name: float(values[0]) for name, values in request_time(alone).items()}
+    assert parts == pytest.approx(
+        {"queue": 10, "prefill": 60, "handover": 0, "preempted": 0, "stalled": 10, "peers": 75, "decode": 45}
+    )
+    elsewhere = replace(alone, replicas=(replace(alone.replicas[0], role="decode"),))
+    assert float(request_time(elsewhere)["peers"][0]) == pytest.approx(35)
 
 
 def test_stalls_compare_with_the_last_iteration_without_prompts() -> None:

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from simulator.results.metrics import METRICS, compare, error_of_time
 from simulator.results.sample import spread, weighted_percentiles
-from simulator.results.service import Accelerator, attainment, serving_metrics, tokens_per_bin
+from simulator.results.service import (
+    Accelerator,
+    attainment,
+    by_priority,
+    latencies,
+    serving_metrics,
+    tokens_per_bin,
+)
 from tests.effort import examples
 from tests.services import Slo, asked, disaggregated, serve
 
@@ -194,3 +201,21 @@ def test_percentiles_over_weights_are_those_of_the_expanded_sample(rows, percent
     found = spread(values, counts)
     assert found.mean == pytest.approx(expanded.mean())
     assert found.std == pytest.approx(expanded.std(), rel=1e-9, abs=1e-3)
+
+
+def test_figures_of_each_priority_class() -> None:
+    """Each class is what a run of it alone would show; classes without requests are left out, and a single one too."""
+    service = serve(asked(), blocks=130)
+    assert by_priority(service) == {}
+    requests = service.requests
+    classes = np.where(np.arange(len(requests.arrival)) < 120, 0, 2)
+    found = by_priority(replace(service, requests=replace(requests, priority=classes)))
+    assert list(found) == [0, 2]
+    assert sum(one["completed"] for one in found.values()) == (requests.status == 0).sum()
+    assert [one["requests"] for one in found.values()] == [120, len(classes) - 120]
+    times = latencies(requests)
+    finished = classes[requests.status == 0]
+    for one, figures in found.items():
+        assert figures["mean_ttft_ms"] == pytest.approx(times.ttft[finished == one].mean())
+        assert figures["p99_e2el_ms"] == pytest.approx(np.percentile(times.e2el[finished == one], 99))
+        assert figures["mean_tpot_ms"] == pytest.approx(times.tpot[(finished == one) & times.several].mean())

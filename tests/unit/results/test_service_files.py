@@ -66,20 +66,35 @@ def put(place: Any, value: int) -> Any:
     return lambda column: column.__setitem__(place, value)
 
 
-def test_how_a_replica_batches_comes_back_and_is_one_batch_that_grows_in_older_files(tmp_path: Path) -> None:
+def test_how_a_replica_batches_comes_back_and_is_one_batch_where_nothing_is_said(tmp_path: Path) -> None:
     service = SERVICES[next(iter(SERVICES))]
-    whole = replace(service, replicas=tuple(replace(one, batches=3, grows=False) for one in service.replicas))
+    whole = replace(service, replicas=tuple(replace(one, batches=3) for one in service.replicas))
     save(serving_result(whole), tmp_path / "run.result")
     again = read(tmp_path / "run.result").service
-    assert again is not None and {(one.batches, one.grows) for one in again.replicas} == {(3, False)}
+    assert again is not None and {one.batches for one in again.replicas} == {3}
 
     def older(header: Any) -> None:
         for one in header["replicas"]:
-            del one["batches"], one["grows"]
+            del one["batches"]
 
     changed(tmp_path / "run.result", older)
     again = read(tmp_path / "run.result").service
-    assert again is not None and {(one.batches, one.grows) for one in again.replicas} == {(1, True)}
+    assert again is not None and {one.batches for one in again.replicas} == {1}
+
+
+def test_older_files_say_nothing_of_peers_and_of_the_cache_only_how_rows_began(tmp_path: Path) -> None:
+    save(serving_result(SERVICES[next(iter(SERVICES))]), tmp_path / "run.result")
+    newer = read(tmp_path / "run.result").service
+
+    def older(header: Any) -> None:
+        del header["usage"]
+
+    changed(tmp_path / "run.result", older)
+    service = read(tmp_path / "run.result").service
+    assert newer is not None and service is not None
+    for one, other in zip(newer.replicas, service.replicas, strict=True):
+        assert (other.iterations.mean_blocks == other.iterations.last_blocks).all()
+        assert (other.iterations.last_blocks == one.iterations.blocks).all() and not other.iterations.waited.any()
 
 
 @pytest.mark.parametrize(

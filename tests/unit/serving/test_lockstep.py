@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import simulator.run  # noqa: F401
+from simulator.results.request_time import request_time
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
@@ -57,3 +58,45 @@ def test_leaping_changes_nothing() -> None:
 def test_stages_beside_shared_experts_are_not_held_in_step_and_this_is_told() -> None:
     assert any("not in step" in text for text in run("+serving.parallel={ep: 2, pp: 2}").warnings)
     assert not any("in step" in text for text in run("+serving.parallel={ep: 2}").warnings)
+
+
+QWEN = (
+    "cluster={extends: clusters/dgx-h200, nodes: 2}",
+    "model=models/qwen3-235b-a22b",
+    "+serving.precision={weights: fp8, activations: fp8}",
+    "serving.batching={policy: vllm-v1, token_budget: 8192, max_sequences: 64}",
+)
+
+
+def first_token(ep: int, prompts: int) -> float:
+    """Milliseconds to the first token of prompts of 8,000 tokens on replicas that share experts."""
+    lengths = "{prompt: {fixed: 8000}, output: {fixed: 2}}"
+    asked = f"requests={{count: {prompts}, arrivals: {{at_once: true}}, lengths: {lengths}}}"
+    changes = (*QWEN, f"+serving.replicas={ep}", f"+serving.parallel={{ep: {ep}}}", asked)
+    return simulate(load_scenario("serving/quickstart", list(changes)).scenario).metrics["mean_ttft_ms"]
+
+
+def test_one_prompt_alone_is_not_priced_as_one_on_each_replica() -> None:
+    alone, all_busy = first_token(8, 1), first_token(8, 8)
+    assert alone < 0.5 * all_busy
+    assert first_token(16, 1) < alone  # more devices hold the experts of the same rows
+
+
+def test_requests_of_a_replica_without_prompts_wait_for_its_peers() -> None:
+    """What a long prompt elsewhere takes beside its experts is waiting, in the parts of a replica and of a request."""
+    changes = (
+        "requests.count=2",
+        "requests.arrivals={at_once: true}",
+        "requests.lengths={prompt: {uniform: [16, 8000]}, output: {fixed: 16}}",
+        "+serving.parallel={ep: 2}",
+    )
+    result = run(*changes)
+    assert result.service is not None
+    parts = request_time(result.service)
+    waited = sum(replica.parts.get("idle for peers", 0.0) for replica in result.service.replicas)
+    rows = [replica.iterations for replica in result.service.replicas]
+    assert sum(int(one.waited.sum()) for one in rows) == pytest.approx(waited * 1e12)
+    assert 0 < parts["peers"].sum() <= waited * 1e12 * (1 + 1e-9)
+    whole = sum(values.sum() for values in parts.values())
+    requests = result.service.requests
+    assert whole == pytest.approx((requests.finish - requests.arrival).sum())

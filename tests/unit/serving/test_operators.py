@@ -19,7 +19,9 @@ from simulator.serving.operators import (
     kernels,
     keys,
     layer,
+    together,
 )
+from simulator.specs import load_spec
 from simulator.specs.model import Model
 
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)
@@ -68,6 +70,18 @@ def test_an_mlp_without_gates() -> None:
     assert mlp == [Product("linear", 8, 8), Pass("other", 2 * 8 * 2), Product("linear", 8, 8)]
 
 
+def test_attention_and_mlp_side_by_side_end_in_one_sum() -> None:
+    mlp: list[Piece] = [Product("linear", 2 * 8, 8), Pass("other", (2 + 1) * 8 * 2), Product("linear", 8, 8)]
+    found = list(layer(shard(parallel_mlp=True)))
+    assert found == [*ATTENTION[:-2], Pass("other", 3 * 8 * 2), *mlp, Sum("tp", "all_reduce", 8 * 2)]
+    assert sum(isinstance(piece, Sum) for piece in layer(shard(parallel_mlp=True))) == 1
+
+
+@pytest.mark.parametrize("name", ["gpt-j-6b", "gpt-neox-20b", "falcon-40b"])
+def test_models_whose_attention_and_mlp_stand_side_by_side(name: str) -> None:
+    assert load_spec(Model, name).parallel_mlp
+
+
 def test_unfused_passes_move_twice_as_much_in_twice_as_many_kernels() -> None:
     first, *_ = layer(shard(fused=False))
     assert first == Pass("other", 128, 2)
@@ -100,18 +114,19 @@ def test_layers_that_prompts_do_not_pass() -> None:
 
 
 def test_experts_that_replicas_share() -> None:
-    """Rows of both replicas are gathered, each 8 wide; the shared experts are one MLP of 12."""
+    """Rows of both replicas are gathered, each 8 wide, and counted once; the shared experts are one MLP of 12."""
     found = list(layer(shard(tp=1, sharers=2, **SPARSE)))
     assert found[6:] == [
         Product("linear", 4, 8, plain=True),
         Pass("other", 8 * 4),
-        Sum("tp", "all_gather", 2 * 8 * 2, among=True),
+        Sum("tp", "all_gather", 8 * 2, among=True),
         Experts("linear", 4, 2, 8, 6, True, 2),
-        Sum("tp", "reduce_scatter", 2 * 8 * 2, among=True),
+        Sum("tp", "reduce_scatter", 8 * 2, among=True),
         Product("linear", 24, 8),
         Pass("other", 3 * 12 * 2),
         Product("linear", 8, 12),
     ]
+    assert [piece for piece in found if together(piece)] == found[8:11]
     assert kernels(iter(found[6:])) == 12
     assert not any(isinstance(piece, Sum) for piece in layer(shard(tp=1, **SPARSE)))
 

@@ -354,3 +354,13 @@ def test_matrices_that_stay_in_16_bits_are_multiplied_in_16_bits() -> None:
     assert (wide.size, wide.result_size, of_wide.size) == (2.0, 2.0, 2.0)
     assert (narrow.size, narrow.result_size, of_narrow.size) == (1.0, 2.0, 1.0)
     assert narrow.peak == pytest.approx(2 * wide.peak, rel=0.01)
+
+
+@pytest.mark.parametrize(("model", "grouped"), [("llama-2-70b", True), ("llama-3-8b", False)])
+def test_keys_are_read_once_a_group_only_where_there_is_a_kernel(model: str, grouped: bool) -> None:
+    """Groups of 8 and of 4 query heads on kernels for 1 and 8."""
+    table = {"groups": [1, 8], "head_sizes": [128], "source": "by hand"}
+    found, other = (decode(compiled(model, tp=8, grouped_decode=one), 64, 200_000) for one in (table, not grouped))
+    assert found == decode(compiled(model, tp=8, grouped_decode=grouped), 64, 200_000) != other
+    smaller = {**table, "head_sizes": 64}
+    assert decode(compiled(model, tp=8, grouped_decode=smaller), 64, 200_000) == max(found, other)

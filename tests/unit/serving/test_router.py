@@ -45,6 +45,25 @@ def test_least_outstanding_counts_requests() -> None:
     assert choose("least-outstanding", Shown(3, 0), Shown(2, 99), Shown(2, 0)) == 1
 
 
+@pytest.mark.parametrize("name", ["least-outstanding", "shortest-queue", "prefix-aware"])
+def test_equals_take_turns(name: str) -> None:
+    choice = Choice(stream(0, "router"))
+    assert [choose(name, *[Shown()] * 3, choice=choice) for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+    busy = (Shown(), Shown(9, 9), Shown())
+    assert [choose(name, *busy, choice=choice) for _ in range(4)] == [2, 0, 2, 0]
+
+
+def test_equals_of_a_pair_are_taken_as_they_were_drawn() -> None:
+    choice = Choice(stream(0, "router"))
+    drawn = np.bincount([choose("power-of-two", *[Shown()] * 4, choice=choice) for _ in range(4000)])
+    assert drawn == pytest.approx(1000, rel=0.1)
+
+
+def test_one_request_at_a_time_goes_to_each_replica_in_turn() -> None:
+    ran = run(asked([(100_000 * i, 20, 10) for i in range(9)]), Setting(replicas=3, router="least-outstanding"))
+    assert ran.ledger.replica == [0, 1, 2] * 3
+
+
 def test_shortest_queue_counts_tokens() -> None:
     assert choose("shortest-queue", Shown(0, 30), Shown(9, 20), Shown(0, 20)) == 1
 

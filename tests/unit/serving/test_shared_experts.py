@@ -1,8 +1,10 @@
 """Replicas over which the experts of a mixture are spread: what each holds, reads and sends."""
 
+import numpy as np
 import pytest
 
 from simulator.errors import InputError
+from simulator.serving.pieces import by_part
 from simulator.serving.system import System, resolve
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
@@ -36,9 +38,13 @@ def test_each_holds_its_share_of_the_experts() -> None:
 
 
 def test_fewer_weights_are_read_and_rows_are_sent() -> None:
-    alone, shared = (system(ep).price.stages[0].parts(64, 64) for ep in (1, 2))
-    assert 0.4 * alone["linear"] < shared["linear"] < 0.8 * alone["linear"]
-    assert alone["tp"] == 0 < shared["tp"]
+    alone, shared = (system(ep).price.stages[0] for ep in (1, 2))
+    whole, own = alone.parts(64, 64), shared.parts(64, 64)
+    assert (alone.common, alone.together(128, 128)) == (None, 0) and shared.common is not None
+    common = by_part([shared.common[0](np.array([128]))])
+    assert 0.4 * whole["linear"] < own["linear"] + common["linear"] < 0.8 * whole["linear"]
+    assert whole["tp"] == own["tp"] == 0 < common["tp"]
+    assert shared.together(128, 128) == sum(common.values())
 
 
 @pytest.mark.parametrize(

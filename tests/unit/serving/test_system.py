@@ -1,5 +1,6 @@
 """From a scenario to replicas on devices: what the stack fills in, what is refused and how, what never fits."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.results.obstacle import reason
-from simulator.results.result import Result
+from simulator.results.result import Result, Service
 from simulator.run.serve import serve
+from simulator.run.service import saturated
 from simulator.serving.ledger import REJECTED
 from simulator.serving.system import LONGEST, resolve
 from simulator.specs import load_scenario
+from tests import services
 
 FILE = "scenarios/serving/quickstart.yaml"
 FEW = "requests.count=40"
@@ -35,7 +38,7 @@ def test_what_the_scenario_leaves_open_is_the_stacks() -> None:
     assert system.price.block_size == stack.block_size
     assert system.context == scenario.model.max_sequence
     assert system.watermark == round(system.price.blocks * 0.01)
-    assert (system.replicas, system.first_device, system.swap_tokens) == (1, 0, 0)
+    assert (system.replicas, system.devices(0)[0], system.swap_tokens) == (1, 0, 0)
 
 
 def test_what_the_scenario_says_comes_first() -> None:
@@ -155,12 +158,42 @@ def test_when_all_are_rejected_the_run_ends() -> None:
 
 
 def test_more_than_can_be_served_is_said() -> None:
-    result = served("requests.count=200", "requests.arrivals={poisson: 400 /s}")
-    assert any(warning.startswith("saturated: requests come at 4") for warning in result.warnings)
+    result = served("requests.count=2000", "requests.arrivals={poisson: 100 /s}")
+    assert any(warning.startswith("saturated: requests come at ") for warning in result.warnings)
     queue = result.service.replicas[0].iterations.waiting  # type: ignore[union-attr]
     assert queue.max() > 100
     calm = served("requests.arrivals={poisson: 1 /s}")
     assert not any("saturated" in warning for warning in calm.warnings)
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        ("requests.count=3", "requests.arrivals={poisson: 1000 /s}", "serving.batching.max_sequences=1"),
+        ("requests.count=10", "requests.arrivals={poisson: 100 /s}", "serving.batching.max_sequences=1"),
+        ("requests.count=200", "requests.arrivals={poisson: 400 /s}"),  # all are there before one could be done
+    ],
+)
+def test_a_few_requests_or_a_burst_say_nothing_of_saturation(requests: tuple[str, ...]) -> None:
+    assert not any("saturated" in warning for warning in served(*requests).warnings)
+
+
+def queue(started: list[int]) -> Service:
+    """A request each second, begun at the given seconds and done two seconds later."""
+    whole = services.serve(services.asked(len(started)), replicas=1)
+    second, arrival = 10**12, np.arange(len(started)) * 10**12
+    begun = np.array(started, np.int64) * second
+    moments = {"arrival": arrival, "scheduled": begun, "first_token": begun + second, "finish": begun + 2 * second}
+    return replace(whole, requests=replace(whole.requests, status=np.zeros(len(started), np.int64), **moments))
+
+
+def test_a_queue_is_saturated_where_it_grew_all_the_time() -> None:
+    steady = [2 * i for i in range(400)]
+    assert saturated(queue(steady))
+    ended = [i if i < 300 else 300 + 20 * (i - 300) for i in range(400)]  # a stop in the last quarter
+    assert not saturated(queue(ended))
+    assert not saturated(queue([min(2 * i, i + 40) for i in range(400)]))  # it grew once, and no longer
+    assert not saturated(queue(steady[:20]))
 
 
 def test_a_model_that_does_not_fit_is_a_result(capsys: pytest.CaptureFixture[str]) -> None:

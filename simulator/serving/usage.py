@@ -1,0 +1,74 @@
+"""Cache blocks in use over the iterations of leaps, in closed form.
+
+Iteration j of m begins with u_j = u + sum of t_i over i < j blocks, where t_i is how many sequences take a block in
+iteration i: those whose last block is then full, so that t_i depends on i modulo the block size only. With L(k) the
+ticks of the first k iterations,
+
+    sum over j of u_j (L(j + 1) - L(j)) = u L(m) + sum over i < m - 1 of t_i (L(m) - L(i + 1))
+
+and the sum over all i of one remainder is one of squares, as L is a polynomial of degree two.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST = 1 << 16
+"""Remembered counts from which they are summed up."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Usage:
+    """Mean and last number of blocks of each leap of a replica."""
+
+    __slots__ = ("_counts", "_leaps", "_size", "last", "mean")
+
+    def __init__(self, block_size: int) -> None:
+        """No leaps yet."""
+        self._size = block_size
+        self._leaps, self._counts = array("q"), array("q")
+        self.mean = array("d")
+        """Blocks in use over the ticks of each leap, on average."""
+        self.last = array("q")
+        """Blocks in use when its last iteration begins."""
+
+    def note(self, count: int, first: int, growth: int, used: int, iteration: int, counts: Sequence[int]) -> None:
+        """A leap of `count` iterations is over, of which number `iteration` was the first and began with `used` blocks;
+        `counts` are sequences by (cached tokens - iterations) modulo the block size."""
+        self._leaps.extend((count, first, growth, used, iteration))
+        self._counts.extend(counts)
+        if len(self._counts) >= MOST:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sum up what is remembered."""
+        if not self._leaps:
+            return
+        leaps = np.frombuffer(self._leaps, np.int64).reshape(-1, 5).T
+        counts = np.frombuffer(self._counts, np.int64).reshape(-1, self._size)
+        mean, last = _held(leaps, counts)
+        self.mean.extend(mean.tolist())
+        self.last.extend(last.tolist())
+        self._leaps, self._counts = array("q"), array("q")
+
+
+def _held(leaps: Ints, counts: Ints) -> tuple[Floats, Ints]:
+    """(mean, last) blocks of each leap; `leaps` are columns of what `note` is told, `counts` is (leaps, block size)."""
+    count, first, growth, used, iteration = leaps
+    size = counts.shape[1]
+    offset = np.arange(size)
+    taken = np.take_along_axis(counts, (-iteration[:, None] - offset) % size, axis=1)
+    times = np.maximum((count[:, None] - 2 - offset) // size + 1, 0)
+    last = used + (taken * times).sum(axis=1)
+    q, k = times.astype(np.float64), offset + 1.0
+    pairs = q * (q - 1.0) / 2.0
+    ends = q * k + size * pairs
+    squares = q * k**2 + 2.0 * k * size * pairs + size**2 * pairs * (2.0 * q - 1.0) / 3.0
+    m, a, b = (column.astype(np.float64) for column in (count, first, growth))
+    whole = a * m + b * m * (m - 1.0) / 2.0
+    later = q * whole[:, None] - a[:, None] * ends - b[:, None] * (squares - ends) / 2.0
+    return used + (taken * later).sum(axis=1) / whole, last
