@@ -122,11 +122,9 @@ def fits(document: Mapping[str, Any]) -> dict[str, list[Cell]]:
 
 
 def cells(metric: str, row: Mapping[str, Any], document: Mapping[str, Any]) -> list[Cell]:
-    """A figure of every run; a dash where a run does not have it."""
-    return [
-        Cell("-" if value is None else wording.figure(metric, value), name in row["best"])
-        for name, value in zip(document["names"], row["values"], strict=True)
-    ]
+    """A figure of every run in one unit; a dash where a run does not have it."""
+    shown = wording.figures(metric, row["values"])
+    return [Cell(text, name in row["best"]) for name, text in zip(document["names"], shown, strict=True)]
 
 
 def _table(

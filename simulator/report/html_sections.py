@@ -26,7 +26,14 @@ def title(result: Result) -> Markup:
         heading(result.name, subject, *ground(result.ground.sentence)),
         *alarm(result),
         tiles(result, ordered_metrics(result.metrics)),
+        *priceless(result),
     )
+
+
+def priceless(result: Result) -> Iterable[Markup]:
+    """Why there is no cost among the figures."""
+    if gap := sections.without_price(result):
+        yield tag("p", gap, class_="soft small")
 
 
 def tiles(result: Result, names: Iterable[str]) -> Markup:

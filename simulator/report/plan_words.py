@@ -6,6 +6,7 @@ from typing import Any
 from simulator import units
 from simulator.report import wording
 from simulator.report.plain import clean
+from simulator.results.prices import missing_price
 
 Layout = dict[str, Any]
 
@@ -147,6 +148,11 @@ def explained(several: bool) -> str:
         "Goodput: requests within all objectives over the whole run, which lasts until the last one is done, after the "
         "last one has come; so it is less than the rate times their share."
     )
+
+
+def without_price(document: dict[str, Any]) -> str:
+    """Why costs are not known."""
+    return clean(missing_price(dict.fromkeys(name for one in document["layouts"] for name in one.get("unpriced", ()))))
 
 
 def marks(layout: Layout) -> str:

@@ -15,6 +15,7 @@ from simulator.report.facts import at, devices, replicas, whole, word
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, exposed, mean
 from simulator.results.obstacle import remarks
+from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result
 from simulator.results.summary import CHAINS
 
@@ -145,6 +146,11 @@ def whole_run(result: Result) -> Iterable[RenderableType]:
     if run and isinstance(length, int | float) and length > 0:
         what = f"{wording.tokens(length)} tokens"
     yield Text.assemble((f"{what}  ", "dim"), (shown, "bold"))
+
+
+def without_price(result: Result) -> str:
+    """Why there is no cost among the figures; empty where there is one, or are no figures."""
+    return "" if "cost_usd" in result.metrics or not result.metrics else missing_price(unpriced(result.scenario))
 
 
 def a_day(result: Result) -> Iterable[RenderableType]:

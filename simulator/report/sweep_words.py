@@ -17,7 +17,7 @@ OUT_OF_MEMORY, REFUSED = "×", "–"
 """Marks of a cell of the heat map in which no point fits, and in which all are refused."""
 _SHOWN = {
     "training": ("tokens_per_s", "mfu", "step_time_s", "bubble_fraction", "peak_memory_bytes"),
-    "serving": ("output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
+    "serving": ("slo_attainment", "output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
 }
 
 

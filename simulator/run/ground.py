@@ -183,7 +183,8 @@ def _held(wanted: Conditions) -> Validation:
     """What the shipped validation says of runs in these conditions; on one device the network does not matter."""
     here = [row for row in shipped() if _same(row[0], wanted)]
     near = [row for row in shipped() if row[0][:3] == wanted[:3]]
-    found = _validation(here, f"this device and stack, {wanted.format}")
+    narrow = "" if wanted.format == "16 bits" else f" in {wanted.format}"
+    found = _validation(here, f"this device and stack{narrow}")
     return Validation(found.rows, found.mean_error, found.of, sum(row[1] for row in near) - found.rows)
 
 
