@@ -26,12 +26,14 @@ def title(result: Result) -> Markup:
         heading(result.name, subject, *ground(result.ground.sentence)),
         *alarm(result),
         tiles(result, ordered_metrics(result.metrics)),
-        *priceless(result),
+        *remarks_on_figures(result),
     )
 
 
-def priceless(result: Result) -> Iterable[Markup]:
-    """Why there is no cost among the figures."""
+def remarks_on_figures(result: Result) -> Iterable[Markup]:
+    """What MFU counts where it matters, and why there is no cost among the figures."""
+    if told := sections.causal(result):
+        yield tag("p", f"{told}.", class_="soft small")
     if gap := sections.without_price(result):
         yield tag("p", gap, class_="soft small")
 

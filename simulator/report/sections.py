@@ -19,6 +19,8 @@ from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result
 from simulator.results.summary import CHAINS
 
+ATTENTION = 0.1
+"""Share of attention in the model's FLOPs from which on it matters that its full square is counted."""
 MOST_ROWS = 8
 """Kinds of link shown."""
 
@@ -108,6 +110,15 @@ def headline(result: Result) -> RenderableType:
         shown = wording.figure(name, result.metrics[name]) if name in result.metrics else "-"
         table.add_row(label, shown + "  ", other, value, remark)
     return table
+
+
+def causal(result: Result) -> str:
+    """That the MFU counts the full square of attention, where that makes a difference; else empty."""
+    full, half = result.metrics.get("mfu"), result.metrics.get("mfu_causal")
+    if not full or half is None or 2 * (1 - half / full) < ATTENTION:
+        return ""
+    share = wording.percent(2 * (1 - half / full), decimals=0)
+    return f"MFU counts all of the square of attention, {share} of the FLOPs; its causal half: {wording.percent(half)}"
 
 
 def _utilisation(result: Result, name: str, kind: str, label: str) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 from simulator import units
 from simulator.results import ground
 from simulator.results.metrics import METRICS
+from simulator.results.obstacle import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import CriticalPath, DeviceClass, LinkLoad, MemoryUse, Replica, Result, Service
 
@@ -34,6 +35,7 @@ def to_json(result: Result) -> dict[str, Any]:
             {"name": name, "ranks": c.ranks, "example": c.example}
             for name, c in zip(names, result.classes, strict=True)
         ],
+        "memory_too_close": undecided(result.warnings),
         "memory": [_memory(use, names) for use in result.memory],
         "links": [_link(load, names) for load in result.links],
         "critical_path": _critical_path(result.critical_path, names),

@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.results.ground import Ground
 from simulator.results.ground import plain as plain_ground
 from simulator.results.metrics import METRICS, like, metric
+from simulator.results.obstacle import undecided
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
 from simulator.study.conditions import axis_named
@@ -256,6 +257,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "reason": row.reason,
         "metrics": dict(row.metrics),
         "warnings": list(row.warnings),
+        "memory_too_close": undecided(row.warnings),
         "scenario": row.scenario,
         "ground": plain_ground(row.ground),
     }
