@@ -118,7 +118,9 @@ def causal(result: Result) -> str:
     if not full or half is None or 2 * (1 - half / full) < ATTENTION:
         return ""
     share = wording.percent(2 * (1 - half / full), decimals=0)
-    return f"MFU counts all of the square of attention, {share} of the FLOPs; its causal half: {wording.percent(half)}"
+    return (
+        f"MFU counts the full square of attention, {share} of the FLOPs; with its causal half: {wording.percent(half)}"
+    )
 
 
 def _utilisation(result: Result, name: str, kind: str, label: str) -> tuple[str, str, str]:

@@ -66,9 +66,9 @@ def test_the_causal_half_is_a_metric_of_its_own() -> None:
     head = 2 * s * h * model.vocabulary
     full, half = (model.layers * (matrices + part) + head for part in (square, square * (s + 1) / (2 * s)))
     assert found.metrics["mfu_causal"] / found.metrics["mfu"] == pytest.approx(half / full)
-    assert "MFU counts all of the square of attention" in page(found)
-    assert "its causal half" in html.document(found)
+    assert "MFU counts the full square of attention" in page(found)
+    assert "with its causal half" in html.document(found)
     short = simulate(load_scenario(QUICKSTART, ["training.sequence_length=1024"]).scenario)
-    assert "counts all of the square" not in page(short)
+    assert "counts the full square" not in page(short)
     both = simulate(load_scenario(QUICKSTART, ["training.causal=false"]).scenario)
     assert "mfu_causal" not in both.metrics
