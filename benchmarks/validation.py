@@ -135,13 +135,15 @@ def _worst(done: list[Outcome], count: int) -> list[Outcome]:
 
 
 def ship(kind: str, outcomes: Sequence[Any]) -> None:
-    """Write the errors by conditions of one kind of rows, which every Result names as its ground."""
-    known = json.loads(VALIDATED.read_text()) if VALIDATED.exists() else {"rows": []}
+    """Write the errors by conditions of one kind of rows, the ground of Results, and that of memory."""
+    known = json.loads(VALIDATED.read_text())
     others = [row for row in known["rows"] if row["kind"] != kind]
     own = validated((o.conditions, o.error) for o in outcomes if o.conditions is not None and o.error is not None)
     rows = sorted([*others, *own], key=lambda row: (row["kind"], *map(str, row.values())))
+    if memory := [o.memory_error for o in outcomes if o.memory_error is not None]:
+        known["memory"] = {"rows": len(memory), "mean_error": round(statistics(memory)["mean"], 4)}
     lines = ",\n  ".join(json.dumps(row) for row in rows)
-    VALIDATED.write_text(f'{{"rows": [\n  {lines}\n]}}\n')
+    VALIDATED.write_text(f'{{"memory": {json.dumps(known["memory"])},\n "rows": [\n  {lines}\n]}}\n')
 
 
 def plot(path: Path, outcomes: Sequence[Any], group: Callable[[Any], str], time: str, top: float) -> None:

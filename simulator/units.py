@@ -6,7 +6,7 @@ joules, hertz, US dollars, US dollars per second, events per second. Decimal pre
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from math import isfinite
@@ -33,6 +33,7 @@ _DECIMAL = {
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*((?:[^\d.,_\s].*)?)", re.DOTALL)
 _LONGEST = 64
+_FAR = 1000.0  # times the smallest from which on one unit for both has too many digits
 
 
 class _Dimension(NamedTuple):
@@ -150,6 +151,23 @@ def format(value: float, dimension: str) -> str:
         if abs(value) >= _threshold(unit, dimension) * float(table[unit]):
             chosen = unit
     return f"{three_digits(value / float(table[chosen]))} {chosen}".rstrip()
+
+
+def format_alike(values: Sequence[float], dimension: str) -> list[str]:
+    """Print numbers that are read beside each other in one unit: that of the largest, or of the smallest where the
+    largest is more than a thousand times it. Small ones keep three significant digits."""
+    sizes = [abs(value) for value in values if value != 0 and isfinite(value)]
+    if len({format(size, dimension).partition(" ")[2] for size in sizes}) < 2:
+        return [format(value, dimension) for value in values]
+    leading = max(sizes) if max(sizes) <= _FAR * min(sizes) else min(sizes)
+    unit = format(leading, dimension).partition(" ")[2]
+    scale = float(_scales(dimension)[unit])
+    return [_in_unit(value, scale, unit) if isfinite(value) else format(value, dimension) for value in values]
+
+
+def _in_unit(value: float, scale: float, unit: str) -> str:
+    number = value / scale
+    return f"{number:,.0f} {unit}" if abs(number) >= 999.5 else f"{three_digits(number)} {unit}"
 
 
 def _bare(number: float, text: object, kind: _Dimension) -> float:

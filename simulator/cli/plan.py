@@ -46,6 +46,11 @@ def configure(parser: ArgumentParser) -> None:
         help="plan with tensor and pipeline parallelism in powers of two and replicas on all devices",
     )
     parser.add_argument(
+        "--every",
+        action="store_true",
+        help="of `--layouts auto`: find the rate of layouts that cannot be the best for each device too",
+    )
+    parser.add_argument(
         "--rate",
         metavar="RATE",
         type=_rate,
@@ -115,7 +120,8 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
     from simulator.study.plan import CURVE, TOLERANCE, Options
 
     curve = arguments.curve if arguments.curve is not None else CURVE if layouts == 1 else 0
-    return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate)
+    cut = arguments.layouts == "auto" and not arguments.every
+    return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate, cut)
 
 
 def _write(told: dict[str, Any], arguments: Namespace) -> None:

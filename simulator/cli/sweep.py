@@ -38,6 +38,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
     parser.add_argument("items", metavar="KEY=V,V", nargs="*", help="values of a key; with one value, a change of all")
     parser.add_argument(
+        "--vary", metavar="KEY=V,V", action="append", default=[], help="values of a key, as `compare` takes them"
+    )
+    parser.add_argument(
         "--where",
         metavar="CONDITION",
         action="append",
@@ -84,6 +87,7 @@ def execute(arguments: Namespace) -> int:
     from simulator.study.variants import parse_axes, told_apart
 
     overrides, axes = told_apart(arguments.items)
+    axes += arguments.vary
     view = View(arguments.by, arguments.pareto, arguments.heat)
     view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
     _check_outputs(arguments)

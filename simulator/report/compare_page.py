@@ -116,17 +116,22 @@ def label(metric: str, document: Mapping[str, Any]) -> str:
 
 
 def fits(document: Mapping[str, Any]) -> dict[str, list[Cell]]:
-    """Which runs can be carried out, where some cannot."""
-    feasible = [bool(run["feasible"]) for run in document["runs"]]
-    return {} if all(feasible) else {"feasible": [Cell("yes" if fit else "no", False) for fit in feasible]}
+    """Which runs can be carried out, where some cannot or are too close to call."""
+    runs = document["runs"]
+    if all(run["feasible"] and not run.get("memory_too_close") for run in runs):
+        return {}
+    return {"feasible": [Cell(_fit(run), False) for run in runs]}
+
+
+def _fit(run: Mapping[str, Any]) -> str:
+    told = "yes" if run["feasible"] else "no"
+    return f"{told}, too close to call" if run.get("memory_too_close") else told
 
 
 def cells(metric: str, row: Mapping[str, Any], document: Mapping[str, Any]) -> list[Cell]:
-    """A figure of every run; a dash where a run does not have it."""
-    return [
-        Cell("-" if value is None else wording.figure(metric, value), name in row["best"])
-        for name, value in zip(document["names"], row["values"], strict=True)
-    ]
+    """A figure of every run in one unit; a dash where a run does not have it."""
+    shown = wording.figures(metric, row["values"])
+    return [Cell(text, name in row["best"]) for name, text in zip(document["names"], shown, strict=True)]
 
 
 def _table(

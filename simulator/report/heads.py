@@ -11,6 +11,7 @@ _SHORT = {
     "samples_per_s": "sequences/s",
     "model_flops_per_device": "FLOP/s dev.",
     "mfu": "MFU",
+    "mfu_causal": "MFU causal",
     "hardware_flops_per_device": "hw FLOP/s dev.",
     "hfu": "HFU",
     "bubble_fraction": "bubble",

@@ -26,7 +26,16 @@ def title(result: Result) -> Markup:
         heading(result.name, subject, *ground(result.ground.sentence)),
         *alarm(result),
         tiles(result, ordered_metrics(result.metrics)),
+        *remarks_on_figures(result),
     )
+
+
+def remarks_on_figures(result: Result) -> Iterable[Markup]:
+    """What MFU counts where it matters, and why there is no cost among the figures."""
+    if told := sections.causal(result):
+        yield tag("p", f"{told}.", class_="soft small")
+    if gap := sections.without_price(result):
+        yield tag("p", gap, class_="soft small")
 
 
 def tiles(result: Result, names: Iterable[str]) -> Markup:

@@ -8,9 +8,11 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.text import Text
 
 from simulator.report import ledger, sections, serving_page, steps
 from simulator.report.breakdown import breakdown, critical_path
+from simulator.report.plain import clean
 from simulator.results.result import Result
 
 WIDTH = 100
@@ -53,8 +55,12 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
         yield from ledger.out_of_memory(result)
         yield sections.heading("If it fitted")
     yield sections.headline(result)
+    if told := sections.causal(result):
+        yield Text(told, "dim")
     yield from sections.whole_run(result)
     yield from sections.a_day(result)
+    if gap := sections.without_price(result):
+        yield Text(clean(gap), "dim")
     yield from steps.section(result)
     yield from breakdown(result)
     yield from critical_path(result)

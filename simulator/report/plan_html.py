@@ -57,7 +57,9 @@ def _title(document: dict[str, Any]) -> Iterable[Markup]:
     layouts = document["layouts"]
     subject = tag("p", plan_words.subject(document), class_="soft")
     stands = ground(*grounds(layouts))
-    yield heading(document["name"], subject, *stands, tag("p", f"Wanted: {plan_words.wanted(document)}."))
+    wanted = tag("p", f"Wanted: {plan_words.wanted(document)}.")
+    gap = plan_words.without_price(document)
+    yield heading(document["name"], subject, *stands, wanted, *([tag("p", gap, class_="soft")] if gap else []))
     said = [plan_words.target(document)] if document["target_rate"] is not None else []
     said += [plan_words.verdict(document, layouts[0])] if len(layouts) == 1 else []
     if document["feasible"]:

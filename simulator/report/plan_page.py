@@ -37,6 +37,8 @@ def _blocks(document: dict[str, Any], elapsed_s: float | None) -> Iterable[Rende
     if told := plan_words.target(document):
         yield Text(told, "bold green" if document["feasible"] else "bold red")
     yield from _one(document, layouts[0]) if len(layouts) == 1 else _several(document)
+    if gap := plan_words.without_price(document):
+        yield Text(gap, "dim")
     yield from sections.notes("Assumptions", document["assumptions"], "dim")
     yield from sections.notes("Warnings", document["warnings"], "yellow")
     yield Text("")

@@ -6,6 +6,7 @@ from typing import Any
 from simulator import units
 from simulator.report import wording
 from simulator.report.plain import clean
+from simulator.results.prices import missing_price
 
 Layout = dict[str, Any]
 
@@ -149,6 +150,11 @@ def explained(several: bool) -> str:
     )
 
 
+def without_price(document: dict[str, Any]) -> str:
+    """Why costs are not known."""
+    return clean(missing_price(dict.fromkeys(name for one in document["layouts"] for name in one.get("unpriced", ()))))
+
+
 def marks(layout: Layout) -> str:
     """What a layout is the best at."""
     said = ["cheapest"] if layout["cheapest"] else []
@@ -159,7 +165,8 @@ def remark(document: dict[str, Any], layout: Layout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
     missed = "" if layout["carries_target"] is not False else f"misses at {document['target_rate']:,.6g}/s"
     short = "" if layout["settled"] or layout["cheapest"] else "run too short"
-    return ", ".join(filter(None, [marks(layout), missed, short]))
+    close = "memory too close to call" if layout.get("memory_too_close") else ""
+    return ", ".join(filter(None, [marks(layout), missed, short, close]))
 
 
 def ranked(document: dict[str, Any]) -> list[Layout]:
@@ -178,6 +185,9 @@ def without(document: dict[str, Any]) -> list[str]:
 
 
 def _reason(layout: Layout) -> str:
+    if layout["state"] == "cut":
+        told = f"misses at {rate(layout['missed_at'])}, 95 % of the best for each device"
+        return f"{told} (`--every` finds its rate)"
     if layout["state"] != "unreachable":
         return f"{layout['state']}: {layout['reason']}"
     name, goal = min(layout["at_best"]["objectives"].items(), key=lambda item: float(item[1]["attainment"]))

@@ -15,9 +15,12 @@ from simulator.report.facts import at, devices, replicas, whole, word
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS, exposed, mean
 from simulator.results.obstacle import remarks
+from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result
 from simulator.results.summary import CHAINS
 
+ATTENTION = 0.1
+"""Share of attention in the model's FLOPs from which on it matters that its full square is counted."""
 MOST_ROWS = 8
 """Kinds of link shown."""
 
@@ -109,6 +112,17 @@ def headline(result: Result) -> RenderableType:
     return table
 
 
+def causal(result: Result) -> str:
+    """That the MFU counts the full square of attention, where that makes a difference; else empty."""
+    full, half = result.metrics.get("mfu"), result.metrics.get("mfu_causal")
+    if not full or half is None or 2 * (1 - half / full) < ATTENTION:
+        return ""
+    share = wording.percent(2 * (1 - half / full), decimals=0)
+    return (
+        f"MFU counts the full square of attention, {share} of the FLOPs; with its causal half: {wording.percent(half)}"
+    )
+
+
 def _utilisation(result: Result, name: str, kind: str, label: str) -> tuple[str, str, str]:
     rate = result.metrics.get(f"{kind}_flops_per_device")
     if rate is None:
@@ -145,6 +159,11 @@ def whole_run(result: Result) -> Iterable[RenderableType]:
     if run and isinstance(length, int | float) and length > 0:
         what = f"{wording.tokens(length)} tokens"
     yield Text.assemble((f"{what}  ", "dim"), (shown, "bold"))
+
+
+def without_price(result: Result) -> str:
+    """Why there is no cost among the figures; empty where there is one, or are no figures."""
+    return "" if "cost_usd" in result.metrics or not result.metrics else missing_price(unpriced(result.scenario))
 
 
 def a_day(result: Result) -> Iterable[RenderableType]:

@@ -68,7 +68,11 @@ def title(result: Result) -> Markup:
     about = tag("p", clean(" · ".join(subject(result))), class_="soft")
     head = html_parts.heading(result.name, about, *html_parts.ground(result.ground.sentence))
     shown = [name for name in _TILES if name in result.metrics]
-    cards = [] if nothing_served(result) else [html_sections.tiles(result, shown)]
+    cards = (
+        []
+        if nothing_served(result)
+        else [html_sections.tiles(result, shown), *html_sections.remarks_on_figures(result)]
+    )
     return joined(head, *html_sections.alarm(result), *cards)
 
 

@@ -84,6 +84,8 @@ def headline(result: Result) -> RenderableType:
     ]
     if money:
         both.add_row(Text.assemble(("the run  ", "dim"), ("  ·  ".join(money), "bold")))
+    if gap := sections.without_price(result):
+        both.add_row(Text(clean(gap), "dim"))
     return both
 
 

@@ -17,7 +17,7 @@ OUT_OF_MEMORY, REFUSED = "×", "–"
 """Marks of a cell of the heat map in which no point fits, and in which all are refused."""
 _SHOWN = {
     "training": ("tokens_per_s", "mfu", "step_time_s", "bubble_fraction", "peak_memory_bytes"),
-    "serving": ("output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
+    "serving": ("slo_attainment", "output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
 }
 
 
@@ -39,9 +39,10 @@ def label(metric: str) -> str:
 
 
 def figure(row: Row, metric: str) -> str:
-    """A figure of a row with its unit, `-` where it has none."""
+    """A figure of a row with its unit, `-` where it has none, `?` behind memory that is too close to call."""
     value = row["metrics"].get(metric)
-    return "-" if value is None else wording.figure(metric, value)
+    close = " ?" if metric == "peak_memory_bytes" and row.get("memory_too_close") else ""
+    return "-" if value is None else f"{wording.figure(metric, value)}{close}"
 
 
 def columns(document: dict[str, Any], first: tuple[str, ...] = ()) -> list[str]:
@@ -89,7 +90,9 @@ def about(document: dict[str, Any]) -> Iterator[str]:
 def counted(document: dict[str, Any]) -> str:
     """How many points there are and what became of them: numbers that add up."""
     number = Counter(row["status"] for row in document["rows"])
-    parts = [f"{number['ok']:,} fit{'s' if number['ok'] == 1 else ''}"]
+    close = sum(bool(row.get("memory_too_close")) and row["status"] == "ok" for row in document["rows"])
+    doubt = f" ({close:,} too close to call: ?)" if close else ""
+    parts = [f"{number['ok']:,} fit{'s' if number['ok'] == 1 else ''}{doubt}"]
     parts += [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
     parts += [f"{document['dropped']:,} left out by conditions"] if document["dropped"] else []
     combinations = prod(len(values) for values in document["axes"].values())

@@ -1,6 +1,7 @@
 """How numbers, names and bars are written on every page."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 from simulator import units
@@ -32,6 +33,16 @@ def figure(name: str, value: float) -> str:
     if known.dimension == "count":
         return count(value)
     return units.format(value * known.scale, known.dimension)
+
+
+def figures(name: str, values: Sequence[float | None]) -> list[str]:
+    """A metric of several runs in one unit, so that they can be held against each other; `-` where there is none."""
+    known = METRICS.get(name)
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    if known is None or known.dimension in ("fraction", "rate", "count"):
+        return ["-" if value is None else figure(name, value) for value in values]
+    shown = iter(units.format_alike([value * known.scale for value in finite], known.dimension))
+    return ["-" if value is None else next(shown) if math.isfinite(value) else "not known" for value in values]
 
 
 def percent(fraction: float, signed: bool = False, decimals: int = 1) -> str:

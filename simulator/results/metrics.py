@@ -94,6 +94,7 @@ METRICS: dict[str, Metric] = {
     "samples_per_s": Metric("sequences per second", "rate", "rate"),
     "model_flops_per_device": Metric("model FLOP/s per device", "flop_rate", "rate"),
     "mfu": Metric("model FLOP utilisation (MFU)", "fraction", "rate"),
+    "mfu_causal": Metric("MFU with the causal half of attention", "fraction", "rate"),
     "hardware_flops_per_device": Metric("hardware FLOP/s per device", "flop_rate", "rate"),
     "hfu": Metric("hardware FLOP utilisation (HFU)", "fraction", "rate"),
     "bubble_fraction": Metric("pipeline bubble", "fraction", "size"),
@@ -172,11 +173,13 @@ def training_metrics(
     breakdown: Sequence[Breakdown],
     ranks: Sequence[int],
     peak_memory: float,
+    causal_flops: float | None = None,
 ) -> dict[str, float]:
     """The figures of one step of `step_s` seconds in which all `devices` together did these tokens, sequences and FLOP.
 
     `peak_flops` is the dense peak of one device in the number format of the step, in FLOP/s; `breakdown` and `ranks`
-    have one entry per device class; `peak_memory` is in bytes, of the fullest device. Where `step_s` is the mean of
+    have one entry per device class; `peak_memory` is in bytes, of the fullest device; `causal_flops` are the model's
+    without what a causal mask leaves out, None where there is no such mask. Where `step_s` is the mean of
     several steps, `shown_s` is the one of `breakdown`.
     """
     device_seconds = step_s * devices
@@ -187,6 +190,7 @@ def training_metrics(
         "samples_per_s": samples / step_s,
         "model_flops_per_device": model_flops / device_seconds,
         "mfu": model_flops / device_seconds / peak_flops,
+        **({} if causal_flops is None else {"mfu_causal": causal_flops / device_seconds / peak_flops}),
         "hardware_flops_per_device": hardware_flops / device_seconds,
         "hfu": hardware_flops / device_seconds / peak_flops,
         "bubble_fraction": mean(breakdown, ranks).get("bubble", 0.0) / (step_s if shown_s is None else shown_s),

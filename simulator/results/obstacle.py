@@ -1,5 +1,6 @@
 """Why a run cannot be carried out, in the words that all pages and tables share."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from simulator.results.result import HostMemory, MemoryUse, Result
@@ -46,6 +47,28 @@ def host_full(result: Result) -> HostMemory | None:
     """The host whose memory does not suffice, None where it does or nothing is kept there."""
     host = result.host
     return host if host is not None and host.peak > host.capacity else None
+
+
+CLOSE = "memory is too close to call"
+"""What the warning of a run begins with whose fit is within the error of simulated memory."""
+
+
+def close_call(memory: Iterable[MemoryUse], error: float, rows: int, spare: str = "") -> str:
+    """The warning where the fullest device is within an error of its capacity, above or below; else empty.
+
+    `spare` is a kind of memory that takes what the others leave, so that it decides nothing.
+    """
+    needs = [(use.peak - use.at_peak.get(spare, 0.0), use.capacity) for use in memory if use.capacity > 0]
+    need, capacity = max(needs, key=lambda one: one[0] / one[1], default=(0.0, 1.0))
+    if not rows or abs(need / capacity - 1) > error:
+        return ""
+    size = f"{need / 1e9:.1f} of {capacity / 1e9:.1f} GB"
+    return f"{CLOSE}: {size}, and simulated memory is off by {100 * error:.1f} % on average ({rows} published runs)"
+
+
+def undecided(warnings: Iterable[str]) -> bool:
+    """Whether a run's warnings say that its memory is too close to call."""
+    return any(text.startswith(CLOSE) for text in warnings)
 
 
 def filled(use: MemoryUse | HostMemory) -> float:

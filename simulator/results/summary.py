@@ -12,6 +12,7 @@ from typing import Any
 from simulator import units
 from simulator.results import ground
 from simulator.results.metrics import METRICS
+from simulator.results.obstacle import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import (
     CriticalPath,
@@ -44,6 +45,7 @@ def to_json(result: Result) -> dict[str, Any]:
             {"name": name, "ranks": c.ranks, "example": c.example}
             for name, c in zip(names, result.classes, strict=True)
         ],
+        "memory_too_close": undecided(result.warnings),
         "memory": [_memory(use, names) for use in result.memory],
         **({"host_memory": _host(result.host)} if result.host is not None else {}),
         "links": [_link(load, names) for load in result.links],

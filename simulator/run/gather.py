@@ -18,10 +18,11 @@ from simulator.cost.economy import cost_usd, energy_j
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
 from simulator.results.metrics import METRICS, compare, run_metrics, step_metrics, training_metrics
+from simulator.results.obstacle import close_call
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
-from simulator.run.ground import ground
+from simulator.run.ground import ground, memory_error
 from simulator.run.links import link_loads, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
 from simulator.run.parts import busy
@@ -84,7 +85,7 @@ def gather(run: Run) -> Result:
         links=links,
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
-        warnings=_warnings(run) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
+        warnings=_warnings(run, used) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
         assumptions=run.job.assumptions + run.noise.assumptions + ordered_rings(run.scenario.cluster, links),
         ground=ground(run.scenario),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
@@ -127,6 +128,7 @@ def _metrics(
         devices=cluster.devices,
         model_flops=flops.model_flops(job),
         hardware_flops=flops.hardware_flops(job),
+        causal_flops=flops.causal_flops(job) if run.scenario.training.causal else None,
         peak_flops=run.device.peak(job.precision),
         breakdown=breakdown,
         ranks=[c.ranks for c in classes],
@@ -304,8 +306,10 @@ def _comparisons(run: Run, metrics: dict[str, float]) -> tuple[Comparison, ...]:
     )
 
 
-def _warnings(run: Run) -> tuple[str, ...]:
+def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
     found = list(run.job.warnings)
+    if close := close_call(used, *memory_error()):
+        found.append(close)
     computed = run.device.native(run.job.precision)
     if computed != run.job.precision:
         found.append(f"{run.device.name} has no {run.job.precision}: products are computed and counted in {computed}")

@@ -82,13 +82,24 @@ def validated(found: Iterable[tuple[Conditions, float]]) -> list[dict[str, Any]]
 
 
 @cache
+def _shipped() -> dict[str, Any]:
+    path = data_root() / "workloads" / "measurements" / "validated.json"
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+@cache
 def shipped() -> tuple[tuple[Conditions, int, float], ...]:
     """(conditions, rows, mean error) of the shipped validation."""
-    path = data_root() / "workloads" / "measurements" / "validated.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     return tuple(
-        (Conditions(*(row[name] for name in Conditions._fields)), row["rows"], row["mean_error"]) for row in rows
+        (Conditions(*(row[name] for name in Conditions._fields)), row["rows"], row["mean_error"])
+        for row in _shipped()["rows"]
     )
+
+
+def memory_error() -> tuple[float, int]:
+    """(mean size of the error of simulated peak memory, published runs that it is over) of the shipped validation."""
+    known = _shipped()["memory"]
+    return float(known["mean_error"]), int(known["rows"])
 
 
 def of_accelerator(spec: Accelerator) -> str:
@@ -183,7 +194,8 @@ def _held(wanted: Conditions) -> Validation:
     """What the shipped validation says of runs in these conditions; on one device the network does not matter."""
     here = [row for row in shipped() if _same(row[0], wanted)]
     near = [row for row in shipped() if row[0][:3] == wanted[:3]]
-    found = _validation(here, f"this device and stack, {wanted.format}")
+    narrow = "" if wanted.format == "16 bits" else f" in {wanted.format}"
+    found = _validation(here, f"this device and stack{narrow}")
     return Validation(found.rows, found.mean_error, found.of, sum(row[1] for row in near) - found.rows)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 import simulator
 from simulator import units
 from simulator.results.metrics import METRICS, compare
+from simulator.results.obstacle import close_call
 from simulator.results.result import (
     Comparison,
     DeviceClass,
@@ -22,7 +23,7 @@ from simulator.results.result import (
 )
 from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import Accelerator, serving_metrics, span
-from simulator.run.ground import ground
+from simulator.run.ground import ground, memory_error
 from simulator.run.network_notes import unused_oversubscription
 from simulator.serving.ledger import REJECTED, Ledger
 from simulator.serving.replica import COLUMNS, Replica
@@ -48,6 +49,8 @@ def gather(run: "ServingRun") -> Result:
     service = _service(run) if fits else None
     served = service is not None and not bool((service.requests.status == REJECTED).all())
     metrics = {} if service is None else _metrics(run, service)
+    memory = _memory(run)
+    close = close_call(memory, *memory_error(), spare="kv cache")
     comparisons, notes = _comparisons(run, metrics)
     return Result(
         kind="serving",
@@ -56,11 +59,12 @@ def gather(run: "ServingRun") -> Result:
         classes=_classes(run),
         breakdown=() if service is None else _breakdown(service),
         spans=_no_spans(),
-        memory=_memory(run),
+        memory=memory,
         comparisons=comparisons,
         feasible=served,
         service=service,
         warnings=(
+            *((close,) if close else ()),
             *run.workload.warnings,
             *unused_oversubscription(run.scenario.cluster),
             *_told(run, "warnings"),

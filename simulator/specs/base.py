@@ -60,6 +60,8 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Percentage = Annotated[float, _quantity("fraction"), Field(ge=0, le=1)]
 """A fraction that may also be written in percent."""
+Remaining = Annotated[float, _quantity("fraction"), Field(gt=0, le=1)]
+"""A fraction of something that is left, never nothing; it may also be written in percent."""
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Count, Percentage, Spec
+from simulator.specs.base import Count, Percentage, Remaining, Spec
 
 
 class Stragglers(Spec):
@@ -30,8 +30,8 @@ class SlowLinks(Spec):
     """How many, drawn with the scenario's seed among network cards, or among links where the cluster has no cards."""
     links: tuple[str, ...] = ()
     """Or which, by name: `NIC 17` (both directions), `NIC up 17`, `leaf down 0`, `node 3: 2 > switch`, `torus 0+ 5`."""
-    factor: float = Field(gt=0, le=1)
-    """Percentage of the bandwidth that is left."""
+    factor: Remaining
+    """Share of the bandwidth that is left, `0.1` or `10 %`."""
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:

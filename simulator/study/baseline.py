@@ -31,6 +31,7 @@ from simulator.results.summary import ordered_metrics
 from simulator.run.parts import axis_of
 from simulator.specs.yaml_text import decoded
 from simulator.study.compare import parts
+from simulator.study.subject import settings
 
 FORMAT = 1
 """Version of the form of baseline files."""
@@ -63,7 +64,8 @@ class Baseline:
     version: str
     """Version of the simulator."""
     scenario: dict[str, str]
-    """A digest of each section of the resolved scenario, so that what was changed in it can be named."""
+    """A digest of each section of the resolved scenario, and the values of its settings by their dotted paths, so that
+    what was changed in it can be named; files of older versions have no settings."""
     metrics: dict[str, float]
     """Figures as in the JSON form of a Result, those that are finite."""
     parts: dict[str, dict[str, float]]
@@ -85,7 +87,8 @@ def observe(result: Result) -> Baseline:
         result.name,
         result.feasible,
         __version__,
-        {key: _digest(value) for key, value in result.scenario.items() if key not in _SILENT},
+        {key: _digest(value) for key, value in result.scenario.items() if key not in _SILENT}
+        | settings(result.scenario),
         _rounded(ordered_metrics(result.metrics)),
         {name: rounded for name, table in tables.items() if (rounded := _rounded(table))},
     )

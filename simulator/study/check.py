@@ -87,14 +87,16 @@ class Verdict:
     """A run held against its baseline."""
 
     moved: tuple[Moved, ...]
-    """Figures, the headline first, then in the order of `METRICS`."""
+    """Figures, the headline first, then in the order of `METRICS`; of serving, whose latencies move apart, before them
+    the one that moved most beyond its tolerance where that is more than twice as much as the first of them did."""
     causes: tuple[Cause, ...]
     """Parts of the time that moved, the largest first, then those of the memory; none where all is within tolerance."""
     fitted: bool
     fits: bool
     """Whether it fitted into memory, and does now."""
     edited: tuple[str, ...]
-    """Sections of the resolved scenario that are not what they were."""
+    """Settings of the resolved scenario that are not what they were, as `serving.router round-robin to random`, and
+    sections where nobody knows the settings."""
 
     @property
     def same(self) -> bool:
@@ -136,14 +138,23 @@ def check(before: Baseline, after: Baseline, tolerances: Tolerances, links: Mapp
     headline = HEADLINE[after.kind]
     order = dict.fromkeys([headline, *METRICS, *before.metrics, *after.metrics])
     figures = [Moved(name, before.metrics.get(name), after.metrics.get(name)) for name in order]
-    moved = tuple(one for one in figures if _differs(one.before, one.after, tolerances.of(one.metric)))
+    differing = [one for one in figures if _differs(one.before, one.after, tolerances.of(one.metric))]
+    moved = _leading(differing, tolerances) if after.kind == "serving" else tuple(differing)
     causes, memory = _causes(before, after, links), _parts("memory", before, after)
     within = (_within(causes, tolerances.of(headline)), _within(memory, tolerances.of(_MEMORY)))
     if not moved and all(within):
         causes = memory = []
-    sections = dict.fromkeys([*before.scenario, *after.scenario])
-    edited = [key for key in sections if before.scenario.get(key) != after.scenario.get(key)]
-    return Verdict(moved, (*causes, *memory), before.feasible, after.feasible, tuple(edited))
+    edited = tuple(_edited(before.scenario, after.scenario))
+    return Verdict(moved, (*causes, *memory), before.feasible, after.feasible, edited)
+
+
+def _edited(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[str]:
+    """Sections that differ, in place of them the settings that do where both sides know them."""
+    differing = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
+    for section in (key for key in differing if "." not in key):
+        known = [any(key.startswith(f"{section}.") for key in side) for side in (before, after)]
+        inside = [key for key in differing if key.startswith(f"{section}.")] if all(known) else []
+        yield from [f"{key} {before.get(key, 'open')} to {after.get(key, 'open')}" for key in inside] or [section]
 
 
 def slowest_links(result: Result) -> dict[str, str]:
@@ -162,6 +173,18 @@ def _differs(before: float | None, after: float | None, tolerance: float) -> boo
     if before is None or after is None:
         return before is not after
     return not isclose(before, after, rel_tol=0.0, abs_tol=max(tolerance, SAME) * abs(before))
+
+
+def _leading(moved: list[Moved], tolerances: Tolerances) -> tuple[Moved, ...]:
+    """The figures, led by the one that moved most where the first of them moved less than half as much."""
+
+    def beyond(one: Moved) -> float:
+        return abs(one.change) - tolerances.of(one.metric) if one.change is not None else 0.0
+
+    most = max(moved, key=beyond, default=None)
+    if most is None or beyond(most) <= 2 * beyond(moved[0]):
+        return tuple(moved)
+    return (most, *(one for one in moved if one is not most))
 
 
 def _within(causes: Iterable[Cause], tolerance: float) -> bool:

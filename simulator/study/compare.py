@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from simulator.errors import InputError, Problem
 from simulator.results.ground import Ground
 from simulator.results.metrics import METRICS, error_of_time, mean
+from simulator.results.obstacle import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 from simulator.study import subject
@@ -100,6 +101,8 @@ class Run:
     """The same for the work of the first of its kind, over the time that this one takes for it."""
     ground: Ground = field(default_factory=Ground)
     """What it stands on."""
+    close: bool = False
+    """Whether its memory is within the error of the simulation, above or below what there is."""
     assumptions: tuple[str, ...] = ()
     """What its scenario leaves open and the simulator filled in."""
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -265,7 +268,7 @@ def _run(one: _Timed, name: str, ratio: float) -> Run:
     timed = one.seconds if isfinite(ratio) else {}
     shares = {key: value / whole * (1 + ratio) for key, value in timed.items()}
     result = one.result
-    known = (result.ground, result.assumptions, result.provenance)
+    known = (result.ground, undecided(result.warnings), result.assumptions, result.provenance)
     return Run(name, result.kind, result.feasible, one.seconds, shares, *known)
 
 

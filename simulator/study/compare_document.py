@@ -95,6 +95,7 @@ def _run(run: Run) -> dict[str, Any]:
         "name": run.name,
         "kind": run.kind,
         "feasible": run.feasible,
+        "memory_too_close": run.close,
         "ground": plain(run.ground),
         "parts_s": dict(run.seconds),
         "parts": dict(run.shares),

@@ -7,6 +7,7 @@ from typing import Any
 from simulator import units
 from simulator.results.metrics import METRICS, mean
 from simulator.results.obstacle import obstacle, reason
+from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
 
 PER_STEP = frozenset(
@@ -32,6 +33,7 @@ def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str])
     """Sentences; `shown` are the metrics that are compared."""
     pairs = list(zip(results, names, strict=True))
     yield from _infeasible([(result, name) for result, name in pairs if not result.feasible])
+    yield from _unpriced(results)
     if len({result.kind for result in results}) > 1:
         yield _kinds(pairs, shown)
     for kind, told in (("training", _training), ("serving", _serving)):
@@ -48,6 +50,13 @@ def _infeasible(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
         if names:
             verb, it = ("does", "it") if len(names) == 1 else ("do", "they")
             yield f"{_listed(names)} {verb} not fit into memory{but.format(it)}"
+
+
+def _unpriced(results: Sequence[Result]) -> Iterable[str]:
+    """Why some runs have no cost."""
+    lacking = [result for result in results if result.metrics and "cost_usd" not in result.metrics]
+    if text := missing_price(dict.fromkeys(name for result in lacking for name in unpriced(result.scenario))):
+        yield text
 
 
 def step_tokens(result: Result) -> float:

@@ -15,7 +15,7 @@ from simulator.run.dispatch import simulate as run
 from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
 from simulator.study.executors import each
-from simulator.study.layouts import Candidate, with_replicas
+from simulator.study.layouts import Candidate, candidate, with_replicas
 from simulator.study.load import Load, load
 from simulator.study.probe import CannotRun, Probe, Simulate, probe
 from simulator.study.search import exceptions, in_order, largest
@@ -29,7 +29,14 @@ FEW = 10
 _REACH = 1.6  # the curve goes up to this times the largest rate
 _AT_ONCE = 0.01  # share of the run in which all requests have come, below which a higher rate changes nothing
 
-State = Literal["found", "unbounded", "unreachable", "out of memory", "all requests rejected", "refused"]
+HOPELESS = 0.95
+"""Share of the best rate for each device at which a layout must still meet for its own rate to be looked for."""
+SHORTER = 10
+"""Times as few requests in the runs that only say in which order layouts are planned."""
+_ROUGH = 0.25  # relative distance of the two ends of a search in those runs
+_FEWEST = 50  # requests of such a run; with fewer, layouts are planned as they come
+
+State = Literal["found", "unbounded", "unreachable", "cut", "out of memory", "all requests rejected", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,9 @@ class Options:
     """Rates to simulate besides those of the search."""
     target: float | None = None
     """Arrivals per second that must be carried."""
+    cut: bool = False
+    """Whether layouts that cannot be the best for each device are left at one run that says so; of no effect with a
+    target, which every layout is held to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +116,10 @@ def promise(scenario: ServingScenario) -> Slo:
     return slo
 
 
-def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run) -> Plan:
+def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run, floor: float | None = None) -> Plan:
     """The largest rate of one layout; with a target, of the fewest replicas for it.
 
+    One that misses at `floor` arrivals per second and device is `cut` there: a larger rate is taken to be harder.
     Raises InputError where objectives or a rate are missing; what the simulation refuses is a Plan that says why.
     """
     scenario = candidate.scenario.model_copy(update={"published": ()})
@@ -123,8 +134,8 @@ def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run
         if candidate.shrinks and options.target is not None:
             candidate = _fewest(candidate, options.target, attempt)
             offered = replace(offered, scenario=candidate.scenario.model_copy(update={"published": ()}))
-        found = _search(candidate, offered, options, attempt)
-        return replace(found, runs=len(runs))
+        found = None if floor is None else _cut(candidate, offered, floor, attempt)
+        return replace(found or _search(candidate, offered, options, attempt), runs=len(runs))
     except CannotRun as error:
         devices, price = _devices(candidate.scenario)
         return Plan(
@@ -147,13 +158,57 @@ def plan(
 
     Raises InputError where no layout can be simulated, with the reason of each.
     """
-    for candidate in candidates:
-        promise(candidate.scenario)
-        load(candidate.scenario)
-    found = list(each(partial(plan_layout, options=options), candidates, jobs, progress))
+    for one in candidates:
+        promise(one.scenario)
+        load(one.scenario)
+    if options.cut and options.target is None and len(candidates) > 1:
+        found = _raced(candidates, options, jobs, progress)
+    else:
+        found = list(each(partial(plan_layout, options=options), candidates, jobs, progress))
     if all(one.state == "refused" for one in found):
         raise InputError(*dict.fromkeys(one.reason for one in found))
     return found
+
+
+def _raced(
+    candidates: Sequence[Candidate], options: Options, jobs: int, progress: Callable[[int], None] | None
+) -> list[Plan]:
+    """Plan the layouts that short runs find good first, and the others as far as they can be the best.
+
+    As many at a time as there are processes, so that the rate to beat is known early.
+    """
+    order = _order(candidates, options)
+    found: dict[int, Plan] = {}
+    floor: float | None = None
+    while len(found) < len(order):
+        some = order[len(found) :] if floor is not None else order[len(found) : len(found) + jobs]
+        work = partial(plan_layout, options=options, floor=floor)
+        for place, one in zip(some, each(work, [candidates[place] for place in some], jobs), strict=True):
+            found[place] = one
+            if progress is not None:
+                progress(len(found))
+        known = [one.rate_per_device for one in found.values() if one.state == "found" and one.rate_per_device]
+        floor = HOPELESS * max(known) if known else None
+    return [found[place] for place in range(len(candidates))]
+
+
+def _order(candidates: Sequence[Candidate], options: Options) -> list[int]:
+    """Places of layouts, that with the largest rate for each device in a short and rough search first.
+
+    Each of these searches starts from what the one before it found.
+    """
+    places = list(range(len(candidates)))
+    count = (candidates[0].scenario.requests.count or 0) // SHORTER
+    if count < _FEWEST:
+        return places
+    rates: list[float] = []
+    rough = replace(options, tolerance=_ROUGH, curve=0)
+    for one in candidates:
+        short = candidate(one.file, (*one.common, f"requests.count={count}"), one.overrides)
+        found = plan_layout(short, rough)
+        rates.append(found.rate_per_device or 0.0)
+        rough = replace(rough, target=found.rate or rough.target)
+    return sorted(places, key=lambda place: -rates[place])
 
 
 def best_per_device(plans: Sequence[Plan]) -> Plan | None:
@@ -222,6 +277,27 @@ def _search(
         usd_per_hour=price,
         at_target=at_target,
         carries=None if at_target is None else at_target.meets,
+    )
+
+
+def _cut(
+    candidate: Candidate, offered: Load, floor: float, attempt: Callable[[ServingScenario, float], Probe]
+) -> Plan | None:
+    """The plan of a layout that misses at the rate to beat; None of one that meets there."""
+    devices, price = _devices(candidate.scenario)
+    tried = attempt(offered.at(floor * devices), floor * devices)
+    if tried.meets:
+        return None
+    return Plan(
+        candidate,
+        "cut",
+        process=offered.process,
+        unit=offered.unit,
+        best=tried,
+        miss=tried,
+        probes=(tried,),
+        devices=devices,
+        usd_per_hour=price,
     )
 
 

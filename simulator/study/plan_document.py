@@ -6,9 +6,11 @@ from typing import Any
 
 import simulator
 from simulator.results.ground import plain
+from simulator.results.obstacle import undecided
+from simulator.results.prices import unpriced
 from simulator.results.summary import ordered_metrics
 from simulator.run.ground import ground
-from simulator.specs.resolve import scenario_hash
+from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan import FEW, Options, Plan, best_per_device, cheapest, promise
 from simulator.study.probe import SATURATED, SHORT, Goal, Probe
@@ -63,13 +65,15 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> dict[str, Any]
         "replicas": plan.candidate.replicas,
         "devices": plan.devices or None,
         "usd_per_hour": plan.usd_per_hour,
+        "unpriced": unpriced(dump(scenario)) if plan.usd_per_hour is None else [],
         "rate": plan.rate,
         "rate_per_device": plan.rate_per_device,
-        "missed_at": plan.miss.rate if plan.miss is not None and plan.state == "found" else None,
+        "missed_at": plan.miss.rate if plan.miss is not None and plan.state in ("found", "cut") else None,
         "binding": (plan.miss or best).binding.name if best is not None else None,
         "carries_target": plan.carries,
         "carries_longer": None if plan.at_target is None else plan.carries and plan.lasting,
         "settled": None if plan.rate is None else plan.settled,
+        "memory_too_close": best is not None and undecided(best.warnings),
         "best_per_device": plan is most,
         "cheapest": plan is least,
         "at_best": _probe(best) if best is not None else None,

@@ -78,9 +78,12 @@ def _named(scenario: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _settings(scenario: Mapping[str, Any]) -> dict[str, str]:
-    return _named(scenario) | {
-        path: text for section in _SETTINGS for path, text in _leaves(section, scenario.get(section)).items()
-    }
+    return _named(scenario) | settings(scenario)
+
+
+def settings(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """What a resolved scenario says of the run itself, as text by dotted paths."""
+    return {path: text for section in _SETTINGS for path, text in _leaves(section, scenario.get(section)).items()}
 
 
 def _leaves(path: str, value: Any) -> dict[str, str]:
@@ -88,14 +91,30 @@ def _leaves(path: str, value: Any) -> dict[str, str]:
         return {inner: text for key, item in value.items() for inner, text in _leaves(f"{path}.{key}", item).items()}
     if value is None or value == [] or value == ():
         return {}
+    if isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value):
+        items = ((f"{path}.{index}", _without_machine(item)) for index, item in enumerate(value))
+        return {inner: text for at, item in items for inner, text in _leaves(at, item).items()}
     return {path: _text(path, value)}
+
+
+def _without_machine(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item of a list, with the cluster that it may have by its name alone."""
+    named = {"cluster": _word(item, "cluster.name") or None} if "cluster" in item else {}
+    return {**item, **named}
 
 
 def _text(path: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value).lower() if isinstance(value, bool) else str(value)[:_LONGEST]
+        return _spelled(value)[:_LONGEST]
     named = dimension_at(ServingScenario if path.startswith(_OF_SERVING) else Scenario, path)
     return units.format(value, named) if named not in (None, "count") else f"{value:,.6g}"
+
+
+def _spelled(value: Any) -> str:
+    """A value as YAML has it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_spelled, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _at(scenario: Mapping[str, Any], path: str) -> Any:

@@ -26,7 +26,7 @@ from simulator.study.conditions import Condition, parse_conditions
 from simulator.study.evaluate import Outcome, evaluate
 from simulator.study.executors import LOOK_S, Cluster
 from simulator.study.points import MOST_DRAWN, Point, points
-from simulator.study.table import Missed, Row, SweepTable
+from simulator.study.table import BEST_OF_PROMISE, Missed, Row, SweepTable
 from simulator.study.variants import Axis, parse_axes
 
 _LONGEST_REASON = 120  # letters of what an executor says
@@ -83,6 +83,7 @@ def sweep(
         subject=about,
         changes=tuple(overrides),
         missed=tuple(_missed(rows, conditions)),
+        ranks_by=BEST_OF_PROMISE if any(BEST_OF_PROMISE in row.metrics for row in rows) else "",
         provenance={"version": simulator.__version__, "seed": seed, "program": fingerprint.program()},
     )
 

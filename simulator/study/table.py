@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.results.ground import Ground
 from simulator.results.ground import plain as plain_ground
 from simulator.results.metrics import METRICS, like, metric
+from simulator.results.obstacle import undecided
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
 from simulator.study.conditions import axis_named
@@ -22,6 +23,8 @@ from simulator.study.variants import short_name
 SCHEMA = 1
 BEST = {"training": "tokens_per_s", "serving": "output_throughput"}
 """The figure by which points of each kind are ranked unless another one is asked for."""
+BEST_OF_PROMISE = "request_goodput"
+"""The same where the scenario promises something (`slo`): requests within all objectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class SweepTable:
     """What all points share, in words: `model`, `devices`, `cluster`, `stack`, `layout`, `batch`."""
     changes: tuple[str, ...] = ()
     """Overrides of all points."""
+    ranks_by: str = ""
+    """The figure that ranks the points unless another one is asked for; empty: that of `BEST`."""
     missed: tuple[Missed, ...] = ()
     """Of every condition on a metric, how far the points that fit were from it."""
 
@@ -123,20 +128,20 @@ class SweepTable:
         return list(ordered_metrics(dict.fromkeys((name for row in self.rows for name in row.metrics), 0.0)))
 
     def columns(self) -> dict[str, list[Any]]:
-        """The table by columns: `point`, the axes, `status`, `reason`, the metrics; made for data frames."""
+        """The table by columns: `point`, the axes, `status`, `reason`, the metrics, `ground`; made for data frames."""
         rows = self.rows
         found: dict[str, list[Any]] = {"point": [row.number for row in rows]}
         found |= {key: [_flat(row.values[key]) for row in rows] for key in self.axes}
         found |= {
             "status": [row.status for row in rows],
-            "ground": [row.ground.kind for row in rows],
             "reason": [row.reason for row in rows],
         }
-        return found | {name: [row.metrics.get(name) for row in rows] for name in self.metrics}
+        found |= {name: [row.metrics.get(name) for row in rows] for name in self.metrics}
+        return found | {"ground": [row.ground.kind for row in rows]}
 
     def best(self, metric: str | None = None, count: int | None = None) -> list[Row]:
         """The rows that are `ok` and have a figure, the best first; InputError for an unknown metric."""
-        return [self.rows[index] for index in ranked(self._sound(), self.metric(metric or BEST[self.kind]))][:count]
+        return [self.rows[index] for index in ranked(self._sound(), self.metric(metric or self._usual))][:count]
 
     def pareto(self, first: str, second: str) -> list[Row]:
         """The rows that no other beats in one of two metrics without losing in the other; InputError as `best`."""
@@ -167,7 +172,7 @@ class SweepTable:
     def document(self, view: "View | None" = None) -> dict[str, Any]:
         """The table as plain data for `--json` and for pages, with what a view asks for."""
         view = view or View()
-        by = view.by or BEST[self.kind]
+        by = view.by or self._usual
         return {
             "schema": SCHEMA,
             "kind": "sweep",
@@ -186,6 +191,10 @@ class SweepTable:
             "rows": [_plain(row) for row in self.rows],
             "provenance": dict(self.provenance),
         }
+
+    @property
+    def _usual(self) -> str:
+        return self.ranks_by or BEST[self.kind]
 
     def _front(self, first: str, second: str) -> dict[str, Any]:
         return {"metrics": [first, second], "points": [row.number for row in self.pareto(first, second)]}
@@ -248,6 +257,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "reason": row.reason,
         "metrics": dict(row.metrics),
         "warnings": list(row.warnings),
+        "memory_too_close": undecided(row.warnings),
         "scenario": row.scenario,
         "ground": plain_ground(row.ground),
     }

@@ -39,6 +39,12 @@ def model_flops(job: Job) -> float:
     return 3.0 * job.global_batch * (job.model.layers * layer_forward_flops(job) + head_forward_flops(job))
 
 
+def causal_flops(job: Job) -> float:
+    """`model_flops` with only the scores that a causal mask leaves: s (s + 1) / 2 of s^2."""
+    masked = job.model.layers * attention_flops(job) * (job.sequence - 1) / (2 * job.sequence)
+    return model_flops(job) - 3.0 * job.global_batch * masked
+
+
 def hardware_flops(job: Job) -> float:
     """FLOPs of a step that the devices do: `model_flops` and what is computed again."""
     return model_flops(job) + job.global_batch * _recomputed(job)

@@ -99,6 +99,25 @@ def test_communication_that_nothing_waits_for_is_caught_too() -> None:
     assert not verdict.moved
 
 
+def test_a_service_leads_with_what_moved_most() -> None:
+    before = kept("serving", {"mean_e2el_ms": 1000.0, "p99_ttft_ms": 100.0, "mean_itl_ms": 20.0})
+    after = kept("serving", {"mean_e2el_ms": 1000.88, "p99_ttft_ms": 140.0, "mean_itl_ms": 20.1})
+    names = [one.metric for one in check(before, after, Tolerances(), {}).moved]
+    assert names == ["p99_ttft_ms", "mean_e2el_ms", "mean_itl_ms"]
+    near = kept("serving", {"mean_e2el_ms": 1200.0, "p99_ttft_ms": 130.0, "mean_itl_ms": 20.0})
+    assert check(before, near, Tolerances(), {}).moved[0].metric == "mean_e2el_ms"
+    lenient = Tolerances(named={"p99_ttft_ms": 0.4})
+    assert [one.metric for one in check(before, after, lenient, {}).moved] == ["mean_itl_ms", "mean_e2el_ms"]
+
+
+def test_settings_that_older_baselines_do_not_know_are_told_by_their_section() -> None:
+    old = dataclasses.replace(kept("serving", {}), scenario={"serving": "1f", "slo": "2e"})
+    new = dataclasses.replace(old, scenario={"serving": "2f", "serving.router": "random", "slo": "2e"})
+    newer = dataclasses.replace(new, scenario={"serving": "3f", "serving.router": "round-robin", "slo": "2e"})
+    assert check(old, new, Tolerances(), {}).edited == ("serving",)
+    assert check(new, newer, Tolerances(), {}).edited == ("serving.router random to round-robin",)
+
+
 def kept(kind: str, metrics: dict[str, float], **parts: dict[str, float]) -> Baseline:
     """A baseline of these figures."""
     return Baseline(kind, "by hand", True, "0", {}, metrics, parts)
@@ -211,8 +230,8 @@ def test_an_edited_scenario_is_said_to_be_edited(workplace: Path) -> None:
     entries(["small.yaml"], update=True)
     (workplace / "small.yaml").write_text("extends: quickstart\nname: small\ntraining: {global_batch: 16}\n")
     (entry,) = entries(["small.yaml"])
-    assert entry["edited"] == ["training"]
-    assert "the scenario says otherwise in training" in lines(entry)[2]
+    assert "training.global_batch 8 to 16" in entry["edited"]
+    assert "the scenario says otherwise in training.global_batch 8 to 16" in lines(entry)[2]
     (entry,) = entries(["small.yaml"], update=True)
     assert entry["state"] == "rewritten"
     assert entries(["small.yaml"])[0]["state"] == "same"

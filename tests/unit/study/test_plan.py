@@ -321,3 +321,31 @@ def test_a_share_that_is_not_known_is_none(known: dict[str, float]) -> None:
     metrics = {name: value for name, value in base().metrics.items() if name != "slo_attainment"} | known
     slo = Slo.model_validate({"ttft": "1 s"})
     assert probe(lambda _: replace(base(), metrics=metrics), chosen().scenario, slo, 4.0).attainment == 0.0
+
+
+@pytest.mark.parametrize("slo", ["{ttft: 300 ms, tpot: 60 ms}", "{tpot: 24 ms}", "{e2e: 3 s, attainment: 0.5}"])
+def test_layouts_left_early_leave_the_winner_as_it_is(slo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulator.study.plan._FEWEST", 10)
+    machine = ["cluster=clusters/dgx-a100", "cluster.node.devices=4", "requests.count=120"]
+    every = candidates(QUICKSTART, [*machine, f"+slo={slo}"], (), auto=True)
+    whole = plan(every, Options(tolerance=0.05))
+    raced = plan(every, Options(tolerance=0.05, cut=True))
+    assert [one.candidate.name for one in raced] == [one.candidate.name for one in whole]
+    best = max(whole, key=lambda one: one.rate_per_device or 0.0)
+    again = max(raced, key=lambda one: one.rate_per_device or 0.0)
+    assert (again.candidate.name, again.rate, again.state) == (best.candidate.name, best.rate, best.state)
+    cut = {one.candidate.name: one.miss for one in raced if one.state == "cut"}
+    assert cut
+    assert sum(one.runs for one in raced) < sum(one.runs for one in whole)
+    for one in whole:
+        if (miss := cut.get(one.candidate.name)) is not None:
+            assert one.rate is None or one.rate < miss.rate
+    told = document(raced, Options())
+    assert {row["name"] for row in told["layouts"] if row["state"] == "cut"} == set(cut)
+    assert "`--every` finds its rate" in " ".join(page(told).split())
+
+
+def test_a_target_is_held_to_by_every_layout() -> None:
+    every = candidates(QUICKSTART, ["requests.count=20", SLO], parse_axes(["serving.replicas=1"]), auto=False)
+    found = plan([*every, *every], Options(target=1.0, tolerance=0.3, cut=True))
+    assert all(one.state != "cut" and one.carries for one in found)

@@ -1,0 +1,32 @@
+"""Why the cost of a run is not known, and which key makes it so."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def unpriced(scenario: Mapping[str, Any]) -> list[str]:
+    """Devices of a resolved scenario whose price is not known, each once; none where it says nothing of devices."""
+    known = [one for one in map(_accelerator, _clusters(scenario)) if one.get("name")]
+    return list(dict.fromkeys(str(one["name"]) for one in known if one.get("price") is None))
+
+
+def missing_price(devices: Iterable[str]) -> str:
+    """What to write to learn the cost; empty where every price is known."""
+    named = ", ".join(devices)
+    return f"cost: no price of {named} is known; write `cluster.node.accelerator.price=2.50 USD/h`" if named else ""
+
+
+def _clusters(scenario: Mapping[str, Any]) -> Iterator[Any]:
+    serving = scenario.get("serving")
+    pools = serving.get("pools") if isinstance(serving, Mapping) else None
+    own = [pool.get("cluster") for pool in pools or () if isinstance(pool, Mapping)]
+    yield from own
+    if not own or None in own:
+        yield scenario.get("cluster")
+
+
+def _accelerator(cluster: Any) -> Mapping[str, Any]:
+    at = cluster
+    for key in ("node", "accelerator"):
+        at = at.get(key) if isinstance(at, Mapping) else None
+    return at if isinstance(at, Mapping) else {}
