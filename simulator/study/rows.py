@@ -317,6 +317,8 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     recompute, layers = _recompute(row, stack, assumed)
     if formats.assumed:
         assumed.append(formats.assumed)
+    if row.dp is not None and (ranks := tp * pp * (row.cp or 1) * row.dp) != row.devices:
+        assumed.append(f"{row.devices} devices, where tp x pp x cp x dp says {ranks}")
     if tp > 1 and row.sequence_parallel is None and stack.sequence_parallel:
         assumed.append("sequence parallelism (the stack's default)")
     parallel = Parallel(tp=tp, pp=pp, vpp=vpp, sequence_parallel=row.sequence_parallel, zero=zero, shard_size=group)

@@ -177,6 +177,11 @@ def test_an_open_tensor_parallel_size_follows_from_dp() -> None:
     assert (found.scenario.training.parallel.tp, found.assumed) == (2, ())
 
 
+def test_sizes_that_contradict_the_devices_are_listed() -> None:
+    assert mapped(dp=4).assumed == ()
+    assert mapped(dp=8).assumed == ("16 devices, where tp x pp x cp x dp says 32",)
+
+
 def test_an_open_number_of_chunks_is_the_fastest_that_fits() -> None:
     found = mapped(vpp=None, schedule=None, global_batch=32, micro_batch=1)
     assert found.scenario.training.parallel.vpp > 1
