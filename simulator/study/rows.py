@@ -314,7 +314,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     tp, pp, vpp = _axis(row, "tp", assumed), _axis(row, "pp", assumed), row.vpp or 1
     formats, shard = names.numbers(row.precision), names.sharding(row.shard)
     zero, group = _sharding(row, shard, stack, assumed)
-    recompute, layers = _recompute(row, stack, assumed)
+    recompute, layers, share = _recompute(row, stack, assumed)
     if formats.assumed:
         assumed.append(formats.assumed)
     if row.dp is not None and (ranks := tp * pp * (row.cp or 1) * row.dp) != row.devices:
@@ -331,6 +331,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         stages=stage_layers(row.layers, pp * vpp, assumed),
         recompute=recompute,
         recompute_layers=layers,
+        recompute_share=share,
         precision=formats.precision,
         attention=names.attention(row.attention, row.framework, row.flags),
         reduce_precision=shard.reduced or formats.reduced,
@@ -379,12 +380,12 @@ def _states_recompute(row: Row) -> bool:
     return said.what is not None and not said.assumed
 
 
-def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Recompute | None, int | None]:
-    """(what is computed again, of how many layers of a stage)."""
+def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Recompute | None, int | None, float | None]:
+    """(what is computed again, of how many layers of a chunk, or of which share of them)."""
     said = names.recomputation(row.recompute)
     if said.what is None:
         assumed.append(f"recompute {stack.recompute} (the stack's default)")
     elif said.assumed:
         assumed.append(said.assumed)
-    layers = said.layers if said.share is None else round(said.share * row.layers)
-    return said.what, None if layers is None else max(layers // ((row.pp or 1) * (row.vpp or 1)), 1)
+    chunks = (row.pp or 1) * (row.vpp or 1)
+    return said.what, None if said.layers is None else max(said.layers // chunks, 1), said.share
