@@ -61,14 +61,17 @@ def _held(leaps: Ints, counts: Ints) -> tuple[Floats, Ints]:
     count, first, growth, used, iteration = leaps
     size = counts.shape[1]
     offset = np.arange(size)
-    taken = np.take_along_axis(counts, (-iteration[:, None] - offset) % size, axis=1)
-    times = np.maximum((count[:, None] - 2 - offset) // size + 1, 0)
+    place = (-iteration % size)[:, None] - offset
+    taken = np.take_along_axis(counts, place + size * (place < 0), axis=1)
+    whole, rest = np.divmod(count - 1, size)
+    times = whole[:, None] + (offset < rest[:, None])
     last = used + (taken * times).sum(axis=1)
-    q, k = times.astype(np.float64), offset + 1.0
-    pairs = q * (q - 1.0) / 2.0
-    ends = q * k + size * pairs
-    squares = q * k**2 + 2.0 * k * size * pairs + size**2 * pairs * (2.0 * q - 1.0) / 3.0
+    # Sums over i = offset, offset + size, ... of i + 1 and of its square, of everything that is taken.
+    some, q, k = taken.astype(np.float64), times.astype(np.float64), offset + 1.0
+    pairs = q * (q - 1.0) * (size / 2.0)
+    ends = (some * (q * k + pairs)).sum(axis=1)
+    squares = (some * (q * k**2 + pairs * (2.0 * k + (size / 3.0) * (2.0 * q - 1.0)))).sum(axis=1)
     m, a, b = (column.astype(np.float64) for column in (count, first, growth))
-    whole = a * m + b * m * (m - 1.0) / 2.0
-    later = q * whole[:, None] - a[:, None] * ends - b[:, None] * (squares - ends) / 2.0
-    return used + (taken * later).sum(axis=1) / whole, last
+    whole_ticks = a * m + b * m * (m - 1.0) / 2.0
+    held = (last - used) * whole_ticks - a * ends - b * (squares - ends) / 2.0
+    return used + held / whole_ticks, last
