@@ -117,7 +117,7 @@ class Pieces:
         if isinstance(piece, Product):
             return product_seconds(rows, piece.n, piece.k, curve, weights)
         hit = experts_hit(rows * piece.sharers, piece.experts, piece.top_k) / piece.sharers
-        experts = self.device.experts[self.shard.formats.compute]
+        experts = self.device.mixture(self.stack.expert_kernels, self.shard.formats.compute)
         return expert_seconds(rows, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
 
     def product(self, plain: bool) -> tuple[GemmCurve, Weights]:

@@ -189,6 +189,9 @@ class ServingStack(Spec):
     """Generation of the fused attention kernel of prompts; None takes the best that the device has."""
     grouped_decode: bool = True
     """Whether decoding reads keys and values once for all query heads of a group."""
+    expert_kernels: tuple[str, ...] = ("triton",)
+    """Families of kernels of mixtures of experts, the first one that a device has first: `triton`, `cutlass`,
+    `trtllm-gen`, or another name, for which the device's own are taken with a warning."""
     all_reduce: Literal["library", "custom"] = "custom"
     """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
     graphs: Count | None = None
