@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 import simulator
 from simulator import units
 from simulator.cost import Device
-from simulator.cost.economy import cost_usd, energy_j
+from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
 from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
+from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.links import link_loads
 from simulator.run.parts import busy
 from simulator.run.steps import Steps
@@ -77,7 +78,11 @@ def gather(run: Run) -> Result:
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run),
-        assumptions=run.job.assumptions + run.noise.assumptions,
+        assumptions=(
+            *run.job.assumptions,
+            *run.noise.assumptions,
+            *guessed_idle([run.scenario.cluster.node.accelerator]),
+        ),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
         provenance=_provenance(run),
@@ -137,7 +142,7 @@ def _economy(
 ) -> dict[str, float]:
     """Energy and money of the mean step, where the accelerator's profile knows power and price.
 
-    Devices are busy for the share of the step that they are in the one that is shown.
+    Devices do for a share of the step what they do in the one that is shown.
     """
     accelerator, devices, step = (
         run.scenario.cluster.node.accelerator,
@@ -145,13 +150,10 @@ def _economy(
         metrics["step_time_s"],
     )
     found = {}
-    if accelerator.power is not None:
-        peak = accelerator.power.peak.value
-        idle = accelerator.power.idle.value if accelerator.power.idle else 0.0
-        average = mean(breakdown, [c.ranks for c in classes])
-        busy = sum(average[part] for part in ("compute", "recompute", "optimizer", "stall"))
-        busy /= units.to_seconds(run.timeline.makespan)
-        found["energy_j"] = devices * energy_j(peak, idle, busy, step)
+    arithmetic = flops.hardware_flops(run.job) / (devices * run.device.peak(run.job.precision))
+    energy = step_energy_j(accelerator, mean(breakdown, [c.ranks for c in classes]), arithmetic, step)
+    if energy is not None:
+        found["energy_j"] = devices * energy
     if accelerator.price is not None:
         found["cost_usd"] = cost_usd(accelerator.price.value, devices, step)
     return found
