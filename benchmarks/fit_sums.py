@@ -1,6 +1,6 @@
 """Fit the all-reduces of serving engines' own kernels; prints coefficients and held-out errors.
 
-    python benchmarks/fit_sums.py DATA
+    python -m benchmarks.fit_sums DATA
 
 DATA as for fit_kernels.py. One count of devices is held back at a time. Coefficients are those of `EngineSums` in
 hardware_profiles/collectives; messages of 4 MB and more run through the library in these tables.
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from fitting import TABLES, Parameter, errors, solve
+
+from benchmarks.fitting import TABLES, Floats, Parameter, errors, solve
 
 PARAMETERS = {
     "launch": Parameter(5e-6, 1e-6, 2e-5),
@@ -24,13 +25,14 @@ LINKS = {"a100-sxm": 300e9, "h100-sxm": 450e9, "h200-sxm": 450e9}
 LARGEST = 2.1e6
 
 
-def times(table: pd.DataFrame, found: dict[str, float], links: float) -> np.ndarray:
+def times(table: pd.DataFrame, found: dict[str, float], links: float) -> Floats:
     """Predicted seconds of each row: the formulas of simulator/collectives/shots.py."""
     n, size = table.num_gpus.to_numpy(float), table.message_size.to_numpy(float)
     rate = links * found["efficiency"]
     start = found["launch"] + (n - 2) * found["member"]
     one = start + (n - 1) * size / rate
-    return np.where(n == 2, one, np.minimum(one, start + found["hop"] + 2 * (n - 1) / n * size / rate))
+    two = start + found["hop"] + 2 * (n - 1) / n * size / rate
+    return np.asarray(np.where(n == 2, one, np.minimum(one, two)))
 
 
 def fit(table: pd.DataFrame, links: float) -> dict[str, float]:

@@ -6,14 +6,27 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares
+from numpy.typing import NDArray
+from scipy.optimize import least_squares  # type: ignore[import-untyped,unused-ignore]
+
+Floats = NDArray[np.float64]
+Found = dict[str, float]
 
 TABLES = {
     "a100-sxm": ("a100_sxm", "vllm/0.14.0", "a100-sxm-80gb", "A100"),
     "h100-sxm": ("h100_sxm", "vllm/0.24.0", "h100-sxm", "H100"),
     "h200-sxm": ("h200_sxm", "vllm/0.24.0", "h200-sxm", "H200"),
+    "b200-sxm": ("b200_sxm", "vllm/0.24.0", "b200", "B200"),
+    "l40s": ("l40s", "vllm/0.24.0", "l40s", "L40S"),
 }
 """Profile: (folder of the tables, framework and version, accelerator, name in the published rows)."""
+CHIPS = (("a100-sxm",), ("h100-sxm", "h200-sxm"), ("b200-sxm",), ("l40s",))
+"""Profiles of equal silicon: coefficients of its arithmetic are fitted on the tables of all of them together."""
+PRIOR = 0.3
+"""Residual of a coefficient that is the whole of its range away from its start: worth a few rows together, so that what
+no row tells apart stays where it started and does not drift to a bound."""
+LOOSE = 0.25
+"""Standard error, as a share of its range, from which a coefficient is called not identified."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +47,43 @@ class Parameter:
         return math.exp(value) if self.log else value
 
 
-def solve(
-    parameters: dict[str, Parameter],
-    residuals: Callable[[dict[str, float]], np.ndarray],
-    start: dict[str, float],
-    evaluations: int,
-) -> dict[str, float]:
-    """Robust least squares on logarithmic errors; the coefficients."""
-    names = list(parameters)
-    low = np.array([parameters[n].encode(parameters[n].low) if parameters[n].log else parameters[n].low for n in names])
-    high = np.array(
-        [parameters[n].encode(parameters[n].high) if parameters[n].log else parameters[n].high for n in names]
-    )
-    first = np.array([parameters[n].encode(start.get(n, parameters[n].start)) for n in names])
-    first = np.clip(first, low + 1e-3 * (high - low), high - 1e-3 * (high - low))
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients, and those of them that the rows do not settle."""
 
-    def decode(vector: Sequence[float]) -> dict[str, float]:
-        return {n: float(parameters[n].decode(v)) for n, v in zip(names, vector, strict=True)}
+    found: Found
+    loose: tuple[str, ...]
+    """Not identified: the standard error is a quarter of the range or more."""
+    bounded: tuple[str, ...]
+    """Within a hundredth of the range of a bound."""
+
+
+def solve(
+    parameters: dict[str, Parameter], residuals: Callable[[Found], Floats], start: Found, evaluations: int
+) -> Found:
+    """Robust least squares on logarithmic errors; the coefficients."""
+    return solution(parameters, residuals, start, evaluations).found
+
+
+def solution(
+    parameters: dict[str, Parameter], residuals: Callable[[Found], Floats], start: Found, evaluations: int
+) -> Solution:
+    """As `solve`, with what the rows do not settle."""
+    names, each = list(parameters), list(parameters.values())
+    low = np.array([p.encode(p.low) for p in each])
+    high = np.array([p.encode(p.high) for p in each])
+    first = np.array([p.encode(start.get(name, p.start)) for name, p in parameters.items()])
+    first = np.clip(first, low + 1e-3 * (high - low), high - 1e-3 * (high - low))
+    usual = np.array([p.encode(p.start) for p in each])
+
+    def decode(vector: Sequence[float] | Floats) -> Found:
+        return {n: float(p.decode(v)) for n, p, v in zip(names, each, vector, strict=True)}
+
+    def off(vector: Floats) -> Floats:
+        return np.concatenate([residuals(decode(vector)), PRIOR * (vector - usual) / (high - low)])
 
     found = least_squares(
-        lambda vector: residuals(decode(vector)),
+        off,
         first,
         bounds=(low, high),
         loss="soft_l1",
@@ -62,10 +92,44 @@ def solve(
         max_nfev=evaluations,
         x_scale=high - low,
     )
-    return decode(found.x)
+    share = (found.x - low) / (high - low)
+    errors_ = _standard_errors(found.jac[: -len(names)], found.fun[: -len(names)]) / (high - low)
+    return Solution(
+        decode(found.x),
+        tuple(n for n, e in zip(names, errors_, strict=True) if not e < LOOSE),
+        tuple(n for n, s in zip(names, share, strict=True) if not 0.01 < s < 0.99),
+    )
 
 
-def errors(table: pd.DataFrame, predicted: np.ndarray) -> dict[str, float]:
+def _standard_errors(jacobian: Floats, off: Floats) -> Floats:
+    """Of each coefficient, from the curvature at the minimum; infinite where no row depends on it."""
+    rows, count = jacobian.shape
+    values, vectors = np.linalg.eigh(jacobian.T @ jacobian)
+    noise = float(off @ off) / max(rows - count, 1)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.sqrt(noise * (vectors**2 @ (1.0 / np.maximum(values, 1e-300)))))
+
+
+def shared(parameters: dict[str, Parameter], own: Sequence[str], devices: Sequence[str]) -> dict[str, Parameter]:
+    """Parameters of several devices: those in `own` once for each (`name@device`), the others once for all."""
+    found = {name: parameter for name, parameter in parameters.items() if name not in own}
+    return found | {f"{name}@{device}": parameters[name] for device in devices for name in parameters if name in own}
+
+
+def of_device(found: Found, device: str) -> Found:
+    """The coefficients of one device among those of several."""
+    plain = {name: value for name, value in found.items() if "@" not in name}
+    mine = {name.partition("@")[0]: value for name, value in found.items() if name.endswith(f"@{device}")}
+    return plain | mine
+
+
+def unsettled(label: str, solved: Solution) -> list[str]:
+    """Lines that name what the rows do not settle."""
+    kinds = (("not identified by its rows", solved.loose), ("at a bound of its range", solved.bounded))
+    return [f"{label}: {what}: {', '.join(names)}" for what, names in kinds if names]
+
+
+def errors(table: pd.DataFrame, predicted: Floats) -> dict[str, float]:
     """Count, median, mean, 90th percentile and signed mean of predicted / measured - 1, in per cent."""
     error = 100 * (predicted / table.seconds.to_numpy() - 1)
     size = np.abs(error)

@@ -50,8 +50,12 @@ GENERATIONS = {
 }
 FA1_SHARE = {"forward": 0.54, "backward": 0.64}
 """FlashAttention-1 over FlashAttention-2 at heads of 64 on A100, carried to Hopper; heads of 128 are no faster."""
+PARENTS = {"b200-sxm": "blackwell", "l40s": "ada"}
+"""Profiles that estimate what the tables of a device do not have: kernels of training, passes over memory."""
 NOTES = {
     "a100-sxm": "Kernels alone in a loop. `paged` is FlashAttention-2 over a paged cache as vLLM runs it.",
     "h100-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
     "h200-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
+    "b200-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashInfer's kernels of Blackwell, as in vLLM.",
+    "l40s": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-2 on a paged cache, as in vLLM.",
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kernel_rows import FA1_SHARE
+from benchmarks.kernel_rows import FA1_SHARE
 
 DIGITS = 4
 
@@ -51,6 +51,21 @@ def older_yaml(newer: dict[str, float]) -> list[str]:
         lines.append(f"    {side}: {{64: {rate}, 128: {rate}}}")
     lines += [f"    {name}: {rounded(newer[name] * 1e6)} us" for name in ("launch", "block", "backward_block")]
     return [*lines, "    tail: 0.3"]
+
+
+UNITS = {"launch": (1e6, " us"), "gather": (1e6, " us"), "ramp": (1e-6, " MB")}
+UNITS |= dict.fromkeys(("sequence", "block", "write_token"), (1e9, " ns"))
+
+
+def group_yaml(found: Mapping[str, float], source: str, indent: int) -> list[str]:
+    """Lines of one group of coefficients of serving."""
+    space = " " * indent
+    lines = [f"{space}status: measured", f'{space}source: "{source}"']
+    for name, value in found.items():
+        scale, unit = UNITS.get(name, (1.0, ""))
+        text = str(bool(value)).lower() if name == "cuts_all" else f"{rounded(value * scale)}{unit}"
+        lines.append(f"{space}{name}: {text}")
+    return lines
 
 
 def markdown(rows: Sequence[dict[str, object]]) -> str:

@@ -21,7 +21,7 @@ from simulator.results.result import (
     TokenGaps,
     Transfers,
 )
-from simulator.results.service import Accelerator, serving_metrics
+from simulator.results.service import serving_metrics
 
 MS = 10**9
 GB = 1e9
@@ -214,8 +214,8 @@ def iterations(*rows: tuple[int, ...]) -> Iterations:
 def serving_result(service: Service | None = None, slo: Slo | None = Slo(), **changes: Any) -> Result:
     """A run with everything that a page can show."""
     service = service if service is not None else serve(asked())
-    accelerators = {"A100": Accelerator(400.0, 60.0, 1.1 / 3600)}
-    metrics = serving_metrics(service, slo, accelerators=accelerators, peak_memory=72 * GB)
+    energy = sum(replica.devices * (60.0 * replica.busy + 272.0 * replica.busy) for replica in service.replicas)
+    metrics = serving_metrics(service, slo, prices={"A100": 1.1 / 3600}, energy_j=energy, peak_memory=72 * GB)
     none, short = np.zeros(0, np.int64), np.zeros(0, np.int32)
     result = Result(
         kind="serving",

@@ -13,11 +13,6 @@ docs/models/serving-cost.md. Left out: uneven lengths, which leave cores idle at
 
 from dataclasses import dataclass
 
-REREAD = 4.5e12
-"""Bytes/s of the last-level cache, for kernels that read keys once for each query head of a group: what TensorRT-LLM
-0.5 reaches on A100, H100 and H200 where heads are grouped (its published tables); contexts that fit in the cache are
-read at 5 to 7 TB/s on H100."""
-
 
 @dataclass(frozen=True, slots=True)
 class DecodeCurve:
@@ -53,6 +48,8 @@ class DecodeCurve:
     """Least seconds of a token that is written."""
     query: float
     """Bytes/s at which queries and results of prompts move beside the walk over the keys."""
+    reread: float
+    """Bytes/s of the last-level cache, for kernels that read keys once for each query head of a group."""
 
 
 def decode_lines(
@@ -76,7 +73,7 @@ def decode_lines(
     rate = curve.narrow if narrow else curve.bandwidth
     if not split:
         rate = min(rate, sequences * kv_heads * (1 if grouped else group) * curve.core)
-    again = 0.0 if grouped else group / REREAD
+    again = 0.0 if grouped else group / curve.reread
     launch = curve.launch + (curve.gather if split else 0.0)
     per_token = max(token_bytes / min(rate, curve.peak), token_bytes * again, token_flops / curve.arithmetic)
     return (launch + work, 0.0), (launch + curve.overlap * work, per_token)

@@ -1,6 +1,6 @@
 """A device as the cost model sees it: plain numbers, compiled once from an accelerator and its kernel profile."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, log2
@@ -8,12 +8,19 @@ from math import inf, log2
 from simulator.cost.attention import AttentionCurve
 from simulator.cost.decode import DecodeCurve
 from simulator.cost.experts import ExpertCurve
-from simulator.cost.gemm import GemmCurve
+from simulator.cost.gemm import SPLITS, GemmCurve
 from simulator.cost.stream import StreamCurve
 from simulator.cost.work import ELEMENT_BYTES
 from simulator.errors import InputError
 from simulator.specs.hardware import Accelerator, DType
-from simulator.specs.kernels import AttentionKernels, DecodeKernels, GemmKernels, KernelProfile
+from simulator.specs.kernels import (
+    ANY_FAMILY,
+    AttentionKernels,
+    DecodeKernels,
+    ExpertKernels,
+    GemmKernels,
+    KernelProfile,
+)
 from simulator.specs.resolve import load_spec
 
 WIDER = {
@@ -55,8 +62,10 @@ class Device:
     """Passes over memory."""
     decode: DecodeCurve
     """Attention over a cache."""
-    experts: Mapping[str, ExpertCurve]
-    """Mixtures of experts by number format of the device."""
+    experts: Mapping[str, Mapping[str, ExpertCurve]]
+    """Mixtures of experts by family of kernels and number format of the device."""
+    fitted_experts: Mapping[str, tuple[str, ...]]
+    """Number formats that the profile knows of each family."""
     widening: tuple[float, float]
     """Rates of arithmetic and of reading where weights are widened as they are read, over those where they are not."""
 
@@ -68,6 +77,29 @@ class Device:
             if wider in self.peaks:
                 return wider
         raise InputError(f"{self.name} computes nothing in {dtype}; it supports {', '.join(sorted(self.peaks))}")
+
+    def mixture(self, families: Sequence[str], dtype: str) -> ExpertCurve:
+        """The mixture of experts of the first of some families that the profile has; of its first one where none is."""
+        return self.experts[self._family(families)][dtype]
+
+    def extrapolated_mixture(self, families: Sequence[str], dtype: str) -> str:
+        """What `mixture` takes in place of kernels that are not known here; empty where it takes them."""
+        family = self._family(families)
+        if family == ANY_FAMILY:
+            return ""
+        if family not in families:
+            wanted = " or ".join(families)
+            return (
+                f"no `{wanted}` kernels of mixtures of experts are known for {self.name}: those of `{family}` are taken"
+            )
+        if dtype not in self.fitted_experts[family]:
+            known = ", ".join(self.fitted_experts[family])
+            what = f"`{family}` kernels of mixtures of experts are known for {self.name} in {known} only"
+            return f"{what}: {dtype} is priced alike"
+        return ""
+
+    def _family(self, families: Sequence[str]) -> str:
+        return next((name for name in families if name in self.experts), next(iter(self.experts)))
 
     def peak(self, dtype: str) -> float:
         """Peak FLOP/s of work of a format; InputError as in `native`."""
@@ -111,7 +143,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         status=next(iter(profile.gemm.values())).status,
         peaks=peaks,
         bandwidth=bandwidth,
-        cycles=accelerator.cores.value * accelerator.clock.value if accelerator.cores and accelerator.clock else inf,
+        cycles=_cycles(accelerator) or inf,
         gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock) for dtype in peaks},
         attention={
             name: attention_curve(generation, sixteen_bit(peaks), bandwidth, cores, clock)
@@ -119,8 +151,13 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         },
         best_attention=profile.best_attention,
         stream=_stream_curve(accelerator, profile, peaks, bandwidth, clock),
-        decode=decode_curve(profile.decode, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory),
-        experts={dtype: expert_curve(dtype, profile) for dtype in peaks},
+        decode=decode_curve(
+            profile.decode, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory, _cycles(accelerator)
+        ),
+        experts={
+            name: {dtype: expert_curve(dtype, known) for dtype in peaks} for name, known in profile.experts.items()
+        },
+        fitted_experts={name: tuple(map(str, known)) for name, known in profile.experts.items()},
         widening=(profile.weight_only.rate, profile.weight_only.memory),
     )
 
@@ -129,8 +166,13 @@ NARROW = 0.75
 """Rate of reading 8-bit caches over that of 16-bit ones, between the fits on H100 (0.76) and H200 (0.59)."""
 
 
+def _cycles(accelerator: Accelerator) -> float:
+    """Cycles a second of all multiprocessors together; 0 where cores or clock are not known."""
+    return accelerator.cores.value * accelerator.clock.value if accelerator.cores and accelerator.clock else 0.0
+
+
 def decode_curve(
-    spec: DecodeKernels, bandwidth: float, cores: int, arithmetic: float, stream: float = 1.0
+    spec: DecodeKernels, bandwidth: float, cores: int, arithmetic: float, stream: float = 1.0, cycles: float = 0.0
 ) -> DecodeCurve:
     """Attention over a cache in SI units; `stream` is the share of the bandwidth that passes over memory reach."""
     memory = stream if spec.memory is None else spec.memory
@@ -151,12 +193,13 @@ def decode_curve(
         write=bandwidth * spec.write,
         write_token=spec.write_token,
         query=bandwidth * spec.query,
+        reread=max(bandwidth, spec.reread * cycles),
     )
 
 
-def expert_curve(dtype: str, profile: KernelProfile) -> ExpertCurve:
-    """A mixture of experts in one format."""
-    spec = profile.experts[reference(dtype, profile.experts)]
+def expert_curve(dtype: str, known: Mapping[DType, ExpertKernels]) -> ExpertCurve:
+    """A mixture of experts in one format, by the kernels of a family."""
+    spec = known[reference(dtype, known)]
     return ExpertCurve(spec.launch, spec.rate, spec.memory, spec.ramp, spec.passes)
 
 
@@ -204,6 +247,7 @@ def gemm_curve(
         misaligned=spec.misaligned,
         memory_peak=bandwidth,
         misaligned_batch=spec.misaligned_batch,
+        splits=SPLITS if spec.splits else (1,),
     )
 
 

@@ -1,14 +1,48 @@
-"""Energy and money of a device's time."""
+"""Energy and money of a device's time.
+
+Power is `idle` plus a share of the span up to `peak` that follows what kernels do (`activity`): a part for memory that
+moves at its full rate, a part that grows as the root of the arithmetic rate (units that are half used do not draw half,
+as clocks fall towards the power limit), a small part for links. Sources and errors: docs/models/compute.md.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+COMPUTE = 1.1
+"""Share of the span from idle to peak at the peak rate of arithmetic, were it reached: at 0.65 of it a device is near
+its limit (H200, 662 of 700 W in 16 and in 8 bits, api.serialalice.pt/alice-benchmark)."""
+MEMORY = 0.25
+"""The same of a memory of HBM at its full rate: 300 of 700 W in decoding of one sequence on H100 (ML.ENERGY Benchmark
+v3.0 as cited in vllm-semantic-router.com/docs/fleet-sim/power-model)."""
+NETWORK = 0.15
+"""The same of links at work and nothing else; an estimate."""
+LEAST_IDLE = 0.15
+"""Idle power over that of the peak, of devices whose profile does not say; an estimate."""
 
 
-def energy_j(peak_w: float, idle_w: float, busy: float, duration_s: float) -> float:
-    """Energy in joules of one device that is busy for the fraction `busy` of `duration_s` seconds.
+def activity(
+    compute: Floats | float, memory: Floats | float, network: float = 0.0, memory_share: float = MEMORY
+) -> Floats:
+    """Share of the span between idle and peak power, at most 1.
 
-    Power is linear between `idle_w` and `peak_w`; ValueError where `busy` is no fraction.
+    `compute` and `memory` are rates over the peaks of arithmetic and memory, `network` the share of time in which links
+    work; `memory_share` is the part of memory at its full rate.
     """
-    if not 0.0 <= busy <= 1.0:
-        raise ValueError(f"busy is a fraction of time, got {busy}")
-    return (idle_w + (peak_w - idle_w) * busy) * duration_s
+    arithmetic = COMPUTE * np.sqrt(np.clip(compute, 0.0, 1.0))
+    share: Floats = arithmetic + memory_share * np.clip(memory, 0.0, 1.0) + NETWORK * min(network, 1.0)
+    return np.minimum(1.0, share)
+
+
+def energy_j(peak_w: float, idle_w: float, share: float, duration_s: float) -> float:
+    """Energy in joules of one device for `duration_s` seconds at a mean share of the span from `idle_w` to `peak_w`.
+
+    ValueError where `share` is no fraction, but for what rounding adds.
+    """
+    if not 0.0 <= share <= 1.0 + 1e-9:
+        raise ValueError(f"the share of the power above idle is a fraction, got {share}")
+    return (idle_w + (peak_w - idle_w) * min(share, 1.0)) * duration_s
 
 
 def cost_usd(price_per_second: float, devices: int, duration_s: float) -> float:

@@ -58,7 +58,7 @@ def expert_seconds(
     `weights` how weights lie in memory.
     """
     each = np.ceil(rows * top_k / hit - 1e-9).astype(np.int64)
-    slower = Weights(weights.size, weights.rate * curve.rate, weights.memory * curve.memory, weights.slim)
+    slower = Weights(weights.size, weights.rate * curve.rate, weights.memory * curve.memory, slim=True)
     bare = replace(products, launch=0.0, ramp=curve.ramp)
     wide = inner * (2 if gated else 1)
     moved = rows * (top_k * (wide + inner + 2.0 * hidden) * products.result_size)

@@ -67,6 +67,8 @@ class GemmCurve:
     """The same for batched products, where either of n and k is not."""
     memory_peak: float = INFINITY
     """Bytes/s of device memory that are never exceeded."""
+    splits: tuple[int, ...] = SPLITS
+    """Parts into which sums are split."""
 
 
 def gemm_seconds(m: int, n: int, k: int, batch: int, curve: GemmCurve) -> tuple[float, float, float]:
@@ -87,7 +89,7 @@ def _best_tile(m: int, n: int, k: int, batch: int, memory: float, curve: GemmCur
         alone = min(-(-m // long) * -(-n // short), -(-m // short) * -(-n // long))
         tiles = alone * batch
         fixed, edge = prologue + store * long * short, (long + short) * feed_rate
-        for split in SPLITS:
+        for split in curve.splits:
             if split > 1 and (split * SHORTEST_SPLIT > k or (split - 1) * alone > most):
                 break
             depth = -(-k // (split * STEP)) * STEP

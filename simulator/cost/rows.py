@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cost.gemm import MOST_WAVES, SHORTEST_SPLIT, SPLITS, STEP, GemmCurve
+from simulator.cost.gemm import MOST_WAVES, SHORTEST_SPLIT, STEP, GemmCurve
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ SLIM = (128, 16)
 @lru_cache(maxsize=4096)
 def _variants(k: int, curve: GemmCurve, slim: bool) -> tuple[Ints, Ints, Ints, Ints, Floats]:
     """(longer side, shorter side, parts, depth of a part, step) of every tile and split, as columns."""
-    splits = [s for s in SPLITS if s == 1 or s * SHORTEST_SPLIT <= k]
+    splits = [s for s in curve.splits if s == 1 or s * SHORTEST_SPLIT <= k]
     best = min(step / (a * b) for a, b, step in curve.tiles)
     tiles = [*curve.tiles, (*SLIM, SLIM[0] * SLIM[1] * best)] if slim else curve.tiles
     rows = [(a, b, s, -(-k // (s * STEP)) * STEP, step) for a, b, step in tiles for s in splits]

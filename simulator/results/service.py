@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results import iterations as of
-from simulator.results.result import Replica, RequestRecords, Service
+from simulator.results.result import RequestRecords, Service
 from simulator.results.sample import PERCENTILES, Spread, spread
 
 FINISHED, REJECTED, IN_FLIGHT = range(3)
@@ -22,8 +22,6 @@ FINISHED, REJECTED, IN_FLIGHT = range(3)
 SECOND = 10**12
 """Picoseconds."""
 _MS = 10**9
-_WAITING = {"host", "communication", "transfer", "send", "idle", "bubble", "tp", "pp", "ep"}
-"""Words in the names of parts of busy time in which the arithmetic units of a device do nothing."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -46,17 +44,6 @@ class Objectives(Protocol):
         """Time to the last token."""
 
 
-class Accelerator(NamedTuple):
-    """What a device costs, as far as its profile knows."""
-
-    peak_w: float | None = None
-    """Watts when busy."""
-    idle_w: float = 0.0
-    """Watts when idle."""
-    price: float | None = None
-    """US dollars per second."""
-
-
 class Latencies(NamedTuple):
     """Milliseconds of each finished request, in the order of arrival."""
 
@@ -72,12 +59,14 @@ def serving_metrics(
     service: Service,
     slo: Objectives | None = None,
     *,
-    accelerators: Mapping[str, Accelerator] | None = None,
+    prices: Mapping[str, float | None] | None = None,
+    energy_j: float | None = None,
     peak_memory: float | None = None,
 ) -> dict[str, float]:
     """The figures of a serving run by their names; NaN for those of an empty sample.
 
-    `accelerators` are by the names that replicas call their devices; `peak_memory` is in bytes, of the fullest device.
+    `prices` are US dollars per second by the names that replicas call their devices, `energy_j` what all devices took,
+    as far as known; `peak_memory` is in bytes, of the fullest device.
     """
     duration = seconds(span(service))
     found = _throughput(service, duration)
@@ -93,7 +82,7 @@ def serving_metrics(
     found |= _queue(service.requests) | _work(service, duration)
     if peak_memory is not None:
         found["peak_memory_bytes"] = peak_memory
-    return found | _economy(service, accelerators or {}, duration, found["total_output_tokens"])
+    return found | _economy(service, prices or {}, energy_j, duration, found["total_output_tokens"])
 
 
 def span(service: Service) -> tuple[int, int]:
@@ -166,12 +155,6 @@ def tokens_per_bin(service: Service, origin: int, width: int, bins: int) -> Floa
     again = service.pauses[:, 2]
     weight = min(max(missing / max(len(again), 1), 0.0), 1.0)
     return tokens + _histogram(again, np.full(len(again), weight), origin, width, bins)
-
-
-def working(replica: Replica) -> float:
-    """Seconds in which the arithmetic units or the memory of a replica's devices work: not host, not communication."""
-    idle = sum(s for part, s in replica.parts.items() if _WAITING.intersection(part.split()))
-    return max(replica.busy - idle, 0.0)
 
 
 def _histogram(moments: Ints, weights: Floats, origin: int, width: int, bins: int) -> Floats:
@@ -249,20 +232,14 @@ def _work(service: Service, duration: float) -> dict[str, float]:
 
 
 def _economy(
-    service: Service, accelerators: Mapping[str, Accelerator], duration: float, tokens: float
+    service: Service, prices: Mapping[str, float | None], energy: float | None, duration: float, tokens: float
 ) -> dict[str, float]:
-    """Energy and money, where the profiles of all devices know power and price; power is linear in the busy share."""
-    used = [(replica, accelerators.get(replica.device, Accelerator())) for replica in service.replicas]
-    found = {}
-    if used and all(device.peak_w is not None for _, device in used):
-        found["energy_j"] = sum(r.devices * _energy(d, working(r), duration) for r, d in used)
-    if used and all(device.price is not None for _, device in used):
-        found["cost_usd"] = sum(r.devices * duration * (d.price or 0.0) for r, d in used)
+    """Energy and money, where the profiles of all devices know power and price."""
+    rents = [(replica.devices, prices.get(replica.device)) for replica in service.replicas]
+    found = {} if energy is None else {"energy_j": energy}
+    if rents and all(price is not None for _, price in rents):
+        found["cost_usd"] = sum(devices * duration * (price or 0.0) for devices, price in rents)
     return found | {f"{name}_per_million_tokens": _per(value, tokens / 1e6) for name, value in found.items()}
-
-
-def _energy(device: Accelerator, busy: float, duration: float) -> float:
-    return device.idle_w * duration + ((device.peak_w or 0.0) - device.idle_w) * min(busy, duration)
 
 
 def _per(amount: float, size: float) -> float:

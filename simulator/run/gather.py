@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 import simulator
 from simulator import units
 from simulator.cost import Device
-from simulator.cost.economy import cost_usd, energy_j
+from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
-from simulator.results.metrics import METRICS, compare, run_metrics, step_metrics, training_metrics
+from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.obstacle import close_call
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
+from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.links import link_loads, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
@@ -62,12 +63,11 @@ class Run:
 def gather(run: Run) -> Result:
     """The Result of a run."""
     classes = _device_classes(run)
-    ticks = tuple(
+    breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.prices)) for rank in range(run.job.pp)
     )
-    breakdown = tuple({name: units.to_seconds(value) for name, value in part.items()} for part in ticks)
     used = tuple(_memory(run, i) for i in range(len(classes)))
-    metrics = _metrics(run, classes, breakdown, used, _busy(run, ticks, classes))
+    metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
     spans = _spans(run)
@@ -86,7 +86,12 @@ def gather(run: Run) -> Result:
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run, used) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
-        assumptions=run.job.assumptions + run.noise.assumptions + ordered_rings(run.scenario.cluster, links),
+        assumptions=(
+            *run.job.assumptions,
+            *run.noise.assumptions,
+            *ordered_rings(run.scenario.cluster, links),
+            *guessed_idle([run.scenario.cluster.node.accelerator]),
+        ),
         ground=ground(run.scenario),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
@@ -115,7 +120,6 @@ def _metrics(
     classes: tuple[DeviceClass, ...],
     breakdown: tuple[dict[str, float], ...],
     used: tuple[MemoryUse, ...],
-    busy_share: float,
 ) -> dict[str, float]:
     job, cluster = run.job, run.scenario.cluster
     step = run.steps.mean_s
@@ -134,7 +138,7 @@ def _metrics(
         ranks=[c.ranks for c in classes],
         peak_memory=max(use.peak for use in used),
     )
-    metrics |= _economy(run, metrics, busy_share)
+    metrics |= _economy(run, metrics, breakdown, classes)
     if several(run):
         metrics |= step_metrics(run.steps.ticks, metrics)
     if run.scenario.training.tokens is not None:
@@ -147,20 +151,12 @@ def several(run: Run) -> bool:
     return len(run.steps.ticks) > 1
 
 
-def _busy(run: Run, ticks: tuple[dict[str, int], ...], classes: tuple[DeviceClass, ...]) -> float:
-    """The share of the step that is shown in which the mean device is busy.
-
-    Counted in whole ticks and divided once, so that no rounding can make it more than 1.
-    """
-    parts = ("compute", "recompute", "optimizer", "stall")
-    busy_ticks = sum(one.ranks * sum(part[name] for name in parts) for one, part in zip(classes, ticks, strict=True))
-    return busy_ticks / (sum(one.ranks for one in classes) * run.timeline.makespan)
-
-
-def _economy(run: Run, metrics: dict[str, float], busy_share: float) -> dict[str, float]:
+def _economy(
+    run: Run, metrics: dict[str, float], breakdown: tuple[dict[str, float], ...], classes: tuple[DeviceClass, ...]
+) -> dict[str, float]:
     """Energy and money of the mean step, where the accelerator's profile knows power and price.
 
-    Devices are busy for the share of the step that they are in the one that is shown.
+    Devices do for a share of the step what they do in the one that is shown.
     """
     accelerator, devices, step = (
         run.scenario.cluster.node.accelerator,
@@ -168,10 +164,10 @@ def _economy(run: Run, metrics: dict[str, float], busy_share: float) -> dict[str
         metrics["step_time_s"],
     )
     found = {}
-    if accelerator.power is not None:
-        peak = accelerator.power.peak.value
-        idle = accelerator.power.idle.value if accelerator.power.idle else 0.0
-        found["energy_j"] = devices * energy_j(peak, idle, busy_share, step)
+    arithmetic = flops.hardware_flops(run.job) / (devices * run.device.peak(run.job.precision))
+    energy = step_energy_j(accelerator, mean(breakdown, [c.ranks for c in classes]), arithmetic, step)
+    if energy is not None:
+        found["energy_j"] = devices * energy
     if accelerator.price is not None:
         found["cost_usd"] = cost_usd(accelerator.price.value, devices, step)
     return found
@@ -186,14 +182,14 @@ def _operations(run: Run, chain: int, rank: int, lane: str) -> slice:
     return slice(int(start[number]), int(start[number + 1]))
 
 
-def _breakdown(run: Run, chain: int, rank: int) -> dict[str, int]:
-    """Ticks of the step by what one rank did; they sum to the makespan."""
+def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
+    """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     start, end = run.timeline.start[part], run.timeline.end[part]
     ticks = busy(run.program.columns, run.timeline, run.classes.prices[chain], part)
     _gaps(run, part, start, end, ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
-    return ticks
+    return {name: units.to_seconds(value) for name, value in ticks.items()}
 
 
 def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) -> None:

@@ -22,13 +22,14 @@ from simulator.results.result import (
     Transfers,
 )
 from simulator.results.result import Replica as ReplicaRecord
-from simulator.results.service import Accelerator, serving_metrics, span
+from simulator.results.service import serving_metrics, span
+from simulator.run.energy import guessed_idle, replica_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.network_notes import unused_oversubscription
 from simulator.serving.ledger import REJECTED, Ledger
 from simulator.serving.replica import COLUMNS, Replica
 from simulator.serving.system import System
-from simulator.specs.hardware import Accelerator as AcceleratorSpec
+from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def gather(run: "ServingRun") -> Result:
             *notes,
             *(() if service is None else _rejected(run, service) + saturated(service)),
         ),
-        assumptions=(*run.workload.assumptions, *_told(run, "assumptions")),
+        assumptions=(*run.workload.assumptions, *_told(run, "assumptions"), *guessed_idle(_accelerators(run))),
         ground=ground(run.scenario),
         provenance={
             "version": simulator.__version__,
@@ -261,20 +262,20 @@ def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
 
 
 def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
-    accelerators = {
-        system.cluster.node.accelerator.name: _economy(system.cluster.node.accelerator) for system in run.systems
-    }
+    prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
+    lasts = units.to_seconds(span(service)[1] - span(service)[0])
+    each = [
+        replica_energy_j(home.cluster.node.accelerator, home.price, record, lasts)
+        for record, home in zip(service.replicas, run.homes, strict=True)
+    ]
+    energy = None if None in each else sum(value for value in each if value is not None)
     peak = max(sum(system.price.ledger.values()) for system in run.systems)
-    return serving_metrics(service, run.scenario.slo, accelerators=accelerators, peak_memory=peak)
+    return serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
 
 
-def _economy(accelerator: AcceleratorSpec) -> Accelerator:
-    power, price = accelerator.power, accelerator.price
-    return Accelerator(
-        None if power is None else power.peak.value,
-        0.0 if power is None or power.idle is None else power.idle.value,
-        None if price is None else price.value,
-    )
+def _accelerators(run: "ServingRun") -> list[Accelerator]:
+    """The accelerators of all pools, each once."""
+    return list({(each := system.cluster.node.accelerator).name: each for system in run.systems}.values())
 
 
 def _comparisons(run: "ServingRun", metrics: dict[str, float]) -> tuple[tuple[Comparison, ...], list[str]]:

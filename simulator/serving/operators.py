@@ -140,6 +140,17 @@ class Shard:
             return attention + mlp
         return attention + mlp * (model.experts / self.sharers + model.shared_experts)
 
+    def token_flops(self) -> float:
+        """Multiplications and additions of the linear layers of all layers for one row."""
+        model = self.model
+        mlps = 1 if model.top_k is None else model.top_k + model.shared_experts
+        attention = float(model.hidden * (self.qkv + self.attended))
+        return 2.0 * model.layers * (attention + mlps * model.hidden * self.inner * (3 if model.gated_ffn else 2))
+
+    def context_flops(self) -> float:
+        """Multiplications and additions of the attention of all layers for one query and one cached token."""
+        return 4.0 * self.model.layers * self.heads * self.model.head_dim
+
     def plain_weights(self) -> float:
         """Weights of one layer that stay in 16 bits: norms and the router."""
         model = self.model

@@ -132,7 +132,8 @@ class Pieces:
             return product_seconds(rows, piece.n, piece.k, curve, weights)
         # At least one expert has work on the device that all wait for.
         hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.sharers, 1.0)
-        experts, here = self.device.experts[self.shard.formats.compute], rows / piece.sharers
+        experts = self.device.mixture(self.stack.expert_kernels, self.shard.formats.compute)
+        here = rows / piece.sharers
         return expert_seconds(here, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
 
     def product(self, plain: bool) -> tuple[GemmCurve, Weights]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simulator import fabric
-from simulator.cost import compile_device
+from simulator.cost import Device, compile_device
 from simulator.errors import InputError, Problem
 from simulator.serving.attention import Attention, Segments
 from simulator.serving.depth import Depth, depths
 from simulator.serving.footprint import blocks_of, footprint
-from simulator.serving.formats import resolve_formats
+from simulator.serving.formats import Formats, resolve_formats
 from simulator.serving.operators import Shard
 from simulator.serving.pieces import Pieces, Priced, by_part, collective_seconds, hop, ticks
 from simulator.serving.placement import Seat, seats
@@ -154,6 +154,10 @@ class ReplicaPrice:
     """Devices of the replica."""
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
+    peak_row_s: float = 0.0
+    """Seconds that the linear layers would take for a row on one device at its peak, all stages together."""
+    peak_context_s: float = 0.0
+    """The same of attention, for one query and one cached token."""
 
     @property
     def fits(self) -> bool:
@@ -217,14 +221,22 @@ def compile_prices(
         capacity=capacity,
         ledger=fullest.kinds() | {"kv cache": kept},
         devices=tp * stages,
-        warnings=told + _sixteen(model, formats),
+        warnings=told + _sixteen(model, formats) + _other_experts(model, device, stack, resolved),
         assumptions=notes,
+        peak_row_s=shard.token_flops() / device.peak(resolved.compute),
+        peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
     )
 
 
 def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
     """What to say where the weights of a quantised model are taken to have 16 bits, for want of a word."""
     said = model.quantization_note if formats.weights is None and formats.weight_bits is None else ""
+    return (said,) if said else ()
+
+
+def _other_experts(model: Model, device: Device, stack: ServingStack, formats: Formats) -> tuple[str, ...]:
+    """What to say where a mixture of experts is priced by other kernels than the stack's."""
+    said = device.extrapolated_mixture(stack.expert_kernels, formats.compute) if model.experts else ""
     return (said,) if said else ()
 
 

@@ -4,7 +4,7 @@ Numbers are relative to the accelerator's own peaks wherever that is meaningful,
 equal architecture; only latencies are absolute. Equations: docs/models/compute.md.
 """
 
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -19,8 +19,9 @@ class Tile(Spec):
     """Longer side, elements."""
     short: Count
     """Shorter side, elements."""
-    efficiency: float = Field(gt=0, le=1)
-    """Rate of its main loop over the core's share of the peak."""
+    efficiency: float = Field(gt=0, le=1.1)
+    """Rate of its main loop over the core's share of the peak; above 1 where a device boosts beyond the clock at which
+    its peak is stated (1.98 of 1.83 GHz on H100). No price is below the peak."""
 
 
 class GemmKernels(Spec):
@@ -46,9 +47,11 @@ class GemmKernels(Spec):
     """Share of the memory bandwidth that large transfers reach."""
     ramp: Bytes
     """Traffic that a kernel falls behind a steady stream while it starts."""
-    split: Seconds
+    splits: bool = True
+    """Whether the library splits sums over idle cores."""
+    split: Seconds = 0.0
     """Gathering the parts of a split sum."""
-    split_traffic: float = Field(ge=0)
+    split_traffic: float = Field(default=0.0, ge=0)
     """Traffic of gathering over 8 bytes per element of result and part."""
     edge: float = Field(ge=0)
     """Side of a square tile, in elements, whose operands just arrive from cache at the speed of the peak."""
@@ -137,14 +140,20 @@ class DecodeKernels(Spec):
     """Share of the memory bandwidth at which keys and values are written to the cache."""
     write_token: Seconds = 1e-9
     """Least time of a token that is written."""
-    query: Fraction = 0.5
-    """Share of the memory bandwidth at which prompts' queries are read and results written, beside their walk."""
+    query: float = Field(default=0.5, gt=0, le=4)
+    """Share of the memory bandwidth at which prompts' queries are read and results written, beside their walk; above 1
+    where the last-level cache still holds them."""
+
+    reread: float = Field(default=18.6, gt=0)
+    """Bytes a cycle that a multiprocessor reads keys again at from the last-level cache, for kernels that read them
+    once for each query head of a group; in all no less than the memory's bandwidth, which also stands in where cores or
+    clock are not known. As H100; TensorRT-LLM 0.5 reaches 4.5 TB/s there and on A100 (29.6) in its published tables."""
 
 
 class ExpertKernels(Spec):
     """Grouped products of a mixture of experts, relative to the same device's dense products.
 
-    Defaults are the fit on H100. Equations: docs/models/serving-cost.md.
+    Defaults are near the fits on H100. Equations: docs/models/serving-cost.md.
     """
 
     status: Status = "estimate"
@@ -179,6 +188,10 @@ class WeightOnlyKernels(Spec):
     """Rate of reading weights."""
 
 
+ANY_FAMILY = "any"
+"""The family of estimates that stand for every engine's kernels."""
+
+
 class KernelProfile(Spec):
     """What share of an accelerator's peaks its kernels reach, by shape."""
 
@@ -199,8 +212,12 @@ class KernelProfile(Spec):
     """Passes over memory."""
     decode: DecodeKernels = DecodeKernels()
     """Attention over a cache."""
-    experts: dict[DType, ExpertKernels] = Field(default={"bf16": ExpertKernels()}, min_length=1)
-    """Mixtures of experts by number format; one that is missing takes the nearest."""
+    experts: dict[str, Annotated[dict[DType, ExpertKernels], Field(min_length=1)]] = Field(
+        default={ANY_FAMILY: {"bf16": ExpertKernels()}}, min_length=1
+    )
+    """Mixtures of experts by family of kernels (`triton`, `cutlass`, `trtllm-gen`; `any`: an estimate for all) and
+    number format. A stack names the families that it runs; a family or format that is missing takes the nearest, with a
+    warning."""
     weight_only: WeightOnlyKernels = WeightOnlyKernels()
     """Products with weights narrower than the arithmetic."""
     notes: str = ""

@@ -212,12 +212,9 @@ class ServingStack(Spec):
     grouped_decode: bool | GroupedDecode = True
     """Whether decoding reads keys and values once for all query heads of a group: always, never, or for the groups and
     head sizes that there are kernels for."""
-
-    def groups(self, group: float, head_size: int) -> bool:
-        """Whether decoding reads keys and values once for so many query heads of a key head, of that size."""
-        table = self.grouped_decode
-        return table if isinstance(table, bool) else table.serves(group, head_size)
-
+    expert_kernels: tuple[str, ...] = ("triton",)
+    """Families of kernels of mixtures of experts, the first one that a device has first: `triton`, `cutlass`,
+    `trtllm-gen`, or another name, for which the device's own are taken with a warning."""
     all_reduce: Literal["library", "custom"] = "custom"
     """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
     graphs: Count | None = None

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from simulator.cost import Decode, compile_device, price, seconds
-from simulator.cost.decode import REREAD, DecodeCurve, decode_lines, decode_seconds
-from simulator.specs import load_spec
+from simulator.cost.decode import DecodeCurve, decode_lines, decode_seconds
+from simulator.specs import load_spec, names
 from simulator.specs.hardware import Accelerator
 
 PLAIN = DecodeCurve(
@@ -25,6 +25,7 @@ PLAIN = DecodeCurve(
     write=5e11,
     write_token=1e-9,
     query=5e11,
+    reread=4e12,
 )
 TOKEN = 2 * 8 * 128 * 2.0
 FLOPS = 4 * 32 * 128.0
@@ -56,7 +57,8 @@ def test_heads_of_their_own_are_not_cut() -> None:
 
 
 def test_kernels_that_read_again_pay_for_it() -> None:
-    assert lines(group=9.0, grouped=False, core=1e12)[1][1] == pytest.approx(9 / REREAD * TOKEN)
+    assert lines(group=9.0, grouped=False, core=1e12)[1][1] == pytest.approx(9 / 4e12 * TOKEN)
+    assert lines(group=9.0, grouped=False, core=1e12, reread=3e12)[1][1] == pytest.approx(9 / 3e12 * TOKEN)
     assert lines(group=2.0, grouped=False, core=1e12)[1][1] == pytest.approx(TOKEN / 0.8e12)
 
 
@@ -82,3 +84,12 @@ def test_the_price_says_what_binds() -> None:
     assert price(Decode(64, 64 * 4096, 32, 8, 128), device).bound == "memory"
     assert price(Decode(1, 64, 32, 8, 128), device).bound == "latency"
     assert not price(Decode(1, 64, 32, 8, 512), device).valid
+
+
+def test_keys_are_read_again_at_the_rate_of_the_devices_own_cache() -> None:
+    rates = {name: compile_device(load_spec(Accelerator, name)).decode.reread for name in names(Accelerator)}
+    assert rates["a100-sxm-80gb"] == pytest.approx(4.5e12, rel=0.01)
+    assert rates["h100-sxm"] == pytest.approx(4.5e12, rel=0.01)
+    assert rates["a40"] < rates["a100-sxm-80gb"] < rates["b200"]
+    for name, rate in rates.items():
+        assert rate >= load_spec(Accelerator, name).memory.bandwidth.value, name

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from simulator.results.metrics import METRICS, compare, error_of_time
 from simulator.results.sample import spread, weighted_percentiles
 from simulator.results.service import (
-    Accelerator,
     attainment,
     by_priority,
     latencies,
@@ -109,16 +108,16 @@ def test_without_objectives_nothing_is_said_about_them(run) -> None:
 
 def test_energy_and_money_of_the_devices_that_serve(run) -> None:
     service = run[1]
-    found = serving_metrics(service, accelerators={"A100": Accelerator(400, 60, 2 / 3600)}, peak_memory=5e9)
-    at_work = sum(0.8 * replica.busy for replica in service.replicas)  # without host and communication
+    found = serving_metrics(service, prices={"A100": 2 / 3600}, energy_j=7e6, peak_memory=5e9)
     duration = found["duration"]
-    assert found["energy_j"] == pytest.approx(2 * (2 * 60 * duration + 340 * at_work))
+    assert found["energy_j"] == 7e6
+    assert found["energy_j_per_million_tokens"] == pytest.approx(7e6 / found["total_output_tokens"] * 1e6)
     assert found["cost_usd"] == pytest.approx(4 * duration * 2 / 3600)
     assert found["cost_usd_per_million_tokens"] == pytest.approx(found["cost_usd"] / found["total_output_tokens"] * 1e6)
     assert found["peak_memory_bytes"] == 5e9
     unknown = serving_metrics(service)
     assert not {"energy_j", "cost_usd", "peak_memory_bytes"} & unknown.keys()
-    assert "cost_usd" not in serving_metrics(service, accelerators={"A100": Accelerator(400)})
+    assert "cost_usd" not in serving_metrics(service, prices={"A100": None})
 
 
 def test_work_of_the_replicas(run) -> None:
@@ -171,7 +170,7 @@ def test_requests_that_were_cut_off() -> None:
 
 
 def test_every_figure_is_described() -> None:
-    found = serving_metrics(serve(asked()), SLO, accelerators={"A100": Accelerator(400, 60, 1.0)}, peak_memory=1.0)
+    found = serving_metrics(serve(asked()), SLO, prices={"A100": 1.0}, energy_j=1.0, peak_memory=1.0)
     assert set(found) <= set(METRICS)
 
 

@@ -48,13 +48,12 @@ def test_gaps_by_what_ends_them(result: Result) -> None:
 
 
 def test_tokens_energy_and_money_of_a_step(result: Result) -> None:
-    """Two devices, busy while they compute, at 400 W and else at 55 W; 1024 tokens."""
+    """Two devices of 400 W, which draw as they compute, write, send and wait; 1024 tokens."""
     device, step = scenario().cluster.node.accelerator, result.metrics["step_time_s"]
     assert device.power is not None and device.power.idle is not None and device.price is not None
-    worked = sum(sum(parts[name] for name in ("compute", "recompute", "optimizer")) for parts in result.breakdown)
     idle, peak = device.power.idle.value, device.power.peak.value
     assert result.metrics["tokens_per_s"] == pytest.approx(TOKENS / step)
-    assert result.metrics["energy_j"] == pytest.approx(2 * step * idle + (peak - idle) * worked)
+    assert 2 * step * idle < result.metrics["energy_j"] < 2 * step * peak
     assert result.metrics["cost_usd"] == pytest.approx(2 * step * device.price.value)
 
 

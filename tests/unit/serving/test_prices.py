@@ -193,7 +193,7 @@ def test_layers_are_spread_evenly() -> None:
 
 def test_without_graphs_the_device_waits_for_the_host() -> None:
     fast, slow = compiled(), compiled(graphs=None, kernel_launch="20 us")
-    assert slow.stages[0].rows(1, 0) > 1.2 * fast.stages[0].rows(1, 0)
+    assert slow.stages[0].rows(1, 0) > 1.15 * fast.stages[0].rows(1, 0)
     assert slow.stages[0].rows(2048, 0) == fast.stages[0].rows(2048, 0)
 
 

@@ -1,0 +1,87 @@
+"""Energy of a run from what its devices do: arithmetic, memory, links, waiting. Model: docs/models/compute.md."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
+from simulator.results.result import Replica
+from simulator.serving.prices import ReplicaPrice
+from simulator.specs.hardware import Accelerator
+from simulator.units import TICKS_PER_SECOND
+
+Floats = NDArray[np.float64]
+
+PASSES_MEMORY = 0.5
+"""Rate of the memory over its peak while a training step computes: products read operands, passes between them stream;
+an estimate."""
+LINKS = {"communication", "transfer", "send", "tp", "pp", "ep"}
+"""Words in the names of parts of a replica's time in which links work."""
+
+
+def idle_w(accelerator: Accelerator) -> float:
+    """Watts of a device that waits; a share of its peak where the profile does not say."""
+    assert accelerator.power is not None
+    idle = accelerator.power.idle
+    return LEAST_IDLE * accelerator.power.peak.value if idle is None else idle.value
+
+
+def guessed_idle(accelerators: Iterable[Accelerator]) -> tuple[str, ...]:
+    """What to list as assumed of accelerators whose idle power nobody gave."""
+    return tuple(
+        f"power.idle of {each.name} is {LEAST_IDLE:.0%} of its peak (its profile does not say)"
+        for each in accelerators
+        if each.power is not None and each.power.idle is None
+    )
+
+
+def _memory_share(accelerator: Accelerator) -> float:
+    known = accelerator.power.memory if accelerator.power else None
+    return MEMORY if known is None else known.value
+
+
+def step_energy_j(accelerator: Accelerator, parts: dict[str, float], arithmetic: float, step_s: float) -> float | None:
+    """Joules of one device in a training step of `step_s` seconds; None where its profile knows no power.
+
+    `parts` are seconds of the step that is shown by what they consist of, `arithmetic` the seconds that its products
+    would take at the peak.
+    """
+    if accelerator.power is None:
+        return None
+    whole = sum(parts.values())
+    working = parts["compute"] + parts["recompute"] + parts["stall"]
+    share = _memory_share(accelerator)
+    above = parts["optimizer"] * float(activity(0.0, 1.0, memory_share=share))
+    above += sum(value for name, value in parts.items() if name.startswith("exposed")) * float(activity(0.0, 0.0, 1.0))
+    if working > 0:
+        above += working * float(activity(arithmetic / working, PASSES_MEMORY, memory_share=share))
+    return energy_j(accelerator.power.peak.value, idle_w(accelerator), above / whole, step_s)
+
+
+def replica_energy_j(
+    accelerator: Accelerator, price: ReplicaPrice, replica: Replica, duration_s: float
+) -> float | None:
+    """Joules of all devices of a replica; None where the accelerator's profile knows no power.
+
+    Arithmetic is that of the linear layers on all rows and of decoding's attention, without that of prompts; memory
+    reads the weights once an iteration and what is cached.
+    """
+    if accelerator.power is None:
+        return None
+    rows, stages = replica.iterations, len(price.stages)
+    count = rows.count.astype(np.float64)
+    lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
+    context = rows.context + rows.decodes * (count - 1) / 2
+    arithmetic = (rows.decodes + rows.prompt_tokens) * price.peak_row_s + context * price.peak_context_s
+    moved = (replica.weights + context * price.kv_token_bytes) / accelerator.memory.bandwidth.value
+    compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
+    share = activity(compute, memory, _linked(replica), _memory_share(accelerator))
+    above = float((count * lasts) @ share) / duration_s if duration_s else 0.0
+    return replica.devices * energy_j(accelerator.power.peak.value, idle_w(accelerator), min(above, 1.0), duration_s)
+
+
+def _linked(replica: Replica) -> float:
+    """Share of a replica's time in which links work."""
+    seconds = sum(value for part, value in replica.parts.items() if LINKS.intersection(part.split()))
+    return seconds / replica.busy if replica.busy else 0.0
