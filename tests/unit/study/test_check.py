@@ -64,8 +64,9 @@ def slower(operation: str) -> Any:
     [
         ("quickstart", "all_gather", "all_gather (tp) over scale-up, exposed +2."),
         ("quickstart", "send", "send backward (pp)"),
-        ("training/zero3-175b", "all_gather", "gather parameters (dp) over NIC up, exposed +2.0 %"),
-        ("training/zero3-175b", "reduce_scatter", "reduce gradients (dp) over NIC up, exposed +2.0 %"),
+        # Copies of the tensors of a list are in these operations too, and stay as long as they were.
+        ("training/zero3-175b", "all_gather", "gather parameters (dp) over NIC up, exposed +1."),
+        ("training/zero3-175b", "reduce_scatter", "reduce gradients (dp) over NIC up, exposed +1."),
         ("training/ptdp-175b", "all_reduce", "all_reduce (tp) over scale-up, exposed +2.0 %"),
     ],
 )
