@@ -39,6 +39,7 @@ from simulator.specs.requests import (
 from simulator.specs.scenario import Published, Scenario, ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
+from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
 SCALARS = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
@@ -83,7 +84,20 @@ def hardware_specs() -> str:
 
 def software_specs() -> str:
     """The keys of stacks, kernel profiles and collective profiles."""
-    return _sections(Stack, ServingStack, *KERNELS, CollectiveProfile, Protocol, Scope, Fill, EngineSums, Wire)
+    return _sections(
+        Stack,
+        ServingStack,
+        *KERNELS,
+        CollectiveProfile,
+        Protocol,
+        Scope,
+        Fill,
+        Tuner,
+        TunerLinks,
+        TunerOption,
+        EngineSums,
+        Wire,
+    )
 
 
 def quantities() -> str:

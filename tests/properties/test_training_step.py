@@ -166,6 +166,7 @@ def test_a_faster_network_never_hurts(factor: float, **choices: object) -> None:
 
 @simulations(10)
 @given(st.floats(40, 200), st.floats(1.01, 1.5), st.sampled_from(["dp-pp-tp-cp-ep", "tp-cp-ep-dp-pp"]))
+@example(65, 70 / 65, "dp-pp-tp-cp-ep")
 @example(140, 145 / 140, "dp-pp-tp-cp-ep")
 def test_more_bandwidth_of_a_shared_bus_is_never_slower(gigabytes: float, factor: float, order: str) -> None:
     """Pairs of ranks share the bus of a server of cards on PCIe: what one pair would take alone is not what is best."""
