@@ -55,7 +55,12 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 def write(path: str | Path, text: str) -> None:
     """Write a text in UTF-8, whole or not at all; InputError where the system refuses."""
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(encoded(text))
+
+
+def encoded(text: str) -> bytes:
+    """A text in UTF-8; half a surrogate pair, which no UTF-8 has, as `\\ud800`, which JSON reads as the same."""
+    return text.encode(errors="backslashreplace")
 
 
 @contextmanager
