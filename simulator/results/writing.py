@@ -75,7 +75,8 @@ def _target(path: str | Path) -> Path:
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError) as error:  # a null byte, a loop of links
-        raise InputError(Problem(f"is no usable path: {error}", file=repr(str(path)))) from error
+        why = "no file name has such characters" if isinstance(error, UnicodeError) else error
+        raise InputError(Problem(f"is no usable path: {why}", file=repr(str(path)))) from error
 
 
 def _is_regular(target: Path) -> bool:
