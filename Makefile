@@ -8,7 +8,10 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SCENARIO ?= scenarios/training/megatron-1t.yaml
 CHECKED = scenarios/quickstart.yaml scenarios/training scenarios/serving --baseline tests/golden
 
-.PHONY: run test test-all explore check regression baselines docs bench clean help
+COUNT ?= 100000
+SEED ?= 1
+
+.PHONY: run test test-all explore fuzz check regression baselines docs bench clean help
 
 run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
 	$(BIN)/clustersim run $(SCENARIO)
@@ -33,6 +36,9 @@ regression: $(VENV)/.dev  ## the shipped scenarios against their baselines
 
 baselines: $(VENV)/.dev  ## write the baselines anew and print what moved, for the pull request
 	$(BIN)/clustersim check $(CHECKED) --jobs 2 --update
+
+fuzz: $(VENV)/.dev  ## COUNT random inputs from SEED on; those that fail are printed and kept in fuzz-failures/
+	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs 2
 
 docs: $(VENV)/.docs  ## HTML pages in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

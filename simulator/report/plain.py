@@ -30,10 +30,16 @@ ASCII = str.maketrans(
 def encodable(text: str, encoding: str | None) -> str:
     """`text` as a stream of that encoding can take it: unchanged, or with ASCII in place of what it lacks."""
     try:
-        text.encode(encoding or "ascii")
-        return text
+        return text.encode(encoding or "ascii", "replace" if is_unicode(encoding) else "strict").decode(
+            encoding or "ascii"
+        )
     except (UnicodeEncodeError, LookupError):
         return text.translate(ASCII).encode("ascii", "replace").decode("ascii")
+
+
+def is_unicode(encoding: str | None) -> bool:
+    """Whether an encoding has all characters, so that only halves of surrogate pairs cannot be written in it."""
+    return (encoding or "").casefold().startswith("utf")
 
 
 def clean(text: str) -> str:

@@ -23,7 +23,7 @@ from simulator.errors import InputError, Problem
 from simulator.results import ground as grounds
 from simulator.results import service_files
 from simulator.results.ground import Ground, Validation
-from simulator.results.parts import Misfit, mapping, numbers, part, require, said, text, texts, whole, within
+from simulator.results.parts import Misfit, mapping, numbers, part, plain, require, said, text, texts, whole, within
 from simulator.results.result import (
     SCHEMA,
     Comparison,
@@ -36,7 +36,7 @@ from simulator.results.result import (
     Sensitivity,
     Spans,
 )
-from simulator.results.writing import replacing
+from simulator.results.writing import encoded, replacing
 
 KINDS = ("training", "serving")
 """Kinds of results."""
@@ -75,7 +75,7 @@ def save(result: Result, path: str | Path) -> None:
     columns = _columns(result)
     header = json.dumps(_header(result), ensure_ascii=False, separators=(",", ":"), default=_scalar)
     with replacing(path) as handle, zipfile.ZipFile(handle, "w") as archive:
-        _add(archive, _HEADER, header.encode())
+        _add(archive, _HEADER, encoded(header))
         for name, column in columns.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, column, allow_pickle=False)
@@ -115,6 +115,8 @@ def _explained(path: str | Path) -> Iterator[None]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         message = f"is no result file, or a truncated one: {error or 'it ends early'}"
         raise InputError(Problem(message, file=str(path))) from error
+    except UnicodeDecodeError as error:
+        raise InputError(Problem("is no result file: its header is no text in UTF-8", file=str(path))) from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         message = f"is no result file: {type(error).__name__} {error}"
         raise InputError(Problem(message, file=str(path))) from error
@@ -249,8 +251,8 @@ def _result(header: dict[str, Any], reader: _Reader) -> Result:
         ground=_ground(header.get("ground")),
         step_times=reader.step_times(),
         feasible=header["feasible"] is True,
-        provenance=mapping(header["provenance"]),
-        scenario=mapping(header["scenario"]),
+        provenance=plain(header["provenance"]),
+        scenario=plain(header["scenario"]),
         schema=SCHEMA,
         service=None if header["service"] is None else service_files.service(mapping(header["service"]), reader.column),
     )

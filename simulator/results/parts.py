@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 Part = TypeVar("Part")
+LARGEST = 1e300
+"""Numbers of a scenario beyond this, and what is none, were never simulated."""
 
 
 class Misfit(ValueError):
@@ -67,6 +69,20 @@ def flag(value: Any) -> bool:
     """True or false."""
     require(isinstance(value, bool), f"{str(value)[:40]!r} is neither true nor false")
     return bool(value)
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A mapping of text, truth values, numbers that can be reckoned with, and lists and mappings of them."""
+    _check_plain(mapping(value))
+    return dict(value)
+
+
+def _check_plain(value: Any) -> None:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_plain(item)
+    elif isinstance(value, int | float):
+        require(abs(value) <= LARGEST, f"{str(value)[:40] if isinstance(value, float) else 'a number'} is no setting")
 
 
 texts = _each(text)

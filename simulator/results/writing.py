@@ -55,7 +55,12 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 def write(path: str | Path, text: str) -> None:
     """Write a text in UTF-8, whole or not at all; InputError where the system refuses."""
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(encoded(text))
+
+
+def encoded(text: str) -> bytes:
+    """A text in UTF-8; half a surrogate pair, which no UTF-8 has, as `\\ud800`, which JSON reads as the same."""
+    return text.encode(errors="backslashreplace")
 
 
 @contextmanager
@@ -70,7 +75,8 @@ def _target(path: str | Path) -> Path:
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError) as error:  # a null byte, a loop of links
-        raise InputError(Problem(f"is no usable path: {error}", file=repr(str(path)))) from error
+        why = "no file name has such characters" if isinstance(error, UnicodeError) else error
+        raise InputError(Problem(f"is no usable path: {why}", file=repr(str(path)))) from error
 
 
 def _is_regular(target: Path) -> bool:

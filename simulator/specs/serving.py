@@ -240,3 +240,8 @@ class ServingStack(Spec):
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
     notes: str = ""
     """What a reader should know."""
+
+    def groups(self, group: float, head_size: int) -> bool:
+        """Whether decoding reads keys and values once for so many query heads of a key head, of that size."""
+        table = self.grouped_decode
+        return table if isinstance(table, bool) else table.serves(group, head_size)

@@ -139,14 +139,17 @@ def _devices(scenario: Mapping[str, Any]) -> str:
     number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
     device = _word(scenario, "cluster.node.accelerator.name")
     if number and "serving" in scenario:
-        pools = _at(scenario, "serving.pools") or [_at(scenario, "serving")]
+        pools = _at(scenario, "serving.pools")
+        pools = pools if isinstance(pools, list | tuple) and pools else [_at(scenario, "serving")]
         number = sum(_replicas(scenario, pool) for pool in pools)
     return f"{number:,} x {device}" if number and device else ""
 
 
-def _replicas(scenario: Mapping[str, Any], pool: Mapping[str, Any]) -> int:
-    layout = pool.get("parallel") or _at(scenario, "serving.parallel") or {}
-    return int((pool.get("replicas") or 1) * (layout.get("tp") or 1) * (layout.get("pp") or 1))
+def _replicas(scenario: Mapping[str, Any], pool: Any) -> int:
+    """Devices of a pool's replicas."""
+    layout = _at({"pool": pool}, "pool.parallel") or _at(scenario, "serving.parallel")
+    sizes = [_whole({"of": layout}, f"of.{axis}") or 1 for axis in ("tp", "pp")]
+    return (_whole({"of": pool}, "of.replicas") or 1) * prod(sizes)
 
 
 def _layout(scenario: Mapping[str, Any]) -> str:
@@ -155,7 +158,7 @@ def _layout(scenario: Mapping[str, Any]) -> str:
     sizes = {axis: size for axis in _AXES if (size := _whole(scenario, f"{path}.{axis}")) is not None}
     if "dp" not in sizes and path.startswith("training"):
         number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
-        sizes["dp"] = number // prod(sizes.get(axis, 1) for axis in ("tp", "pp", "cp"))
+        sizes["dp"] = number // prod(sizes.get(axis) or 1 for axis in ("tp", "pp", "cp"))
     cut = [f"{axis} {size:,}" for axis, size in sizes.items() if size > 1]
     replicas = _whole(scenario, "serving.replicas")
     return ", ".join([*cut, *([f"{replicas} replicas"] if replicas and replicas > 1 else [])])

@@ -78,7 +78,7 @@ def result(random: Random) -> Input:
     if random.random() < 0.2:
         data = bytearray(made)
         spoil(data, random)
-        return _comparison(bytes(data))
+        return _comparison(bytes(data), random)
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(made)) as old, zipfile.ZipFile(buffer, "w") as new:
         names = old.namelist()
@@ -89,11 +89,12 @@ def result(random: Random) -> Input:
                 data = _damaged_json(data, random) if name.endswith(".json") else _damaged_column(data, random)
             if name != chosen or random.random() < 0.95:
                 new.writestr(name, data)
-    return _comparison(buffer.getvalue())
+    return _comparison(buffer.getvalue(), random)
 
 
-def _comparison(data: bytes) -> Input:
-    return Input(["compare", "r", "other", "--all"], {"r": data, "other": _made()["result"]})
+def _comparison(data: bytes, random: Random) -> Input:
+    outputs = random.choice((["--all"], ["--all"], ["--html", "o.html"], ["--json", "o.json"], ["--json", "-"]))
+    return Input(["compare", "r", "other", *outputs], {"r": data, "other": _made()["result"]})
 
 
 def _damaged_column(data: bytes, random: Random) -> bytes:
@@ -118,7 +119,9 @@ def trace(random: Random) -> Input:
     if random.random() < 0.1:
         data += random.choice(RAW)
     document = {"extends": "serving/prefill-first-a100", "requests": {"trace": name, "count": 5}}
-    return Input(["run", "s.yaml", "--quiet"], {"s.yaml": json.dumps(document).encode(), name: bytes(data)})
+    outputs = random.choice(([], ["--html", "o.html"], ["--detail", "o.json"], ["--save", "o"], ["--trace", "o.json"]))
+    files = {"s.yaml": json.dumps(document).encode(), name: bytes(data)}
+    return Input(["run", "s.yaml", "--quiet", *outputs], files)
 
 
 _TRACES = (
@@ -191,6 +194,7 @@ def foreign(random: Random) -> Input:
             spoil(spoiled, random)
         data = bytes(spoiled)
     words = ["import", name, "--cluster", random.choice(("dgx-h100", "dgx-h100", "meta-roce-24k"))]
+    words += ["--out", "o.yaml"] if random.random() < 0.5 else []
     return Input(words, {name: data})
 
 

@@ -86,7 +86,9 @@ def _wrong(answer: Answer) -> str | None:
     """What no answer may be."""
     if answer.code not in CODES:
         return f"exit code {answer.code}: {answer.err[-600:]}"
-    if any(word in answer.err + answer.out for word in ("Traceback", "please report it", "internal error: ")):
+    if any(
+        word in answer.err + answer.out for word in ("Traceback", "please report it", "internal error: ", "codec can't")
+    ):
         return f"called itself wrong: {answer.err[-600:]}"
     if len(answer.err) > MOST_SAID:
         return f"said {len(answer.err):,} characters"

@@ -4,7 +4,7 @@ from tests.fuzz import files, mutations, operations, semantics
 from tests.fuzz.harness import Generator
 
 KINDS: dict[str, tuple[Generator, int]] = {
-    "text": (mutations.text, 4),
+    "text": (mutations.text, 1),
     "tree": (mutations.tree, 4),
     "training": (semantics.training, 2),
     "serving": (semantics.serving, 2),
@@ -14,6 +14,6 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "trace": (files.trace, 2),
     "rows": (files.rows, 1),
     "foreign": (files.foreign, 3),
-    "line": (operations.line, 4),
+    "line": (operations.line, 3),
 }
 """(generator, weight) of each kind."""

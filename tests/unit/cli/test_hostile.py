@@ -1,5 +1,11 @@
 """Sizes that nobody can mean: one clear message, exit 2, at once."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from time import process_time
+
 import pytest
 
 from simulator.cli import main
@@ -20,6 +26,8 @@ QUICKSTART = "scenarios/quickstart.yaml"
         ("training.micro_batch=1000000000000", "out of range"),
         ("training.schedule=" + 5000 * "x" + ".csv", "too long"),
         ("training.parallel.tp=-8", "out of range"),
+        ("cluster.node={extends: nodes/dgx-h100, devices: 2048, scale_up: {kind: mesh}}", "up to 512 are"),
+        ("cluster.node={extends: nodes/dgx-h100, devices: 2048, scale_up: {kind: ring}}", "up to 256 are"),
     ],
 )
 def test_a_size_that_nobody_can_mean(override: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,3 +44,70 @@ def test_a_size_that_nobody_can_mean(override: str, words: str, capsys: pytest.C
 def test_names_and_files_that_cannot_be(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("serving.batching.instances=1000000000", "out of range"),
+        ("requests.count=1000000000000", "out of range"),
+    ],
+)
+def test_a_system_that_nobody_can_mean(override: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "scenarios/serving/prefill-first-a100.yaml", override, "--quiet"]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "published: [" + "{metric: mfu, value: x, source: s}, " * 15_000 + "]\n",
+        "published: [" + "x, " * 30_000 + "]\n",
+        "".join(f"key{i}: 1\n" for i in range(30_000)),
+    ],
+)
+def test_very_many_problems_are_counted_at_once(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It took minutes: a list was made anew for each of its items, and a near name looked for each unknown key."""
+    (tmp_path / "s.yaml").write_text("extends: quickstart\n" + text)
+    begin = process_time()
+    assert main(["explain", str(tmp_path / "s.yaml")]) == 2
+    assert process_time() - begin < 20
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 11
+    values = 15_000 if "metric" in text else 30_000
+    assert lines[-1] == f"clustersim: and {values - 10:,} more problems"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["n" * 200_000],
+        ["run", "n" * 200_000],
+        ["run", QUICKSTART, "--" + "n" * 200_000],
+        ["run", QUICKSTART, "n" * 200_000 + "=1"],
+        ["run", QUICKSTART, "training." + "n" * 200_000 + "=1"],
+        ["run", QUICKSTART, "training.micro_batch=" + "n" * 200_000],
+        ["run", QUICKSTART, "--json", "n" * 200_000],
+        ["schema", "n" * 200_000],
+        ["sweep", QUICKSTART, "--by", "n" * 200_000],
+        ["check", "n" * 200_000, "--baseline", "b"],
+        ["import", "n" * 200_000, "--cluster", "n" * 200_000],
+    ],
+)
+def test_what_a_user_writes_is_quoted_in_part(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert len(capsys.readouterr().err) < 2000
+
+
+def test_a_backend_that_matplotlib_does_not_have_is_told_before_the_work(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "simulator", "run", QUICKSTART, "--plots", str(tmp_path)]
+    done = subprocess.run(words, env=os.environ | {"MPLBACKEND": "nonsense"}, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "'nonsense' is not a valid value for backend; unset MPLBACKEND" in done.stderr
+    assert not done.stdout
+
+
+def test_a_cache_cannot_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", QUICKSTART, "training.micro_batch=1,2", "--cache", "-"]) == 2
+    assert "--cache writes a file and cannot print; write a file name" in capsys.readouterr().err
+    assert not Path("-").exists()

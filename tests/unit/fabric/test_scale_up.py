@@ -1,5 +1,6 @@
 """Fabrics inside a node."""
 
+import tracemalloc
 from collections.abc import Sequence
 
 import networkx
@@ -133,3 +134,21 @@ def test_ways_use_both_directions_of_a_ring_alike() -> None:
     src, dst = np.divmod(np.arange(64), 8)
     _, link = fabric.routes(src, dst)
     assert len(set(np.bincount(link).tolist())) == 1
+
+
+@pytest.mark.parametrize("kind", ["switch", "host"])
+def test_a_large_node_takes_memory_by_its_links(kind: str) -> None:
+    """16,384 devices took gigabytes when the way of every pair was written down."""
+    tracemalloc.start()
+    fabric = build(cluster(devices=16_384, kind=kind))
+    assert len(fabric.route(0, 16_383)) == (2 if kind == "switch" else 1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+@pytest.mark.parametrize(("kind", "most"), [("mesh", 512), ("ring", 256)])
+def test_nodes_that_grow_with_the_square_of_their_devices_are_bounded(kind: str, most: int) -> None:
+    assert build(cluster(devices=most, kind=kind)).devices == most
+    with pytest.raises(ValueError, match=f"{most + 1} devices joined as `{kind}` are not modelled: up to {most} are"):
+        cluster(devices=most + 1, kind=kind)

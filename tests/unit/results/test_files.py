@@ -171,6 +171,10 @@ OPERATIONS = len(training_result().spans.start)
         ("result.json", header(links=[link_of(users=[10**6])]), "a link is used by no class"),
         ("result.json", header(links=[link_of(by_operation={"forward": "much"})]), "'much' is not a number"),
         ("memory.0.level.npy", column(np.zeros(1)), "memory columns differ"),
+        ("result.json", header(kind="baking"), "of an unknown kind"),
+        ("result.json", header(scenario={"training": [{"global_batch": 10**400}]}), "is no setting"),
+        ("spans.start.npy", lambda content: content.replace(b"(", b"[", 1), "not a whole array"),
+        ("spans.start.npy", lambda content: content.replace(b")", b"(", 1), "not a whole array"),
     ],
 )
 def test_files_that_do_not_fit_together(

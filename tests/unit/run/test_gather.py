@@ -1,5 +1,7 @@
 """What is made of a timeline, worked out from the operations of two stages that pass one microbatch there and back."""
 
+from itertools import product
+
 import pytest
 
 from simulator.results import Result
@@ -109,3 +111,21 @@ def test_a_stack_is_extrapolated_to_devices_that_it_has_no_kernels_for(
     assert result.memory[0].at_peak.get("runtime") == runtime
     warned = [text for text in result.warnings if text.startswith("extrapolated: ")]
     assert len(warned) == (runtime is None)
+
+
+def test_a_device_is_never_busy_for_more_than_the_whole_step() -> None:
+    """150 ordinary settings of one device: shares of whole ticks are not more than 1, sums of rounded seconds are."""
+    shares, rounded = [], []
+    for sequence, micro, batches in product((256, 512, 768, 1024, 2048), (1, 2, 3, 5, 7, 8), (1, 2, 3, 5, 6)):
+        layout = {"tp": 1, "pp": 1, "dp": 1, "zero": 0}
+        step = simulate(jobs.scenario(devices=1, batch=micro * batches, micro=micro, sequence=sequence, **layout))
+        power = jobs.cluster(1, 1).node.accelerator.power
+        assert power is not None and power.idle is not None
+        seconds = step.metrics["step_time_s"]
+        idle, peak = power.idle.value, power.peak.value
+        shares.append((step.metrics["energy_j"] / seconds - idle) / (peak - idle))
+        parts = step.breakdown[0]
+        rounded.append(sum(parts[name] for name in ("compute", "recompute", "optimizer", "stall")) / seconds)
+    assert len(shares) == 150
+    assert max(shares) <= 1 + 1e-12
+    assert max(rounded) > 1

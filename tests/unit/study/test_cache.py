@@ -177,3 +177,27 @@ def test_processes_that_write_at_once_lose_and_damage_nothing(tmp_path: Path) ->
         aside.close()
     for writer in writers:
         writer.communicate(timeout=120)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "[" * 5000,
+        "9" * 5000,
+        "[]",
+        '{"status": "fits", "reason": "", "metrics": {}, "warnings": []}',
+        '{"status": "ok", "reason": "", "metrics": null, "warnings": []}',
+        '{"status": "ok", "reason": "", "metrics": {"mfu": "much"}, "warnings": []}',
+        '{"status": "ok", "reason": "", "metrics": {"mfu": 1e999}, "warnings": []}',
+        '{"status": "ok", "reason": "", "metrics": [], "warnings": []}',
+        '{"status": "ok", "reason": 3, "metrics": {}, "warnings": []}',
+    ],
+)
+def test_a_row_that_no_sweep_wrote_is_damage(row: str, tmp_path: Path) -> None:
+    with Cache(tmp_path / "cache") as cache:
+        cache.keep("a", GOOD)
+    with sqlite3.connect(tmp_path / "cache") as file:
+        file.execute("UPDATE outcomes SET outcome = ?", (row,))
+    file.close()
+    with Cache(tmp_path / "cache") as cache, pytest.raises(InputError, match="it is damaged"):
+        cache.known(["a"])

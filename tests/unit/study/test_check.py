@@ -450,6 +450,23 @@ def test_two_scenarios_cannot_share_a_baseline(workplace: Path) -> None:
         regression.cases_of(["."], "base")
 
 
+def test_scenarios_of_one_name_elsewhere_have_baselines_of_their_own(workplace: Path) -> None:
+    """Neither lies below the working folder: the second one was written over the first."""
+    inner = workplace / "inner"
+    inner.mkdir()
+    for folder, batch in (("a", 8), ("b", 16)):
+        (workplace / folder).mkdir()
+        (workplace / folder / "x.yaml").write_text(
+            f"extends: quickstart\nname: small\ntraining: {{global_batch: {batch}}}\n"
+        )
+    os.chdir(inner)
+    for folder in ("a", "b", "a", "b"):
+        (entry,) = entries([f"../{folder}/x.yaml"], update=True)
+        assert Path(entry["baseline"]) == Path("base", "_up", folder, "x.json")
+    assert entry["state"] == "same"
+    assert {entry["baseline"] for entry in entries(["../a", "../b"])} == {"base/_up/a/x.json", "base/_up/b/x.json"}
+
+
 def test_a_baseline_without_scenario_fails_and_is_removed_by_update(workplace: Path) -> None:
     entries(["."], update=True)
     os.rename("small.yaml", "large.yaml")

@@ -1,0 +1,50 @@
+"""Inputs that the walks found to break a command, each mended."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simulator.study.subject import differing
+from tests.fuzz.harness import Answer, Input, fault
+from tests.fuzz.operations import FILES
+
+
+def _refused(answer: Answer) -> str | None:
+    return None if answer.code == 2 else f"exit code {answer.code}"
+
+
+FOUND = {
+    "a root for a name": Input(["compare", "empty", "/"], FILES, _refused),
+    "a folder for a name": Input(["compare", "loop", ".", "clusters/selene"], FILES, _refused),
+    "a null byte in an output": Input(["sweep", "small.yaml", "seed=1,2", "--csv", "a\0b"], FILES, _refused),
+    "half a surrogate pair in an output": Input(["validate", "--json", "\ud800", "--sample", "1"], FILES, _refused),
+    "a null byte in a file of rows": Input(["validate", "a\0b"], FILES, _refused),
+    "half a surrogate pair in a row": Input(
+        ["validate", "rows.jsonl", "--kind", "training", "--quiet", "--json", "out.json"],
+        {"rows.jsonl": b'{"id": "\\ud800", "source": "\\ud800", "primary_metric": "mfu"}\n'},
+    ),
+    "a number of thousands of digits in TOML": Input(
+        ["import", "job.toml", "--cluster", "dgx-h100"],
+        {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},
+        _refused,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_broke_a_command_is_refused_in_words(name: str, tmp_path: Path) -> None:
+    assert fault(FOUND[name], tmp_path) is None
+
+
+def test_settings_of_other_types_are_compared_as_nothing() -> None:
+    """A pool that is a text, a layout that is a list, an axis of size 0."""
+    scenarios = [
+        {"cluster": {"nodes": 1, "node": {"devices": 8, "accelerator": {"name": "A"}}}, **rest}
+        for rest in (
+            {"serving": {"pools": ["x"], "parallel": []}},
+            {"serving": {"pools": 3}},
+            {"training": {"parallel": {"tp": 0}}},
+        )
+    ]
+    assert json.dumps(differing(scenarios))
