@@ -66,6 +66,8 @@ def _sections(document: dict[str, Any]) -> Iterable[Markup]:
     if said := list(sweep_words.missed(document)):
         yield tag("section", tag("h2", "What the conditions leave out"), *notes(said))
     best = document["best"]
+    if text := sweep_words.unranked(document):
+        yield tag("section", tag("p", f"{text}."))
     if best and best["points"]:
         yield tag(
             "section",

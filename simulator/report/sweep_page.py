@@ -39,6 +39,8 @@ def _blocks(document: dict[str, Any], how: Mapping[str, Any], top: int, width: i
     good = any(row["status"] == "ok" for row in document["rows"])
     yield Text(sweep_words.counted(document), "bold" if good else "bold red")
     yield from sections.notes("What the conditions leave out", list(sweep_words.missed(document)), "yellow")
+    if text := sweep_words.unranked(document):
+        yield Text(text, "yellow")
     if document["best"] and document["best"]["points"]:
         yield from _best(document, top, width)
     if document["pareto"]:

@@ -9,6 +9,7 @@ from typing import Any
 from simulator.report import wording
 from simulator.report.plain import clean
 from simulator.results.metrics import METRICS
+from simulator.results.prices import missing_price
 
 Row = dict[str, Any]
 
@@ -98,6 +99,16 @@ def counted(document: dict[str, Any]) -> str:
     combinations = prod(len(values) for values in document["axes"].values())
     drawn = f" drawn of {combinations:,}" if document["random"] else ""
     return f"{wording.plural(points(document), 'point')}{drawn}: {', '.join(parts)}"
+
+
+def unranked(document: dict[str, Any]) -> str:
+    """Why no point is the best: none has the figure; empty where there is a best one, or nothing fits."""
+    if document["best"] or not any(row["status"] == "ok" for row in document["rows"]):
+        return ""
+    price = missing_price(document["unpriced"]) if "cost" in document["ranked_by"] else ""
+    return (
+        f"No point has {label(document['ranked_by'])}, by which they were to be ranked{f'; {price}' if price else ''}"
+    )
 
 
 def points(document: dict[str, Any]) -> int:

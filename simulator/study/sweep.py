@@ -14,6 +14,7 @@ from typing import Any
 
 import simulator
 from simulator.errors import InputError, Problem, SimulatorError
+from simulator.results.prices import unpriced
 from simulator.specs import dump
 from simulator.specs.overrides import parse
 from simulator.specs.resolve import Template, read_template
@@ -83,6 +84,7 @@ def sweep(
         subject=about,
         changes=tuple(overrides),
         missed=tuple(_missed(rows, conditions)),
+        unpriced=tuple(unpriced(dump(example))),
         ranks_by=BEST_OF_PROMISE if any(BEST_OF_PROMISE in row.metrics for row in rows) else "",
         provenance={"version": simulator.__version__, "seed": seed, "program": fingerprint.program()},
     )

@@ -119,6 +119,8 @@ class SweepTable:
     """Overrides of all points."""
     ranks_by: str = ""
     """The figure that ranks the points unless another one is asked for; empty: that of `BEST`."""
+    unpriced: tuple[str, ...] = ()
+    """Devices of the scenario whose price is not known, so that points may have no cost."""
     missed: tuple[Missed, ...] = ()
     """Of every condition on a metric, how far the points that fit were from it."""
 
@@ -186,6 +188,8 @@ class SweepTable:
             "dropped": self.dropped,
             "conditions": [asdict(one) for one in self.missed],
             "best": {"metric": by, "points": [row.number for row in self.best(by)]} if by in self.metrics else None,
+            "ranked_by": by,
+            "unpriced": list(self.unpriced),
             "pareto": self._front(*view.pareto) if view.pareto else None,
             "heat": asdict(self.heat(*view.heat)) if view.heat else None,
             "rows": [_plain(row) for row in self.rows],

@@ -4,7 +4,7 @@ import pytest
 
 from simulator import units
 from simulator.cli import main
-from simulator.report import compare_page, html
+from simulator.report import compare_page, html, sweep_html, sweep_page
 from simulator.report.page import page
 from simulator.report.wording import figures
 from simulator.run.dispatch import simulate
@@ -12,6 +12,7 @@ from simulator.specs import load_scenario
 from simulator.study.compare import compare
 from simulator.study.compare_document import document
 from simulator.study.sweep import sweep
+from simulator.study.table import View
 
 SERVING = "scenarios/serving/quickstart.yaml"
 POOLS = "scenarios/serving/disaggregated-70b-h100.yaml"
@@ -78,3 +79,15 @@ def test_a_sweep_takes_vary_and_ranks_a_promise_by_goodput(capsys: pytest.Captur
     assert sweep(SERVING, [axis], overrides=["requests.count=30"]).document()["best"]["metric"] == "output_throughput"
     assert main(["sweep", SERVING, "--vary", axis, "requests.count=30", "--no-cache", "--jobs", "1"]) == 0
     assert "max_sequences 1, 64" in capsys.readouterr().out
+
+
+def test_a_sweep_that_no_point_can_be_ranked_in_says_why() -> None:
+    overrides = ["requests.count=20", "~cluster.node.accelerator.price"]
+    table = sweep(SERVING, ["serving.batching.max_sequences=1,64"], overrides=overrides)
+    told = table.document(View(by="cost_usd_per_million_tokens"))
+    assert (told["best"], told["unpriced"]) == (None, ["NVIDIA A100 SXM4 80GB"])
+    for text in (sweep_page.page(told, {"simulated": 2, "reused": 0}), sweep_html.page(told)):
+        flat = " ".join(text.split())
+        assert "No point has cost per million output tokens" in flat
+        assert "`cluster.node.accelerator.price=2.50 USD/h`" in flat
+    assert "No point" not in sweep_page.page(table.document(), {"simulated": 2, "reused": 0})

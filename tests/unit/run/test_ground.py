@@ -1,11 +1,17 @@
+import json
+from pathlib import Path
+
 import pytest
 
+from benchmarks import validation
 from simulator.report.profiles import ROOMS
 from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
 from simulator.specs import load_scenario, load_spec, names
 from simulator.specs.hardware import Accelerator
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
+from simulator.study.serving_validate import Part, ServingOutcome
+from simulator.study.validate import Outcome
 
 QUICKSTART = "scenarios/quickstart.yaml"
 
@@ -92,3 +98,25 @@ def test_lists_of_profiles_say_it_too() -> None:
 
 def _trains(name: str) -> bool:
     return name in ROOMS["training stacks"].names()
+
+
+def test_the_command_that_writes_the_validation_page_ships_its_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "validated.json"
+    file.write_text('{"memory": {"rows": 1, "mean_error": 0.5}, "rows": []}')
+    monkeypatch.setattr(validation, "VALIDATED", file)
+    one = Conditions("training", "a", "b", "fp8", "dense", "")
+    rows = [
+        Outcome("x", measured_s=1.0, predicted_s=e, memory_error=m, conditions=one)
+        for e, m in ((1.1, 0.1), (0.7, -0.3))
+    ]
+    validation.ship("training", [*rows, Outcome("y", refused="no")])
+    served = one._replace(kind="serving")
+    validation.ship("serving", [ServingOutcome("z", parts=(Part("ttft", 1.0, 1.5, False),), conditions=served)])
+    told = json.loads(file.read_text())
+    assert told["memory"] == {"rows": 2, "mean_error": 0.2}
+    assert [(row["kind"], row["rows"], row["mean_error"]) for row in told["rows"]] == [
+        ("serving", 1, 0.5),
+        ("training", 2, 0.2),
+    ]
