@@ -16,7 +16,8 @@ author = "the clustersim authors"
 copyright = "the clustersim authors, Apache-2.0"
 version = release = simulator.__version__
 
-extensions = ["myst_nb", "sphinx.ext.mathjax", "written_by_program"]
+extensions = ["myst_nb", "mathml", "written_by_program"]
+html_math_renderer = "mathml"
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 suppress_warnings: list[str] = []
@@ -34,6 +35,8 @@ nb_execution_timeout = 60
 nb_output_stderr = "remove"  # libraries chat there when they are loaded first
 
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = f"clustersim {version}"
 html_copy_source = False
 html_show_sphinx = False

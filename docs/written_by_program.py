@@ -114,7 +114,7 @@ def _directive() -> Any:
             if code != int(self.options.get("exit", 0)):
                 raise self.error(f"`{command}` exits with {code}:\n{text}")
             block = nodes.literal_block(text, f"$ {command}\n{text}", language="text")
-            return [block]
+            return [nodes.container("", block, classes=["terminal"])]
 
     return Output
 

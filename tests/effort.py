@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 ORDINARY = 100
 EXPLORED = 10_000
 SIMULATED = 2_000
-"""Examples of an exploration where each one simulates."""
+"""Examples of an exploration where each one simulates, or takes as long."""
 
 
 def examples(ordinary: int = ORDINARY, explored: int = EXPLORED, **others: Any) -> settings:
@@ -19,7 +19,7 @@ def examples(ordinary: int = ORDINARY, explored: int = EXPLORED, **others: Any) 
 
 
 def simulations(ordinary: int, **others: Any) -> settings:
-    """The same of a property that simulates."""
+    """The same of a property that simulates, or takes as long."""
     return examples(ordinary, SIMULATED, **others)
 
 

@@ -1,5 +1,6 @@
 """README and documentation: what they tell people to type works, what they show loads, their links lead somewhere."""
 
+import html
 import importlib.util
 import io
 import os
@@ -12,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from docutils import nodes
 
-from docs import generate_reference, pages, written_by_program
+from docs import generate_reference, mathml, pages, written_by_program
 from simulator.cli import main
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
@@ -290,3 +292,39 @@ def test_the_site_builds_without_a_warning(notebooks: str, tmp_path: Path) -> No
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert_works_offline(tmp_path)
+    assert_terminals_are_as_wide_as_their_letters_allow(tmp_path)
+
+
+def assert_works_offline(site: Path) -> None:
+    """Nothing that a page shows is loaded from anywhere else; links to follow are no loading."""
+    loading = re.compile(
+        r"""<(?:script|img|iframe|source|video|object)\b[^>]*\b(?:src|data)=["']?(?:https?:)?//[^"'\s>]*"""
+        r"""|<link\b[^>]*\bhref=["']?(?:https?:)?//[^"'\s>]*"""
+        r"""|(?:@import\s+|url\()["']?(?:https?:)?//[^"')\s]*"""
+    )
+    files = [path for path in site.rglob("*") if path.suffix in (".html", ".css")]
+    assert {path.suffix for path in files} == {".html", ".css"}
+    found = {path.relative_to(site): loading.findall(path.read_text(encoding="utf-8")) for path in files}
+    assert {path: loads for path, loads in found.items() if loads} == {}
+    assert "<mroot>" in (site / "models" / "compute.html").read_text(encoding="utf-8"), "formulas are no MathML"
+
+
+def assert_terminals_are_as_wide_as_their_letters_allow(site: Path) -> None:
+    """`static/site.css` makes room for as many columns as the program prints; commands and messages are wrapped."""
+    (columns,) = re.findall(r"\.terminal pre .*100cqi.* / (\d+) / ", (site / "_static/site.css").read_text())
+    shown = re.compile(r'<div class="[^"]*\bterminal\b[^"]*">.*?<pre[^>]*>(.*?)</pre>', re.DOTALL)
+    pages_of_site = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    lines = [
+        html.unescape(re.sub(r"<[^>]+>", "", line))
+        for page in pages_of_site
+        for block in shown.findall(page)
+        for line in block.splitlines()
+    ]
+    assert len(lines) > 100
+    assert [line for line in lines if len(line) > int(columns) and not line.startswith(("$ ", "clustersim: "))] == []
+
+
+def test_a_formula_that_is_not_understood_is_named() -> None:
+    with pytest.raises(ValueError, match=r"nonsense.*: x \\nonsense y"):
+        mathml.mathml(nodes.math("", r"x \nonsense y"), as_block=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from simulator.fabric import max_min
-from tests.effort import examples
+from tests.effort import simulations
 
 
 class Uses(NamedTuple):
@@ -96,7 +96,7 @@ def test_an_activity_cut_in_two_changes_nothing(uses: Uses, part: float, data: s
 
 
 @given(problems(one_rate_per_flow=True))
-@examples(60)
+@simulations(60)
 def test_it_is_the_solution_of_the_linear_programmes(uses: Uses) -> None:
     assert max_min(*uses) == pytest.approx(by_linear_programmes(uses), rel=1e-5, abs=1e-7)
 
