@@ -158,8 +158,8 @@ def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
             raise InputError(Problem("is not a regular file", name, hint=f"name a {kind}"))
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        reason = getattr(error, "strerror", None) or str(error)
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path, or half a surrogate pair
+        reason = "no file has such a name" if isinstance(error, ValueError) else error.strerror or str(error)
         raise InputError(Problem(f"cannot be read: {reason}", name)) from None
     if len(data) > MAX_BYTES:
         raise InputError(Problem(f"is larger than {MAX_BYTES // 2**20} MiB", name, hint=f"is it a {kind}?"))

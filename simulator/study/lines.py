@@ -82,8 +82,8 @@ def read_lines(path: str | Path) -> Iterator[Line]:
                     chunk = file.readline(LONGEST + 1)
                 if line.text is None or line.text.strip():
                     yield line
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        reason = getattr(error, "strerror", None) or error
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name, or half a surrogate pair
+        reason = "no file has such a name" if isinstance(error, ValueError) else error.strerror
         raise InputError(Problem(f"cannot be read: {reason}", file=str(path))) from None
 
 

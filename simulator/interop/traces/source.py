@@ -129,8 +129,9 @@ class Source:
             if S_ISDIR(mode) or not S_ISREG(mode):
                 raise self.error("is a directory" if S_ISDIR(mode) else "is no regular file", hint="name a file")
             stream = self.path.open(encoding="utf-8-sig")
-        except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-            raise self.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a null byte in the name, or half a surrogate pair
+            reason = "no file has such a name" if isinstance(error, ValueError) else error.strerror
+            raise self.error(f"cannot be read: {reason}") from None
         with stream:
             try:
                 yield stream
