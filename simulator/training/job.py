@@ -110,6 +110,11 @@ class Job:
         return BYTES[self.precision]
 
     @property
+    def wide(self) -> str:
+        """Format of the products of attention and head, which fp8 training leaves in 16 bits."""
+        return "bf16" if self.precision == "fp8" else self.precision
+
+    @property
     def stored(self) -> int:
         """Bytes of a parameter as it is kept."""
         return 4 if self.stack.fp32_parameters else self.element

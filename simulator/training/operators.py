@@ -8,6 +8,13 @@ arXiv:2205.05198); without it each half ends with an all-reduce of T h e bytes (
 The backward pass has the gradients of activations and of weights as products of their own. Traffic of the elementwise
 kernels counts each tensor that a fused kernel reads and writes once. Left out: reshapes and transposes that frameworks
 sometimes copy for, the small all-reduces of the cross entropy's maxima (T x 4 bytes).
+
+Under fp8 only the matrices of the layers are multiplied in 8 bits (Transformer Engine; the output layer of Megatron is
+a plain one): embedding, attention, norms and head stay in 16. Every factor but the weights is cast for each pass: 2
+bytes an element are read and 2 written, one for each of the two orders that products on Hopper want; what a norm writes
+leaves it in 8 bits, so that the other order costs the byte that is read for it. Left out: the casts of weights, once a
+step, the all-reduces of the largest values (4 bytes a tensor), and that Blackwell needs one order of tensors with one
+scale.
 """
 
 from collections.abc import Iterator
@@ -42,8 +49,22 @@ class Collective(NamedTuple):
 Step = Kernel | Collective
 
 
-def _gemm(job: Job, m: int, n: int, k: int, batch: int = 1) -> Gemm:
-    return Gemm(m=max(m, 1), n=max(n, 1), k=max(k, 1), batch=batch, dtype=job.precision)
+def _gemm(job: Job, m: int, n: int, k: int) -> Gemm:
+    """A product of a layer's matrix."""
+    return Gemm(m=max(m, 1), n=max(n, 1), k=max(k, 1), dtype=job.precision)
+
+
+def _wide(job: Job, m: int, n: int, k: int, batch: int = 1) -> Gemm:
+    """A product of the attention or the head, which stay in 16 bits under fp8."""
+    return Gemm(m=max(m, 1), n=max(n, 1), k=max(k, 1), batch=batch, dtype=job.wide)
+
+
+def _cast(job: Job, name: str, width: int, normed: bool = False) -> Iterator[Step]:
+    """Under fp8, the rows that a product takes in 8 bits, in both orders; `normed` rows come out of their norm so."""
+    if job.precision == "fp8":
+        elements = float(job.tokens * width)
+        read, written = (1, 0) if normed else (2, 2)
+        yield Kernel(f"cast {name}", Stream(read_bytes=read * elements, write_bytes=written * elements))
 
 
 def _stream(job: Job, name: str, read: float, write: float, kernels: int = 1) -> Kernel:
@@ -154,7 +175,7 @@ def attention_core(job: Job, backward: bool = False) -> Iterator[Step]:
             context=job.sequence,
             head_dim=job.model.head_dim,
             causal=job.causal,
-            dtype=job.precision,
+            dtype=job.wide,
             backward=backward,
             kernel=job.stack.attention_kernel,
         )
@@ -169,7 +190,7 @@ def _scores(job: Job) -> float:
 
 def _products(job: Job) -> tuple[Gemm, Gemm]:
     batch, s, d = job.micro_batch * _heads(job)[0], job.sequence, job.model.head_dim
-    return _gemm(job, s, s, d, batch), _gemm(job, s, d, s, batch)
+    return _wide(job, s, s, d, batch), _wide(job, s, d, s, batch)
 
 
 def _seen(job: Job) -> float:
@@ -206,16 +227,20 @@ def layer_forward(job: Job) -> Iterator[Step]:
     matrix = {name: _gemm(job, job.tokens, o, i) for name, (i, o) in widths(job).items()}
     yield from _norm(job)
     yield from _enter(job, "attention", (matrix["attention in"],))
+    yield from _cast(job, "attention in", job.model.hidden, normed=True)
     yield Kernel("attention in", matrix["attention in"])
     yield from _rotary(job)
     yield from attention_core(job)
+    yield from _cast(job, "attention out", widths(job)["attention out"][0])
     yield Kernel("attention out", matrix["attention out"])
     yield from _leave(job, "attention", (matrix["attention out"],))
     yield from _residual(job)
     yield from _norm(job)
     yield from _enter(job, "mlp", (matrix["mlp in"],))
+    yield from _cast(job, "mlp in", job.model.hidden, normed=True)
     yield Kernel("mlp in", matrix["mlp in"])
     yield _activation(job)
+    yield from _cast(job, "mlp out", widths(job)["mlp out"][0])
     yield Kernel("mlp out", matrix["mlp out"])
     yield from _leave(job, "mlp", (matrix["mlp out"],))
     yield from _residual(job)
@@ -246,6 +271,7 @@ def _matrix_backward(job: Job, name: str, gather: bool) -> Iterator[Step]:
         yield from _enter(job, f"gradient of {name}", (to_input,))
     elif job.sequence_parallel:
         yield from _enter(job, f"input of {name} again", (to_input,))
+    yield from _cast(job, f"gradient of {name}", outputs)
     yield Kernel(name, to_input)
     if not gather:
         yield from _leave(job, f"gradient of {name}", (to_weight,), backward=True)
@@ -322,18 +348,18 @@ def head_forward(job: Job) -> Iterator[Step]:
     """Last norm, product with the vocabulary, cross entropy."""
     yield from _norm(job)
     yield from _enter(job, "head")
-    yield Kernel("head", _gemm(job, job.tokens, vocabulary_shard(job), job.model.hidden))
+    yield Kernel("head", _wide(job, job.tokens, vocabulary_shard(job), job.model.hidden))
     yield _loss(job, passes_read=2.5, passes_written=1.5)
 
 
 def head_backward(job: Job) -> Iterator[Step]:
     """Gradient of the cross entropy, both products of the head, last norm."""
     shard, hidden = vocabulary_shard(job), job.model.hidden
-    to_weight = _gemm(job, shard, hidden, job.tokens)
+    to_weight = _wide(job, shard, hidden, job.tokens)
     yield _loss(job, passes_read=1.0, passes_written=1.0)
     if job.sequence_parallel:
         yield from _enter(job, "input of head again")
-    yield Kernel("head", _gemm(job, job.tokens, hidden, shard))
+    yield Kernel("head", _wide(job, job.tokens, hidden, shard))
     yield from _leave(job, "gradient of head", (to_weight,), backward=True)
     yield Kernel("head", to_weight, weight_gradient=True)
     yield from _accumulate(job, shard * hidden)

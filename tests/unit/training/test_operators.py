@@ -1,0 +1,42 @@
+"""What fp8 training adds to the operators of a layer, and what it leaves in 16 bits."""
+
+import pytest
+
+from simulator.cost.work import Attention, Gemm, Stream
+from simulator.training import operators
+from simulator.training.job import Job, build_job
+from simulator.training.operators import Kernel
+from tests import jobs
+
+
+def job(precision: str) -> Job:
+    software = jobs.stack("megatron-core")
+    return build_job(jobs.scenario(on="generic-h100", software=software, training={"precision": precision}))
+
+
+def test_only_the_matrices_of_layers_are_multiplied_in_8_bits() -> None:
+    narrow = job("fp8")
+    layer = [*operators.layer_forward(narrow), *operators.layer_backward(narrow)]
+    head = [*operators.head_forward(narrow), *operators.head_backward(narrow)]
+    kinds = {
+        place: {step.work.dtype for step in steps if isinstance(step, Kernel) and isinstance(step.work, Gemm)}
+        for place, steps in (("layer", layer), ("head", head))
+    }
+    assert kinds == {"layer": {"fp8"}, "head": {"bf16"}}
+    attention = {s.work.dtype for s in layer if isinstance(s, Kernel) and isinstance(s.work, Attention)}
+    assert attention == {"bf16"}
+
+
+def test_every_factor_but_the_weights_is_cast_once_a_pass() -> None:
+    """Bytes by hand: forward 4 an element of attention out (h) and MLP out (4 h), 1 of what norms write; backward 4 of
+    the gradients of the four matrices' outputs (3 h, h, 4 h, h)."""
+    narrow = job("fp8")
+    size = narrow.tokens * narrow.model.hidden
+
+    def cast(steps: object) -> float:
+        works = [s.work for s in steps if isinstance(s, Kernel) and s.name.startswith("cast")]  # type: ignore[attr-defined]
+        return sum(w.read_bytes + w.write_bytes for w in works if isinstance(w, Stream)) / size
+
+    assert cast(operators.layer_forward(narrow)) == pytest.approx(4 * (1 + 4) + 2 * 1)
+    assert cast(operators.layer_backward(narrow)) == pytest.approx(4 * (3 + 1 + 4 + 1))
+    assert cast([*operators.layer_forward(job("bf16")), *operators.layer_backward(job("bf16"))]) == 0
