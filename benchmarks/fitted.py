@@ -36,6 +36,8 @@ class FittedStage:
     """Sequences from which a batch is large."""
     stages: int = 1
     """Stages that share the time."""
+    common: None = None
+    """Nothing is shared with other replicas."""
 
     def rows(self, tokens: int, sampled: int) -> int:
         """Nothing depends on the rows alone."""

@@ -28,6 +28,7 @@ from simulator.serving.workload import Workload, generate
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import ServingScenario
+from simulator.specs.serving import ServingStack
 
 HOST_LINK = 25e9
 """Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
@@ -128,7 +129,7 @@ def _run(
         by_layer = scenario.serving.transfer == "layer"
         fleet.mover = Mover(agenda, ledger, network, profile, places, token, scenario.model.layers, by_layer)
         fleet.mover.decoders = [replica for replica in replicas if replica.role == "decode"]
-    _in_step(replicas, homes, agenda)
+    _in_step(replicas, homes, agenda, scenario.stack)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     try:
         agenda.run(progress)
@@ -137,13 +138,13 @@ def _run(
     return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.mover, agenda.events)
 
 
-def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda) -> None:
+def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:
     """Tie replicas that share experts together, one group after the other."""
     first = 0
     while first < len(replicas):
         peers = homes[first].peers
         if peers > 1:
-            Lockstep(agenda, list(replicas[first : first + peers]))
+            Lockstep(agenda, list(replicas[first : first + peers]), stack.padded_rows)
         first += peers
 
 

@@ -219,6 +219,9 @@ class ServingStack(Spec):
     """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
     graphs: Count | None = None
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
+    pads_peers: Literal["always", "graphs", "never"] = "never"
+    """When replicas that share experts, idle ones too, all pass as many rows as the largest of them: in every
+    iteration, in those that replay captured graphs, or never."""
     kernel_launch: Seconds = 6e-6
     """Host time to launch one kernel where no captured graph is replayed."""
     core_read: Figure[Annotated[float, Field(gt=0)]] | None = None
@@ -245,3 +248,8 @@ class ServingStack(Spec):
         """Whether decoding reads keys and values once for so many query heads of a key head, of that size."""
         table = self.grouped_decode
         return table if isinstance(table, bool) else table.serves(group, head_size)
+
+    @property
+    def padded_rows(self) -> float:
+        """Rows of the largest replica up to which all pass as many."""
+        return {"always": float("inf"), "graphs": float(self.graphs or 0), "never": 0.0}[self.pads_peers]

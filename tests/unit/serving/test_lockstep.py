@@ -68,11 +68,11 @@ QWEN = (
 )
 
 
-def first_token(ep: int, prompts: int) -> float:
+def first_token(ep: int, prompts: int, stack: str = "tensorrt-llm") -> float:
     """Milliseconds to the first token of prompts of 8,000 tokens on replicas that share experts."""
     lengths = "{prompt: {fixed: 8000}, output: {fixed: 2}}"
     asked = f"requests={{count: {prompts}, arrivals: {{at_once: true}}, lengths: {lengths}}}"
-    changes = (*QWEN, f"+serving.replicas={ep}", f"+serving.parallel={{ep: {ep}}}", asked)
+    changes = (*QWEN, f"+serving.replicas={ep}", f"+serving.parallel={{ep: {ep}}}", f"stack={stack}", asked)
     return simulate(load_scenario("serving/quickstart", list(changes)).scenario).metrics["mean_ttft_ms"]
 
 
@@ -80,6 +80,12 @@ def test_one_prompt_alone_is_not_priced_as_one_on_each_replica() -> None:
     alone, all_busy = first_token(8, 1), first_token(8, 8)
     assert alone < 0.5 * all_busy
     assert first_token(16, 1) < alone  # more devices hold the experts of the same rows
+
+
+def test_engines_that_pad_price_one_prompt_as_one_on_each_replica() -> None:
+    """vLLM pads every batch of an iteration, dummy ones too; SGLang only those that replay a captured graph."""
+    assert first_token(8, 1, "vllm") == pytest.approx(first_token(8, 8, "vllm"), rel=0.01)
+    assert first_token(8, 1, "sglang") < 0.5 * first_token(8, 8, "sglang")
 
 
 def test_requests_of_a_replica_without_prompts_wait_for_its_peers() -> None:
