@@ -37,7 +37,7 @@ from simulator.specs.requests import (
     Slo,
 )
 from simulator.specs.scenario import Published, Scenario, ServingScenario
-from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
+from simulator.specs.serving import Batching, GroupedDecode, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
@@ -87,6 +87,7 @@ def software_specs() -> str:
     return _sections(
         Stack,
         ServingStack,
+        GroupedDecode,
         *KERNELS,
         CollectiveProfile,
         Protocol,

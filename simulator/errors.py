@@ -54,6 +54,7 @@ class InputError(SimulatorError):
     """What the user gave cannot be used; carries every problem found, not only the first."""
 
     exit_code: ClassVar[int] = 2
+    most_lines: ClassVar[int] = MOST_LINES
 
     def __init__(self, *problems: Problem | str) -> None:
         """Takes problems, or plain messages where no place is known."""
@@ -62,7 +63,7 @@ class InputError(SimulatorError):
 
     def __str__(self) -> str:
         """One line per problem, of very many only the first ones and how many more there are."""
-        told = self.problems if len(self.problems) <= MOST_LINES else self.problems[:FIRST_LINES]
+        told = self.problems if len(self.problems) <= self.most_lines else self.problems[:FIRST_LINES]
         lines = [str(problem) for problem in told]
         more = len(self.problems) - len(lines)
         return "\n".join([*lines, f"and {more:,} more problems"] if more else lines)
@@ -70,6 +71,9 @@ class InputError(SimulatorError):
 
 class DeadlockError(InputError):
     """A schedule in which lanes wait for each other for ever; one problem per stuck lane."""
+
+    most_lines: ClassVar[int] = 25
+    """Whoever raises it counts the lanes that it leaves out."""
 
 
 class InfeasibleError(SimulatorError):

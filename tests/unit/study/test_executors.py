@@ -37,7 +37,7 @@ SLEEPERS = """
 import os, time
 from simulator.study.executors import each
 def work(number):
-    print(os.getpid(), flush=True)
+    os.write(1, f'{os.getpid()}\\n'.encode())  # in one piece
     time.sleep(600)
 list(each(work, range(4), jobs=2))
 """
