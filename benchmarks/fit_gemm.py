@@ -44,11 +44,12 @@ TILES = {
     ("h200-sxm", "fp8"): SCALED,
     ("b200-sxm", "fp8"): BLACKWELL,
     ("l40s", "fp8"): ADA,
+    ("b200-sxm", "fp4"): BLACKWELL,
 }
-"""Sides of the tiles that cuBLAS (16 bits) and vLLM's CUTLASS kernels with scales (fp8, which split no sums) have."""
+"""Sides of the tiles that cuBLAS (16 bits) and vLLM's CUTLASS kernels with scales (fp8, fp4: no split sums) have."""
 BOOST = {"h100-sxm": 1.08, "h200-sxm": 1.08, "b200-sxm": 1.06}
 """Boost clock over that at which the peak is stated, which bounds the rate of a tile; 1 elsewhere."""
-FORMATS = {"bf16": "bfloat16", "fp8": "fp8"}
+FORMATS = {"bf16": "bfloat16", "fp8": "fp8", "fp4": "nvfp4"}
 FP8_LARGEST_RESULT = 1.5e9
 WARM = {"l40s": (2e6, 2e7)}
 """Traffic between these bytes is found in the cache by the benchmark's next loop, at 1.3 to 1.8 TB/s beside 0.65 to
@@ -204,7 +205,7 @@ def cast_times(table: pd.DataFrame, found: Found, accelerator: Accelerator) -> F
 
 def fit_gemm(chip: Sequence[Products], start: Found, count: int, evaluations: int) -> tuple[Found, list[str]]:
     """(coefficients of one format on the devices of a chip, what their rows do not settle)."""
-    whole = chip[0].dtype == "fp8"
+    whole = chip[0].dtype in ("fp8", "fp4")
     curve = CURVE | {"top": replace(CURVE["top"], high=BOOST.get(chip[0].profile, 1.0))}
     parameters = curve | {name: each for name, each in GEMM.items() if not (whole and name in SPLIT)}
     parameters |= CAST if whole else {}
@@ -298,7 +299,8 @@ def fit_chip(
 
 def formats(profile: str) -> tuple[str, ...]:
     """Number formats with tables of products."""
-    return ("bf16", "fp8") if "fp8" in load_spec(Accelerator, TABLES[profile][2]).peak else ("bf16",)
+    peaks = load_spec(Accelerator, TABLES[profile][2]).peak
+    return tuple(dtype for dtype in FORMATS if dtype in peaks and (profile, dtype) in TILES)
 
 
 def gemm_lines(dtype: str, found: Found, profile: str) -> list[str]:
