@@ -21,7 +21,7 @@ from math import exp, log
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped,unused-ignore]
+from scipy.optimize import minimize
 
 from benchmarks.fit_stacks import at, fitted_file, report, weights, write
 from simulator.errors import SimulatorError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import least_squares  # type: ignore[import-untyped,unused-ignore]
+from scipy.optimize import least_squares
 
 Floats = NDArray[np.float64]
 Found = dict[str, float]
