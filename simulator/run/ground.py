@@ -1,7 +1,7 @@
 """What a scenario stands on: the statuses of the profiles that it uses, and the shipped validation of runs like it.
 
 The weakest input decides. Of a profile only figures count that decide times: an accelerator's peak and bandwidth, the
-kernels that run, the links' bandwidths, what is fitted of a stack. Of a collective profile one measured bandwidth is
+kernels that run, the links' bandwidths, the rate that is fitted of a stack. Of a collective profile one measured bandwidth is
 enough, for none has all of its protocols measured. `workloads/measurements/validated.json` says how many published rows
 were simulated under which conditions and how wrong they were; benchmarks/validation.py writes it.
 """
@@ -25,7 +25,7 @@ from simulator.specs.training import Stack
 FEWEST = 3
 """Published runs of the same conditions from which on a run counts as validated."""
 SIXTEEN = frozenset({"bf16", "fp16"})
-_DECIDE_TIME = ("layer_overhead", "compute_efficiency", "iteration_overhead", "sequence_overhead", "kernel_efficiency")
+_DECIDE_TIME = ("compute_efficiency", "kernel_efficiency")  # what rows do not tell of the other numbers moves no time
 _MEASURABLE = ("kernels", "collectives", "stack")  # peaks and links are never better known than from a datasheet
 _ORDER = ("measured", "datasheet", "estimate")
 

@@ -62,8 +62,6 @@ def _scenario(
 ) -> tuple[ServingScenario, list[str]]:
     assumed = []
     replicas = int(settings.get("data_parallel_size") or 1)
-    if replicas > 1 and settings.get("enable_expert_parallel"):
-        assumed.append("replicas that share experts have as many rows in every iteration")
     serving = Serving(
         replicas=replicas,
         router="least-outstanding",  # vLLM's balancer of data-parallel ranks counts requests
