@@ -83,15 +83,13 @@ def _plain(text: str) -> str:
 def replays(folder: Path) -> list[str]:
     """The table of measured runs."""
     found = ["| run | figure | measured | simulated | error |", "| --- | --- | --- | --- | --- |"]
-    notes = []
     for name, model in RUNS:
         run = replay(folder / name, model, "workstation-2x-rtx-pro-6000")
         for p in run.parts:
             figure = p.metric.removesuffix("_s").replace("_", " ")
             cells = (f"{1e3 * p.measured:,.1f} ms", f"{1e3 * p.predicted:,.1f} ms", f"{100 * p.error:+.1f} %")
             found.append(f"| {name} | {figure} | " + " | ".join(cells) + " |")
-        notes += [f"{name}: {text}." for text in run.assumed]
-    return [*found, "", *notes, ""]
+    return [*found, ""]
 
 
 def main() -> None:

@@ -24,6 +24,13 @@ class Parser(ArgumentParser):
             options.setdefault("default", [])
         return super().add_argument(*names, **options)
 
+    def parse_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, which takes `--option=--` for an option with no value."""
+        bare = next((word for word in args or () if word.startswith("--") and word.endswith("=--")), None)
+        if bare is not None:
+            self.error(f"argument {bare.removesuffix('=--')}: expected a value, got `--`")
+        return super().parse_intermixed_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Raise InputError that says where the help is."""
         words = message.removeprefix(_UNKNOWN).split() if message.startswith(_UNKNOWN) else []

@@ -1,9 +1,9 @@
 """What a scenario stands on: the statuses of the profiles that it uses, and the shipped validation of runs like it.
 
 The weakest input decides. Of a profile only figures count that decide times: an accelerator's peak and bandwidth, the
-kernels that run, the links' bandwidths, the rate that is fitted of a stack. Of a collective profile one measured bandwidth is
-enough, for none has all of its protocols measured. `workloads/measurements/validated.json` says how many published rows
-were simulated under which conditions and how wrong they were; benchmarks/validation.py writes it.
+kernels that run, the links' bandwidths, the rate that is fitted of a stack. Of a collective profile one measured
+bandwidth is enough, for none has all of its protocols measured. `workloads/measurements/validated.json` says how many
+published rows were simulated under which conditions and how wrong they were; benchmarks/validation.py writes it.
 """
 
 import json

@@ -36,13 +36,12 @@ class Replay:
     name: str
     parts: tuple[Part, ...]
     """Mean and P90 of TTFT, TPOT and E2E."""
-    assumed: tuple[str, ...]
 
 
 def replay(folder: Path, model: str, cluster: str, stack: str = "vllm") -> Replay:
     """Simulate the run of a folder on a machine; InputError where a file is missing or not of that form."""
     meta = _object(folder / "meta.json")
-    scenario, assumed = _scenario(folder, meta.get("engine_kwargs", {}), model, cluster, stack)
+    scenario = _scenario(folder, meta.get("engine_kwargs", {}), model, cluster, stack)
     ledger = run_serving(scenario).ledger
     arrival, first, last = (
         np.array(column) / TICKS_PER_SECOND for column in (ledger.arrival, ledger.first_token, ledger.finish)
@@ -54,13 +53,10 @@ def replay(folder: Path, model: str, cluster: str, stack: str = "vllm") -> Repla
         for name in ("ttft", "tpot", "e2e")
         for figure, value in (("mean", np.mean), ("p90", lambda times: np.percentile(times, 90)))
     ]
-    return Replay(str(meta.get("model", folder.name)), tuple(parts), tuple(assumed))
+    return Replay(str(meta.get("model", folder.name)), tuple(parts))
 
 
-def _scenario(
-    folder: Path, settings: dict[str, Any], model: str, cluster: str, stack: str
-) -> tuple[ServingScenario, list[str]]:
-    assumed = []
+def _scenario(folder: Path, settings: dict[str, Any], model: str, cluster: str, stack: str) -> ServingScenario:
     replicas = int(settings.get("data_parallel_size") or 1)
     serving = Serving(
         replicas=replicas,
@@ -74,7 +70,7 @@ def _scenario(
             token_budget=settings.get("max_num_batched_tokens"), max_sequences=settings.get("max_num_seqs")
         ),
     )
-    scenario = ServingScenario(
+    return ServingScenario(
         version=1,
         name=f"replay of {folder.name}",
         cluster=load_spec(Cluster, cluster),
@@ -83,7 +79,6 @@ def _scenario(
         serving=serving,
         requests=Requests(trace=str(folder / "requests.jsonl")),
     )
-    return scenario, assumed
 
 
 def _measured(path: Path) -> Times:
