@@ -23,7 +23,7 @@ _REPLICAS = "data parallelism is `serving.replicas` when serving, and `training.
 _FINE_TUNING = (
     "reinforcement learning and its rollouts are not modelled; its training step and its serving each are, one by one"
 )
-_FORMATS = "block-scaled formats have no table of their own; write `fp8` or `fp4` for their peaks"
+_FORMATS = "block-scaled formats have no table of their own; write `fp8`, or `fp4` (on B200 measured with NVFP4)"
 _OPTIMIZERS = "the optimizer is Adam with its states in fp32; another one is not modelled"
 _EXTENDS = "`extends` stands in files only; to take another one write its name: `cluster=clusters/dgx-a100`"
 

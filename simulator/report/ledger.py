@@ -179,8 +179,11 @@ def _remedies(kind: str, scenario: dict[str, Any]) -> Iterable[str]:
 
 def _for_activations(scenario: dict[str, Any]) -> Iterable[str]:
     recompute = chosen(scenario, "recompute", "none")
-    if recompute == "none":
+    fused = chosen(scenario, "attention", "fused") == "fused"
+    if recompute == "none" and not fused:
         yield "training.recompute=selective (attention scores) or full (whole layers) computes them again instead"
+    elif recompute == "none":
+        yield "training.recompute=full computes whole layers again instead"
     elif recompute == "selective":
         yield "training.recompute=full keeps only the input of each layer"
     if whole(scenario, "training.parallel.tp", 1) > 1 and not chosen(scenario, "parallel.sequence_parallel", False):

@@ -17,7 +17,7 @@ from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Accelerator, Cluster
-from simulator.specs.kernels import KernelProfile
+from simulator.specs.kernels import ANY_FAMILY, KernelProfile
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
@@ -167,7 +167,9 @@ def _kernels(scenario: AnyScenario, profile: KernelProfile, number: str) -> Iter
     if isinstance(scenario, ServingScenario):
         yield profile.decode.status
         if scenario.model.experts:
-            yield _of_format(profile.experts, number)
+            wanted = scenario.stack.expert_kernels
+            family = next((name for name in (*wanted, ANY_FAMILY) if name in profile.experts), "")
+            yield _of_format(profile.experts.get(family, {}), number)
 
 
 def _of_format(tables: Mapping[Any, Any], number: str) -> str:

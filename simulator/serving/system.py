@@ -102,7 +102,9 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
     taken = _seated(pool, layout, cluster, site)
     warnings, assumptions = told(taken, shape(layout, stack)[0], cluster.node.devices)
     if layout.ep > 1 and not in_step:
-        warnings += ("replicas of several batches that share experts run on their own here, not in step: too fast",)
+        warnings += (
+            "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
+        )
     price = replace(price, warnings=price.warnings + warnings, assumptions=price.assumptions + assumptions)
     token = price.kv_replica_bytes
     return System(

@@ -155,9 +155,9 @@ class Stack(Spec):
     """Whether residual and attention dropout run (their masks cost memory and time)."""
     precision: Precision = "bf16"
     """Number format of matrix products."""
-    gradient_bytes: int = 4
+    gradient_bytes: Count = 4
     """Bytes of a gradient element as it is kept and reduced."""
-    reduce_bytes: int = 4
+    reduce_bytes: Count = 4
     """Bytes of a gradient element on the wire."""
     master_weights: bool = True
     """Whether the optimizer keeps fp32 copies of the parameters."""

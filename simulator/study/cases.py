@@ -52,6 +52,8 @@ def find(paths: Sequence[str], folder: Path) -> tuple[list[Case], list[str]]:
     """
     cases: dict[str, Case] = {}
     walked: set[str] = set()
+    if not all(paths):
+        raise InputError(Problem("a path is empty", hint="name a YAML file, or a folder that has some"))
     for path in paths:
         for file, root in _files(path):
             key = os.path.realpath(file)

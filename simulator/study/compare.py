@@ -159,7 +159,7 @@ def compare(results: Sequence[Result], names: Sequence[str] | None = None, chang
     if names is not None and len(names) != len(results):
         raise InputError(Problem(f"{len(names)} names for {len(results)} results"))
     shown = distinct(names if names is not None else [result.name for result in results])
-    steps = {round(step_tokens(result)) for result in results if result.kind == "training"}
+    steps = {f"{step_tokens(result):.9g}" for result in results if result.kind == "training"}
     mixed = len({result.kind for result in results}) > 1
     rows = tuple(_row(name, results, mixed or (len(steps) > 1 and name in PER_STEP)) for name in _common(results))
     timed = [_Timed(result, parts(result) if result.metrics else {}) for result in results]

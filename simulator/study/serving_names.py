@@ -52,7 +52,9 @@ SINCE = {"tensorrt-llm": "0.17", "vllm": "0.8"}
 """First versions that know them (release notes of TensorRT-LLM 0.17; vLLM 0.8), by the newest stack of the engine."""
 BEFORE = {
     "tensorrt-llm-0.5": "tensorrt-llm",
+    "tensorrt-llm-0.8": "tensorrt-llm",
     "tensorrt-llm-0.9": "tensorrt-llm",
+    "tensorrt-llm-0.12": "tensorrt-llm",
     "tensorrt-llm-triton": "tensorrt-llm",
     "vllm-0.5": "vllm",
     "vllm-v0": "vllm",

@@ -44,6 +44,8 @@ class Job:
     microbatches: int
     """Micro batches that each pipeline runs per step."""
     precision: str
+    casts: bool
+    """Whether products take 8-bit factors, which have to be cast first: fp8 on a device that computes in it."""
     attention: str
     causal: bool
     recompute: str
@@ -132,7 +134,7 @@ class Job:
     @property
     def kept_input(self) -> int:
         """Bytes of an element that only a matrix product's weight gradient needs: 8 bits under fp8."""
-        return 1 if self.precision == "fp8" else self.element
+        return 1 if self.casts else self.element
 
     @property
     def offloaded(self) -> float:
@@ -212,6 +214,7 @@ def build_job(scenario: Scenario) -> Job:
         _check_blocking(training)
     beside = not training.blocking_launches
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
+    precision = str(take("precision", training.precision, stack.precision))
     return Job(
         model=model,
         stack=stack,
@@ -225,7 +228,8 @@ def build_job(scenario: Scenario) -> Job:
         sequence=training.sequence_length,
         microbatches=microbatches,
         causal=training.causal,
-        precision=str(take("precision", training.precision, stack.precision)),
+        precision=precision,
+        casts=precision == "fp8" and "fp8" in scenario.cluster.node.accelerator.peak,
         attention=str(take("attention", training.attention, stack.attention)),
         recompute=str(take("recompute", training.recompute, stack.recompute)),
         recompute_layers=training.recompute_layers,
@@ -334,14 +338,14 @@ def _check_passes(parallel: Parallel, microbatches: int) -> None:
 def _check_blocking(training: Training) -> None:
     """Refuse what no program exists for: gathers of every pass that do not run beside computation."""
     if training.blocking_launches:
-        message = "the host waits for every kernel, which is not simulated together with gathers of every pass (ZeRO-3)"
+        message = "the host waits for every kernel, not simulated with gathers of every pass (ZeRO-3, or 2 of FSDP)"
         raise InputError(Problem(message, path="training.blocking_launches", hint="leave it out, or write `zero: 1`"))
 
 
 def _check_split(schedule: Schedule) -> None:
     """Refuse what no program exists for: gathers around backward passes that are cut in two."""
     if len(schedule.only([Kind.I, Kind.W])):
-        message = "the schedule splits backward passes (I, W), which is not simulated together with ZeRO-3 yet"
+        message = "the schedule splits backward passes (I, W), not simulated with ZeRO-3 (nor ZeRO-2 of FSDP) yet"
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 

@@ -13,8 +13,8 @@ Under fp8 only the matrices of the layers are multiplied in 8 bits (Transformer 
 a plain one): embedding, attention, norms and head stay in 16. Every factor but the weights is cast for each pass: 2
 bytes an element are read and 2 written, one for each of the two orders that products on Hopper want; what a norm writes
 leaves it in 8 bits, so that the other order costs the byte that is read for it. Left out: the casts of weights, once a
-step, the all-reduces of the largest values (4 bytes a tensor), and that Blackwell needs one order of tensors with one
-scale.
+step, the all-reduces of the largest values (4 bytes a tensor), that Blackwell needs one order of tensors with one
+scale, and under sequence parallelism that rows may be gathered in 8 bits and their other order then written by all.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def _wide(job: Job, m: int, n: int, k: int, batch: int = 1) -> Gemm:
 
 def _cast(job: Job, name: str, width: int, normed: bool = False) -> Iterator[Step]:
     """Under fp8, the rows that a product takes in 8 bits, in both orders; `normed` rows come out of their norm so."""
-    if job.precision == "fp8":
+    if job.casts:
         elements = float(job.tokens * width)
         read, written = (1, 0) if normed else (2, 2)
         yield Kernel(f"cast {name}", Stream(read_bytes=read * elements, write_bytes=written * elements))

@@ -19,6 +19,7 @@ FOUND = {
     "a folder for a name": Input(["compare", "loop", ".", "clusters/selene"], FILES, _refused),
     "a null byte in an output": Input(["sweep", "small.yaml", "seed=1,2", "--csv", "a\0b"], FILES, _refused),
     "half a surrogate pair in an output": Input(["validate", "--json", "\ud800", "--sample", "1"], FILES, _refused),
+    "an empty path": Input(["check", "", "--baseline", "b", "--update"], FILES, _refused),
     "dashes for a value": Input(["compare", "small.yaml", "--vary=--"], FILES, _refused),
     "dashes for an output": Input(["run", "small.yaml", "--json=--"], FILES, _refused),
     "half a surrogate pair in a file of rows": Input(["validate", "\ud800"], FILES, _refused),

@@ -32,7 +32,8 @@ def scenario(devices: int = 8, **training: Any) -> dict[str, Any]:
         ({"activations": 9.0}, {"stack": {"recompute": "full"}}, "pp or tp", "recompute"),
         ({"parameters": 9.0}, {"zero": 2}, "zero=3", "recompute"),
         ({"gradients": 9.0}, {"zero": 1}, "zero=2", "recompute"),
-        ({"activations": 9.0}, {}, "recompute=selective", "micro_batch"),
+        ({"activations": 9.0}, {"attention": "unfused"}, "recompute=selective", "micro_batch"),
+        ({"activations": 9.0}, {"attention": "fused"}, "recompute=full", "selective"),
         ({"activations": 9.0}, {"recompute": "selective"}, "recompute=full", "selective "),
         (
             {"activations": 9.0},

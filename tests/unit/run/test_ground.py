@@ -120,3 +120,14 @@ def test_the_command_that_writes_the_validation_page_ships_its_errors(
         ("serving", 1, 0.5),
         ("training", 2, 0.2),
     ]
+
+
+def test_mixtures_of_experts_stand_on_the_table_of_the_family_that_runs() -> None:
+    asked = ["cluster={extends: clusters/dgx-h100, nodes: 1}", "model=models/mixtral-8x7b", "+serving.parallel.tp=4"]
+    kernels = {
+        families: ground(
+            load_scenario("scenarios/serving/quickstart.yaml", [*asked, f"stack.expert_kernels=[{families}]"]).scenario
+        ).inputs["kernels"]
+        for families in ("triton", "unheard-of")
+    }
+    assert kernels == {"triton": "measured", "unheard-of": "estimate"}

@@ -49,9 +49,11 @@ def test_all_requests_are_answered_and_waiting_for_peers_is_told() -> None:
         assert sum(replica.parts.values()) == pytest.approx(replica.busy)
 
 
-def test_leaping_changes_nothing() -> None:
+def test_groups_in_step_do_not_leap() -> None:
+    """Every row of their iterations is one iteration, asked for or not."""
     leaping, single = run("+serving.parallel={ep: 2}"), run("+serving.parallel={ep: 2}", "leap=false")
     assert leaping.service is not None and single.service is not None
+    assert all((replica.iterations.count == 1).all() for replica in leaping.service.replicas)
     assert (leaping.service.requests.finish == single.service.requests.finish).all()
 
 
