@@ -6,6 +6,7 @@ from simulator.specs import load_spec
 from simulator.specs.kernels import KernelProfile
 
 MEASURED = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "l40s")
+SEARCHED_RATE = 1.5  # the bound of the search: a fit that ends there is an estimate
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp8"])
@@ -30,4 +31,5 @@ def test_larger_tiles_are_never_slower_and_none_beats_the_boost_clock(profile: s
 def test_families_of_experts_are_measured(profile: str) -> None:
     families = load_spec(KernelProfile, profile).experts
     assert "cutlass" in families and len(families) > 1
-    assert all(kernels.status == "measured" for known in families.values() for kernels in known.values())
+    for kernels in (kernels for known in families.values() for kernels in known.values()):
+        assert kernels.status == ("measured" if kernels.rate < SEARCHED_RATE else "estimate")
