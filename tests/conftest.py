@@ -1,5 +1,8 @@
 """Properties are tried on the same examples in every run, whatever the machine, the order of tests and the folder."""
 
+import signal
+import threading
+
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
@@ -18,5 +21,8 @@ class Repeatable(HypothesisProvider):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if threading.current_thread() is threading.main_thread():
+        # A shell's background job ignores Ctrl-C, and so would every command that a test starts and interrupts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--hypothesis-profile") != "explore":
         AVAILABLE_PROVIDERS["hypothesis"] = Repeatable
