@@ -48,6 +48,12 @@ class Registry(Generic[T]):
             raise InputError(Problem(f"unknown {self.kind} `{shown}`", path=path, hint=nearest(name, self._things)))
         return self._things[name]
 
+    def has(self, name: object) -> bool:
+        """Whether there is a thing of that name, those of plugins included."""
+        if name not in self._things:
+            load_plugins()
+        return name in self._things
+
     def names(self) -> tuple[str, ...]:
         """All names, sorted, those of plugins included."""
         load_plugins()

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.fabric import Fabric
+from simulator.parallel import Mesh
 from simulator.results.link_rates import peak
 from simulator.results.result import LinkLoad, Spans
 from simulator.training.chains import ChainClasses
-from simulator.training.layout import Mesh
 
 Ints = NDArray[np.int64]
 

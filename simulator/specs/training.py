@@ -1,9 +1,10 @@
 """A training job: layout, batch, schedule, memory policy and the software stack that runs it."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from simulator.axes import AXES, mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
@@ -52,6 +53,24 @@ class Parallel(Spec):
     """Ranks that one shard set spans when it is smaller than `dp` (hybrid sharding); `dp` where left out."""
     order: str = "tp-cp-ep-dp-pp"
     """Axes from the fastest varying device index to the slowest."""
+    more: dict[str, Count] = Field(default_factory=dict)
+    """Sizes of axes that plug-ins add; written beside the others, under their own names."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _axes_of_plugins(cls, given: Any) -> Any:
+        """Keys that a plug-in registered as axes go into `more`."""
+        if not isinstance(given, dict):
+            return given
+        own = {*cls.model_fields, *cls.aliases}
+        added = {key: size for key, size in given.items() if key not in own and AXES.has(key)}
+        kept = {key: value for key, value in given.items() if key not in added}
+        return {**kept, "more": {**kept.get("more", {}), **added}} if added else kept
+
+    def sizes(self) -> dict[str, int | None]:
+        """Size of every axis that has a key, by name; None where it is to be derived."""
+        named = [axis.name for axis in mesh_axes() if axis.name in type(self).model_fields]
+        return {**{name: getattr(self, name) for name in named}, "etp": self.etp, **self.more}
 
 
 class Algorithms(Spec):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
+from simulator.axes import DP, TP
 from simulator.cost import Device, Stream, price
 from simulator.program import draft as d
 from simulator.training import memory, operators
@@ -87,7 +88,7 @@ class Pricing:
         """Ticks of every tensor-parallel collective by chain and stage, each (chains, pp); counts the traffic."""
         rows = {}
         for (operation, size), passes in self._tensor_keys().items():
-            priced = self.network.collective("tp", operation, size)
+            priced = self.network.collective(TP.name, operation, size)
             for name, times in passes.items():
                 self.traffic.add(name, priced, times)
             rows[operation, size] = priced.ticks
@@ -134,7 +135,7 @@ class Pricing:
         job = self.job
         times = job.microbatches if job.zero >= 2 else 1
         if job.zero == 0 or (not job.per_pass and job.shard < job.dp):
-            priced = self.network.collective("dp", "all_reduce", size)
+            priced = self.network.collective(DP.name, "all_reduce", size)
             self.traffic.add(d.KINDS[d.REDUCE], priced, times / job.pp)
             return priced.ticks
         ticks = self._over_shards(d.REDUCE, "reduce_scatter", size, times)
@@ -222,7 +223,7 @@ class Pricing:
         crossed = sum(a != b for a, b in hops)
         self.traffic.add(d.KINDS[kind], priced, job.microbatches * crossed / len(between))
         if job.scatter_gather and not job.sequence_parallel and job.tp > 1:
-            gathered = self.network.collective("tp", "all_gather", size)
+            gathered = self.network.collective(TP.name, "all_gather", size)
             self.traffic.add(d.KINDS[kind], gathered, job.microbatches * crossed / job.pp)
             return priced.ticks + gathered.ticks[:, [receiver for _, receiver in between]].T
         return priced.ticks

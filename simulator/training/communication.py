@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives
+from simulator.axes import DP, TP
 from simulator.collectives import Cost
 from simulator.fabric import Fabric
+from simulator.parallel import Mesh
 from simulator.specs.collectives import CollectiveProfile
 from simulator.training.job import Job
-from simulator.training.layout import Mesh
 
 Ints = NDArray[np.int64]
 
@@ -157,7 +158,7 @@ class Network:
         """For each chain of (hops, chains), the largest value in its tensor-parallel group."""
         chain = np.empty(self.mesh.world, np.int64)
         chain[self.chains[:, 0]] = np.arange(len(self.chains))
-        groups = self.mesh.groups("tp")
+        groups = self.mesh.groups(TP.name)
         groups = chain[groups[np.isin(groups[:, 0], self.chains[:, 0])]]
         slowest = ticks.copy()
         slowest[:, groups] = ticks[:, groups].max(axis=2, keepdims=True)
@@ -166,7 +167,7 @@ class Network:
     def data_groups(self, size: int, stride: int) -> Ints:
         """Parts of the data-parallel groups: `size` ranks that lie `stride` apart in data-parallel order; shape (g,
         size)."""
-        grid = self.mesh.grid("dp").reshape(-1, self.job.dp)
+        grid = self.mesh.grid(DP.name).reshape(-1, self.job.dp)
         outer = self.job.dp // (size * stride)
         parts = grid.reshape(-1, outer, size, stride).transpose(0, 1, 3, 2)
         return np.ascontiguousarray(parts).reshape(-1, size)
@@ -174,7 +175,7 @@ class Network:
     def peers(self) -> Ints:
         """Number of the data-parallel group of each chain; shape (chains,)."""
         numbers = np.zeros(self.mesh.world, np.int64)
-        grid = self.mesh.grid("dp").reshape(-1, self.job.dp)
+        grid = self.mesh.grid(DP.name).reshape(-1, self.job.dp)
         numbers[grid] = np.arange(len(grid))[:, None]
         return np.unique(numbers[self.chains[:, 0]], return_inverse=True)[1].reshape(-1)
 

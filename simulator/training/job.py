@@ -10,14 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from simulator.axes import DP, PP, TP
 from simulator.errors import InputError, Problem
+from simulator.parallel import Mesh, build_mesh
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
 from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
-from simulator.training.layout import Mesh, build_mesh, split_layers
+from simulator.training.layers import split_layers
 from simulator.training.schedules import SCHEDULES, read_schedule
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
@@ -83,17 +85,17 @@ class Job:
     @property
     def pp(self) -> int:
         """Pipeline stages (devices along the pipeline)."""
-        return self.mesh.sizes["pp"]
+        return self.mesh.sizes[PP.name]
 
     @property
     def tp(self) -> int:
         """Tensor-parallel devices."""
-        return self.mesh.sizes["tp"]
+        return self.mesh.sizes[TP.name]
 
     @property
     def dp(self) -> int:
         """Data-parallel replicas."""
-        return self.mesh.sizes["dp"]
+        return self.mesh.sizes[DP.name]
 
     @property
     def shares(self) -> bool:
@@ -292,7 +294,7 @@ def _switch(given: bool | None, default: bool) -> bool:
 
 def _zero(resolver: _Resolver, mesh: Mesh) -> int:
     """The ZeRO stage; with one data-parallel rank there is nothing to shard."""
-    if mesh.sizes["dp"] == 1:
+    if mesh.sizes[DP.name] == 1:
         return 0
     given = resolver.training.parallel.zero
     return int(str(resolver.take("parallel.zero", given, resolver.stack.zero)))
@@ -300,13 +302,13 @@ def _zero(resolver: _Resolver, mesh: Mesh) -> int:
 
 def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
     given = resolver.training.parallel.sequence_parallel
-    if mesh.sizes["tp"] == 1:
+    if mesh.sizes[TP.name] == 1:
         return False
     return bool(resolver.take("parallel.sequence_parallel", given, resolver.stack.sequence_parallel))
 
 
 def _microbatches(training: Training, mesh: Mesh) -> int:
-    dp, batch, micro = mesh.sizes["dp"], training.global_batch, training.micro_batch
+    dp, batch, micro = mesh.sizes[DP.name], training.global_batch, training.micro_batch
     if batch % (dp * micro):
         message = f"global_batch {batch} is no multiple of dp {dp} x micro_batch {micro} = {dp * micro}"
         hint = f"for example {max(batch // (dp * micro), 1) * dp * micro}"
@@ -315,7 +317,7 @@ def _microbatches(training: Training, mesh: Mesh) -> int:
 
 
 def _shard(size: int | None, mesh: Mesh, zero: int) -> int:
-    dp = mesh.sizes["dp"]
+    dp = mesh.sizes[DP.name]
     if not zero:
         return 1
     if size is not None and dp % size:
@@ -365,7 +367,7 @@ def _check_recompute(training: Training) -> None:
 
 
 def _check_heads(model: Model, mesh: Mesh) -> None:
-    tp = mesh.sizes["tp"]
+    tp = mesh.sizes[TP.name]
     if model.heads % tp:
         message = f"tp {tp} does not divide the {model.heads} attention heads"
         raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
@@ -375,7 +377,7 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     """What the scenario says without effect."""
     parallel = training.parallel
     fused = (training.attention or stack.attention) == "fused"
-    no_tensor, no_data = mesh.sizes["tp"] == 1, mesh.sizes["dp"] == 1
+    no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] == 1
     not_full = (training.recompute or stack.recompute) != "full"
     always = sharded_per_pass(zero, stack)
     found: list[tuple[object, str]] = [

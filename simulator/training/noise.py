@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.axes import TP
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
+from simulator.parallel import Mesh
 from simulator.random import stream
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
-from simulator.training.layout import Mesh
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,7 +59,7 @@ def paces(mesh: Mesh, chains: Ints, factors: Floats) -> Floats:
 
     A tensor-parallel group meets in every layer and so goes at the pace of its slowest device.
     """
-    groups = mesh.groups("tp")
+    groups = mesh.groups(TP.name)
     by_rank = np.empty_like(factors)
     by_rank[:, groups] = factors[:, groups].max(axis=2, keepdims=True)
     return np.ascontiguousarray(np.moveaxis(by_rank[:, chains], 0, -1))

@@ -7,8 +7,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build
+from simulator.parallel import Mesh
 from simulator.specs.noise import Noise
-from simulator.training.layout import Mesh
 from simulator.training.noise import MOST_FACTORS, disturb, marks, paces
 from tests import machines
 

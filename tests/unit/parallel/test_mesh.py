@@ -1,11 +1,11 @@
-"""The mesh and the split of layers."""
+"""The mesh."""
 
 import numpy as np
 import pytest
 
 from simulator.errors import InputError
+from simulator.parallel import build_mesh
 from simulator.specs.training import Parallel
-from simulator.training.layout import build_mesh, split_layers
 
 
 def test_megatron_order_puts_tensor_groups_side_by_side() -> None:
@@ -37,7 +37,9 @@ def test_data_parallelism_is_derived() -> None:
         (Parallel(tp=8, pp=3), "tp 8 x cp 1 x dp 1 x pp 3 = 24, but the cluster has 32 devices"),
         (Parallel(tp=8, dp=5), "tp 8 x cp 1 x dp 5 x pp 1 = 40, but the cluster has 32 devices"),
         (Parallel(tp=64), "tp 64"),
-        (Parallel(order="tp-dp"), "must name each of"),
+        (Parallel(order="tp-dp"), "must name each of tp, cp, ep, dp, pp once"),
+        (Parallel(order="tp-tp-cp-ep-dp-pp"), "must name each of"),
+        (Parallel(order="tp-cp-ep-dp-pp-xp"), "must name each of"),
         (Parallel(cp=2), "cp = 2 is not simulated yet"),
     ],
 )
@@ -47,17 +49,13 @@ def test_sizes_that_do_not_fit_print_the_equation(parallel: Parallel, words: str
     assert caught.value.problems[0].path.startswith("training.parallel")
 
 
-def test_layers() -> None:
-    assert split_layers(96, 4, 2, None) == (12,) * 8
-    assert split_layers(10, 4, 1, (2, 3, 3, 2)) == (2, 3, 3, 2)
-
-
-@pytest.mark.parametrize(
-    ("stages", "words"),
-    [(None, "10 layers do not divide"), ((5, 5), "2 numbers"), ((4, 4, 1, 2), "sum 11"), ((-1, 4, 4, 3), "4 numbers")],
-)
-def test_layers_that_do_not_divide_name_stages(stages: tuple[int, ...] | None, words: str) -> None:
-    with pytest.raises(InputError, match=words) as caught:
-        split_layers(10, 4, 1, stages)
-    assert caught.value.problems[0].path == "training.stages"
-    assert "write 4 numbers" in caught.value.problems[0].hint
+def test_experts_lie_on_a_mesh_of_their_own() -> None:
+    mesh = build_mesh(Parallel(tp=2, dp=4, pp=2), 16)
+    experts = mesh.experts(ep=4, etp=1)
+    assert experts.world == mesh.world
+    assert experts.groups("ep").tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    assert np.array_equal(experts.chains(), np.stack([np.arange(8), np.arange(8, 16)], axis=1))
+    with pytest.raises(InputError, match="does not divide tp x cp x dp = 8"):
+        mesh.experts(ep=3, etp=1)
+    with pytest.raises(InputError, match="pp as the slowest axis"):
+        build_mesh(Parallel(tp=2, dp=4, pp=2, order="pp-tp-cp-ep-dp"), 16).experts(4, 1)
