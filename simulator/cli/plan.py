@@ -127,12 +127,12 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
 def _write(told: dict[str, Any], arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.html:
-        from simulator.report import plan_html
+        from simulator.report.plan import html as plan_html
         from simulator.results.writing import write
 
         write(arguments.html, plan_html.page(told))
     if arguments.plots:
-        from simulator.report.plan_plots import save_plots
+        from simulator.report.plan.plots import save_plots
 
         save_plots(told, arguments.plots)
 
@@ -142,6 +142,6 @@ def _show(told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
     from simulator.cli import outputs
 
     if not outputs.as_json(told, arguments.json) and not arguments.quiet:
-        from simulator.report.plan_page import page
+        from simulator.report.plan.page import page
 
         console.write(page(told, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

@@ -201,12 +201,12 @@ def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> N
     if arguments.parquet:
         table.to_parquet(arguments.parquet)
     if arguments.html:
-        from simulator.report import sweep_html
+        from simulator.report.sweep import html as sweep_html
         from simulator.results.writing import write
 
         write(arguments.html, sweep_html.page(told))
     if arguments.plots:
-        from simulator.report.sweep_plots import save_plots
+        from simulator.report.sweep.plots import save_plots
 
         save_plots(told, arguments.plots)
 
@@ -219,7 +219,7 @@ def _show(table: "SweepTable", told: dict[str, Any], arguments: Namespace, elaps
     if arguments.csv == "-":
         console.write(table.csv())
     elif not printed and not arguments.quiet:
-        from simulator.report.sweep_page import page
+        from simulator.report.sweep.page import page
 
         how = {"simulated": table.simulated, "reused": table.reused, "elapsed_s": elapsed_s}
         console.write(page(told, how, top=arguments.top, width=console.width(), colour=console.coloured()))

@@ -88,14 +88,14 @@ def execute(arguments: Namespace) -> int:
     figures |= sampled
     found = kind.document(figures, outcomes)
     if arguments.html:
-        from simulator.report import html_validation
+        from simulator.report.validation import html as html_validation
         from simulator.results.writing import write
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
         shown = kind.document(kind.summary(outcomes, by) | sampled, outcomes)
         write(arguments.html, html_validation.page(shown, by))
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
-        from simulator.report.validation import page
+        from simulator.report.validation.page import page
 
         console.write(page(found, arguments.by, arguments.worst, console.width()))
     return _code(arguments, figures)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.report.check_words import lines
+from simulator.report.check.phrases import lines
 from simulator.study import regression
 from simulator.study.cases import find, orphans
 from simulator.study.check import Tolerances

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import validation
-from simulator.report.profiles import ROOMS
+from simulator.report.catalogue.profiles import ROOMS
 from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
 from simulator.specs import load_scenario, load_spec, names
 from simulator.specs.hardware import Accelerator

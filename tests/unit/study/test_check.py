@@ -14,7 +14,7 @@ import pytest
 from simulator import collectives
 from simulator.collectives import Cost
 from simulator.errors import InputError
-from simulator.report.check_words import lines
+from simulator.report.check.phrases import lines
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 from simulator.study import baseline, regression

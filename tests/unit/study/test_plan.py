@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError, Problem
-from simulator.report.plan_page import page
+from simulator.report.plan.page import page
 from simulator.results.result import Result
 from simulator.results.service import REJECTED, latencies
 from simulator.specs.requests import Slo

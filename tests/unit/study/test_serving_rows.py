@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.cli import main
-from simulator.report.validation import page
+from simulator.report.validation.page import page
 from simulator.specs import data_root
 from simulator.study.lines import Refused, read_lines, read_row, sample
 from simulator.study.published import KINDS, chosen
