@@ -15,10 +15,10 @@ from simulator.report.check_github import annotations, escaped, escaped_property
 from simulator.report.check_junit import junit
 from simulator.report.check_page import page
 from simulator.report.check_words import change, lines, table
-from simulator.study import baseline
-from simulator.study.cases import Case
-from simulator.study.check import Tolerances, check
-from simulator.study.regression import Checked, document, exit_code
+from simulator.study.check import baseline
+from simulator.study.check.cases import Case
+from simulator.study.check.check import Tolerances, check
+from simulator.study.check.regression import Checked, document, exit_code
 from tests.factories import training_result
 
 NASTY = "a,b: 100%\r\n::error::<&|`]]>\x1b[31m\x00"

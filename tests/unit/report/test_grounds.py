@@ -5,9 +5,9 @@ from simulator.report.card import card, comparison_card, sweep_card
 from simulator.report.grounds import grounds
 from simulator.report.page import page
 from simulator.results.ground import Ground, Validation, plain
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
-from simulator.study.sweep import sweep
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
+from simulator.study.sweep.sweep import sweep
 from tests.factories import training_result
 
 FIRM = Ground("measured and validated", {}, "", Validation(157, 0.049, "it"))

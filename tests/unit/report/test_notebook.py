@@ -15,8 +15,8 @@ from simulator.report.card import card, comparison_card, sweep_card
 from simulator.report.frames import FRAMES, frame
 from simulator.report.plotting import ComparisonPlots, Plots
 from simulator.results.metrics import METRICS
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
 from simulator.units import TICKS_PER_SECOND
 from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simulator.report import plan_html, plan_page, plan_plots, plan_words
-from simulator.study.plan import Options
-from simulator.study.plan_document import document
+from simulator.study.plan.document import document
+from simulator.study.plan.plan import Options
 from tests.outline import Outline
 from tests.plans import Simulated, one_layout, planned, several_layouts
 
