@@ -22,8 +22,8 @@ from simulator.serving.workload import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Spec
 from simulator.specs.scenario import ServingScenario
-from simulator.study.layouts import Candidate
-from simulator.study.plan import Options, plan_layout
+from simulator.study.plan.layouts import Candidate
+from simulator.study.plan.plan import Options, plan_layout
 
 CLAIMS = Path("workloads") / "measurements" / "papers.yaml"
 FOLDER = "papers"

@@ -46,7 +46,7 @@ class Simulated:
     @property
     def parts(self) -> Mapping[str, float]:
         """Seconds of a step, or of a request, by what they consist of, on average over devices or requests."""
-        from simulator.study.compare import parts
+        from simulator.study.compare.comparison import parts
 
         return parts(self.result)
 

@@ -13,8 +13,8 @@ from simulator.api.arguments import path_of
 from simulator.errors import InputError, Problem, nearest
 from simulator.results.metrics import like
 from simulator.results.writing import write
-from simulator.study import compare as comparing
-from simulator.study import table
+from simulator.study.compare import comparison as comparing
+from simulator.study.sweep import table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -174,7 +174,7 @@ class Comparison(comparing.Comparison):
         return comparison_card(self._document())
 
     def _document(self) -> dict[str, Any]:
-        from simulator.study.compare_document import document
+        from simulator.study.compare.document import document
 
         return document(self)
 

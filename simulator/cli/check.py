@@ -18,7 +18,7 @@ from simulator.cli.numbers import whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.study.regression import Checked
+    from simulator.study.check.regression import Checked
 
 SUMMARY = "scenarios against their baselines, for CI"
 EXAMPLES = (
@@ -55,8 +55,8 @@ def execute(arguments: Namespace) -> int:
     """Find, simulate, compare, write, show."""
     from simulator.cli import outputs
     from simulator.cli.progress import progress
-    from simulator.study import regression
-    from simulator.study.check import parse_tolerances
+    from simulator.study.check import regression
+    from simulator.study.check.check import parse_tolerances
 
     tolerances = parse_tolerances(arguments.tolerance)
     cases, notes = regression.cases_of(arguments.paths, arguments.baseline)

@@ -60,8 +60,8 @@ def execute(arguments: Namespace) -> int:
     runs, refused = _runs(arguments)
     named = {"--json": arguments.json, "--html": arguments.html}
     outputs.check(named, inputs=tuple(_files(arguments.items)), folders={"--plots": arguments.plots})
-    from simulator.study.compare import compare, noting
-    from simulator.study.compare_document import document
+    from simulator.study.compare.comparison import compare, noting
+    from simulator.study.compare.document import document
 
     results: list[Result] = []
     names: list[str] = []

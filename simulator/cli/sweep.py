@@ -19,7 +19,7 @@ from simulator.errors import InfeasibleError, InputError, Problem, SimulatorErro
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from simulator.study.table import SweepTable, View
+    from simulator.study.sweep.table import SweepTable, View
 
 SUMMARY = "every combination of listed values: best points, trade-offs, heat maps"
 EXAMPLES = (
@@ -83,7 +83,7 @@ def _three(text: str) -> tuple[str, ...]:
 def execute(arguments: Namespace) -> int:
     """Check everything, simulate, write, show."""
     from simulator.cli.progress import counting
-    from simulator.study.table import View
+    from simulator.study.sweep.table import View
     from simulator.study.variants import parse_axes, told_apart
 
     overrides, axes = told_apart(arguments.items)
@@ -92,7 +92,7 @@ def execute(arguments: Namespace) -> int:
     view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
     _check_outputs(arguments)
     cache = _cache(arguments)
-    from simulator.study.sweep import sweep
+    from simulator.study.sweep.sweep import sweep
 
     begin, count = perf_counter(), _Count()
     try:
@@ -139,14 +139,14 @@ class _Count:
 
 def _document(table: "SweepTable", view: "View") -> dict[str, Any]:
     """The table as plain data; a view of points that are not there shows nothing."""
-    from simulator.study.table import View
+    from simulator.study.sweep.table import View
 
     return table.document(view if any(row.status == "ok" for row in table.rows) else View())
 
 
 def _check_outputs(arguments: Namespace) -> None:
     from simulator.cli import outputs
-    from simulator.study.table import check_parquet
+    from simulator.study.sweep.table import check_parquet
 
     if arguments.csv == "-" and arguments.json == "-":
         raise InputError(Problem("--csv and --json cannot both print", hint="name a file for one of them"))

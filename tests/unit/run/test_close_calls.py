@@ -13,9 +13,9 @@ from simulator.results.summary import to_json
 from simulator.run.dispatch import simulate
 from simulator.run.ground import memory_error
 from simulator.specs import load_scenario
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
-from simulator.study.sweep import sweep
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
+from simulator.study.sweep.sweep import sweep
 
 QUICKSTART = "scenarios/quickstart.yaml"
 

@@ -15,10 +15,10 @@ from simulator.report.check.github import annotations, escaped, escaped_property
 from simulator.report.check.junit import junit
 from simulator.report.check.page import page
 from simulator.report.check.phrases import change, lines, table
-from simulator.study import baseline
-from simulator.study.cases import Case
-from simulator.study.check import Tolerances, check
-from simulator.study.regression import Checked, document, exit_code
+from simulator.study.check import baseline
+from simulator.study.check.cases import Case
+from simulator.study.check.check import Tolerances, check
+from simulator.study.check.regression import Checked, document, exit_code
 from tests.factories import training_result
 
 NASTY = "a,b: 100%\r\n::error::<&|`]]>\x1b[31m\x00"

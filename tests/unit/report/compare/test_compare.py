@@ -13,8 +13,8 @@ from simulator.report.compare import page as compare_page
 from simulator.report.compare import plots as compare_plots
 from simulator.report.notebook.card import comparison_card
 from simulator.results.result import Result
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
 from tests.factories import out_of_memory, training_result
 from tests.outline import Outline
 from tests.services import serving_result

@@ -15,9 +15,9 @@ from simulator.report.sweep import html as sweep_html
 from simulator.report.validation.html import page as validation_page
 from simulator.run.simulate import simulate
 from simulator.specs import load_scenario
-from simulator.study.compare import compare
-from simulator.study.compare_document import document as compare_document
-from simulator.study.table import Row, SweepTable, View
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document as compare_document
+from simulator.study.sweep.table import Row, SweepTable, View
 from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result
 from tests.outline import Outline

@@ -16,8 +16,8 @@ from simulator.report.notebook.plotting import ComparisonPlots, Plots
 from simulator.report.serving import plots as serving_plots
 from simulator.report.step import plots
 from simulator.results.metrics import METRICS
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
 from simulator.units import TICKS_PER_SECOND
 from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result

@@ -10,8 +10,8 @@ from simulator.report.plan import html as plan_html
 from simulator.report.plan import page as plan_page
 from simulator.report.plan import phrases
 from simulator.report.plan import plots as plan_plots
-from simulator.study.plan import Options
-from simulator.study.plan_document import document
+from simulator.study.plan.document import document
+from simulator.study.plan.plan import Options
 from tests.outline import Outline
 from tests.plans import Simulated, one_layout, planned, several_layouts
 

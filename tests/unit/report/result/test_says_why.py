@@ -12,10 +12,10 @@ from simulator.report.sweep import page as sweep_page
 from simulator.report.text.wording import figures
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
-from simulator.study.sweep import sweep
-from simulator.study.table import View
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
+from simulator.study.sweep.sweep import sweep
+from simulator.study.sweep.table import View
 
 SERVING = "scenarios/serving/quickstart.yaml"
 POOLS = "scenarios/serving/disaggregated-70b-h100.yaml"

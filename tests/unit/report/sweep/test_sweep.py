@@ -10,7 +10,7 @@ from simulator.report.sweep import page as sweep_page
 from simulator.report.sweep import phrases
 from simulator.report.text.column_titles import short
 from simulator.results.metrics import METRICS, SERVING
-from simulator.study.table import Missed, Row, SweepTable, View
+from simulator.study.sweep.table import Missed, Row, SweepTable, View
 
 HOW = {"simulated": 5, "reused": 1, "elapsed_s": 2.0}
 

@@ -10,9 +10,9 @@ from simulator.report.sweep import html as sweep_html
 from simulator.report.sweep import page as sweep_page
 from simulator.report.text.grounds import grounds
 from simulator.results.ground import Ground, Validation, plain
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
-from simulator.study.sweep import sweep
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
+from simulator.study.sweep.sweep import sweep
 from tests.factories import training_result
 
 FIRM = Ground("measured and validated", {}, "", Validation(157, 0.049, "it"))
