@@ -14,8 +14,8 @@ import numpy as np
 from simulator.errors import SimulatorError
 from simulator.run.ground import Conditions, conditions
 from simulator.run.serve import ServingRun, run_serving
-from simulator.serving.prices import StagePrice
-from simulator.serving.system import System, resolve
+from simulator.serving.costs.prices import StagePrice
+from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
 from simulator.study.lines import Line, Refused, id_of, parse_line, read_row
 from simulator.study.serving_rows import CLOSED_LOOP, MOST_AT_ONCE, MappedServing, ServingRow, map_serving_row
