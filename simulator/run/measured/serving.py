@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from simulator.errors import InputError
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving, fixed
-from simulator.serving.system import resolve
+from simulator.serving.fleet.system import resolve
 from simulator.specs.scenario import ServingScenario
 
 

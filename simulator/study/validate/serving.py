@@ -17,8 +17,8 @@ from simulator.interop.rows.serving import CLOSED_LOOP, MOST_AT_ONCE, MappedServ
 from simulator.run.ground import Conditions, conditions
 from simulator.run.measured.serving import map_serving_row
 from simulator.run.serve import ServingRun, run_serving
-from simulator.serving.prices import StagePrice
-from simulator.serving.system import System, resolve
+from simulator.serving.costs.prices import StagePrice
+from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
 from simulator.units import TICKS_PER_SECOND
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
-from simulator.serving.workload import generate
+from simulator.serving.workload.generate import generate
 from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.load import load
