@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report import ledger, palette, sections, serving_facts, wording
 from simulator.report.compare_html import kinds, numbered, part, visible
 from simulator.report.compare_page import cells, chosen, fits, held_against, label
 from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.markup import Markup, joined, tag
-from simulator.results.metrics import METRICS, mean
+from simulator.results.metrics import mean
 from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result

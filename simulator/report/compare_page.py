@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from rich.console import JustifyMethod, RenderableType
 from rich.text import Text
 
+from simulator.metrics import METRICS
 from simulator.report import wording
 from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.page import WIDTH, draw
 from simulator.report.plain import clean
 from simulator.report.sections import grid, notes
-from simulator.results.metrics import METRICS
 
 _GAP = 2
 _MARGIN = 2

@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report import ledger, palette, reasons, scales, sections, svg, wording
 from simulator.report.figures import figures
 from simulator.report.gantt import sample, whole
 from simulator.report.html_parts import ground, heading, leveled, notes, table, ticks, timeline
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
-from simulator.results.metrics import METRICS, mean
+from simulator.results.metrics import mean
 from simulator.results.obstacle import filled, host_full, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics

@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report import wording
 from simulator.report.facts import at, devices, replicas, whole, word
 from simulator.report.plain import clean
-from simulator.results.metrics import METRICS, exposed, mean
+from simulator.results.metrics import exposed, mean
 from simulator.results.obstacle import remarks
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result

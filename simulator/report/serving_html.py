@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report import html_parts, html_sections, palette, scales, serving_facts, svg, svg_graph, wording
 from simulator.report.markup import Markup, joined, tag
 from simulator.report.plain import clean
@@ -13,7 +14,6 @@ from simulator.report.scales import Mark
 from simulator.report.serving_facts import LATENCIES, WORDS, Cdf, Goals, goals, subject
 from simulator.report.svg import Told
 from simulator.report.svg_graph import Curve
-from simulator.results.metrics import METRICS
 from simulator.results.obstacle import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service

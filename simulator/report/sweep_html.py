@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from simulator.metrics import METRICS
 from simulator.report import html, scales, scatter, sweep_words, wording
 from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.html_parts import ground, notes, table
 from simulator.report.markup import Markup, tag
-from simulator.results.metrics import METRICS
 
 MOST_ROWS = 2_000
 """Points that the table of all of them shows."""

@@ -16,8 +16,9 @@ from simulator import units
 from simulator.cost import Device
 from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
+from simulator.metrics import METRICS
 from simulator.program import draft as d
-from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
+from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.obstacle import close_call
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS

@@ -10,11 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError
+from simulator.metrics import METRICS
 from simulator.report import plots, serving_plots
 from simulator.report.card import card, comparison_card, sweep_card
 from simulator.report.frames import FRAMES, frame
 from simulator.report.plotting import ComparisonPlots, Plots
-from simulator.results.metrics import METRICS
 from simulator.study.compare import compare
 from simulator.study.compare_document import document
 from simulator.units import TICKS_PER_SECOND

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from simulator.metrics import METRICS, SERVING
 from simulator.report import sweep_html, sweep_page, sweep_words
 from simulator.report.heads import short
-from simulator.results.metrics import METRICS, SERVING
 from simulator.study.table import Missed, Row, SweepTable, View
 
 HOW = {"simulated": 5, "reused": 1, "elapsed_s": 2.0}
