@@ -103,13 +103,10 @@ class Lowering:
     def _chain(self, number: int, prices: Prices, meeting: int) -> None:
         part = ChainDraft(self.job, prices, number * self.job.pp, meeting)
         part.build()
-        offset = len(self.draft)
-        for name in d.COLUMNS:
-            column = part.draft[name]
-            if name == "activity":
-                column = np.where(column >= 0, column + len(self.draft.activities), -1)
-            self.draft.columns[name] = np.concatenate([self.draft.columns[name], column])
-        self.draft.edges = np.concatenate([self.draft.edges, part.draft.edges + offset])
+        columns = {name: part.draft[name] for name in d.COLUMNS}
+        columns["activity"] = np.where(columns["activity"] >= 0, columns["activity"] + len(self.draft.activities), -1)
+        added = self.draft.add(**columns)
+        self.draft.after(added[part.draft.edges[:, 0]], added[part.draft.edges[:, 1]])
         shift = self.draft.resources
         self.draft.activities += [
             a._replace(uses=tuple(u._replace(resource=u.resource + shift) for u in a.uses))
