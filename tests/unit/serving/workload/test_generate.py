@@ -8,9 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from simulator.errors import InputError
-from simulator.serving.workload.conversations import Joined
 from simulator.serving.workload.generate import ANY, NEVER, Workload, generate
-from simulator.serving.workload.sharing import BLOCK
+from simulator.serving.workload.sharing import BLOCK, Joined
 from simulator.specs.requests import Requests
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
