@@ -16,14 +16,14 @@ from pydantic import model_validator
 from benchmarks.fitted import priced
 from simulator import units
 from simulator.run.serve import serve
-from simulator.serving.prices import ReplicaPrice
-from simulator.serving.system import resolve
-from simulator.serving.workload import generate
+from simulator.serving.costs.prices import ReplicaPrice
+from simulator.serving.fleet.system import resolve
+from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Spec
 from simulator.specs.scenario import ServingScenario
-from simulator.study.layouts import Candidate
-from simulator.study.plan import Options, plan_layout
+from simulator.study.plan.layouts import Candidate
+from simulator.study.plan.plan import Options, plan_layout
 
 CLAIMS = Path("workloads") / "measurements" / "papers.yaml"
 FOLDER = "papers"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.interop.traces import TraceColumns, read
-from simulator.serving.lengths import lengths
+from simulator.serving.workload.lengths import lengths
 from simulator.specs import data_root, load_spec
 from simulator.specs.requests import Lengths
 

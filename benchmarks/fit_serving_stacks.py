@@ -25,10 +25,11 @@ from scipy.optimize import minimize
 
 from benchmarks.fit_stacks import at, fitted_file, report, weights, write
 from simulator.errors import SimulatorError
+from simulator.interop.rows.jsonl import Refused, parse_line, read_lines, read_row
+from simulator.interop.rows.serving import MappedServing, ServingRow
+from simulator.run.measured.serving import map_serving_row
 from simulator.specs.serving import ServingStack
-from simulator.study.lines import Refused, parse_line, read_lines, read_row
-from simulator.study.serving_rows import MappedServing, ServingRow, map_serving_row
-from simulator.study.serving_validate import simulate_mapped
+from simulator.study.validate.serving import simulate_mapped
 
 FIELDS = ("kernel_efficiency", "iteration_overhead", "sequence_overhead")
 LOW, HIGH = np.array([0.55, 5e-5, 0.0]), np.array([1.15, 40e-3, 400e-6])

@@ -31,11 +31,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.identified import Floats, Interval, worse
+from simulator.interop.rows.jsonl import Refused, parse_line, read_lines, read_row, sample
+from simulator.interop.rows.training import Row
+from simulator.run.measured.training import Mapped, map_row
 from simulator.specs.catalog import data_root
 from simulator.specs.training import Stack
-from simulator.study.lines import Refused, parse_line, read_lines, read_row, sample
-from simulator.study.rows import Mapped, Row, map_row
-from simulator.study.validate import simulate_mapped
+from simulator.study.validate.training import simulate_mapped
 
 FIELDS = ("compute_efficiency", "layer_overhead", "overlap_quality")
 STEPS = {

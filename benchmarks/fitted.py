@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.run import serve
-from simulator.serving.system import System, resolve
+from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
 
 MILLISECOND = 10**9

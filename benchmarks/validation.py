@@ -20,13 +20,13 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+from simulator.interop.rows.jsonl import read_lines
 from simulator.run.ground import validated
 from simulator.specs import data_root
-from simulator.study.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
-from simulator.study.causes import Cause, cause_of
-from simulator.study.lines import read_lines
-from simulator.study.published import KINDS
-from simulator.study.validate import Outcome
+from simulator.study.validate.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
+from simulator.study.validate.causes import Cause, cause_of
+from simulator.study.validate.published import KINDS
+from simulator.study.validate.training import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "validation.md"

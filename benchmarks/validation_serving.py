@@ -15,13 +15,13 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.validation import HEAD, PAGE, ROOT, line, plot, ship, written
+from simulator.interop.rows.jsonl import read_lines
 from simulator.specs import data_root
-from simulator.study.accuracy import SERVING, errors, grouped
-from simulator.study.causes import suspected
-from simulator.study.lines import read_lines
-from simulator.study.published import KINDS
-from simulator.study.serving_replay import replay
-from simulator.study.serving_validate import ServingOutcome
+from simulator.study.validate.accuracy import SERVING, errors, grouped
+from simulator.study.validate.causes import suspected
+from simulator.study.validate.published import KINDS
+from simulator.study.validate.replay import replay
+from simulator.study.validate.serving import ServingOutcome
 
 PLOT = ROOT / "docs" / "images" / "validation-serving.svg"
 LEFT_OUT = Path(__file__).with_name("left_out_serving.json")

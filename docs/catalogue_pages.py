@@ -6,9 +6,9 @@ from typing import Any
 import yaml
 from markdown_tables import code, escape, slug, table
 
-from simulator.report.profiles import ROOMS
-from simulator.report.quantities import dimension_of, exact
-from simulator.serving.lengths import lengths
+from simulator.report.catalogue.profiles import ROOMS
+from simulator.report.catalogue.quantities import dimension_of, exact
+from simulator.serving.workload.lengths import lengths
 from simulator.specs import data_root, load_scenario, load_spec, names
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile

@@ -14,7 +14,7 @@ from markdown_tables import table
 
 import simulator
 from simulator.api import calls, scenario
-from simulator.report.plotting import ComparisonPlots, Plots, SweepPlots
+from simulator.report.notebook.plotting import ComparisonPlots, Plots, SweepPlots
 
 FUNCTIONS = {
     "run": calls.run,

@@ -7,7 +7,7 @@ from markdown_tables import code, table
 from pydantic.fields import FieldInfo
 
 from simulator import units
-from simulator.report.quantities import dimension_of
+from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile, EngineSums, Fill, Protocol, Scope, Wire
 from simulator.specs.documentation import describe

@@ -46,7 +46,7 @@ class Simulated:
     @property
     def parts(self) -> Mapping[str, float]:
         """Seconds of a step, or of a request, by what they consist of, on average over devices or requests."""
-        from simulator.study.compare import parts
+        from simulator.study.compare.comparison import parts
 
         return parts(self.result)
 
@@ -75,7 +75,7 @@ class Simulated:
 
     def __repr__(self) -> str:
         """What a failed assertion shows: the scenario and its main figures."""
-        from simulator.report.wording import figure
+        from simulator.report.text.wording import figure
 
         metrics = self.result.metrics
         known = [f"{name} {figure(name, metrics[name])}" for name in _HEADLINES if name in metrics]

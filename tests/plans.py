@@ -7,9 +7,9 @@ from typing import Any
 
 from simulator.results.result import Result
 from simulator.specs.scenario import ServingScenario
-from simulator.study.layouts import Candidate, candidate
-from simulator.study.plan import Options, Plan, plan_layout
-from simulator.study.plan_document import document
+from simulator.study.plan.document import document
+from simulator.study.plan.layouts import Candidate, candidate
+from simulator.study.plan.plan import Options, Plan, plan_layout
 from tests.services import Slo, asked, serve, serving_result
 
 QUICKSTART = "scenarios/serving/quickstart.yaml"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simulator.serving.workload import Workload
+from simulator.serving.workload.generate import Workload
 from tests.replicas import Price, Setting
 
 COPY = 1

@@ -15,17 +15,17 @@ from simulator import fabric, units
 from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
-from simulator.serving.batch import Batch
-from simulator.serving.fleet import Fleet
-from simulator.serving.ledger import FINISHED, REJECTED, Ledger, open_ledger
-from simulator.serving.lockstep import Lockstep
-from simulator.serving.mover import Mover
+from simulator.serving.fleet.fleet import Fleet
+from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
-from simulator.serving.prefix import PrefixCache
-from simulator.serving.replica import COLUMNS, Memory, Replica
-from simulator.serving.router import ROUTERS, Choice
-from simulator.serving.workload import NEVER, Workload
+from simulator.serving.replica.batch import Batch
+from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger, open_ledger
+from simulator.serving.replica.lockstep import Lockstep
+from simulator.serving.replica.prefix import PrefixCache
+from simulator.serving.replica.replica import COLUMNS, Memory, Replica
+from simulator.serving.workload.generate import NEVER, Workload
 from tests.machines import cluster, profile
 
 ENDLESS = 1 << 62

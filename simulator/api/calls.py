@@ -19,7 +19,7 @@ from simulator.specs.base import Spec
 from simulator.specs.resolve import placed
 from simulator.specs.scenario import AnyScenario
 from simulator.specs.scenario import Scenario as TrainingSpec
-from simulator.study import compare as comparing
+from simulator.study.compare import comparison as comparing
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -169,7 +169,7 @@ def sweep(
     What does not fit into memory or is refused is a row with its reason. Raises InputError for what suits no point.
     """
     from simulator.study import executors
-    from simulator.study import sweep as sweeping
+    from simulator.study.sweep import sweep as sweeping
 
     _check_source(scenario)
     wanted, conditions = listed("axes", axes), strings("where", where, '["mfu > 0.4"]')
@@ -207,11 +207,11 @@ def validate(
     The form is that of `clustersim validate --json`; errors are of time, positive is too slow. Raises InputError where
     no row at all can be simulated, with the reasons.
     """
+    from simulator.interop.rows.jsonl import read_lines
+    from simulator.interop.rows.jsonl import sample as few
     from simulator.specs import data_root
     from simulator.study import executors
-    from simulator.study.lines import read_lines
-    from simulator.study.lines import sample as few
-    from simulator.study.published import KINDS, chosen
+    from simulator.study.validate.published import KINDS, chosen
 
     choice("kind", kind, tuple(KINDS))
     groups = tuple(key for text in strings("by", by, '["source", "device"]') for key in text.split(","))

@@ -13,13 +13,13 @@ from simulator.api.arguments import path_of
 from simulator.errors import InputError, Problem, nearest
 from simulator.results.metrics import like
 from simulator.results.writing import write
-from simulator.study import compare as comparing
-from simulator.study import table
+from simulator.study.compare import comparison as comparing
+from simulator.study.sweep import table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from simulator.report.plotting import ComparisonPlots, Plots, SweepPlots
+    from simulator.report.notebook.plotting import ComparisonPlots, Plots, SweepPlots
 
 Frame = Literal["metrics", "breakdown", "operations", "memory", "links", "requests", "replicas"]
 _TABLE = 'a frame writes tables: `.to_frame().to_csv("metrics.csv")`'
@@ -76,13 +76,13 @@ class Result(results.Result):
     @property
     def plot(self) -> "Plots":
         """Plots with matplotlib: `result.plot.gantt()`, `.breakdown(ax=axes)` ...; each returns its axes."""
-        from simulator.report.plotting import Plots
+        from simulator.report.notebook.plotting import Plots
 
         return Plots(self)
 
     def to_frame(self, what: Frame = "metrics") -> "DataFrame":
         """A pandas frame (the extra `frames`): `metrics` is one row; others have a row for each of what they name."""
-        from simulator.report.frames import frame
+        from simulator.report.notebook.frames import frame
 
         return frame(self, what)
 
@@ -94,7 +94,7 @@ class Result(results.Result):
         """
         name, ending = _named(path)
         if ending == ".html":
-            from simulator.report.html import document
+            from simulator.report.result.html import document
 
             write(name, document(self))
         elif ending == ".json":
@@ -104,7 +104,7 @@ class Result(results.Result):
 
     def __str__(self) -> str:
         """The page that `clustersim run` prints."""
-        from simulator.report.page import page
+        from simulator.report.result.page import page
 
         return page(self).rstrip("\n")
 
@@ -114,7 +114,7 @@ class Result(results.Result):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from simulator.report.card import card
+        from simulator.report.notebook.card import card
 
         return card(self)
 
@@ -137,13 +137,13 @@ class Comparison(comparing.Comparison):
     @property
     def plot(self) -> "ComparisonPlots":
         """Plots with matplotlib: `comparison.plot.parts()`, `.figures()`; each returns its axes."""
-        from simulator.report.plotting import ComparisonPlots
+        from simulator.report.notebook.plotting import ComparisonPlots
 
         return ComparisonPlots(self._document())
 
     def to_frame(self) -> "DataFrame":
         """A pandas frame (the extra `frames`): a row for each run, its metrics and the shares of its parts."""
-        from simulator.report.frames import comparison_frame
+        from simulator.report.notebook.frames import comparison_frame
 
         return comparison_frame(self._document())
 
@@ -151,7 +151,7 @@ class Comparison(comparing.Comparison):
         """Write a file: `.html` the report, any other ending the JSON form; InputError where it cannot be written."""
         name, ending = _named(path)
         if ending == ".html":
-            from simulator.report.compare_html import page
+            from simulator.report.compare.html import page
 
             write(name, page(self._document()))
         else:
@@ -159,7 +159,7 @@ class Comparison(comparing.Comparison):
 
     def __str__(self) -> str:
         """The page that `clustersim compare` prints."""
-        from simulator.report.compare_page import page
+        from simulator.report.compare.page import page
 
         return page(self._document(), rest="in to_frame()").rstrip("\n")
 
@@ -169,12 +169,12 @@ class Comparison(comparing.Comparison):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from simulator.report.card import comparison_card
+        from simulator.report.notebook.card import comparison_card
 
         return comparison_card(self._document())
 
     def _document(self) -> dict[str, Any]:
-        from simulator.study.compare_document import document
+        from simulator.study.compare.document import document
 
         return document(self)
 
@@ -192,32 +192,32 @@ class Sweep(table.SweepTable):
     @property
     def plot(self) -> "SweepPlots":
         """Plots with matplotlib: `sweep.plot.heat("tp", "pp", "mfu")`, `.pareto("mfu", "cost_usd")`; returns axes."""
-        from simulator.report.plotting import SweepPlots
+        from simulator.report.notebook.plotting import SweepPlots
 
         return SweepPlots(lambda **view: self.document(table.View(**view)))
 
     def to_frame(self) -> "DataFrame":
         """A pandas frame (the extra `frames`): a row for each point: what was varied, what became of it, metrics."""
-        from simulator.report.frames import made
+        from simulator.report.notebook.frames import made
 
         return made(self.columns())
 
     def __str__(self) -> str:
         """The page that `clustersim sweep` prints."""
-        from simulator.report.sweep_page import page
+        from simulator.report.sweep.page import page
 
         return page(self.document(), {"simulated": self.simulated, "reused": self.reused}).rstrip("\n")
 
     def __repr__(self) -> str:
         """What was varied and how many points there are."""
-        from simulator.report.wording import plural
+        from simulator.report.text.wording import plural
 
         points = plural(len(self.rows), "point")
         return f"<{type(self).__name__} of {self.name!r} over {', '.join(self.axes)}: {points}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from simulator.report.card import sweep_card
+        from simulator.report.notebook.card import sweep_card
 
         return sweep_card(self.document())
 
@@ -227,7 +227,7 @@ _INFEASIBLE = {"out of memory": "does not fit into memory", "all requests reject
 
 def _speed(result: results.Result) -> str:
     """The figure of a result that says how fast it is, in words."""
-    from simulator.report.wording import figure
+    from simulator.report.text.wording import figure
 
     if not result.feasible:
         from simulator.results.obstacle import obstacle

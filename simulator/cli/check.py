@@ -18,7 +18,7 @@ from simulator.cli.numbers import whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.study.regression import Checked
+    from simulator.study.check.regression import Checked
 
 SUMMARY = "scenarios against their baselines, for CI"
 EXAMPLES = (
@@ -55,8 +55,8 @@ def execute(arguments: Namespace) -> int:
     """Find, simulate, compare, write, show."""
     from simulator.cli import outputs
     from simulator.cli.progress import progress
-    from simulator.study import regression
-    from simulator.study.check import parse_tolerances
+    from simulator.study.check import regression
+    from simulator.study.check.check import parse_tolerances
 
     tolerances = parse_tolerances(arguments.tolerance)
     cases, notes = regression.cases_of(arguments.paths, arguments.baseline)
@@ -77,13 +77,13 @@ def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namesp
     if arguments.junit:
         from datetime import datetime
 
-        from simulator.report.check_junit import junit
+        from simulator.report.check.junit import junit
         from simulator.results.writing import replacing
 
         with replacing(arguments.junit) as file:
             file.write(junit(told, [one.seconds for one in checked], datetime.now()))
     if arguments.github and (name := os.environ.get(_SUMMARY_FILE)):
-        from simulator.report.check_words import table
+        from simulator.report.check.phrases import table
 
         with Path(name).open("a", encoding="utf-8") as summary:
             summary.write(table(told) + "\n")
@@ -92,7 +92,7 @@ def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namesp
 def _show(told: dict[str, Any], arguments: Namespace) -> None:
     """The page, the table of an update, or the JSON form; annotations go beside them."""
     from simulator.cli import outputs
-    from simulator.report.check_github import annotations, harmless
+    from simulator.report.check.github import annotations, harmless
 
     lines = annotations(told) if arguments.github else []
     if arguments.quiet or arguments.json == "-":
@@ -109,9 +109,9 @@ def _show(told: dict[str, Any], arguments: Namespace) -> None:
 
 def _page(told: dict[str, Any], update: bool) -> str:
     if update:
-        from simulator.report.check_words import table
+        from simulator.report.check.phrases import table
 
         return table(told)
-    from simulator.report.check_page import page
+    from simulator.report.check.page import page
 
     return page(told, width=console.width(), colour=console.coloured())

@@ -60,8 +60,8 @@ def execute(arguments: Namespace) -> int:
     runs, refused = _runs(arguments)
     named = {"--json": arguments.json, "--html": arguments.html}
     outputs.check(named, inputs=tuple(_files(arguments.items)), folders={"--plots": arguments.plots})
-    from simulator.study.compare import compare, noting
-    from simulator.study.compare_document import document
+    from simulator.study.compare.comparison import compare, noting
+    from simulator.study.compare.document import document
 
     results: list[Result] = []
     names: list[str] = []
@@ -85,15 +85,15 @@ def _show(found: dict[str, Any], arguments: Namespace) -> None:
     from simulator.results.writing import write
 
     if arguments.html:
-        from simulator.report import compare_html
+        from simulator.report.compare import html as compare_html
 
         write(arguments.html, compare_html.page(found))
     if arguments.plots:
-        from simulator.report.compare_plots import save_plots
+        from simulator.report.compare.plots import save_plots
 
         save_plots(found, arguments.plots)
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
-        from simulator.report.compare_page import page
+        from simulator.report.compare.page import page
 
         width, colour = console.width(), console.coloured()
         console.write(page(found, width=width, colour=colour, everything=arguments.everything))

@@ -14,7 +14,7 @@ from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
 
 if TYPE_CHECKING:
-    from simulator.report.completion import Option, Shape, Source
+    from simulator.report.catalogue.completion import Option, Shape, Source
 
 SUMMARY = "print a completion script for a shell"
 EXAMPLES = (
@@ -34,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Draw the script."""
-    from simulator.report.completion import script, word_lists
+    from simulator.report.catalogue.completion import script, word_lists
 
     shapes = [_shape(name) for name in COMMANDS]
     console.write(script(arguments.shell, PROGRAM, shapes, word_lists(COMMANDS)))
@@ -43,7 +43,7 @@ def execute(arguments: Namespace) -> int:
 
 def _shape(name: str) -> "Shape":
     """What a command's parser says that it takes."""
-    from simulator.report.completion import Shape
+    from simulator.report.catalogue.completion import Shape
 
     chosen = command(name)
     actions = parser_of(PROGRAM, name, chosen)._actions
@@ -53,7 +53,7 @@ def _shape(name: str) -> "Shape":
 
 
 def _option(action: Action, name: str) -> "Option":
-    from simulator.report.completion import Option
+    from simulator.report.catalogue.completion import Option
 
     takes = None if action.nargs == 0 else _source(action, name)
     return Option(tuple(action.option_strings), takes, (action.help or "").replace("%%", "%"))
@@ -61,7 +61,7 @@ def _option(action: Action, name: str) -> "Option":
 
 def _source(action: Action, name: str) -> "Source":
     """What may stand for an argument: its choices, or what the word in its help means."""
-    from simulator.report.completion import Source
+    from simulator.report.catalogue.completion import Source
 
     if action.choices is not None:
         return Source(tuple(map(str, action.choices)))

@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 
 from simulator.errors import InputError, Problem
-from simulator.report.plain import clean, encodable
+from simulator.report.text.plain import clean, encodable
 
 _WIDEST = 100
 _NARROWEST = 60

@@ -22,7 +22,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Look and tell."""
-    from simulator.report.doctor import page
+    from simulator.report.catalogue.doctor import page
     from simulator.results import dumps
     from simulator.study.doctor import document, examine, places
 

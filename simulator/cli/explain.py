@@ -23,8 +23,8 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Load and show."""
-    from simulator.report.explain import explain
-    from simulator.report.settled import settled
+    from simulator.report.catalogue.defaults import settled
+    from simulator.report.catalogue.explain import explain
     from simulator.specs import load_scenario
 
     loaded = load_scenario(arguments.file, arguments.overrides)

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulator.cli import console
 from simulator.errors import InputError, Problem
-from simulator.report.drawing import check_library
+from simulator.report.svg.figures import check_library
 from simulator.results.writing import check_writable, write
 
 STANDARD_OUTPUT = "-"

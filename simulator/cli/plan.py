@@ -15,7 +15,7 @@ from simulator.cli.numbers import whole
 from simulator.errors import InfeasibleError
 
 if TYPE_CHECKING:
-    from simulator.study.plan import Options
+    from simulator.study.plan.plan import Options
 
 SUMMARY = "largest rate within the objectives, cheapest layout that carries one"
 EXAMPLES = (
@@ -96,15 +96,15 @@ def execute(arguments: Namespace) -> int:
     """Read, search, write, show."""
     from simulator.cli import outputs
     from simulator.cli.progress import progress
-    from simulator.study.layouts import candidates
+    from simulator.study.plan.layouts import candidates
     from simulator.study.variants import parse_axes
 
     axes = parse_axes(arguments.vary)
     found = candidates(arguments.file, arguments.overrides, axes, arguments.layouts == "auto")
     files = {"--json": arguments.json, "--html": arguments.html}
     outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
-    from simulator.study.plan import plan
-    from simulator.study.plan_document import document
+    from simulator.study.plan.document import document
+    from simulator.study.plan.plan import plan
 
     begin, options = perf_counter(), _options(arguments, len(found))
     what = f"planning {found[0].scenario.name}" if len(found) == 1 else f"planning {len(found)} layouts"
@@ -117,7 +117,7 @@ def execute(arguments: Namespace) -> int:
 
 
 def _options(arguments: Namespace, layouts: int) -> "Options":
-    from simulator.study.plan import CURVE, TOLERANCE, Options
+    from simulator.study.plan.plan import CURVE, TOLERANCE, Options
 
     curve = arguments.curve if arguments.curve is not None else CURVE if layouts == 1 else 0
     cut = arguments.layouts == "auto" and not arguments.every
@@ -127,12 +127,12 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
 def _write(told: dict[str, Any], arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.html:
-        from simulator.report import plan_html
+        from simulator.report.plan import html as plan_html
         from simulator.results.writing import write
 
         write(arguments.html, plan_html.page(told))
     if arguments.plots:
-        from simulator.report.plan_plots import save_plots
+        from simulator.report.plan.plots import save_plots
 
         save_plots(told, arguments.plots)
 
@@ -142,6 +142,6 @@ def _show(told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
     from simulator.cli import outputs
 
     if not outputs.as_json(told, arguments.json) and not arguments.quiet:
-        from simulator.report.plan_page import page
+        from simulator.report.plan.page import page
 
         console.write(page(told, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

@@ -23,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """List, or show."""
-    from simulator.report.profiles import profiles
+    from simulator.report.catalogue.profiles import profiles
 
     console.write(profiles(arguments.name, width=console.width(), colour=console.coloured()))
     return 0

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from simulator import units
 from simulator.cli.console import is_terminal
-from simulator.report.plain import clean
+from simulator.report.text.plain import clean
 
 _DELAY_S = 0.5
 _INTERVAL_S = 0.2

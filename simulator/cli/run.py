@@ -121,20 +121,20 @@ def _write(result: "Result", arguments: Namespace) -> None:
     if arguments.save:
         save(result, arguments.save)
     if arguments.trace:
-        from simulator.report.trace import write_trace
+        from simulator.report.export.trace import write_trace
 
         write_trace(result, arguments.trace)
     if arguments.detail and result.service is not None:  # there is none of a model that does not fit
-        from simulator.report.vllm_form import write_vllm_form
+        from simulator.report.export.vllm_form import write_vllm_form
 
         write_vllm_form(result, arguments.detail)
     if arguments.html:
-        from simulator.report.html import document
+        from simulator.report.result.html import document
         from simulator.results.writing import write
 
         write(arguments.html, document(result))
     if arguments.plots:
-        from simulator.report.plots import save_plots
+        from simulator.report.result.plots import save_plots
 
         save_plots(result, arguments.plots)
 
@@ -146,6 +146,6 @@ def _show(result: "Result", arguments: Namespace, elapsed_s: float) -> None:
 
     printed = arguments.json and outputs.as_json(to_json(result), arguments.json)
     if not printed and not arguments.quiet:
-        from simulator.report.page import page
+        from simulator.report.result.page import page
 
         console.write(page(result, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

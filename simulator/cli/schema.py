@@ -21,7 +21,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Build and print."""
-    from simulator.report.schema import schema
+    from simulator.report.catalogue.schema import schema
 
     console.write(schema(arguments.kind))
     return 0

@@ -19,7 +19,7 @@ from simulator.errors import InfeasibleError, InputError, Problem, SimulatorErro
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from simulator.study.table import SweepTable, View
+    from simulator.study.sweep.table import SweepTable, View
 
 SUMMARY = "every combination of listed values: best points, trade-offs, heat maps"
 EXAMPLES = (
@@ -83,7 +83,7 @@ def _three(text: str) -> tuple[str, ...]:
 def execute(arguments: Namespace) -> int:
     """Check everything, simulate, write, show."""
     from simulator.cli.progress import counting
-    from simulator.study.table import View
+    from simulator.study.sweep.table import View
     from simulator.study.variants import parse_axes, told_apart
 
     overrides, axes = told_apart(arguments.items)
@@ -92,7 +92,7 @@ def execute(arguments: Namespace) -> int:
     view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
     _check_outputs(arguments)
     cache = _cache(arguments)
-    from simulator.study.sweep import sweep
+    from simulator.study.sweep.sweep import sweep
 
     begin, count = perf_counter(), _Count()
     try:
@@ -139,14 +139,14 @@ class _Count:
 
 def _document(table: "SweepTable", view: "View") -> dict[str, Any]:
     """The table as plain data; a view of points that are not there shows nothing."""
-    from simulator.study.table import View
+    from simulator.study.sweep.table import View
 
     return table.document(view if any(row.status == "ok" for row in table.rows) else View())
 
 
 def _check_outputs(arguments: Namespace) -> None:
     from simulator.cli import outputs
-    from simulator.study.table import check_parquet
+    from simulator.study.sweep.table import check_parquet
 
     if arguments.csv == "-" and arguments.json == "-":
         raise InputError(Problem("--csv and --json cannot both print", hint="name a file for one of them"))
@@ -201,12 +201,12 @@ def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> N
     if arguments.parquet:
         table.to_parquet(arguments.parquet)
     if arguments.html:
-        from simulator.report import sweep_html
+        from simulator.report.sweep import html as sweep_html
         from simulator.results.writing import write
 
         write(arguments.html, sweep_html.page(told))
     if arguments.plots:
-        from simulator.report.sweep_plots import save_plots
+        from simulator.report.sweep.plots import save_plots
 
         save_plots(told, arguments.plots)
 
@@ -219,7 +219,7 @@ def _show(table: "SweepTable", told: dict[str, Any], arguments: Namespace, elaps
     if arguments.csv == "-":
         console.write(table.csv())
     elif not printed and not arguments.quiet:
-        from simulator.report.sweep_page import page
+        from simulator.report.sweep.page import page
 
         how = {"simulated": table.simulated, "reused": table.reused, "elapsed_s": elapsed_s}
         console.write(page(told, how, top=arguments.top, width=console.width(), colour=console.coloured()))

@@ -14,7 +14,7 @@ from simulator.cli import console
 from simulator.cli.numbers import whole
 
 if TYPE_CHECKING:
-    from simulator.study.lines import Line
+    from simulator.interop.rows.jsonl import Line
 
 SUMMARY = "errors against published measurements"
 EXAMPLES = (
@@ -49,7 +49,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    from simulator.study.published import KEYS
+    from simulator.study.validate.published import KEYS
 
     keys = tuple(filter(None, text.split(",")))
     for key in keys:
@@ -72,12 +72,12 @@ def execute(arguments: Namespace) -> int:
     """Read, simulate, report."""
     from simulator.cli import outputs
     from simulator.cli.progress import progress
-    from simulator.study.lines import sample
+    from simulator.interop.rows.jsonl import sample
 
     outputs.check({"--json": arguments.json, "--html": arguments.html}, inputs=tuple(arguments.files))
     every = _lines(arguments)
     lines = sample(every, arguments.sample) if arguments.sample else every
-    from simulator.study.published import chosen
+    from simulator.study.validate.published import chosen
 
     kind, lines = chosen(lines, arguments.kind)
     kind.check(arguments.by)
@@ -88,14 +88,14 @@ def execute(arguments: Namespace) -> int:
     figures |= sampled
     found = kind.document(figures, outcomes)
     if arguments.html:
-        from simulator.report import html_validation
+        from simulator.report.validation import html as html_validation
         from simulator.results.writing import write
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
         shown = kind.document(kind.summary(outcomes, by) | sampled, outcomes)
         write(arguments.html, html_validation.page(shown, by))
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
-        from simulator.report.validation import page
+        from simulator.report.validation.page import page
 
         console.write(page(found, arguments.by, arguments.worst, console.width()))
     return _code(arguments, figures)
@@ -112,7 +112,7 @@ def _lines(arguments: Namespace) -> list["Line"]:
 def _read(file: str) -> list["Line"]:
     """The rows of a file; InputError where it has none."""
     from simulator.errors import InputError, Problem
-    from simulator.study.lines import read_lines
+    from simulator.interop.rows.jsonl import read_lines
 
     lines = list(read_lines(file))
     if not lines:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
 from simulator.results.result import Replica
-from simulator.serving.prices import ReplicaPrice
+from simulator.serving.costs.prices import ReplicaPrice
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
 

@@ -8,9 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.interop import megatron, served, torchtitan
 from simulator.interop.draft import Draft, printable
+from simulator.interop.huggingface import served
 from simulator.interop.machine import MOST_DEVICES, Machine
+from simulator.interop.megatron import translate as megatron
+from simulator.interop.torchtitan import translate as torchtitan
 from simulator.specs import catalog, load_scenario, load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario

@@ -15,16 +15,16 @@ from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.service import gather
 from simulator.run.too_long import too_long
-from simulator.serving.fleet import Fleet
-from simulator.serving.ledger import Ledger, open_ledger
-from simulator.serving.lockstep import Lockstep
-from simulator.serving.mover import Mover
-from simulator.serving.prefix import PrefixCache
-from simulator.serving.replica import Memory, Replica
-from simulator.serving.router import ROUTERS, Choice
-from simulator.serving.sharing import BLOCK
-from simulator.serving.system import System, resolve
-from simulator.serving.workload import Workload, generate
+from simulator.serving.fleet.fleet import Fleet
+from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.router import ROUTERS, Choice
+from simulator.serving.fleet.system import System, resolve
+from simulator.serving.replica.ledger import Ledger, open_ledger
+from simulator.serving.replica.lockstep import Lockstep
+from simulator.serving.replica.prefix import PrefixCache
+from simulator.serving.replica.replica import Memory, Replica
+from simulator.serving.workload.generate import Workload, generate
+from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import ServingScenario

@@ -26,9 +26,9 @@ from simulator.results.service import serving_metrics, span
 from simulator.run.energy import guessed_idle, replica_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.network_notes import unused_oversubscription
-from simulator.serving.ledger import REJECTED, Ledger
-from simulator.serving.replica import COLUMNS, Replica
-from simulator.serving.system import System
+from simulator.serving.fleet.system import System
+from simulator.serving.replica.ledger import REJECTED, Ledger
+from simulator.serving.replica.replica import COLUMNS, Replica
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash
 

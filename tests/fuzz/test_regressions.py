@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.study.subject import differing
+from simulator.study.header import differing
 from tests.fuzz.harness import Answer, Input, fault
 from tests.fuzz.operations import FILES
 

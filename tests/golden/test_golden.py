@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.report.check_words import lines
-from simulator.study import regression
-from simulator.study.cases import find, orphans
-from simulator.study.check import Tolerances
+from simulator.report.check.phrases import lines
+from simulator.study.check import regression
+from simulator.study.check.cases import find, orphans
+from simulator.study.check.check import Tolerances
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).resolve().parent

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from simulator.interop.rows.jsonl import Refused, read_lines, read_row, sample
+from simulator.interop.rows.serving import ServingRow
+from simulator.interop.rows.training import Row
+from simulator.run.measured.serving import map_serving_row
+from simulator.run.measured.training import map_row
 from simulator.specs import data_root
-from simulator.study.lines import Refused, read_lines, read_row, sample
-from simulator.study.rows import Row, map_row
-from simulator.study.serving_rows import ServingRow, map_serving_row
 
 FOLDER = data_root() / "workloads" / "measurements"
 WORDS = ("device", "precision", "shard", "recompute", "schedule", "attention", "framework")

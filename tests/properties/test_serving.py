@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from simulator.results import iterations as of
 from simulator.run.service import iterations_of
-from simulator.serving.ledger import FINISHED
+from simulator.serving.fleet.router import ROUTERS
 from simulator.serving.policies import POLICIES, Policy
-from simulator.serving.replica import Replica
-from simulator.serving.router import ROUTERS
-from simulator.serving.workload import ANY, NEVER, Workload
+from simulator.serving.replica.ledger import FINISHED
+from simulator.serving.replica.replica import Replica
+from simulator.serving.workload.generate import ANY, NEVER, Workload
 from tests.effort import simulations
 from tests.replicas import ENDLESS, TOKENS, Price, Setting, System, asked, check, gaps, run
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.serving.workload import Workload
+from simulator.serving.workload.generate import Workload
 from tests.effort import simulations
 from tests.reference import Reference
 from tests.replicas import ENDLESS, Price, Setting, asked, check, gaps, run

@@ -11,9 +11,9 @@ from math import exp, factorial
 import pytest
 
 from simulator.run.dispatch import simulate
-from simulator.study.layouts import candidate
-from simulator.study.load import load
-from simulator.study.plan import Options, plan_layout
+from simulator.study.plan.layouts import candidate
+from simulator.study.plan.load import load
+from simulator.study.plan.plan import Options, plan_layout
 
 QUEUE = (
     "requests.lengths={prompt: {fixed: 512}, output: {fixed: 1}}",

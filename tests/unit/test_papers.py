@@ -10,7 +10,7 @@ from benchmarks.claims import Bench, Claim, Figure, Iteration, changed, known_cl
 from simulator import units
 from simulator.results.metrics import METRICS
 from simulator.run.serve import serve
-from simulator.serving.system import resolve
+from simulator.serving.fleet.system import resolve
 from simulator.specs import names
 from simulator.specs.scenario import ServingScenario
 

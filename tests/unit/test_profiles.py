@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.fabric import build
-from simulator.report.profiles import ROOMS
+from simulator.report.catalogue.profiles import ROOMS
 from simulator.serving.policies import POLICIES
 from simulator.specs import data_root, load_spec, names
 from simulator.specs.base import Figure, Spec

@@ -12,7 +12,7 @@ from simulator.errors import InputError
 from simulator.results.metrics import METRICS
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
-from simulator.serving.system import resolve
+from simulator.serving.fleet.system import resolve
 from simulator.specs import data_root, load_scenario, names
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.training.job import Job, build_job

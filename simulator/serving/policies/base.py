@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from simulator.registry import Registry
 
 if TYPE_CHECKING:
-    from simulator.serving.batch import Batch
+    from simulator.serving.replica.batch import Batch
 
 Chunks = list[tuple[int, int]]
 """(request, tokens of its prompt to work on)."""

@@ -7,7 +7,7 @@ from simulator.serving.policies.base import POLICIES
 from simulator.serving.policies.vllm_v1 import VllmV1
 
 if TYPE_CHECKING:
-    from simulator.serving.batch import Batch
+    from simulator.serving.replica.batch import Batch
 
 
 @POLICIES.add("priority")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from simulator.serving.policies.base import POLICIES, Chunks, Policy, fill
 
 if TYPE_CHECKING:
-    from simulator.serving.batch import Batch
+    from simulator.serving.replica.batch import Batch
 
 
 @POLICIES.add("vllm-v1")

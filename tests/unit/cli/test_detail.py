@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.cli import main
-from simulator.report.vllm_form import vllm_form
+from simulator.report.export.vllm_form import vllm_form
 from simulator.results import read
 from tests.unit.cli.conftest import QUICKSTART, ROOT
 

@@ -8,7 +8,7 @@ import pytest
 from simulator.cost import compile_device
 from simulator.cost.experts import ExpertCurve, expert_seconds, experts_hit
 from simulator.cost.rows import Weights, product_seconds
-from simulator.report.profiles import ROOMS
+from simulator.report.catalogue.profiles import ROOMS
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.serving import ServingStack

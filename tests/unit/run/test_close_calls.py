@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 
-from simulator.report import compare_page, html, sweep_page
-from simulator.report.page import page
+from simulator.report.compare import page as compare_page
+from simulator.report.result import html
+from simulator.report.result.page import page
+from simulator.report.sweep import page as sweep_page
 from simulator.results.obstacle import CLOSE, close_call, undecided
 from simulator.results.result import MemoryUse
 from simulator.results.summary import to_json
 from simulator.run.dispatch import simulate
 from simulator.run.ground import memory_error
 from simulator.specs import load_scenario
-from simulator.study.compare import compare
-from simulator.study.compare_document import document
-from simulator.study.sweep import sweep
+from simulator.study.compare.comparison import compare
+from simulator.study.compare.document import document
+from simulator.study.sweep.sweep import sweep
 
 QUICKSTART = "scenarios/quickstart.yaml"
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.report import html, trace
+from simulator.report.export import trace
+from simulator.report.result import html
 from simulator.results import Result
 from simulator.results.result import LinkLoad
 from simulator.run.links import overloaded

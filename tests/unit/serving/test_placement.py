@@ -4,8 +4,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.run.dispatch import simulate
+from simulator.serving.fleet.system import System, resolve
 from simulator.serving.placement import Seat, Site, seats, told
-from simulator.serving.system import System, resolve
 from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Layout, Pool

@@ -1,0 +1,1 @@
+"""Model configurations of Hugging Face as models."""

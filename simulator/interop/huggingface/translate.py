@@ -1,0 +1,411 @@
+"""The shape of a model from its Hugging Face `config.json`.
+
+Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
+functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
+says and the model's shape cannot express (attention sinks) is named in `source`, so that it is seen; what changes the
+shape itself (latent or linear attention, state spaces, layers that differ, encoders) is refused.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from simulator.errors import InputError, Problem, nearest
+from simulator.interop.huggingface.config import Config
+from simulator.interop.huggingface.quantized import quantization
+from simulator.specs.foreign import Translation
+
+Family = Callable[[Config], None]
+
+
+def translate(config: Mapping[str, Any]) -> Translation:
+    """The fields of a model that a `config.json` describes.
+
+    Raises InputError naming the keys that are missing or wrong, or the architecture that is not known.
+    """
+    outer = config
+    config, prefix = _text_model(config)
+    kind = _kind(config, prefix)
+    taken = Config(config, prefix)
+    _alike(taken)
+    FAMILIES[kind](taken)
+    _windows(taken, kind)
+    words, closest = quantization({**outer, **config})
+    taken.take("quantization", ("quantization_config",), words or None)
+    taken.take("quantized", ("quantization_config",), closest)
+    taken.take("name", ("_name_or_path",), _name(config, kind))
+    left_out = f"; left out: {', '.join(taken.left_out)}" if taken.left_out else ""
+    taken.imply(source=f"Hugging Face config.json, model_type {kind}{left_out}")
+    return taken.translation()
+
+
+def _text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The language model of a config of several models (images and text), and the key that it stands under."""
+    inner = config.get("text_config")
+    if str(config.get("model_type")) not in (*FAMILIES, *REFUSED) and isinstance(inner, Mapping):
+        return inner, "text_config"
+    return config, ""
+
+
+def _kind(config: Mapping[str, Any], prefix: str) -> str:
+    kind = config.get("model_type")
+    path = f"{prefix}.model_type" if prefix else "model_type"
+    if kind is None:
+        hint = "name the config.json of a Hugging Face model, or a YAML file with our own keys"
+        raise InputError(Problem("`model_type` is missing", path=path, hint=hint))
+    if not isinstance(kind, str):
+        raise InputError(Problem("`model_type` is not text", path=path))
+    if kind in REFUSED:
+        raise InputError(Problem(f"`{kind}` cannot be simulated: {REFUSED[kind]}", path=path))
+    if kind not in FAMILIES:
+        near = nearest(kind, FAMILIES)
+        hint = near if near.startswith("did") else f"known: {', '.join(sorted(FAMILIES))}"
+        raise InputError(Problem(f"architecture `{kind[:80]}` is not known", path=path, hint=hint))
+    return kind
+
+
+def _name(config: Mapping[str, Any], kind: str) -> str:
+    named = config.get("_name_or_path")
+    return named[:200] if isinstance(named, str) and named.strip() else f"{kind} model"
+
+
+def _windows(config: Config, kind: str) -> None:
+    """Sliding windows: how far they reach, and how many layers have them."""
+    if config.entries.get("sliding_window") is None or config.entries.get("use_sliding_window") is False:
+        return
+    window, layers = config.whole("sliding_window"), config.fields.get("layers")
+    if window is None or not isinstance(layers, int):
+        return
+    count = _windowed(config, kind, layers)
+    if count:
+        config.take("window", ("sliding_window",), window)
+        config.take("windowed_layers", ("layer_types", "sliding_window_pattern", "sliding_window"), count)
+
+
+def _windowed(config: Config, kind: str, layers: int) -> int:
+    """Layers with a window: those that are listed, or as the family's class has them where none are."""
+    types = config.entries.get("layer_types")
+    if isinstance(types, list) and types:
+        return sum(isinstance(name, str) and name.startswith("sliding") for name in types)
+    if kind in ("gemma2", "gpt_oss"):
+        return -(-layers // 2)
+    if kind == "gemma3_text":
+        return layers - layers // (config.whole("sliding_window_pattern", default=6) or 6)
+    if kind.startswith("qwen"):
+        return max(0, layers - (config.whole("max_window_layers", default=layers) or layers))
+    return layers
+
+
+_ALIEN = (
+    (("kv_lora_rank", "q_lora_rank"), "multi-head latent attention"),
+    (("index_topk", "index_n_heads"), "attention to tokens that an index chooses"),
+    (("linear_num_value_heads", "linear_attn_config", "linear_key_head_dim"), "linear attention"),
+    (("hybrid_override_pattern", "mamba_num_heads", "mamba_d_state", "ssm_state_size"), "state-space layers"),
+    (("block_configs",), "layers that differ in shape"),
+    (("first_k_dense_replace",), "dense layers before the mixtures"),
+    (("global_head_dim", "num_global_key_value_heads"), "heads of two sizes"),
+)
+"""Keys of what the shape of a model cannot say, in whichever family they stand."""
+
+
+def _alike(config: Config) -> None:
+    """Refuse a config that says that its layers are other than the family's, whatever its `model_type`."""
+    for keys, name in _ALIEN:
+        key = next((key for key in keys if config.entries.get(key)), None)
+        if key is not None:
+            config.wrong(key, f"{name}: not modelled yet")
+    for key in ("layer_types", "attn_type_list"):
+        kinds = config.entries.get(key)
+        known = ("full_attention", "sliding_attention", "attention", 1)
+        other = next((kind for kind in kinds if kind not in known), None) if isinstance(kinds, list) else None
+        if other is not None:
+            config.wrong(key, f"layers of `{str(other)[:40]}`: not modelled yet")
+
+
+def _sizes(config: Config, kv_heads: bool = True) -> None:
+    """Sizes by the names that most families use."""
+    config.number("layers", "num_hidden_layers", "n_layer")
+    config.number("hidden", "hidden_size", "n_embd", "n_embed")
+    heads = config.number("heads", "num_attention_heads", "n_head")
+    if kv_heads:
+        config.number("kv_heads", "num_key_value_heads", default=heads or 1)
+    config.number("vocabulary", "vocab_size")
+    config.optional("max_sequence", "max_position_embeddings", "n_positions", "seq_length")
+
+
+def _llama(config: Config) -> None:
+    """Llama and what is built like it: Mistral, Qwen2, Yi, Vicuna, CodeLlama, DeepSeek's dense models."""
+    _sizes(config)
+    config.optional("head_dim", "head_dim")
+    config.number("ffn", "intermediate_size")
+    config.flag("tied_embeddings", "tie_word_embeddings", False)
+    config.imply(gated_ffn=True, position="rotary", norm="rmsnorm")
+    attention, mlp = config.switch("attention_bias", False), config.switch("mlp_bias", False)
+    config.take("biases", ("attention_bias", "mlp_bias"), attention and mlp)
+    if attention != mlp:
+        config.left_out.append(f"biases of the {'attention' if attention else 'MLP'}")
+
+
+def _qwen2(config: Config) -> None:
+    _llama(config)
+    config.left_out.append("biases of query, key and value")
+
+
+def _qwen3(config: Config) -> None:
+    _llama(config)
+    config.number("head_dim", "head_dim", default=128)
+
+
+def _phi3(config: Config) -> None:
+    _llama(config)
+    if isinstance(config.entries.get("partial_rotary_factor"), float):
+        config.left_out.append("rotary positions on a part of each head only")
+
+
+def _mixtral(config: Config) -> None:
+    _llama(config)
+    config.number("experts", "num_local_experts", default=8)
+    config.number("top_k", "num_experts_per_tok", default=2)
+    config.take("expert_ffn", ("intermediate_size",), config.fields.get("ffn"))
+
+
+def _gpt_oss(config: Config) -> None:
+    _mixtral(config)
+    config.number("experts", "num_local_experts", "num_experts", default=128)
+    config.number("top_k", "num_experts_per_tok", "experts_per_token", default=4)
+    config.number("head_dim", "head_dim", default=64)
+    config.imply(biases=True)
+    config.left_out = ["attention sinks"]
+
+
+def _qwen3_moe(config: Config) -> None:
+    _qwen3(config)
+    config.number("experts", "num_experts", default=128)
+    config.number("top_k", "num_experts_per_tok", default=8)
+    config.number("expert_ffn", "moe_intermediate_size")
+    _every_layer(config)
+
+
+def _minimax_m2(config: Config) -> None:
+    """MiniMax-M2: experts in every layer, of the width that `intermediate_size` says."""
+    _mixtral(config)
+    config.number("head_dim", "head_dim", default=128)
+    if config.entries.get("shared_intermediate_size"):
+        config.wrong("shared_intermediate_size", "shared experts of their own width: not modelled yet")
+    config.left_out += ["rotary positions on a part of each head only", *_more_heads(config, "num_mtp_modules")]
+
+
+def _mimo(config: Config) -> None:
+    _qwen2(config)
+    config.left_out += _more_heads(config, "num_nextn_predict_layers")
+
+
+def _more_heads(config: Config, key: str) -> list[str]:
+    """Layers that predict further tokens: not run unless an engine speculates."""
+    return ["layers for multi-token prediction"] if config.entries.get(key) else []
+
+
+def _llama4(config: Config) -> None:
+    """Llama 4 with experts in every layer (Scout): one routed expert and a shared one of the same width."""
+    _mixtral(config)
+    config.number("head_dim", "head_dim", default=128)
+    config.number("experts", "num_local_experts", default=16)
+    config.number("top_k", "num_experts_per_tok", default=1)
+    config.imply(shared_experts=1)
+    if config.whole("interleave_moe_layer_step", default=1) not in (None, 1):
+        config.wrong("interleave_moe_layer_step", "only models with experts in every layer can be described", "")
+    chunk, layers = config.entries.get("attention_chunk_size"), config.fields.get("layers")
+    if chunk and isinstance(layers, int):
+        config.number("window", "attention_chunk_size")
+        config.take("windowed_layers", ("no_rope_layers",), layers - layers // 4)
+        config.left_out.append("that windows start anew at every chunk, so that they are half as long on average")
+
+
+def _qwen3_vl(config: Config) -> None:
+    _qwen3(config)
+    config.left_out.append("the vision tower")
+
+
+def _qwen3_vl_moe(config: Config) -> None:
+    _qwen3_moe(config)
+    config.left_out.append("the vision tower")
+
+
+def _qwen2_moe(config: Config) -> None:
+    _qwen2(config)
+    config.number("experts", "num_experts", default=60)
+    config.number("top_k", "num_experts_per_tok", default=4)
+    width = config.number("expert_ffn", "moe_intermediate_size")
+    shared = config.whole("shared_expert_intermediate_size")
+    if width and shared and shared % width:
+        config.wrong("shared_expert_intermediate_size", f"{shared} is no multiple of moe_intermediate_size {width}")
+    elif width and shared:
+        config.take("shared_experts", ("shared_expert_intermediate_size",), shared // width)
+    _every_layer(config)
+
+
+def _every_layer(config: Config) -> None:
+    """Refuse mixtures whose layers are not all alike."""
+    if config.whole("decoder_sparse_step", default=1) not in (None, 1):
+        config.wrong("decoder_sparse_step", "only models with experts in every layer can be described", "")
+    if config.entries.get("mlp_only_layers"):
+        config.wrong("mlp_only_layers", "only models with experts in every layer can be described", "")
+
+
+def _gemma(config: Config) -> None:
+    _llama(config)
+    config.number("head_dim", "head_dim", default=256)
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+
+
+def _gemma2(config: Config) -> None:
+    _gemma(config)
+    config.left_out.append("norms after attention and MLP")
+
+
+def _gemma3(config: Config) -> None:
+    """Gemma 3; configs of the models with images leave out what their class defaults to."""
+    entries = {"num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 262_208}
+    config.entries = {**entries, **{key: value for key, value in config.entries.items() if value is not None}}
+    _gemma2(config)
+
+
+def _opt(config: Config) -> None:
+    _sizes(config, kv_heads=False)
+    config.number("ffn", "ffn_dim")
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+    config.flag("biases", "enable_bias", True)
+    config.imply(position="learned", norm="layernorm")
+    if config.entries.get("word_embed_proj_dim") not in (None, config.fields.get("hidden")):
+        config.left_out.append("the projection of narrower embeddings")
+
+
+def _gpt2(config: Config) -> None:
+    _sizes(config, kv_heads=False)
+    config.optional("ffn", "n_inner")
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+    config.imply(position="learned", norm="layernorm", biases=True)
+
+
+def _gptj(config: Config) -> None:
+    _gpt2(config)
+    config.flag("tied_embeddings", "tie_word_embeddings", False)
+    config.imply(position="rotary", parallel_mlp=True)
+
+
+def _gpt_neox(config: Config) -> None:
+    _sizes(config, kv_heads=False)
+    config.number("ffn", "intermediate_size")
+    config.flag("tied_embeddings", "tie_word_embeddings", False)
+    config.imply(position="rotary", norm="layernorm", biases=True)
+    if config.switch("use_parallel_residual", True):
+        config.imply(parallel_mlp=True)
+
+
+def _bloom(config: Config) -> None:
+    _sizes(config, kv_heads=False)
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+    config.imply(position="alibi", norm="layernorm", biases=True)
+
+
+def _falcon(config: Config) -> None:
+    """Falcon 7B (one key head), 40B and 180B (new decoder architecture, grouped), and the older RefinedWeb names."""
+    _sizes(config, kv_heads=False)
+    grouped = config.switch("new_decoder_architecture", config.entries.get("model_type") == "RefinedWeb")
+    if grouped:
+        config.number("kv_heads", "num_kv_heads", "n_head_kv")
+    elif config.switch("multi_query", True):
+        config.take("kv_heads", ("multi_query",), 1)
+    config.optional("ffn", "ffn_hidden_size")
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+    config.flag("biases", "bias", False)
+    config.take("position", ("alibi",), "alibi" if config.switch("alibi", False) else "rotary")
+    config.imply(norm="layernorm")
+    if grouped or config.switch("parallel_attn", True):
+        config.imply(parallel_mlp=True)
+
+
+def _phi(config: Config) -> None:
+    _sizes(config)
+    config.number("ffn", "intermediate_size")
+    config.flag("tied_embeddings", "tie_word_embeddings", False)
+    config.imply(position="rotary", norm="layernorm", biases=True, parallel_mlp=True)
+
+
+def _starcoder2(config: Config) -> None:
+    _sizes(config)
+    config.number("ffn", "intermediate_size")
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+    config.flag("biases", "use_bias", True)
+    config.imply(position="rotary", norm="layernorm")
+
+
+FAMILIES: dict[str, Family] = {
+    "bloom": _bloom,
+    "falcon": _falcon,
+    "RefinedWeb": _falcon,
+    "RefinedWebModel": _falcon,
+    "gemma": _gemma,
+    "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
+    "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox,
+    "gpt_oss": _gpt_oss,
+    "gptj": _gptj,
+    "llama": _llama,
+    "llama4_text": _llama4,
+    "mimo": _mimo,
+    "minimax_m2": _minimax_m2,
+    "mistral": _llama,
+    "mixtral": _mixtral,
+    "opt": _opt,
+    "phi": _phi,
+    "phi3": _phi3,
+    "qwen2": _qwen2,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3": _qwen3,
+    "qwen3_moe": _qwen3_moe,
+    "qwen3_vl_moe_text": _qwen3_vl_moe,
+    "qwen3_vl_text": _qwen3_vl,
+    "starcoder2": _starcoder2,
+}
+"""Architectures by `model_type`."""
+
+_LATENT = "its multi-head latent attention is not modelled yet"
+_STATE = "its layers are not all attention"
+_SPARSE = "its attention to tokens that an index chooses is not modelled yet"
+_LINEAR = "its linear attention is not modelled yet"
+_DIFFER = "its layers differ in shape"
+REFUSED = {
+    "deepseek_v2": _LATENT,
+    "deepseek_v3": _LATENT,
+    "deepseek_v32": _SPARSE,
+    "deepseek_v4": _SPARSE,
+    "deepseek_ref": _SPARSE,
+    "glm_moe_dsa": _SPARSE,
+    "minimax_m3": _SPARSE,
+    "kimi_k2": _LATENT,
+    "kimi_k25": _LATENT,
+    "kimi_k3": _LINEAR,
+    "kimi_linear": _LINEAR,
+    "minimax": _LINEAR,
+    "qwen3_5_text": _LINEAR,
+    "qwen3_5_moe_text": _LINEAR,
+    "gemma4_text": "its heads have two sizes",
+    "mimo_v2_flash": _DIFFER,
+    "step3p7": _DIFFER,
+    "nemotron-nas": _DIFFER,
+    "nemotron_h": _STATE,
+    "minicpm3": _LATENT,
+    "bamba": _STATE,
+    "falcon_mamba": _STATE,
+    "jamba": _STATE,
+    "mamba": _STATE,
+    "mamba2": _STATE,
+    "qwen3_next": _STATE,
+    "rwkv": _STATE,
+    "bert": "it generates nothing",
+    "t5": "it has an encoder",
+    "bart": "it has an encoder",
+    "whisper": "it has an encoder",
+}
+"""Architectures that a reader may well try, and why they are refused."""

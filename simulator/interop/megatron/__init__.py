@@ -1,0 +1,1 @@
+"""Arguments and launch scripts of Megatron-LM as scenarios."""

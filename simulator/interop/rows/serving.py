@@ -1,0 +1,413 @@
+"""Published serving measurements as scenarios.
+
+A row states what its authors state. What it leaves open (how many requests, formats of the cache, lengths of a named
+workload) is filled in by the rules of this module, the same for every row, and listed as an assumption; a row that
+needs what is not built is refused with the reason. No rule looks at the measured value.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from simulator.errors import InputError
+from simulator.interop.rows import serving_names as names
+from simulator.interop.rows.accelerators import card
+from simulator.interop.rows.jsonl import Refused
+from simulator.specs.model import Model
+from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
+from simulator.specs.scenario import ServingScenario
+from simulator.specs.serving import Batching, KvCache, Layout, Serving, ServingStack
+
+Length = Field(default=None, ge=0, le=10_000_000)
+Number = Field(default=None, ge=1, le=10_000_000)
+KINDS = (
+    "offline_throughput",
+    "static_batch_throughput",
+    "online_serving",
+    "single_stream_decode",
+    "single_stream_prefill",
+    "first_token_latency",
+    "single_request_latency",
+    "decode_throughput",
+    "prefill_throughput",
+)
+"""Kinds of rows that are simulated."""
+SPREAD = (1.335, 0.674)
+"""Standard deviation of the logarithm of prompts and answers of ShareGPT (arXiv:2408.12757)."""
+SHORT = (64, 256)
+"""(prompt, answer) tokens of a single stream where a row does not say, as chat programs show their rate."""
+TUNED = "tensorrt-llm"
+"""Stacks whose benchmark derives the limits of the engine from lengths and memory."""
+MOST_AT_ONCE = 20_000
+"""Requests of a batch at most."""
+MOST_ONLINE = 2_000
+"""Requests of an online row that are simulated at most."""
+
+
+class ServingRow(BaseModel):
+    """One published serving measurement; keys as in the measurement files, unknown ones are kept aside."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    id: str
+    source: str
+    kind: str
+    model: str
+    engine: str
+    engine_version: str | None = None
+    accelerator: str
+    num_accelerators: int | None = Number
+    num_nodes: int | None = Number
+    parallelism: dict[str, Any] | None = None
+    precision: dict[str, Any] | None = None
+    input_len: int | None = Length
+    output_len: int | None = Length
+    max_output_len: int | None = Length
+    batch_size: int | None = Number
+    concurrency: int | None = Number
+    arrivals: str | None = None
+    length_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    spec_decoding: str | None = None
+    complete: bool | None = None
+    reason: str | None = None
+    measured_on: str | None = None
+    request_rate_per_s: float | int | Literal["inf"] | None = None
+    num_requests: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    max_num_seqs: int | None = Number
+    engine_options: str | None = None
+    workload: str | None = None
+    notes: str | None = None
+    metrics: dict[str, float | int | None]
+
+    @property
+    def device(self) -> str:
+        """The accelerator, as the tables of errors list it."""
+        return self.accelerator
+
+    @property
+    def devices(self) -> int | None:
+        """How many of them."""
+        return self.num_accelerators
+
+    @property
+    def number_format(self) -> str:
+        """The format of the weights in the words of the row."""
+        found = (self.precision or {}).get("weights") or (self.precision or {}).get("compute") or "not stated"
+        return str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class MappedServing:
+    """A row as a scenario."""
+
+    row: ServingRow
+    scenario: ServingScenario
+    stack: str
+    """Name of the stack's profile."""
+    requests: int
+    """Requests of the measured run; the scenario may have fewer."""
+    steady: bool
+    """Whether all requests come at once and the run may be cut short and continued in proportion."""
+    tuned: bool
+    """Whether the limits of the engine are still to be derived from lengths and memory."""
+    assumed: tuple[str, ...]
+    """What the row leaves open and how it was filled in."""
+
+
+def is_serving(data: Mapping[str, Any]) -> bool:
+    """Whether an object is a row of this form rather than one about training."""
+    return isinstance(data.get("metrics"), dict) and "kind" in data and "primary_metric" not in data
+
+
+def draft_serving(row: ServingRow) -> MappedServing:
+    """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
+    _check_supported(row)
+    assumed: list[str] = []
+    try:
+        return _mapped(row, assumed)
+    except (InputError, ValidationError) as error:
+        raise Refused(" ".join(str(error).split())) from None
+
+
+def _check_supported(row: ServingRow) -> None:
+    if row.kind not in KINDS:
+        raise Refused(f"kind `{row.kind}`")
+    spread = _spread(row)
+    reasons = {
+        f"the row is not complete: {row.reason or 'without a reason'}": row.complete is False,
+        "speculative decoding": row.spec_decoding not in (None, "none"),
+        f"arrivals `{row.arrivals}`": row.arrivals not in (None, CLOSED_LOOP),
+        f"lengths between {row.length_range} of those stated": not 0 < min(row.length_range or (1,)) <= 1,
+        f"expert parallelism {spread.get('ep')} with tp {spread.get('tp') or 1}": (spread.get("ep") or 1) > 1
+        and ((spread.get("tp") or 1) > 1 or spread.get("attention_dp") != spread.get("ep")),
+        "lengths are ambiguous": " or " in (row.workload or ""),
+        "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),
+        "measured values are missing": not any(row.metrics.values()),
+        "several nodes": (row.num_nodes or 1) > 1,
+    }
+    found = [reason for reason, applies in reasons.items() if applies]
+    if found:
+        raise Refused("; ".join(found))
+
+
+CLOSED_LOOP = "closed loop"
+"""Word of `arrivals`: `concurrency` requests are in flight all the time."""
+ROUNDS = 10
+"""Requests of a closed loop for each one in flight, where a row does not say."""
+AXES = {
+    "tensor_parallel": "tp",
+    "tensor_parallel_size": "tp",
+    "pipeline_parallel": "pp",
+    "pipeline_parallel_size": "pp",
+    "data_parallel": "dp",
+    "data_parallel_size": "dp",
+    "expert_parallel": "ep",
+    "moe_ep": "ep",
+}
+"""Other names of the keys of `parallelism`."""
+
+
+def _spread(row: ServingRow) -> dict[str, int]:
+    """Parallel sizes by our names; raises Refused for an axis or a size that is not known."""
+    found: dict[str, int] = {}
+    for key, size in (row.parallelism or {}).items():
+        name = AXES.get(key.lower(), key.lower())
+        if size is None:
+            continue
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise Refused(f"key `parallelism.{key}`: `{str(size)[:40]}` is not a whole number")
+        if name not in ("tp", "pp", "dp", "ep", "attention_dp", "moe_tp") and size != 1:
+            raise Refused(f"parallelism `{key}`")
+        found[name] = max(size, found.get(name, size))
+    return found
+
+
+def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
+    model = names.model(row.model)
+    stack_name = names.supporting(
+        names.stack_name(row.engine, row.engine_version or row.measured_on), row.accelerator, assumed
+    )
+    if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
+        assumed.append(f"engine version as of `{stack_name}`")
+    if card(row.accelerator)[1]:
+        assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
+    stack = names.stack(stack_name)
+    cluster = names.cluster(row.accelerator).model_copy(update={"nodes": 1})
+    layout, replicas = _layout(row, stack)
+    if layout.devices * replicas > cluster.devices:
+        raise Refused(f"{layout.devices * replicas} accelerators of {cluster.devices} in {cluster.name}")
+    lengths = _lengths(row, model, assumed)
+    count, steady = _count(row, lengths, assumed)
+    serving = Serving(
+        replicas=replicas,
+        parallel=layout,
+        precision=names.formats(row.precision or {}, stack_name, "fp16", assumed, row.model),
+        batching=_batching(row, stack_name, stack, model, assumed),
+        context=_context(lengths, model),
+        kv_cache=_cache(row),
+    )
+    scenario = ServingScenario(
+        version=1,
+        name=row.id,
+        cluster=cluster,
+        model=model,
+        stack=stack,
+        serving=serving,
+        requests=Requests(arrivals=_arrivals(row, assumed), lengths=lengths, count=_simulated(row, count)),
+    )
+    tuned = TUNED in stack_name and steady and fixed(lengths) is not None and row.max_num_seqs is None
+    return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
+
+
+def _simulated(row: ServingRow, count: int) -> int:
+    """Requests that are simulated; where all come at once, the batch that fits decides later."""
+    if row.kind == "online_serving":
+        return min(count, MOST_ONLINE)
+    if row.kind != "offline_throughput" and count > MOST_AT_ONCE:
+        raise Refused(f"a batch of {count:,}")
+    return min(count, MOST_AT_ONCE)
+
+
+def _alone(row: ServingRow) -> bool:
+    """Whether a batch has the machine for itself, with nothing that waits."""
+    return row.kind not in ("offline_throughput", "online_serving")
+
+
+def _cache(row: ServingRow) -> KvCache:
+    """A batch that was run had the memory that it needed; engines that serve keep some back."""
+    if _alone(row):
+        return KvCache(prefix_caching="none", watermark=0.0, free_share=1.0)
+    return KvCache(prefix_caching="none")
+
+
+def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
+    """(layout of a replica, replicas)."""
+    spread = _spread(row)
+    tp, pp, dp = (spread.get(key) or 1 for key in ("tp", "pp", "dp"))
+    ep = spread.get("ep") or 1
+    if (spread.get("attention_dp") or ep) != ep:
+        raise Refused(f"attention in data parallel over {spread['attention_dp']} with expert parallelism {ep}")
+    dp *= ep
+    if row.num_accelerators is None:
+        if not spread:
+            raise Refused("how many accelerators is not stated")
+    elif tp * pp * dp != row.num_accelerators:
+        if stack.split == "layer":
+            tp, pp, dp = 1, row.num_accelerators, 1
+        elif spread:
+            raise Refused(f"tp {tp} x pp {pp} x dp {dp} is not {row.num_accelerators} accelerators")
+        else:
+            tp = row.num_accelerators
+    if min(tp, pp, dp) < 1:
+        raise Refused("a parallel size below 1")
+    return Layout(tp=tp, pp=pp, ep=ep), dp
+
+
+def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
+    prompt, output = row.input_len, row.output_len
+    if row.kind == "online_serving" and output is None and row.max_output_len:
+        raise Refused("answers end on their own and their length is not stated")
+    if row.kind in ("first_token_latency", "single_stream_prefill", "prefill_throughput"):
+        output = 1
+    if row.kind == "single_stream_decode" and output is None:
+        prompt, output = SHORT[0] if prompt is None else prompt, SHORT[1]
+        assumed.append(f"{prompt} tokens of prompt and {output} of answer")
+    if row.kind == "single_stream_decode" and prompt is None:
+        prompt = 1
+        assumed.append("an empty prompt")
+    if prompt is None or output is None:
+        return _named_lengths(row, model, assumed)
+    return Lengths(prompt=_ranged(prompt, row), output=_ranged(output, row))
+
+
+def _ranged(length: int, row: ServingRow) -> Distribution:
+    """A length, or the uniform draws between the parts of it that a row states."""
+    if row.length_range is None or row.length_range[0] == row.length_range[1] == 1:
+        return Distribution(fixed=max(length, 1))
+    low, high = (max(round(part * length), 1) for part in sorted(row.length_range))
+    return Distribution(uniform=(low, high))
+
+
+def _named_lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
+    """Lengths of a named workload; a median request takes the medians."""
+    words = f"{row.workload or ''} {row.source}".lower()
+    name = next((found for pattern, found in names.LENGTHS if row.workload and re.search(pattern, words)), None)
+    if name is None:
+        raise Refused("lengths of prompts and answers are not stated")
+    drawn = names.lengths(name)
+    if row.kind == "single_request_latency":
+        medians = {"azure-code": (1500, 13), "azure-conversation": (1020, 129)}.get(name)
+        if medians is None:
+            raise Refused("the median lengths of the workload are not known")
+        assumed.append(f"median lengths of the trace: {medians[0]} and {medians[1]} tokens (arXiv:2311.18677)")
+        return Lengths(prompt=Distribution(fixed=medians[0]), output=Distribution(fixed=medians[1]))
+    means = _stated_means(row)
+    if means is None:
+        assumed.append(f"lengths drawn from `{name}`")
+        return _within(drawn, model)
+    assumed.append(f"lengths lognormal, of the stated means {means[0]:.0f} and {means[1]:.0f}")
+    drawn = Lengths(prompt=_lognormal(means[0], SPREAD[0]), output=_lognormal(means[1], SPREAD[1]))
+    return _within(drawn, model)
+
+
+def _within(drawn: Lengths, model: Model) -> Lengths:
+    """Lengths cut so that prompt and answer fit into the model's context."""
+    context = model.max_sequence or 4096
+    cut = {"prompt": context - context // 4, "output": context // 4}
+    changed = {key: getattr(drawn, key) for key in cut}
+    changed = {key: d.model_copy(update={"high": min(d.high or cut[key], cut[key])}) for key, d in changed.items()}
+    return drawn.model_copy(update=changed)
+
+
+def _stated_means(row: ServingRow) -> tuple[float, float] | None:
+    """Mean tokens of prompts and answers, from rates of one run that differ only in what they count."""
+    rates = [row.metrics.get(key) for key in ("requests_per_s", "total_tokens_per_s", "output_tokens_per_s")]
+    if not all(rate and rate > 0 for rate in rates):
+        return None
+    requests, tokens, output = (float(rate or 0) for rate in rates)
+    return ((tokens - output) / requests, output / requests) if tokens - output >= requests <= output else None
+
+
+def _lognormal(mean: float, sigma: float) -> Distribution:
+    return Distribution(lognormal=(mean * exp(-sigma * sigma / 2), sigma), low=1)
+
+
+def fixed(lengths: Lengths) -> tuple[int, int] | None:
+    """(prompt, answer) where all requests are alike."""
+    if lengths.prompt.fixed is None or lengths.output.fixed is None:
+        return None
+    return round(lengths.prompt.fixed), round(lengths.output.fixed)
+
+
+def _context(lengths: Lengths, model: Model) -> int:
+    alike = fixed(lengths)
+    if lengths.prompt.uniform and lengths.output.uniform:
+        return round(lengths.prompt.most + lengths.output.most)
+    return sum(alike) if alike else model.max_sequence or 32_768
+
+
+def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, bool]:
+    """(requests of the measured run, whether all come at once and wait for places)."""
+    if row.kind in ("static_batch_throughput", "decode_throughput"):
+        if row.batch_size is None:
+            raise Refused("the batch is not stated")
+        return row.batch_size, False
+    if row.kind not in ("offline_throughput", "online_serving"):
+        return row.batch_size or 1, False
+    if row.num_requests:
+        return row.num_requests, row.kind == "offline_throughput"
+    if row.batch_size:
+        replicas = _spread(row).get("dp") or 1
+        if replicas > 1:
+            assumed.append(f"{row.batch_size} requests for each of {replicas} replicas")
+        return row.batch_size * replicas, row.kind == "offline_throughput"
+    if row.arrivals == CLOSED_LOOP and row.concurrency:
+        assumed.append(f"{ROUNDS * row.concurrency:,} requests, {ROUNDS} for each in flight")
+        return ROUNDS * row.concurrency, False
+    if row.concurrency:
+        assumed.append(f"{row.concurrency} requests, one a client")
+        return row.concurrency, False
+    tokens = sum(fixed(lengths) or (1024, 512))
+    count = 30_000 if tokens <= 256 else 3_000 if tokens <= 3_000 else 1_500 if tokens <= 6_000 else 1_000
+    assumed.append(f"{count:,} requests, as many as NVIDIA's tables take for such lengths")
+    return count, row.kind == "offline_throughput"
+
+
+def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
+    if row.kind != "online_serving" or row.request_rate_per_s == "inf":
+        return Arrivals(at_once=True)
+    if row.concurrency is not None:
+        return Arrivals(closed_loop=ClosedLoop(clients=row.concurrency))
+    if not isinstance(row.request_rate_per_s, float | int):
+        raise Refused("neither request rate nor concurrency is stated")
+    if row.request_rate_per_s <= 0:
+        raise Refused("key `request_rate_per_s`: `0` or less; write more than 0")
+    assumed.append("Poisson arrivals")
+    return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
+
+
+def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Model, assumed: list[str]) -> Batching:
+    """What the row says about the engine's settings; where it says nothing the stack's."""
+    if row.kind in ("static_batch_throughput", "decode_throughput"):
+        return Batching(policy="static", max_sequences=row.batch_size)
+    if _alone(row):
+        return Batching(max_sequences=min(max(row.batch_size or 1, 1), stack.token_budget))
+    options = (row.engine_options or "").lower()
+    most, budget = row.max_num_seqs, re.search(r"max-num-batched-tokens=(\d{1,7})\b", options)
+    chunked = re.search(r"chunked-prefill=(true|false)", options)
+    policy = None
+    if chunked and chunked[1] == "true":
+        policy = "vllm-v1"
+    tokens = int(budget[1]) if budget else None
+    if stack_name in ("vllm-v0", "vllm-0.5") and tokens is None and policy is None:
+        context = max(model.max_sequence or 4096, 2048)
+        chunked_by_default = (
+            stack_name == "vllm-v0" and context > 32_768 and not (card(row.accelerator)[0] or "").startswith("mi")
+        )
+        policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
+        assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
+    return Batching(policy=policy, max_sequences=most, token_budget=tokens)

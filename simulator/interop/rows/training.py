@@ -1,0 +1,412 @@
+"""Published training measurements as scenarios.
+
+A row states what its authors state. What it leaves open is filled in by the rules of this module, the same for every
+row, and listed as an assumption; a row that needs what is not built is refused with the reason. No rule looks at the
+measured value. What the memory decides, or a run has to be timed for, is said to be open (`Open`):
+`simulator.run.measured` chooses it.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from simulator.errors import InputError
+from simulator.interop.rows import accelerators
+from simulator.interop.rows import training_names as names
+from simulator.interop.rows.accelerators import plain
+from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.serving_names import model as served_model
+from simulator.specs import load_spec
+from simulator.specs.base import Figure
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.scenario import Scenario
+from simulator.specs.training import Parallel, Recompute, Stack, Training
+
+PositiveInt = Field(default=None, ge=1, le=1_000_000)
+
+
+class Row(BaseModel):
+    """One published measurement; keys as in the measurement files, unknown ones are kept aside."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    id: str
+    source: str
+    task: str = "pretrain"
+    tier: int = 1
+    device: str
+    devices: int = Field(ge=1, le=10_000_000)
+    devices_per_node: int | None = PositiveInt
+    intra_node: str | None = None
+    inter_node_gbps_per_device: float | None = Field(default=None, ge=1e-3, le=1e6)
+    peak_flops_bf16: float | None = Field(default=None, gt=0)
+    model: str
+    params_b: float | None = None
+    hidden: int = Field(ge=1, le=10_000_000)
+    layers: int = Field(ge=1, le=100_000)
+    heads: int = Field(ge=1, le=1_000_000)
+    kv_heads: int | None = PositiveInt
+    head_dim: int | None = PositiveInt
+    ffn: int | None = Field(default=None, ge=1, le=10_000_000)
+    gated_ffn: bool | None = None
+    vocab: int | None = Field(default=None, ge=1, le=100_000_000)
+    seq_len: int = Field(ge=1, le=100_000_000)
+    experts: int | None = None
+    attention: str | None = None
+    precision: str
+    global_batch: int = Field(ge=1, le=100_000_000)
+    micro_batch: int | None = PositiveInt
+    tp: int | None = PositiveInt
+    pp: int | None = PositiveInt
+    vpp: int | None = PositiveInt
+    cp: int | None = PositiveInt
+    dp: int | None = PositiveInt
+    ep: int | None = PositiveInt
+    shard: str | None = None
+    sequence_parallel: bool | None = None
+    recompute: str | None = None
+    schedule: str | None = None
+    framework: str | None = None
+    flags: str | None = None
+    primary_metric: Literal["step_s", "tokens_per_s_per_device", "samples_per_s", "flops_per_s_per_device", "mfu"]
+    step_s: float | None = Field(default=None, gt=0)
+    tokens_per_s_per_device: float | None = Field(default=None, gt=0)
+    samples_per_s: float | None = Field(default=None, gt=0)
+    flops_per_s_per_device: float | None = Field(default=None, gt=0)
+    mfu: float | None = Field(default=None, gt=0)
+    mem_bytes: float | None = Field(default=None, gt=0)
+    flops_convention: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What a row leaves to the memory and to the clock."""
+
+    micro_batch: bool
+    """Whether the micro batch is to be chosen."""
+    least_chunks: int | None
+    """Model chunks of a pipeline rank at least where their number is to be chosen; None where it is settled."""
+    gives_way: bool
+    """Whether recomputation and offloading may make room for a run that does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A row as a scenario, as far as it says."""
+
+    row: Row
+    scenario: Scenario
+    stack: str
+    """Name of the stack's profile."""
+    open: Open
+    assumed: tuple[str, ...]
+    """What the row leaves open and how it was filled in."""
+
+
+NODES = (("4 inter-GPU connects", "bloom-jean-zay"),)
+"""Clusters for rows whose `intra_node` says that they are not as usual, by words of it."""
+
+BLOCKING = {"bloom-jean-zay": 320}
+"""Devices from which runs on a cluster hang unless launches block (bigscience-workshop/bigscience
+train/tr11-176B-ml/chronicles-prequel.md, "dealing with JZ hanging on the large model")."""
+
+RACK = re.compile(r"NVL\d+ domain")
+"""Words of `intra_node` that say that trays are joined to a rack: the profile's node, whatever `devices_per_node`."""
+
+
+def draft(row: Row) -> Draft:
+    """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
+    _check_supported(row)
+    assumed: list[str] = []
+    try:
+        scenario = _scenario(row, assumed)
+    except (InputError, ValidationError) as error:
+        raise Refused(" ".join(str(error).split())) from None
+    return Draft(row, scenario, stack_name(row), _open(row), tuple(assumed))
+
+
+def _check_supported(row: Row) -> None:
+    """Refuse what no operator, schedule or device profile of ours stands for."""
+    spread = (row.pp or 1) > 1
+    reasons = {
+        f"task `{row.task}` is not a pretraining step": not names.TASKS.fullmatch(plain(row.task)),
+        "mixture of experts": (row.experts or 0) > 1,
+        f"context parallelism {row.cp}": (row.cp or 1) > 1,
+        **dict.fromkeys(names.unbuilt(row.flags, row.shard, row.framework), True),
+        f"no {row.primary_metric} in the row": getattr(row, row.primary_metric) is None,
+        "mfu without the peak that it is a share of": row.primary_metric == "mfu" and row.peak_flops_bf16 is None,
+    }
+    words: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
+        (names.attention, (row.attention, row.framework, row.flags)),
+        (names.numbers, (row.precision,)),
+        (names.schedule, (row.schedule, 2 if spread else 1)),
+        (names.sharding, (row.shard,)),
+        (names.recomputation, (row.recompute,)),
+        (_cluster_name, (row, [])),
+    )
+    unknown = [reason for reader, said in words if (reason := _refusal(reader, *said))]
+    found = [reason for reason, applies in reasons.items() if applies] + unknown
+    if found:
+        raise Refused("; ".join(found))
+
+
+def _refusal(reader: Callable[..., Any], *said: Any) -> str:
+    """Why a reader does not take some words; empty where it does."""
+    try:
+        reader(*said)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+# ---- parts of the scenario ---------------------------------------------------------------------------------------
+
+
+def _scenario(row: Row, assumed: list[str]) -> Scenario:
+    name = stack_name(row)
+    stack = _with_gradients(load_spec(Stack, name), name, names.numbers(row.precision).precision, assumed)
+    cluster, model = _cluster(row, assumed), _model(row, assumed)
+    training = _training(row, stack, assumed)
+    return Scenario(version=1, name=row.id, cluster=cluster, model=model, stack=stack, training=training)
+
+
+def _open(row: Row) -> Open:
+    least = None
+    if row.vpp is None and _may_interleave(row, stack_name(row)):
+        least = 2 if names.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
+    return Open(row.micro_batch is None, least, not _states_recompute(row))
+
+
+def _cluster(row: Row, assumed: list[str]) -> Cluster:
+    cluster = load_spec(Cluster, _cluster_name(row, assumed))
+    node = cluster.node
+    if row.devices_per_node is None and row.devices > node.devices:
+        assumed.append(f"{node.devices} devices a node")
+    rack = bool(RACK.search(row.intra_node or "")) and (row.devices_per_node or 0) < node.devices
+    per_node = node.devices if rack else row.devices_per_node or node.devices
+    if row.devices < per_node:
+        per_node = row.devices
+    if row.devices % per_node:
+        raise Refused(f"{row.devices} devices are no multiple of {per_node} a node")
+    if cluster.network.kind == "torus":
+        return _torus(cluster, row)
+    changes: dict[str, Any] = {"devices": per_node}
+    if node.nics is not None and row.devices > per_node:
+        changes["nics"] = _nics(row, cluster, per_node, assumed)
+    return cluster.model_copy(update={"node": node.model_copy(update=changes), "nodes": row.devices // per_node})
+
+
+def _cluster_name(row: Row, assumed: list[str]) -> str:
+    """The cluster of a row; raises Refused for a device that is not known."""
+    special = next((name for words, name in NODES if words in (row.intra_node or "")), None)
+    card, open_form = accelerators.card(row.device, row.intra_node or "")
+    if card not in names.CLUSTERS:
+        raise Refused(f"device `{row.device}`" + (f" with `{row.intra_node}`" if row.intra_node else ""))
+    if open_form:
+        assumed.append(f"device `{row.device}` taken as {card}")
+    return special or names.CLUSTERS[card]
+
+
+def _blocking(row: Row, assumed: list[str]) -> bool:
+    """Whether the machine makes launches block in a run of this size."""
+    blocking = row.devices >= BLOCKING.get(_cluster_name(row, []), row.devices + 1)
+    if blocking:
+        assumed.append("launches block, as on this machine in runs of this size")
+    return blocking
+
+
+def _torus(cluster: Cluster, row: Row) -> Cluster:
+    """A slice of a torus: as near to a cube (or square) as the number of devices allows."""
+    if row.devices % cluster.node.devices:
+        raise Refused(f"{row.devices} devices are no multiple of {cluster.node.devices} a host")
+    if row.devices > prod(cluster.network.shape):
+        raise Refused(f"{row.devices} devices are more than one pod of {prod(cluster.network.shape)}")
+    sides, left = [], row.devices
+    for open_sides in range(len(cluster.network.shape), 0, -1):
+        root = round(left ** (1 / open_sides))
+        side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
+        sides.append(side)
+        left //= side
+    network = cluster.network.model_copy(update={"shape": tuple(sides)})
+    return cluster.model_copy(update={"network": network, "nodes": row.devices // cluster.node.devices})
+
+
+def _nics(row: Row, cluster: Cluster, per_node: int, assumed: list[str]) -> Any:
+    nics = cluster.node.nics
+    assert nics is not None
+    if row.inter_node_gbps_per_device is None:
+        assumed.append("network as usual for the device")
+        return nics
+    total = row.inter_node_gbps_per_device * 1e9 / 8 * per_node
+    rate = Figure[float](value=total / nics.count, status="estimate", source=f"row {row.id}")
+    return nics.model_copy(update={"bandwidth": rate})
+
+
+def _model(row: Row, assumed: list[str]) -> Model:
+    known = _known_model(row)
+    gated = _stated(row.gated_ffn, known and known.gated_ffn, False, "a gated MLP: {}", assumed)
+    vocabulary = _stated(row.vocab, known and known.vocabulary, 51200, "vocabulary {:,}", assumed)
+    kv_heads = _stated(row.kv_heads, known and known.kv_heads, row.heads, "{} key and value heads", assumed)
+    usual = -(-8 * row.hidden // 3 // 256) * 256 if gated else 4 * row.hidden
+    ffn = _stated(row.ffn, known and known.ffn, usual, "MLP of width {:,}", assumed)
+    head_dim = row.head_dim or (known.head_dim if known else None)
+    data: dict[str, Any] = {
+        "name": row.model,
+        "layers": row.layers,
+        "hidden": row.hidden,
+        "heads": row.heads,
+        "kv_heads": kv_heads,
+        "ffn": ffn,
+        "vocabulary": vocabulary,
+        "gated_ffn": bool(gated),
+        "biases": not gated,
+        "norm": "rmsnorm" if gated else "layernorm",
+        "position": "rotary" if gated else "learned",
+        "tied_embeddings": not gated,
+        "max_sequence": row.seq_len,
+    }
+    return Model.model_validate(data | ({"head_dim": head_dim} if head_dim else {}))
+
+
+def _stated(said: Any, known: Any, usual: Any, words: str, assumed: list[str]) -> Any:
+    """What a row says, else what is known of its model, else what is usual; the latter two are listed."""
+    if said is not None:
+        return said
+    found = usual if known is None else known
+    assumed.append(words.format(found) + ("" if known is None else ", as the model of this name has"))
+    return found
+
+
+def _known_model(row: Row) -> Model | None:
+    """The shipped model of the row's name, where it has the width and the heads that the row states."""
+    try:
+        known = served_model(row.model)
+    except Refused:
+        return None
+    return known if (known.hidden, known.heads) == (row.hidden, row.heads) and known.experts is None else None
+
+
+def stack_name(row: Row) -> str:
+    """The profile of the stack that a row's framework belongs to; raises Refused where there is none."""
+    name = names.family(row.framework, row.shard)
+    if name is None:
+        raise Refused(f"framework `{row.framework}`")
+    if name != "megatron-lm-2021":
+        return name
+    year = re.search(r"20[12]\d", row.source)
+    card, _ = accelerators.card(row.device, row.intra_node or "")
+    if not (card or "").startswith(("a100", "a800", "v100")):
+        return "megatron-core"  # what runs on later chips came after the cores were taken apart (2023)
+    later = int(year.group()) > 2021 if year else bool(row.sequence_parallel) or row.recompute == "selective"
+    return "megatron-lm-2022" if later else name
+
+
+GRADIENTS = {("megatron-lm-2021", "bf16"): 4, ("megatron-deepspeed", "bf16"): 4, ("megatron-core", "fp16"): 2}
+"""Bytes of a gradient as kept and reduced where they differ from the stack's: Megatron accumulates and reduces in fp32
+where it trains in bf16, else in the format of the parameters (NVIDIA/Megatron-LM arguments.py,
+`accumulate_allreduce_grads_in_fp32`; bigscience-workshop/Megatron-DeepSpeed, BF16_Optimizer)."""
+
+
+def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str]) -> Stack:
+    """The stack with gradients as it keeps them at a precision."""
+    size = 4 if precision in ("fp32", "tf32") else GRADIENTS.get((name, precision), stack.gradient_bytes)
+    if size == stack.gradient_bytes:
+        return stack
+    assumed.append(f"gradients in {8 * size} bits, as the framework keeps them with {precision}")
+    return stack.model_copy(update={"gradient_bytes": size, "reduce_bytes": size})
+
+
+def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
+    tp, pp, vpp = _axis(row, "tp", assumed), _axis(row, "pp", assumed), row.vpp or 1
+    formats, shard = names.numbers(row.precision), names.sharding(row.shard)
+    zero, group = _sharding(row, shard, stack, assumed)
+    recompute, layers, share = _recompute(row, stack, assumed)
+    if formats.assumed:
+        assumed.append(formats.assumed)
+    if row.dp is not None and (ranks := tp * pp * (row.cp or 1) * row.dp) != row.devices:
+        assumed.append(f"{row.devices} devices, where tp x pp x cp x dp says {ranks}")
+    if tp > 1 and row.sequence_parallel is None and stack.sequence_parallel:
+        assumed.append("sequence parallelism (the stack's default)")
+    parallel = Parallel(tp=tp, pp=pp, vpp=vpp, sequence_parallel=row.sequence_parallel, zero=zero, shard_size=group)
+    return Training(
+        global_batch=row.global_batch,
+        micro_batch=row.micro_batch or 1,
+        sequence_length=row.seq_len,
+        parallel=parallel,
+        schedule="gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
+        stages=stage_layers(row.layers, pp * vpp, assumed),
+        recompute=recompute,
+        recompute_layers=layers,
+        recompute_share=share,
+        precision=formats.precision,
+        attention=names.attention(row.attention, row.framework, row.flags),
+        reduce_precision=shard.reduced or formats.reduced,
+        blocking_launches=_blocking(row, assumed),
+    )
+
+
+def stage_layers(layers: int, chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
+    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer."""
+    short = layers % chunks
+    if not short:
+        return None
+    assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
+    first = (chunks - short) // 2 + (chunks - short) % 2
+    return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
+
+
+def _axis(row: Row, axis: str, assumed: list[str]) -> int:
+    """A parallel size; what the row leaves open follows from `dp` where that says it, else it is 1."""
+    said = {name: getattr(row, name) for name in ("tp", "pp", "cp", "dp")}
+    if said[axis] is not None:
+        return int(said[axis])
+    others = prod(size for size in said.values() if size)
+    size = row.devices // others if said["dp"] and axis == "tp" and row.devices % others == 0 else 1
+    if not (said["dp"] and others * size == row.devices):
+        assumed.append(f"{axis} {size}")
+    return size
+
+
+def _may_interleave(row: Row, stack: str) -> bool:
+    """Whether stages may hold several chunks: pipelines of Megatron whose schedule is not said to be the plain one."""
+    named = names.schedule(row.schedule, row.pp or 1)
+    return (row.pp or 1) > 1 and named in (None, "interleaved-1f1b") and stack in INTERLEAVED
+
+
+INTERLEAVED = ("megatron-lm-2021", "megatron-lm-2022", "megatron-core", "nemo")
+"""Stacks that have the interleaved schedule."""
+
+
+def _sharding(
+    row: Row, shard: names.Sharding, stack: Stack, assumed: list[str]
+) -> tuple[names.Zero | None, int | None]:
+    """(ZeRO stage, ranks of a shard set); None for the stack's, and for all ranks."""
+    dp = row.devices // ((row.tp or 1) * (row.pp or 1) * (row.cp or 1))
+    size = row.devices_per_node if shard.group == "node" else shard.group
+    if shard.zero is None and stack.zero and dp > 1:
+        assumed.append(f"zero {stack.zero} (the stack's default)")
+    if size is not None and (size >= dp or dp % size):
+        size = None
+    return shard.zero, size if (stack.zero if shard.zero is None else shard.zero) else None
+
+
+def _states_recompute(row: Row) -> bool:
+    """Whether a row says what is recomputed."""
+    said = names.recomputation(row.recompute)
+    return said.what is not None and not said.assumed
+
+
+def _recompute(row: Row, stack: Stack, assumed: list[str]) -> tuple[Recompute | None, int | None, float | None]:
+    """(what is computed again, of how many layers of a chunk, or of which share of them)."""
+    said = names.recomputation(row.recompute)
+    if said.what is None:
+        assumed.append(f"recompute {stack.recompute} (the stack's default)")
+    elif said.assumed:
+        assumed.append(said.assumed)
+    chunks = (row.pp or 1) * (row.vpp or 1)
+    return said.what, None if said.layers is None else max(said.layers // chunks, 1), said.share

@@ -1,0 +1,347 @@
+"""What the words of published training rows stand for: formats, sharding, recomputation, schedules, frameworks.
+
+Every vocabulary reads a text as a whole. A word that none of them knows is a refusal with the word in it: what a row
+says is used, or said to be unknown, never dropped.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from simulator.interop.rows.accelerators import plain
+from simulator.interop.rows.jsonl import Refused
+from simulator.specs.training import Precision, Recompute
+
+Zero = Literal[0, 1, 2, 3]
+Reduced = Literal["fp32", "bf16", "fp16"]
+
+CLUSTERS = {
+    "a100-sxm-80gb": "generic-a100",
+    "a100-sxm-40gb": "generic-a100-40gb",
+    "a100-pcie-80gb": "server-4x-a100-pcie-80gb",
+    "h100-sxm": "generic-h100",
+    "h100-pcie": "server-8x-h100-pcie",
+    "h200-sxm": "dgx-h200",
+    "a800-sxm": "a800-cluster",
+    "h800-sxm": "h800-cluster",
+    "b200": "dgx-b200",
+    "b300": "dgx-b300",
+    "gb200": "gb200-nvl64",
+    "gh200": "gh200",
+    "v100-sxm-32gb": "dgx-2",
+    "mi300x": "mi300x-cluster",
+    "mi250x-gcd": "frontier",
+    "tpu-v4": "tpu-v4-pod",
+    "tpu-v5e": "tpu-v5e-pod",
+    "tpu-v5p": "tpu-v5p-pod",
+    "tpu-v6e": "tpu-v6e-pod",
+    "l40s": "l40s-cluster",
+    "a40": "server-4x-a40",
+    "a6000": "workstation-4x-a6000",
+    "rtx-4090": "workstation-4x-rtx-4090",
+    "rtx-3090": "server-8x-rtx-3090",
+    "gaudi2": "gaudi2-cluster",
+    "gaudi3": "gaudi3-cluster",
+}
+"""Cluster profile by the accelerator of a row."""
+
+
+class Numbers(NamedTuple):
+    """Number formats of a row."""
+
+    precision: Precision
+    reduced: Reduced | None
+    """Format in which gradients are reduced, where the words say it."""
+    assumed: str = ""
+
+
+_FORMATS = {
+    "bf16": r"(amp |auto ?mixed )?(bf ?16|bfloat ?16)",
+    "fp16": r"(amp |auto ?mixed )?(fp ?16|float ?16|half)",
+    "fp8": r"fp8|mxfp8|float8|e4m3|nvfp8",
+    "tf32": r"tf32|tensorfloat ?32",
+    "fp32": r"fp32|float32",
+}
+_QUALIFIERS = (
+    r"mixed|precision|mixed precision|amp|autocast|training|te|transformer engine|hybrid|delayed|current|scaling|scales"
+    r"|block ?(wise|scaled|scaling)?|sub ?channel"
+    r"|tensorwise|per tensor|rowwise|per row|cs|ds|mx|recipe|gemms?|linears?|compute|with|and|params?|parameters"
+    r"|weights|activations|attention|e4m3|e5m2|in|for|bf16|fp32|master|32|16"
+)
+_NARROWER = r"\b(nvfp4|mxfp4|fp4|fp6|int8|int4|aqt|w8a8|1.58|ternary)\b"
+
+
+def numbers(words: str) -> Numbers:
+    """Number formats by the words of a row: the first one named, with words that only say how it is used."""
+    text = re.sub(r"^(pure|full|true) (\S+)", r"\2 \1", plain(words))
+    found = next(((name, m) for name, p in _FORMATS.items() if (m := re.match(rf"({p})(?!\w)", text))), None)
+    if found is None or re.search(_NARROWER, text):
+        raise Refused(f"precision `{words}`")
+    name, start = found
+    rest = text[start.end() :].strip(" .")
+    pure = re.fullmatch(r"pure|true|only|full", rest) or re.match(r"pure", rest)
+    if not pure and rest and not re.fullmatch(rf"(({_QUALIFIERS})\s*)+", rest):
+        raise Refused(f"precision `{words}`")
+    blocks = name == "fp8" and re.search(r"\bmx|block|sub ?channel", text)
+    note = "scales of blocks (MXFP8) cost what those of tensors do" if blocks else ""
+    return Numbers(name, name if pure and name in ("bf16", "fp16") else None, note)  # type: ignore[arg-type]
+
+
+class Sharding(NamedTuple):
+    """How model states are spread over data-parallel ranks."""
+
+    zero: Zero | None
+    """None where the words leave it to the stack."""
+    group: int | Literal["node"] | None
+    """Ranks of a shard set, or those of a node; None for all."""
+    reduced: Reduced | None
+    """Format in which gradients are reduced, where the words say it."""
+
+
+_STAGES: tuple[tuple[str, Zero], ...] = (
+    (r"(no|without|non|not using)( a| the)? (distributed ?optimizer|sharding|sharded optimizer|fsdp|zero)", 0),
+    (r"zero ?(stage ?)?([0-3])\b", 0),
+    (r"stage ?([0-3])\b", 0),
+    (r"(hybrid ?shard zero2|shard ?grad ?op)", 2),
+    (
+        r"(hybrid ?shard|hsdp|full ?shard|fully ?shard(ed)?( data parallel)?|fsdp ?[12]?|dp shard"
+        r"|reshard after forward)",
+        3,
+    ),
+    (r"no ?shard(ing)?", 0),
+    (r"(distributed ?optimizer|dist ?opt(imizer)?|sharded ?optimizer|optimizer state sharding|zero redundancy)", 1),
+    (r"(ddp|none|replicated|plain data parallel(ism)?|disabled|off)", 0),
+    (r"^(data parallel|dp)$", 0),
+)
+_SHARD_WORDS = (
+    r"deepspeed|ddp|megatron|pytorch|torch|jax|see recipe|recipe|default( in benchmark)?|not stated|benchmark|style"
+    r"|over|all|dp|ranks?|within|gpus?|group|size|devices|node|nodes|a|the|per|of|chips|ici|dcn|slices?( s)?|data"
+    r"|parallel|fsdp2?|sharded?|shards?|optimizer|states?|grads?|gradients|params?|parameters|weights|kept|across|each"
+    r"|and|only|x|tensor|with|mixed ?precision|pure|full|stage|zero|use|true|enabled|on|in|strategy|dimension"
+    r"|data parallelism|fully|1d|2d|no|replicas?|replicate|group=\d+"
+    r"|[a-z]+=\w+|[\d.,]+|distributed ?optimizer|full shard|zero ?[1-3]|optim"
+)
+_SHARD_UNKNOWN = r"\b(offload\w*|infinity|zero\+\+|nvme|cpu|quantized|hpz|qwz|qgz|mics)\b"
+
+
+def sharding(words: str | None) -> Sharding:
+    """Sharding by the words of a row; raises Refused for words that are not known."""
+    text = plain(words or "").strip(" .")
+    if not text or text in ("unknown", "not stated", "default"):
+        return Sharding(None, None, None)
+    slices = re.search(r"(\d+) slices?", text)
+    if slices and int(slices[1]) > 1:
+        raise Refused(f"{slices[1]} slices joined by a data centre network")
+    reduced = re.search(r"mixed ?precision ?= ?(pure|default|full)", text)
+    text = text.replace(reduced[0], "") if reduced else text
+    zero = _stage(text)
+    rest = re.sub(rf"\b({_SHARD_WORDS})(?![\w=])", " ", _without_stage(text))
+    if re.search(_SHARD_UNKNOWN, text) or zero is None or re.sub(r"[\s.=+]", "", rest):
+        raise Refused(f"sharding `{words}`")
+    formats: dict[str, Reduced] = {"pure": "bf16", "default": "fp32", "full": "fp32"}
+    return Sharding(zero, _group(text), formats[reduced[1]] if reduced else None)
+
+
+def _stage(text: str) -> Zero | None:
+    for pattern, stage in _STAGES:
+        if found := re.search(rf"(?<!\w){pattern}(?!\w)", text):
+            return int(found[found.lastindex or 1]) if "0-3" in pattern else stage  # type: ignore[return-value]
+    return None
+
+
+def _without_stage(text: str) -> str:
+    for pattern, _ in _STAGES:
+        text = re.sub(rf"(?<!\w){pattern}(?!\w)", " ", text)
+    return text
+
+
+def _group(text: str) -> int | Literal["node"] | None:
+    found = re.search(
+        r"within (?:a group of )?(\d+)|group(?: size)?[= ]+(?:of )?(\d+)|(?:fsdp=|shard(?: degree| size)?[= ]+)(\d+)",
+        text,
+    )
+    if found:
+        return next(int(size) for size in found.groups() if size)
+    return "node" if re.search(r"hybrid ?shard|hsdp|(with)?in (a|each|the|one) node", text) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """What is computed again."""
+
+    what: Recompute | None
+    """None where the words leave it open."""
+    layers: int | None = None
+    """With `full`, of how many layers of the whole model."""
+    share: float | None = None
+    """With `full`, the share of the layers."""
+    assumed: str = ""
+
+
+_POLICY = re.compile(r"minimal\w*|save.(dot|qkv|out)[\w.]*")
+"""Policies of MaxText that keep all or most products."""
+
+
+def recomputation(words: str | None) -> Recomputation:
+    """Recomputation by the words of a row; raises Refused for words that are not known."""
+    text = plain(words or "").strip(" .")
+    if not text or text in ("unknown", "not stated", "default"):
+        return Recomputation(None)
+    if _POLICY.fullmatch(text.replace(" ", ".")):
+        return Recomputation("none", assumed=f"recompute `{words}` as none")
+    every = re.search(
+        r"every (\d+)(st|nd|rd|th)?|every (other|second) |selective ac ?option ?(\d+)|selective (\d+)$", text
+    )
+    if every:
+        step = 2 if every[3] else int(next(group for group in (every[1], every[4], every[5]) if group))
+        return Recomputation("full", share=1 / max(step, 1))
+    if re.fullmatch(r"(full )?half( of)?( the)? (layers|blocks)", text):
+        return Recomputation("full", share=0.5)
+    part = re.search(r"(\d+)(?: of | */ *)(\d+)", text) or re.search(r"(\d+(?:\.\d+)?) ?%", text)
+    if part and re.search(r"layer|block|%", text):
+        share = int(part[1]) / max(int(part[2]), 1) if part.lastindex == 2 else float(part[1]) / 100
+        return Recomputation("full", share=min(share, 1.0)) if share else Recomputation("none")
+    return _plain_recomputation(words, text)
+
+
+_SELECTIVE = (
+    r"selective|core ?attention|core attn|attention only|attn|granularity selective|selective ac|ac selective|sac"
+)
+_FULL = (
+    r"full|all|yes|true|on|enabled|activation checkpointing|gradient checkpointing|uniform|block|every layer"
+    r"|ac full|full ac|checkpointed|full checkpointing|whole layers?|all layers"
+)
+_NONE = r"none|no|off|false|disabled|nothing|without|0|no recomputation|ac none|no ac|not used"
+_MORE = (
+    r"recompute|recomputation|checkpointing|activation|activations|granularity|method|block|uniform|ac|layers?|all"
+    r"|short context|norm|act|attention|core|mode|per|gradient|every|transformer|\d+ (layers?|blocks?)|="
+    r"|deepspeed|megatron|full"
+)
+
+
+def _plain_recomputation(words: str | None, text: str) -> Recomputation:
+    for what, pattern in (("none", _NONE), ("selective", _SELECTIVE), ("full", _FULL)):
+        named = re.search(rf"^(recompute |recomputation |activation )?({pattern})(?!\w)", text)
+        if named and re.fullmatch(rf"(\s*({_MORE})(?!\w))*\s*", text[named.end() :]):
+            counted = what == "full" and "uniform" not in text  # of the uniform method the number is a group's size
+            layers = re.search(r"(\d+) (layers?|blocks?)", text) if counted else None
+            return Recomputation(what, int(layers[1]) if layers else None)  # type: ignore[arg-type]
+    raise Refused(f"recomputation `{words}`")
+
+
+PIPELINES = (
+    (r"(flexible |non interleaved |plain |synchronous )?(1f1b|pipedream flush|one forward one backward)", "1f1b"),
+    (
+        r"(flexible )?interleaved( 1f1b)?( schedule)?|1f1b interleaved|interleaved pipeline( schedule)?|vpp|virtual "
+        r"pipeline|flexible interleaved 1f1b|circular",
+        "interleaved-1f1b",
+    ),
+    (r"gpipe|fill drain|f then b|all forward all backward|afab", "gpipe"),
+)
+"""Pipeline schedules by the words of a row, all of them."""
+
+
+def schedule(words: str | None, stages: int) -> str | None:
+    """The schedule of a row, None where it is open or there is no pipeline; raises Refused for unknown ones."""
+    text = plain(words or "").strip(" .")
+    if stages == 1 and re.fullmatch(r"|none|no pipeline|single stage|not applicable|n a", text):
+        return None
+    if not text or text in ("unknown", "not stated"):
+        return None
+    for pattern, name in PIPELINES:
+        if re.fullmatch(pattern, text):
+            return name
+    raise Refused(f"schedule `{words}`")
+
+
+def attention(words: str | None, *others: str | None) -> Literal["fused", "unfused"] | None:
+    """Attention kernels by the row's key, else by what its framework and flags name; None for the stack's.
+
+    Raises Refused for an attention that is no plain multi-head, grouped or multi-query one.
+    """
+    text = plain(words or "")
+    plain_kinds = (
+        r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?)"
+    )
+    fused = r"flash ?(attention|attn)( ?v?[123])?|fa ?[123]|fused|cudnn|sdpa|splash|memory efficient|xformers|te|triton"
+    unfused = r"unfused|standard|eager|naive|vanilla|core"
+    rest = re.sub(rf"(?<!\w)({fused}|{unfused}|{plain_kinds})(?!\w)", " ", text)
+    if re.sub(r"[\s.+=]", "", rest):
+        raise Refused(f"attention `{words}`")
+    if re.search(rf"(?<!\w)({unfused})(?!\w)", text):
+        return "unfused"
+    if re.search(rf"(?<!\w)({fused})(?!\w)", text):
+        return "fused"
+    named = " ; ".join(plain(other or "") for other in others)
+    if re.search(r"(no|without|w o|disable[d]?) flash ?(attention|attn)|flash ?(attention|attn)=(false|0|off)", named):
+        return "unfused"
+    return "fused" if re.search(r"flash ?(attention|attn)", named) else None
+
+
+TASKS = re.compile(
+    r"pre ?train(ing)?( .*)?|sft|(full |supervised )?fine ?tun(e|ing)|full sft|continued pre ?train(ing)?"
+)
+UNBUILT = (
+    (r"offload(?!\w* ?= ?(false|0|off|none))\w*", r"no (\w+ )?offload|without (\w+ )?offload", "offload to the host"),
+    (r"q?lora|peft|adapters?", r"no lora", "adapters beside frozen weights (LoRA)"),
+    (r"mtp|multi token prediction", r"(w o|no|without) (mtp|multi token)", "multi-token prediction"),
+    (r"dual ?pipe\w*|zero ?bubble|zb ?(h1|h2|v|b)", r"no zero ?bubble", "a pipeline schedule that is not built"),
+    (r"nvme|zero ?infinity", r"no nvme", "states on NVMe"),
+)
+"""What flags name and is not built: (its words, words that say that it is off, name)."""
+
+
+def unbuilt(*texts: str | None) -> list[str]:
+    """What the free words of a row name that no part of a scenario stands for."""
+    text = " ; ".join(plain(found or "") for found in texts)
+    return [
+        name
+        for words, absent, name in UNBUILT
+        if re.search(rf"(?<![a-z])({words})(?![a-z])", re.sub(rf"(?<![a-z])({absent})\w*", " ", text))
+    ]
+
+
+HARDWARE = re.compile(
+    r"\bhardware\b(?!\s*utili[sz])|\b4 ?x ?2? ?(fwd|forward|coefficient)|\b96 ?\*? ?b|counts? recomput"
+)
+"""FLOPs with the recomputed forward pass, by the words of a row."""
+_MODEL_FLOPS = re.compile(r"(without|no|not counting|excluding|excludes?) (the )?(recomput\w*|hardware)")
+
+
+def counts_recomputation(words: str | None) -> bool:
+    """Whether FLOPs are counted with the recomputed forward pass."""
+    text = re.sub(r"[^a-z0-9*()]+", " ", (words or "").lower())
+    text = _MODEL_FLOPS.sub(" ", text)
+    if re.match(r"(bf16 |dense )*(mfu|model flops)", text):
+        return False
+    return bool(HARDWARE.search(text) or "recompute" in text or "recomputation" in text)
+
+
+STACKS = (
+    (r"composer|mosaic\w*|llm foundry|foundry|fsdp ?[12]?|automodel|torchtitan|torch titan|fully sharded\w*", "fsdp"),
+    (r"megatron ?deepspeed|gpt neox|neox", "megatron-deepspeed"),
+    (r"deepspeed", "deepspeed"),
+    (r"maxtext|jax|pax|paxml|praxis|levanter|t5x", "maxtext"),
+    (r"internevo|internlm", "internevo"),
+    (r"nemo|megatron bridge|nemo framework|bridge", "nemo"),
+    (
+        r"megatron lm fork|megatron ?core|mcore|core r?\d\S*|r0\.\d\S*|primus|meta internal|llmboost"
+        r"|transformer engine",
+        "megatron-core",
+    ),
+    (r"megatron( lm)?", "megatron-lm-2021"),
+    (r"flash ?attention (repo |training )?training|pytorch ddp|ddp", "pytorch-ddp"),
+)
+"""Stack by whole words of a row's `framework`, first match."""
+
+
+_HOSTS = re.compile(r"(?<!\w)(pytorch|torch|accelerate|hugging ?face|hf|transformers|lightning|trainer)(?!\w)")
+"""Frameworks under which the sharding decides what runs."""
+
+
+def family(framework: str | None, shard: str | None = None) -> str | None:
+    """The stack that a framework's name belongs to; None where none does."""
+    if framework and shard and _HOSTS.search(plain(framework)) and family(framework) is None:
+        return family(shard)
+    text = re.sub(r"([a-z])\.(?=\s|$)", r"\1", plain(framework or "").replace("megatron lm core", "megatron core"))
+    return next((name for words, name in STACKS if re.search(rf"(?<!\w)({words})(?!\w)", text)), None)

@@ -1,0 +1,1 @@
+"""Shell scripts read for the words that a program is called with."""

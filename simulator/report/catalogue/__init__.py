@@ -1,0 +1,1 @@
+"""What is known and what can be written: profiles, resolved scenarios, schema, completion, the installation."""

@@ -1,0 +1,50 @@
+"""What a scenario leaves open and how it is settled, for the page that explains it."""
+
+from math import prod
+
+from simulator.report.catalogue.explain import scalar
+from simulator.report.catalogue.quantities import dimension_of
+from simulator.report.text.scenario_fields import devices, replicas
+from simulator.specs import dump
+from simulator.specs.base import Figure, Spec
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+
+
+def settled(scenario: AnyScenario) -> dict[str, str]:
+    """A remark for each open value, by its path: the stack's choice, or the size that follows from the others."""
+    if isinstance(scenario, ServingScenario):
+        return _by_stack(scenario.serving.batching, scenario.stack, "serving.batching") | _by_stack(
+            scenario.serving.kv_cache, scenario.stack, "serving.kv_cache"
+        )
+    training = scenario.training
+    found = _by_stack(training, scenario.stack, "training")
+    found |= _by_stack(training.parallel, scenario.stack, "training.parallel")
+    if training.parallel.dp is None:
+        found["training.parallel.dp"] = _replicas(scenario)
+    return found
+
+
+def _by_stack(spec: Spec, stack: Spec, path: str) -> dict[str, str]:
+    """The open fields of a spec that a stack has too."""
+    found: dict[str, str] = {}
+    for name in type(spec).model_fields.keys() & type(stack).model_fields.keys():
+        value = getattr(stack, name)
+        if getattr(spec, name) is None and value is not None:
+            found[f"{path}.{name}"] = f"left to the stack: {_shown(value)}"
+    return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Figure):
+        return scalar(value.value, dimension_of(type(value).model_fields["value"].metadata))
+    return scalar(value)
+
+
+def _replicas(scenario: Scenario) -> str:
+    facts = dump(scenario)
+    layout = scenario.training.parallel
+    cut = {axis: getattr(layout, axis) for axis in ("tp", "cp", "pp") if getattr(layout, axis) > 1}
+    product = " x ".join(f"{axis} {size}" for axis, size in cut.items()) or "1"
+    if devices(facts) is None or scenario.cluster.devices % prod(cut.values()):
+        return "default"
+    return f"derived: {replicas(facts)} = {scenario.cluster.devices} devices / ({product})"

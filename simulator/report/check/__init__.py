@@ -1,0 +1,1 @@
+"""A regression check as terminal page, Markdown, JUnit XML and annotations of GitHub."""

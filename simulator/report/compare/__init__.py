@@ -1,0 +1,1 @@
+"""A comparison as terminal page, HTML file and plots."""

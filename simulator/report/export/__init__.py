@@ -1,0 +1,1 @@
+"""A Result in the forms of other tools: traces, results of `vllm bench serve`."""

@@ -1,0 +1,1 @@
+"""What self-contained HTML files are made of: elements, tables, style sheet and script."""

@@ -1,0 +1,1 @@
+"""Results, comparisons and sweeps in notebooks: cards, plots by name, frames."""

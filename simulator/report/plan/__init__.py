@@ -1,0 +1,1 @@
+"""A plan as terminal page, HTML file and plots."""

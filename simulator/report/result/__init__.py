@@ -1,0 +1,1 @@
+"""The reports of one Result, of whatever kind: terminal page, HTML file, plots."""

@@ -1,0 +1,1 @@
+"""Pieces of the reports of a serving run."""

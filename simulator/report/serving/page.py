@@ -1,0 +1,308 @@
+"""The terminal page of a serving run: latencies, objectives, where the time of a request goes, replicas and caches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from simulator import units
+from simulator.report.serving.contents import LATENCIES, WORDS, goals, subject
+from simulator.report.step import ledger, sections
+from simulator.report.text import blocks, wording
+from simulator.report.text.bars import Axis, Stack
+from simulator.report.text.plain import clean
+from simulator.report.text.scenario_fields import at
+from simulator.results import iterations as of
+from simulator.results.obstacle import obstacle
+from simulator.results.request_time import mean_request_time
+from simulator.results.result import Replica, Result, Service
+from simulator.results.service import SECOND, by_priority
+
+MOST_REPLICAS = 8
+"""Replicas shown; of more, the busiest and the idlest."""
+_STATISTICS = (("mean", "mean"), ("median", "median"), ("p90", "P90"), ("p95", "P95"), ("p99", "P99"))
+_LOOKS = {
+    "queue": ("red", "░"),
+    "prefill": ("yellow", "▒"),
+    "handover": ("cyan", "▤"),
+    "preempted": ("bright_red", "▞"),
+    "stalled": ("magenta", "▓"),
+    "peers": ("bright_blue", "▚"),
+    "decode": ("green", "█"),
+}
+_INVISIBLE = 0.0005
+_BAR = 20
+_NAMED = 4  # parts of busy time named in a row
+
+
+def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
+    """The page from top to bottom; of a run that is infeasible, first what it would need."""
+    service = result.service
+    yield blocks.title(result.name, " · ".join(subject(result)), ground=result.ground.sentence)
+    if not result.feasible:
+        yield from ledger.out_of_memory(result)
+    if service is not None and (result.feasible or obstacle(result) == "out of memory"):
+        if not result.feasible:
+            yield blocks.heading("If it fitted")
+        yield headline(result)
+        yield from latencies(result)
+        yield from classes(service)
+        yield from objectives(result)
+        yield from request_time(service)
+        yield from caches(result)
+        yield from replicas(service, result.metrics.get("duration", 0.0))
+    if result.feasible or obstacle(result) == "all requests rejected":
+        yield from ledger.memory(result)
+    yield from sections.ending(result, [iterations(service)], elapsed_s)
+
+
+def headline(result: Result) -> RenderableType:
+    """Throughput, load, energy and money, in two columns where there is room."""
+    left = (
+        "output_throughput",
+        "output_throughput_per_device",
+        "total_token_throughput",
+        "request_throughput",
+        "request_goodput",
+    )
+    right = ("completed", "failed", "duration", "utilisation", "mean_batch")
+    both = Table.grid()
+    both.add_row(Roomy(_figures(result, left, right), _figures(result, (*left, *right))))
+    money = [
+        f"{wording.figure(name, result.metrics[name])} {words}".strip()
+        for name, words in (
+            ("energy_j", ""),
+            ("cost_usd", ""),
+            ("energy_j_per_million_tokens", "per million output tokens"),
+            ("cost_usd_per_million_tokens", "per million"),
+        )
+        if name in result.metrics
+    ]
+    if money:
+        both.add_row(Text.assemble(("the run  ", "dim"), ("  ·  ".join(money), "bold")))
+    if gap := sections.without_price(result):
+        both.add_row(Text(clean(gap), "dim"))
+    return both
+
+
+_HEADLINE = {
+    "output_throughput": "output tokens/s",
+    "output_throughput_per_device": "output tokens/s per device",
+    "total_token_throughput": "all tokens/s",
+    "request_throughput": "requests/s",
+    "request_goodput": "requests/s within objectives",
+    "completed": "requests finished",
+    "failed": "requests rejected",
+    "duration": "first arrival to last token",
+    "utilisation": "time that replicas work",
+    "mean_batch": "sequences decoding at once",
+}
+
+
+def _figures(result: Result, *columns: tuple[str, ...]) -> Table:
+    """Words and figures of the metrics that there are, in columns side by side."""
+    table = Table.grid(padding=(0, 2))
+    for _ in columns:
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(style="bold", no_wrap=True)
+    known = [[name for name in column if name in result.metrics] for column in columns]
+    for row in zip_longest(*known):
+        cells = ((_HEADLINE[name], _figure(result, name) + "  ") if name else ("", "") for name in row)
+        table.add_row(*(cell for pair in cells for cell in pair))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Roomy:
+    """Something to draw where it fits the width, and what to draw where it does not."""
+
+    wide: Table
+    narrow: Table
+    least: int = 0
+    """Columns from which the wide one is drawn, folded if need be; 0: from its own width on."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The one that fits."""
+        least = self.least or Measurement.get(console, options.update(max_width=1000), self.wide).maximum
+        fits = least <= options.max_width
+        yield self.wide if fits else self.narrow
+
+
+def _figure(result: Result, name: str) -> str:
+    return wording.figure(name, result.metrics[name]) if name in result.metrics else ""
+
+
+def latencies(result: Result) -> Iterable[RenderableType]:
+    """Mean, median and percentiles of the four latencies."""
+    if "mean_e2el_ms" in result.metrics:
+        yield blocks.heading("Latency")
+        yield Roomy(_latencies(result, _STATISTICS, True), _latencies(result, _STATISTICS[:3] + _STATISTICS[4:], False))
+
+
+def _latencies(result: Result, statistics: tuple[tuple[str, str], ...], explained: bool) -> Table:
+    """The table, on demand with the latencies in words."""
+    table = blocks.headed()
+    table.add_column("", no_wrap=True)
+    if explained:
+        table.add_column("", no_wrap=True)
+    for _, words in statistics:
+        table.add_column(words, justify="right", no_wrap=True)
+    for key, short, words in (*LATENCIES, ("queue", "queue", "arrival to first work")):
+        shown = [_figure(result, f"{statistic}_{key}_ms") for statistic, _ in statistics]
+        if any(shown):
+            table.add_row(Text(short, "bold"), *([Text(words, "dim")] if explained else []), *shown)
+    return table
+
+
+_OF_CLASS = (("mean_ttft_ms", "p99_ttft_ms"), ("mean_tpot_ms", "p99_tpot_ms"), ("mean_e2el_ms", "p99_e2el_ms"))
+
+
+def classes(service: Service) -> Iterable[RenderableType]:
+    """Mean and 99th percentile of the latencies of each priority class, where there are several."""
+    found = by_priority(service)
+    if not found:
+        return
+    table = blocks.headed()
+    for name in ("class", "finished", "TTFT mean", "P99", "TPOT mean", "P99", "E2E mean", "P99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one, figures in found.items():
+        shown = [wording.figure(name, figures[name]) for pair in _OF_CLASS for name in pair]
+        table.add_row(Text(f"{one}", "bold"), f"{figures['completed']:,.0f}", *shown)
+    yield blocks.heading("Latency by priority class, 0 the most urgent")
+    yield table
+
+
+def objectives(result: Result) -> Iterable[RenderableType]:
+    """The share of requests that met each objective, and all of them."""
+    if "slo_attainment" not in result.metrics:
+        return
+    wanted = at(result.scenario, "slo.attainment")
+    least = float(wanted) if isinstance(wanted, int | float) else None
+    table = blocks.grid("left", "right", "right", "left")
+    table.columns[-1].no_wrap = False
+    for key, short, _ in LATENCIES:
+        if (value := result.metrics.get(f"{key}_attainment")) is not None:
+            goal = goals(result).of(key)
+            limit = f"at most {units.format(goal, 'time')}" if goal is not None else ""
+            table.add_row(short, limit, wording.percent(value), Text(wording.bar(value, _BAR), "cyan"))
+    value = result.metrics["slo_attainment"]
+    met = least is None or value >= least
+    remark = f"  wanted {wording.percent(least)}" if least is not None else ""
+    bar = Text(wording.bar(value, _BAR), "green" if met else "red")
+    bar.append(remark, "dim" if met else "red")
+    table.add_row(Text("all", "bold"), "", Text(wording.percent(value), "bold"), bar)
+    yield blocks.heading("Objectives: share of all requests that met them")
+    yield table
+
+
+def request_time(service: Service) -> Iterable[RenderableType]:
+    """Where the time of a mean request goes."""
+    parts = mean_request_time(service)
+    total = sum(parts.values())
+    if not total > 0:
+        return
+    yield blocks.heading("Where the time of a request goes, on average")
+    yield Axis(units.format(total, "time"))
+    yield Stack(tuple((seconds / total, *_LOOKS[name]) for name, seconds in parts.items()))
+    table = blocks.grid("left", "right", "right")
+    for name, seconds in parts.items():
+        if seconds >= _INVISIBLE * total:
+            style, glyph = _LOOKS[name]
+            label = Text.assemble((glyph, style), " ", WORDS[name])
+            table.add_row(label, units.format(seconds, "time"), wording.percent(seconds / total))
+    yield table
+
+
+def caches(result: Result) -> Iterable[RenderableType]:
+    """How full the caches were and what came of it, in a line."""
+    names = (
+        ("mean_kv_usage", "mean while working"),
+        ("max_kv_usage", "at most"),
+        ("preemptions", "preemptions"),
+        ("prefix_cache_hit_rate", "of prompt tokens from the prefix cache"),
+    )
+    said = []
+    for name, words in names:
+        value = result.metrics.get(name)
+        if value is not None and (value > 0 or name != "prefix_cache_hit_rate"):
+            figure = wording.figure(name, value)
+            words = words.removesuffix("s") if name == "preemptions" and value == 1 else words
+            said.append(f"{words} {figure}" if name == "max_kv_usage" else f"{figure} {words}")
+    if said:
+        yield blocks.heading("Key-value caches")
+        yield Text("  ·  ".join(said))
+
+
+class _Row(NamedTuple):
+    """What is told about a replica."""
+
+    name: str
+    busy: float
+    iterations: int
+    batch: float
+    usage: float
+    parts: dict[str, float]
+
+
+def replicas(service: Service, duration: float) -> Iterable[RenderableType]:
+    """A row for each replica: how busy, with how much at once, and what the busy time consists of."""
+    rows = [_row(replica, duration) for replica in service.replicas]
+    if not rows:
+        return
+    remark = ""
+    if len(rows) > MOST_REPLICAS:
+        ranked = sorted(rows, key=lambda row: -row.busy)
+        remark = f", the busiest and the idlest of {len(rows):,}"
+        rows = [*ranked[: MOST_REPLICAS // 2], *ranked[-MOST_REPLICAS // 2 :]]
+    yield blocks.heading(f"Replicas{remark}")
+    yield Roomy(_table(rows, parts=True), _table(rows, parts=False), least=74)
+
+
+def _table(rows: list[_Row], parts: bool) -> Table:
+    table = blocks.headed()
+    for name in ("", "busy", "iterations", "batch", "cache"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    if parts:
+        table.add_column("busy time, in percent", overflow="fold")
+    for row in rows:
+        figures = wording.percent(row.busy), f"{row.iterations:,}", f"{row.batch:.3g}", wording.percent(row.usage)
+        table.add_row(clean(row.name), *figures, *([parts_in_words(row.parts)] if parts else []))
+    return table
+
+
+def _row(replica: Replica, duration: float) -> _Row:
+    rows = replica.iterations
+    length = of.lengths(rows) / SECOND
+    total = float(length.sum()) or 1.0
+    return _Row(
+        replica.name,
+        replica.busy / duration if duration > 0 else 0.0,
+        int(rows.count.sum()),
+        float((rows.decodes * length).sum()) / total,
+        float((rows.mean_blocks * length).sum()) / total / max(replica.blocks, 1),
+        replica.parts,
+    )
+
+
+def parts_in_words(parts: dict[str, float]) -> str:
+    """The largest parts of the busy time: `linear 60.0, attention 20.0`."""
+    total = sum(parts.values())
+    if not total > 0:
+        return "-"
+    largest = sorted(parts.items(), key=lambda item: -item[1])
+    said = [f"{clean(name)} {100 * seconds / total:.1f}" for name, seconds in largest[:_NAMED] if seconds > 0]
+    rest = sum(seconds for _, seconds in largest[_NAMED:])
+    return ", ".join([*said, *([f"rest {100 * rest / total:.1f}"] if rest >= _INVISIBLE * total else [])])
+
+
+def iterations(service: Service | None) -> str:
+    """How much was simulated."""
+    rows = sum(len(r.iterations.count) for r in service.replicas) if service is not None else 0
+    every = sum(int(r.iterations.count.sum()) for r in service.replicas) if service is not None else 0
+    leaps = f" in {wording.plural(rows, 'stretch')} without a change" if rows < every else ""
+    return wording.plural(every, "iteration") + leaps

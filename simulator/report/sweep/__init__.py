@@ -1,0 +1,1 @@
+"""A sweep as terminal page, HTML file and plots."""

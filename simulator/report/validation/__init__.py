@@ -1,0 +1,1 @@
+"""Validation against published measurements as terminal page and HTML file."""

@@ -1,0 +1,119 @@
+"""What a row leaves open and the memory decides: the micro batch, and what gives way where a run does not fit.
+
+The rules are the same for every row, none looks at the measured value, and what they choose is listed as assumed.
+"""
+
+from typing import Any
+
+from simulator.errors import InputError
+from simulator.interop.rows.training import stage_layers
+from simulator.run.simulate import simulate
+from simulator.specs.scenario import Scenario
+from simulator.training import flops, memory
+from simulator.training.job import Job, build_job
+
+
+def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
+    """The largest power of two up to 8 that leaves 4 microbatches a stage and fits in 90 % of the memory."""
+    best = scenario
+    for micro in (1, 2, 4, 8):
+        candidate = scenario.model_copy(
+            update={"training": scenario.training.model_copy(update={"micro_batch": micro})}
+        )
+        try:
+            job = build_job(candidate)
+        except InputError:
+            continue
+        if micro > 1 and (job.microbatches < 4 * job.pp * (job.pp > 1) or not _fits(candidate, job)):
+            break
+        best = candidate
+    assumed.append(f"micro_batch {best.training.micro_batch}")
+    return best
+
+
+def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]) -> Scenario:
+    """Model chunks of a pipeline rank: of those of equal layers that fit in the memory, the fastest.
+
+    `least` is 2 where the schedule is said to be interleaved; `free` says that what does not fit may give way to the
+    memory, so that chunks which need less of that can win. Of runs of which none fits the fastest is kept.
+    """
+    parallel, layers = scenario.training.parallel, scenario.model.layers
+    most = -(-layers // parallel.pp)
+    timed = []
+    for chunks in (count for count in range(least, most + 1) if most % count == 0):
+        changes = {
+            "parallel": parallel.model_copy(update={"vpp": chunks}),
+            "stages": stage_layers(layers, parallel.pp * chunks, []),
+        }
+        candidate = scenario.model_copy(update={"training": scenario.training.model_copy(update=changes)})
+        given: list[str] = []
+        try:
+            candidate = made_to_fit(candidate, given) if free else candidate
+            fits = _fits(candidate, build_job(candidate), 1.0)
+        except InputError:  # fewer microbatches than the schedule needs
+            continue
+        result = simulate(candidate, fold="tiers")
+        timed.append((not fits, result.metrics["step_time_s"], chunks, given, candidate))
+    if not timed:
+        return scenario
+    *_, chunks, given, best = min(timed, key=lambda found: found[:3])
+    assumed += [f"vpp {chunks}, the fastest that fits", *given]
+    return best
+
+
+def _fits(scenario: Scenario, job: Job, share: float = 0.9) -> bool:
+    """Whether a run needs at most a share of the device's memory, and of the host's where it is known."""
+    node = scenario.cluster.node
+    if node.host_memory is not None and job.offload_layers:
+        kept = sum(memory.fullest_host(job, node.devices).values())
+        if kept > share * node.host_memory.value:
+            return False
+    return memory.peak_memory(job) <= share * node.accelerator.memory.capacity.value
+
+
+def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:
+    """What a user does who runs out of memory: give up as little time as makes it fit.
+
+    Where the host's link takes a layer's share faster than the device could compute the layer, activations of the
+    fewest layers that suffice wait in the host's memory; else the fewest layers are recomputed. A run that neither
+    makes fit stays as it is. Where scores are kept in memory, recomputing them alone comes before whole layers.
+    """
+    job = build_job(scenario)
+    if _fits(scenario, job, 1.0):
+        return scenario
+    training = scenario.training.model_copy(update={"recompute": "selective"})
+    scores = scenario.model_copy(update={"training": training})
+    if job.recompute == "none" and job.attention == "unfused" and _fits(scores, build_job(scores), 1.0):
+        assumed.append("recompute selective, which fits")
+        return scores
+    for key in ("offload_layers", "recompute_layers"):
+        fixed = {"recompute": "full"} if key == "recompute_layers" else {}
+        found = _fewest_layers(scenario, key, fixed)
+        if found is not None and (key == "recompute_layers" or _copied_in_time(found)):
+            count = getattr(found.training, key)
+            assumed.append(f"{key} {count} of {max(job.chunks)} a stage, the fewest that fit")
+            return found
+    return scenario
+
+
+def _fewest_layers(scenario: Scenario, key: str, fixed: dict[str, Any]) -> Scenario | None:
+    """The scenario with the smallest value of `key` that fits in the memory, None where none does."""
+    most = max(build_job(scenario).chunks)
+    for count in range(1, most + 1):
+        training = scenario.training.model_copy(update={key: count, **fixed})
+        candidate = scenario.model_copy(update={"training": training})
+        try:
+            if _fits(candidate, build_job(candidate), 1.0):
+                return candidate
+        except InputError:
+            return None
+    return None
+
+
+def _copied_in_time(scenario: Scenario) -> bool:
+    """Whether offloaded activations cross the host's link in less time than the layers take at the device's peak."""
+    job, peaks = build_job(scenario), scenario.cluster.node.accelerator.peak
+    peak = peaks.get(job.precision, peaks.get("bf16"))  # type: ignore[call-overload]
+    flops_of_layer = job.micro_batch * flops.layer_forward_flops(job) / job.tp
+    copied = job.offloaded * memory.kept_of_layer(job)
+    return bool(peak and job.host_link and copied / job.host_link <= flops_of_layer / peak.value)

@@ -1,0 +1,197 @@
+"""Attention of the layers of a stage: decodes as lines in the cached tokens, chunks of prompts as blocks of rows.
+
+The launch of one attention kernel a layer is part of `StagePrice.rows`, so that neither decodes nor prompts have it.
+Equations and known errors: docs/models/serving-cost.md.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from simulator.cost import Device
+from simulator.cost.attention import AttentionCurve, rate_at, walked
+from simulator.cost.decode import decode_lines
+from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.operators import Shard
+from simulator.specs.serving import ServingStack
+from simulator.units import TICKS_PER_SECOND
+
+Segments = tuple[tuple[int, int, int], ...]
+
+FAR = 1 << 62
+"""More cached tokens than there will be."""
+PAGED = "paged"
+"""Kernels of which the rate of 8-bit caches was measured; those of other engines are taken to read them as fast as 16
+bits."""
+UNFUSED = "unfused"
+"""Attention of prompts as separate kernels that keep the scores in memory."""
+SCORE_BYTES = 32.0
+"""Bytes that a score moves there, of every pair whether masked or not: written, masked, normalised, narrowed and read
+again. llama.cpp without its `-fa` moves 28 to 40 on A100, RTX 3090 and 4090, from how its published rates of prompts
+fall with their length (XiongjieDai/GPU-Benchmarks-on-LLM-Inference)."""
+MOST_CUTS = 16
+"""Parts into which the walk of a block of rows is cut at most, by kernels that cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention of the layers of a stage on one device of a tensor-parallel group."""
+
+    shard: Shard
+    layers: Depth
+    device: Device
+    stack: ServingStack
+    curve: AttentionCurve = field(init=False)
+    """Kernel of prompts."""
+    cuts_all: bool = field(init=False)
+    """Whether walks are cut for idle cores."""
+    scale: float = field(init=False)
+    """Ticks of all layers for a second of one."""
+    prompt_scale: float = field(init=False)
+    """The same of the layers that prompts pass."""
+    per_key: float = field(init=False)
+    """Seconds in which one core passes a block of rows over one key."""
+    row_seconds: tuple[float, float] = field(init=False)
+    """Seconds of the memory for the query and result of a row: beside the keys, and apart from the walk."""
+    token_seconds: float = field(init=False)
+    """Seconds of the memory for the keys and values of a token."""
+    score_seconds: float = field(init=False)
+    """Seconds of the memory for the scores of a row and a key, of all heads; 0 where the kernel is fused."""
+
+    def __post_init__(self) -> None:
+        shard, curve, decode = self.shard, kernel(self.device, self.stack), self.device.decode
+        row = 2.0 * shard.attended * shard.formats.plain_size
+        for name, value in {
+            "curve": curve,
+            "cuts_all": decode.cuts_all,
+            "scale": self.layers.layers * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
+            "prompt_scale": self.layers.full * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
+            "per_key": 4.0 * curve.rows * shard.model.head_dim / rate_at(shard.model.head_dim, curve.forward),
+            "row_seconds": (row / curve.bandwidth, row / decode.query),
+            "token_seconds": shard.kv_bytes / curve.bandwidth,
+            "score_seconds": (self.stack.attention_kernel == UNFUSED) * shard.heads * SCORE_BYTES / curve.bandwidth,
+        }.items():
+            object.__setattr__(self, name, value)
+
+    def decode(self, sequences: int) -> Segments:
+        """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StagePrice.decode`."""
+        if sequences == 0:
+            return ((FAR, 0, 0),)
+        shard = self.shard
+        narrow = shard.formats.kv_size < 2.0 and self.stack.attention_kernel == PAGED
+        group = shard.heads / shard.kv_heads
+        (floor, _), (base, slope) = decode_lines(
+            sequences,
+            shard.kv_heads,
+            group,
+            shard.kv_bytes,
+            4.0 * shard.heads * shard.model.head_dim,
+            narrow,
+            self.stack.groups(group, shard.model.head_dim),
+            self.device.decode,
+        )
+        least, start, step = (round(time * self.scale) for time in (floor, base, slope))
+        known = min(round(self.curve.launch * self.scale), start)
+        least, start = least - known, start - known
+        if start >= least or step == 0:
+            lines: Segments = ((FAR, max(start, least), step),)
+        else:
+            lines = (((least - start) // step, least, 0), (FAR, start, step))
+        return self._windowed(lines, sequences)
+
+    def _windowed(self, lines: Segments, sequences: int) -> Segments:
+        """Lines of decodes of which layers with a window read no more than it of each sequence.
+
+        Sequences are taken to be alike: beyond `sequences` windows of cached tokens those layers take no longer.
+        """
+        model = self.shard.model
+        if model.window is None:
+            return lines
+        floor, (_, base, slope) = lines[:-1], lines[-1]
+        end, less = sequences * model.window, round(slope * (1.0 - model.windowed_share))
+        if floor and end <= floor[-1][0]:  # windows are full before reading takes longer than the floor
+            end, reached, _ = floor[-1]
+            return (*floor, (FAR, reached - less * end, less))
+        return (*floor, (end, base, slope), (FAR, base + (slope - less) * end, less))
+
+    def shared(self, sequences: int) -> tuple[int, int]:
+        """(base, slope in the prefix's tokens) of the ticks of decodes that read a prefix together.
+
+        The queries of all `sequences` and of all query heads of a key head are the rows of one product. What they find
+        is put together with what each finds in its own tokens, so that walks over the prefix are cut as suits the
+        cores.
+        """
+        curve, shard = self.curve, self.shard
+        blocks = -(-sequences * -(-shard.heads // shard.kv_heads) // curve.rows) * shard.kv_heads
+        waves = min(-(-blocks * cuts // curve.cores) / cuts for cuts in range(1, MOST_CUTS + 1))
+        compute = waves * self.per_key
+        token: float = (compute**4 + self.token_seconds**4) ** 0.25
+        base = curve.launch + blocks * curve.block / curve.cores + sequences * self.row_seconds[1]
+        return round(base * self.scale), round(token * self.scale)
+
+    def prompt(self, chunk: int, before: int) -> int:
+        """Ticks of a chunk of a prompt after so many cached tokens."""
+        if chunk == 0:
+            return 0
+        if self.shard.model.window is not None:
+            return self.prompts(((chunk, before),))
+        # `_chunk` and `_kernel` in one, as every iteration with a prompt asks for it.
+        curve, heads, keys, rows = self.curve, self.shard.heads, chunk + before, self.curve.rows
+        blocks = -(-chunk // rows)
+        walked_keys = blocks * before + rows * (blocks * (blocks + 1)) // 2 - (blocks * rows - chunk)
+        longest = curve.block + keys * self.per_key
+        if self.cuts_all:
+            longest /= min(MOST_CUTS, max(1, curve.cores // (blocks * heads)))
+        compute = heads * (blocks * curve.block + walked_keys * self.per_key) / curve.cores + curve.tail * longest
+        compute = longest if longest > compute else compute
+        memory = chunk * self.row_seconds[0] + keys * (self.token_seconds + chunk * self.score_seconds)
+        walk: float = (compute**4 + memory**4) ** 0.25
+        return round((walk + chunk * self.row_seconds[1]) * self.prompt_scale)
+
+    def prompts(self, pieces: Iterable[tuple[int, int]]) -> int:
+        """Ticks of chunks (tokens, cached tokens before them) of prompts in one kernel."""
+        taken = [(chunk, before) for chunk, before in pieces if chunk]
+        share, window = self.shard.model.windowed_share, self.shard.model.window
+        if not taken:
+            return 0
+        whole = self._prompts(taken, FAR)
+        return whole if window is None else round((1.0 - share) * whole + share * self._prompts(taken, window))
+
+    def _prompts(self, pieces: Iterable[tuple[int, int]], window: int) -> int:
+        """Ticks of chunks in one kernel whose rows look back to so many tokens."""
+        rows, work, longest, memory = zip(
+            *((chunk, *self._chunk(chunk, before, window)) for chunk, before in pieces), strict=True
+        )
+        return self._kernel(sum(work), max(longest), sum(memory), sum(rows))
+
+    def _chunk(self, chunk: int, before: int, window: int) -> tuple[float, float, float]:
+        """Seconds of a chunk: of all its blocks on one core, of its longest walk, of the memory."""
+        curve, heads, per_key = self.curve, self.shard.heads, self.per_key
+        blocks, keys = walked(chunk, chunk + before, True, curve.rows)
+        keys -= beyond(chunk, before, window, curve.rows)
+        longest = curve.block + min(chunk + before, curve.rows + window) * per_key
+        if self.cuts_all:  # idle cores take parts of each walk; all end about when the longest part does
+            longest /= min(MOST_CUTS, max(1, curve.cores // (blocks * heads)))
+        seen = min(chunk + before, chunk + window)
+        memory = chunk * self.row_seconds[0] + seen * (self.token_seconds + chunk * self.score_seconds)
+        return heads * (blocks * curve.block + keys * per_key), longest, memory
+
+    def _kernel(self, work: float, longest: float, memory: float, rows: int) -> int:
+        """Ticks of a kernel of so many rows, see cost/attention.py; its launch is part of `StagePrice.rows`."""
+        compute = max(longest, work / self.curve.cores + self.curve.tail * longest)
+        walk: float = (compute**4 + memory**4) ** 0.25
+        return round((walk + rows * self.row_seconds[1]) * self.prompt_scale)
+
+
+def beyond(chunk: int, before: int, window: int, rows: int) -> int:
+    """Keys that the blocks of a chunk do not walk over as each starts a window before its first row."""
+    blocks = -(-chunk // rows)
+    first = max(0, (window - before) // rows + 1)  # the first block with keys out of reach
+    if first >= blocks:
+        return 0
+    count = blocks - first
+    return count * (before - window) + rows * (first + blocks - 1) * count // 2
+
+
+def kernel(device: Device, stack: ServingStack) -> AttentionCurve:
+    """The kernel of prompts that the stack asks for, else the best that the device has."""
+    return device.attention.get(stack.attention_kernel or "", device.attention[device.best_attention])

@@ -1,0 +1,105 @@
+"""Memory of a replica: weights, activations of the largest iteration, what is left for keys and values.
+
+Engines run the largest iteration once before they serve and give the cache what is left of their share of the memory.
+Activations here are the residual stream and the widest intermediate of one layer, and the logits of every sequence with
+the copies that sampling makes of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.operators import Shard
+from simulator.specs.model import Model
+from simulator.specs.serving import KvCache, ServingStack
+
+LOGIT_BYTES = 10.0
+"""Bytes of a logit while tokens are chosen: as it was computed, in fp32, and its probability."""
+DEFAULT_SHARE = 0.9
+"""Share of the memory that is used where neither scenario nor stack says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of one device of a stage."""
+
+    weights: float
+    activations: float
+    runtime: float
+    """Context, libraries, graphs."""
+    kv_token: float
+    """Keys and values of one token."""
+
+    def kinds(self) -> dict[str, float]:
+        """Bytes by kind, the cache left out."""
+        return {"weights": self.weights, "activations": self.activations, "runtime": self.runtime}
+
+    @property
+    def taken(self) -> float:
+        """Bytes without the cache."""
+        return self.weights + self.activations + self.runtime
+
+
+def footprint(
+    shard: Shard,
+    layers: Sequence[Depth],
+    stage: int,
+    stack: ServingStack,
+    token_budget: int,
+    max_sequences: int,
+    context: int = 1,
+) -> Footprint:
+    """Memory of a device of a stage; `layers` are those of each stage, `context` the longest sequence in tokens."""
+    formats, model = shard.formats, shard.model
+    first, last = stage == 0, stage == len(layers) - 1
+    tables = shard.embedding_weights() if first else 0.0
+    tables += shard.head_weights() if last and not (first and model.tied_embeddings) else 0.0
+    layer = shard.linear_weights() * formats.weight_size + shard.plain_weights() * formats.plain_size
+    weights = layers[stage].layers * layer + tables * formats.table_size
+    gates = 2 if model.gated_ffn else 1
+    visits = model.top_k + model.shared_experts if model.top_k else 1
+    widest = max(shard.qkv + shard.attended, (gates + 1) * shard.inner * visits)
+    rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
+    logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
+    kv_token = layers[stage].caches * shard.kv_bytes * cached_share(model, context)
+    return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token)
+
+
+def cached_share(model: Model, context: int) -> float:
+    """Share of a sequence's keys and values that is kept: layers with a window keep no more than its tokens.
+
+    That of the longest sequence stands for all; shorter ones keep more of each token in those layers.
+    """
+    return 1.0 - model.windowed_share * (1.0 - min(model.window or context, context) / context)
+
+
+def blocks_of(
+    needs: Sequence[Footprint], capacity: float, kv_cache: KvCache, stack: ServingStack, context: int
+) -> tuple[Footprint, int, int, tuple[str, ...]]:
+    """(fullest device, blocks of the replica, tokens of a block, warnings); no blocks where weights do not fit."""
+    size = kv_cache.block_size or stack.block_size
+    room = [_room(need, capacity, kv_cache, stack) for need in needs]
+    fitting = [int(left // (need.kv_token * size)) for left, need in zip(room, needs, strict=True)]
+    tightest = min(range(len(needs)), key=fitting.__getitem__)
+    blocks = max(0, fitting[tightest])
+    warnings = []
+    if kv_cache.blocks is not None:
+        if kv_cache.blocks * needs[tightest].kv_token * size > capacity - needs[tightest].taken:
+            blocks = 0
+        else:
+            blocks = kv_cache.blocks
+    if 0 < blocks * size < context:
+        warnings.append(f"the cache holds {blocks * size:,} tokens, less than one sequence of {context:,}")
+    return needs[tightest], blocks, size, tuple(warnings)
+
+
+def _room(need: Footprint, capacity: float, kv_cache: KvCache, stack: ServingStack) -> float:
+    """Bytes that the cache may take on a device."""
+    if kv_cache.memory_share is not None:
+        return capacity * kv_cache.memory_share - need.taken
+    free = kv_cache.free_share
+    if free is None and stack.memory_share is None:
+        free = stack.free_share
+    if free is not None:
+        return (capacity - need.taken) * free
+    return capacity * (stack.memory_share or DEFAULT_SHARE) - need.taken

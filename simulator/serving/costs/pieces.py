@@ -1,0 +1,204 @@
+"""Seconds of the pieces of a stage for many numbers of rows at once."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives import pricing
+from simulator.collectives.shots import engine_seconds, serves
+from simulator.cost import Device
+from simulator.cost.experts import expert_seconds, experts_hit
+from simulator.cost.gemm import GemmCurve
+from simulator.cost.rows import Weights, product_seconds
+from simulator.cost.stream import stream_rows
+from simulator.fabric import Fabric
+from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.operators import (
+    Experts,
+    Pass,
+    Piece,
+    Product,
+    Shard,
+    Sum,
+    Write,
+    embedding,
+    head,
+    kernels,
+    keys,
+    layer,
+    together,
+)
+from simulator.serving.costs.sizes import Sizes
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.serving import ServingStack
+from simulator.units import TICKS_PER_SECOND
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Priced = Callable[[Ints], dict[str, Floats]]
+"""From numbers of rows, shape (r,), to seconds by part, each of shape (r,)."""
+
+PARTS = ("linear", "head", "tp", "other")
+"""What the rows of a pass cost time for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Prices of the pieces of one stage."""
+
+    shard: Shard
+    device: Device
+    stack: ServingStack
+    fabric: Fabric
+    profile: CollectiveProfile
+    group: tuple[int, ...]
+    """Ranks of the tensor-parallel group."""
+    sharers: tuple[int, ...] = ()
+    """Ranks that share experts, this one and its like in other replicas."""
+    in_step: bool = False
+    """Whether `together` prices what sharers do with the rows of all; if not, each is taken to have as many."""
+    _sizes: dict[str, Sizes] = field(default_factory=dict)
+
+    def body(self, depth: Depth, first: bool, launch: float) -> Priced:
+        """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
+        pieces: list[tuple[int, Piece]] = [(depth.full, piece) for piece in layer(self.shard)]
+        pieces += [(depth.late_caches, piece) for piece in keys(self.shard)] if depth.late else []
+        pieces += [(1, piece) for piece in embedding(self.shard)] if first else []
+        launches = depth.full * (kernels(layer(self.shard)) + 1) + depth.late_caches * kernels(keys(self.shard))
+        return self._passed(pieces, launches, depth.full * launch)
+
+    def ending(self, depth: Depth, last: bool, launch: float) -> Priced:
+        """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
+        stage."""
+        pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
+        if not depth.late:
+            return lambda rows: self._total(pieces, rows)
+        pieces += [(depth.late, piece) for piece in layer(self.shard, late=True)]
+        return self._passed(pieces, depth.late * (kernels(layer(self.shard, late=True)) + 1), depth.late * launch)
+
+    def together(self, depth: Depth) -> tuple[Priced, Priced]:
+        """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
+        body = [(depth.full, piece) for piece in layer(self.shard) if together(piece)]
+        ending = [(depth.late, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.late]
+        return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
+
+    def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> Priced:
+        """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
+        host = self.stack.kernel_launch * launches
+        own = [entry for entry in pieces if not together(entry[1])]
+        shared = [entry for entry in pieces if together(entry[1])]
+        peers = 1 if self.in_step else self.shard.sharers
+
+        def price(rows: Ints) -> dict[str, Floats]:
+            found = self._total(own, rows)
+            found["other"] += launch / self.stack.kernel_efficiency.value
+            others = self._total(shared, rows * peers)
+            # Without captured graphs the device waits for the host wherever kernels are shorter than their launches.
+            waiting = np.maximum(host - sum(found.values()) - sum(others.values()), 0.0)
+            found["other"] += np.where(rows > (self.stack.graphs or 0), waiting, 0.0)
+            return found if self.in_step else {part: found[part] + others[part] for part in PARTS}
+
+        return price
+
+    def _total(self, pieces: Sequence[tuple[int, Piece]], rows: Ints) -> dict[str, Floats]:
+        """Seconds of pieces, each so many times, by part; equal pieces are priced once."""
+        found = {part: np.zeros(len(rows)) for part in PARTS}
+        known: dict[Piece, Floats] = {}
+        for count, piece in pieces:
+            if piece not in known:
+                known[piece] = self.seconds(piece, rows)
+            found[piece.part] += count * known[piece]
+        return found
+
+    def seconds(self, piece: Piece, rows: Ints) -> Floats:
+        """Seconds of a piece for each number of rows, of all replicas together where it is `together`; the engine's
+        efficiency applies to kernels, not to sums."""
+        if isinstance(piece, Sum):
+            return self._sum(piece).seconds(rows.astype(np.float64) * piece.row_bytes)
+        return self._kernel(piece, rows) / self.stack.kernel_efficiency.value
+
+    def _kernel(self, piece: Product | Experts | Pass | Write, rows: Ints) -> Floats:
+        stream, decode = self.device.stream, self.device.decode
+        if isinstance(piece, Pass):
+            return stream_rows(rows.astype(np.float64) * piece.row_bytes, piece.kernels, stream)
+        if isinstance(piece, Write):
+            moved = (piece.row_bytes + piece.wide_bytes) / min(decode.write, decode.peak)
+            return stream.launch + rows.astype(np.float64) * max(decode.write_token, moved)
+        curve, weights = self.product(isinstance(piece, Product) and piece.plain)
+        if isinstance(piece, Product):
+            return product_seconds(rows, piece.n, piece.k, curve, weights)
+        # At least one expert has work on the device that all wait for.
+        hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.sharers, 1.0)
+        experts = self.device.mixture(self.stack.expert_kernels, self.shard.formats.compute)
+        here = rows / piece.sharers
+        return expert_seconds(here, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
+
+    def product(self, plain: bool) -> tuple[GemmCurve, Weights]:
+        """(curve, weights) of products with matrices in 16 bits, or in the format of the linear layers."""
+        formats = self.shard.formats
+        dtype = formats.plain_compute if plain else formats.compute
+        size = formats.plain_size if plain else formats.factor_size
+        curve = replace(
+            self.device.gemm[dtype], size=size, result_size=formats.plain_size, bandwidth=self._bandwidth(dtype)
+        )
+        if plain:
+            return curve, Weights(formats.plain_size)
+        if formats.widened:
+            return curve, Weights(formats.weight_size, *self.device.widening, slim=True)
+        return curve, Weights(formats.weight_size)
+
+    def _bandwidth(self, dtype: str) -> float:
+        """Bytes/s that products read, of the memory and of the kernels' own loads."""
+        most = self.stack.core_read.value * self.device.cycles if self.stack.core_read else inf
+        return min(self.device.gemm[dtype].bandwidth, most)
+
+    def _sum(self, piece: Sum) -> Sizes:
+        """Cost of an operation of a group by its size."""
+        operation, group = piece.operation, self.sharers if piece.among else self.group
+        key = f"{operation} {piece.among}"
+        if key not in self._sizes:
+            known = self.stack, self.fabric, self.profile
+            self._sizes[key] = Sizes(lambda size: collective_seconds(operation, group, size, *known))
+        return self._sizes[key]
+
+
+def collective_seconds(
+    operation: str,
+    group: tuple[int, ...],
+    size_bytes: float,
+    stack: ServingStack,
+    fabric: Fabric,
+    profile: CollectiveProfile,
+) -> float:
+    """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
+    library = pricing.price(operation, [group], size_bytes, fabric, profile).slowest / TICKS_PER_SECOND
+    own = profile.engine if operation == "all_reduce" and stack.all_reduce == "custom" else None
+    if own is None or size_bytes >= own.largest.value or not serves(group, fabric):
+        return library
+    return min(library, engine_seconds(size_bytes, group, fabric, own))
+
+
+def hop(pieces: Pieces, source: int, destination: int) -> Sizes:
+    """Cost of sending activations from a rank to another by size."""
+    pair = [[source, destination]]
+    return Sizes(
+        lambda size: pricing.price("send", pair, size, pieces.fabric, pieces.profile).slowest / TICKS_PER_SECOND
+    )
+
+
+def by_part(priced: Iterable[dict[str, Floats]]) -> dict[str, int]:
+    """Ticks by part of prices of one number of rows each."""
+    found = dict.fromkeys(PARTS, 0)
+    for price in priced:
+        for part, seconds in price.items():
+            found[part] += int(ticks(seconds)[0])
+    return found
+
+
+def ticks(seconds: Floats) -> Ints:
+    """Whole ticks."""
+    rounded: Ints = np.rint(seconds * TICKS_PER_SECOND).astype(np.int64)
+    return rounded

@@ -1,0 +1,312 @@
+"""Price of an iteration, compiled once for a model, a layout, software, and a machine, in integer ticks.
+
+An iteration of a stage takes rows(T, sampled) + decode(n)(K) + prompts + host. What depends on the rows of the pass is
+priced for blocks of row counts at once and remembered; decode attention is piecewise linear in the cached tokens.
+Equations and known errors: docs/models/serving-cost.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simulator import fabric
+from simulator.cost import Device, compile_device
+from simulator.errors import InputError, Problem
+from simulator.serving.costs.attention import Attention, Segments
+from simulator.serving.costs.depth import Depth, depths
+from simulator.serving.costs.footprint import blocks_of, footprint
+from simulator.serving.costs.formats import Formats, resolve_formats
+from simulator.serving.costs.operators import Shard
+from simulator.serving.costs.pieces import Pieces, Priced, by_part, collective_seconds, hop, ticks
+from simulator.serving.costs.sizes import Sizes
+from simulator.serving.placement import Seat, seats
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.resolve import load_spec
+from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
+from simulator.units import to_ticks
+
+BLOCK = 256
+"""Row counts that are priced together."""
+PROBES = (2.0**14, 2.0**26)
+"""Bytes of the messages by which replicas on other devices are found to cost the same."""
+
+
+@dataclass(slots=True)
+class StagePrice:
+    """One pipeline stage of a replica; made by `compile_prices`."""
+
+    body: Priced
+    """Seconds of everything that depends on the rows of a pass, by part."""
+    ending: Priced
+    """Seconds of the output head, by part."""
+    attention: Attention
+    """What attention costs here."""
+    hop: Sizes | None
+    """To the next stage; None on the last."""
+    hop_bytes: float
+    """Bytes of a row on that way."""
+    host_ticks: tuple[int, int]
+    """Of an iteration and of each of its sequences."""
+    common: tuple[Priced, Priced] | None = None
+    """Seconds of what replicas in step that share experts do together, by part: of the rows of all of them, and of
+    those that give a token; None where each is priced on its own."""
+    _body: dict[int, int] = field(default_factory=dict)
+    _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
+    _decode: dict[int, Segments] = field(default_factory=dict)
+    _prompt: dict[tuple[int, int], int] = field(default_factory=dict)
+    _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _send: dict[int, int] = field(default_factory=dict)
+    _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
+
+    def rows(self, tokens: int, sampled: int) -> int:
+        """Ticks of everything that depends on the rows of the pass; the output head for `sampled` of them."""
+        try:
+            return self._body[tokens] + self._ending[sampled]
+        except KeyError:
+            _fill(self._body, tokens, self.body)
+            _fill(self._ending, sampled, self.ending)
+            return self._body[tokens] + self._ending[sampled]
+
+    def together(self, tokens: int, sampled: int) -> int:
+        """Ticks of the experts and the exchanges around them for the rows of all replicas that run in step, beside the
+        `rows` of each."""
+        if self.common is None:
+            return 0
+        for known, count, price in zip(self._common, (tokens, sampled), self.common, strict=True):
+            if count not in known:
+                _fill(known, count, price)
+        return self._common[0][tokens] + self._common[1][sampled]
+
+    def parts(self, tokens: int, sampled: int) -> dict[str, int]:
+        """`rows` by what it is: linear, head, tp, other."""
+        asked = ((self.body, tokens), (self.ending, sampled))
+        return by_part(price(np.array([count])) for price, count in asked if count)
+
+    def decode(self, sequences: int) -> Segments:
+        """Segments (up to this many cached tokens, base, slope): ticks of the attention of `sequences` decodes that
+        read `context` cached tokens together are base + slope * context."""
+        known = self._decode.get(sequences)
+        if known is None:
+            known = self._decode[sequences] = self.attention.decode(sequences)
+        return known
+
+    def shared(self, sequences: int) -> tuple[int, int]:
+        """(base, slope): ticks of the attention of `sequences` decodes to a prefix of theirs that is read once are
+        base + slope * tokens of the prefix."""
+        known = self._shared.get(sequences)
+        if known is None:
+            known = self._shared[sequences] = self.attention.shared(sequences)
+        return known
+
+    def prompt(self, chunk: int, before: int) -> int:
+        """Ticks of the attention of `chunk` prompt tokens after `before` cached ones."""
+        known = self._prompt.get((chunk, before))
+        if known is None:
+            known = self._prompt[chunk, before] = self.attention.prompt(chunk, before)
+        return known
+
+    def prompts(self, pieces: Sequence[tuple[int, int]]) -> int:
+        """Ticks of the attention of several chunks in one kernel, each (tokens, cached tokens before them): no more
+        than the sum of `prompt`, as small ones fill the device together."""
+        return self.prompt(*pieces[0]) if len(pieces) == 1 else self.attention.prompts(pieces)
+
+    def host(self, sequences: int) -> int:
+        """Ticks of the host for an iteration of so many sequences; 0 on stages after the first."""
+        return self.host_ticks[0] + self.host_ticks[1] * sequences
+
+    def send(self, tokens: int) -> int:
+        """Ticks until so many rows have moved to the next stage; 0 on the last."""
+        if self.hop is None or tokens == 0:
+            return 0
+        known = self._send.get(tokens)
+        if known is None:
+            seconds = self.hop.seconds(np.array([tokens * self.hop_bytes]))
+            known = self._send[tokens] = int(ticks(seconds)[0])
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPrice:
+    """A replica: what its iterations cost and what fits."""
+
+    stages: tuple[StagePrice, ...]
+    """Pipeline stages in order."""
+    serial: bool
+    """Whether decoding has one batch in flight over all stages (`split: layer`); prompts still follow each other."""
+    weights_bytes: float
+    """Weights of the fullest device."""
+    kv_token_bytes: float
+    """Keys and values of one token on the fullest device."""
+    kv_replica_bytes: float
+    """Keys and values of one token on all devices of the replica together."""
+    blocks: int
+    """Cache blocks of the replica; 0 where the model does not fit."""
+    block_size: int
+    """Tokens of a block."""
+    capacity: float
+    """Memory of one device in bytes."""
+    ledger: dict[str, float]
+    """Bytes of the fullest device by kind, the cache as far as it fits or one block if it does not."""
+    devices: int
+    """Devices of the replica."""
+    warnings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    peak_row_s: float = 0.0
+    """Seconds that the linear layers would take for a row on one device at its peak, all stages together."""
+    peak_context_s: float = 0.0
+    """The same of attention, for one query and one cached token."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is memory for at least one block."""
+        return self.blocks > 0
+
+
+def _fill(known: dict[int, int], count: int, price: Priced) -> None:
+    """Price the block of row counts around `count`."""
+    if count in known:
+        return
+    first = max(1, count // BLOCK * BLOCK)
+    counts = np.arange(first, (count // BLOCK + 1) * BLOCK)
+    total = sum((ticks(seconds) for seconds in price(counts).values()), np.zeros(len(counts), np.int64))
+    known.update(zip(counts.tolist(), total.tolist(), strict=True))
+    known[0] = 0
+
+
+def compile_prices(
+    model: Model,
+    layout: Layout,
+    formats: NumberFormats,
+    stack: ServingStack,
+    cluster: Cluster,
+    context: int,
+    kv_cache: KvCache,
+    token_budget: int,
+    max_sequences: int,
+    seat: Seat | None = None,
+    in_step: bool = False,
+) -> ReplicaPrice:
+    """Prices of a replica on the devices of `seat`, the first ones of the cluster where it is left out.
+
+    `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
+    does not fit has no blocks. Replicas that share experts are priced apart from what they do `in_step`, or each as if
+    all had its rows. InputError where the cluster has too few devices or no arithmetic for the formats.
+    """
+    serial = stack.split == "layer"
+    tp, stages = shape(layout, stack)
+    _check(model, layout, cluster, tp, stages)
+    seat = seat or seats(range(layout.devices * layout.ep), layout.devices)[0]
+    device = compile_device(cluster.node.accelerator)
+    resolved, notes = resolve_formats(formats, device, stack.sums)
+    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
+    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    layers = depths(model, split_layers(model.layers, stages))
+    pieces = Pieces(shard, device, stack, network, profile, seat.group(0, tp), in_step=in_step)
+    prices = tuple(_stage(pieces, layers, stage, seat) for stage in range(stages))
+    needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
+    capacity = cluster.node.accelerator.memory.capacity.value
+    fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
+    kept = fullest.kv_token * size * max(blocks, 1)
+    return ReplicaPrice(
+        stages=prices,
+        serial=serial,
+        weights_bytes=max(need.weights for need in needs),
+        kv_token_bytes=max(need.kv_token for need in needs),
+        kv_replica_bytes=tp * sum(need.kv_token for need in needs),
+        blocks=blocks,
+        block_size=size,
+        capacity=capacity,
+        ledger=fullest.kinds() | {"kv cache": kept},
+        devices=tp * stages,
+        warnings=told + _sixteen(model, formats) + _other_experts(model, device, stack, resolved),
+        assumptions=notes,
+        peak_row_s=shard.token_flops() / device.peak(resolved.compute),
+        peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
+    )
+
+
+def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
+    """What to say where the weights of a quantised model are taken to have 16 bits, for want of a word."""
+    said = model.quantization_note if formats.weights is None and formats.weight_bits is None else ""
+    return (said,) if said else ()
+
+
+def _other_experts(model: Model, device: Device, stack: ServingStack, formats: Formats) -> tuple[str, ...]:
+    """What to say where a mixture of experts is priced by other kernels than the stack's."""
+    said = device.extrapolated_mixture(stack.expert_kernels, formats.compute) if model.experts else ""
+    return (said,) if said else ()
+
+
+def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
+    if layout.devices > cluster.devices:
+        taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
+        message = f"a replica takes {taken}, the cluster has {cluster.devices}"
+        raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
+    if layout.ep > 1:
+        _check_experts(model, layout, cluster)
+    if stages > model.layers:
+        message = f"{stages} stages for {model.layers} layers: some would have none"
+        raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
+    if model.heads % tp:
+        message = f"tp {tp} does not divide the {model.heads} heads of {model.name}"
+        divisors = ", ".join(str(d) for d in range(1, min(model.heads, 64) + 1) if model.heads % d == 0)
+        raise InputError(Problem(message, path="serving.parallel.tp", hint=f"write one of {divisors}"))
+
+
+def _check_experts(model: Model, layout: Layout, cluster: Cluster) -> None:
+    """What replicas that share experts need."""
+    path = "serving.parallel.ep"
+    if model.experts is None or model.experts % layout.ep:
+        message = f"{model.name} has {model.experts or 'no'} experts to spread over {layout.ep} replicas"
+        raise InputError(Problem(message, path=path, hint="write a divisor of its experts"))
+    if layout.tp > 1:
+        message = "replicas that share experts are of one device a stage so far"
+        raise InputError(Problem(message, path=path, hint="write `tp: 1`, or leave `ep` out"))
+    if layout.devices * layout.ep > cluster.devices:
+        message = f"{layout.ep} replicas that share experts take {layout.devices * layout.ep} devices"
+        raise InputError(Problem(message, path=path, hint=f"the cluster has {cluster.devices}"))
+
+
+def split_layers(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers of each stage, as even as it goes, the first ones with one more."""
+    even, more = divmod(layers, stages)
+    return tuple(even + (stage < more) for stage in range(stages))
+
+
+def shape(layout: Layout, stack: ServingStack) -> tuple[int, int]:
+    """(tensor-parallel degree, stages) of a replica of the stack."""
+    return (1, layout.devices) if stack.split == "layer" else (layout.tp, layout.pp)
+
+
+def toll(layout: Layout, stack: ServingStack, cluster: Cluster, seat: Seat) -> tuple[float, ...]:
+    """Seconds of a small and of a large message in each group of a replica: those of equal ones cost the same."""
+    tp, stages = shape(layout, stack)
+    groups = [("all_reduce", seat.group(stage, tp)) for stage in range(stages) if tp > 1]
+    groups += [("all_gather", seat.sharers(stage, tp)) for stage in range(stages) if layout.ep > 1]
+    groups += [("send", (seat.own[stage * tp - tp], seat.own[stage * tp])) for stage in range(1, stages)]
+    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
+    return tuple(
+        collective_seconds(operation, group, size, stack, network, profile)
+        for operation, group in groups
+        for size in PROBES
+    )
+
+
+def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, seat: Seat) -> StagePrice:
+    shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
+    first, last = stage == 0, stage == len(layers) - 1
+    own = replace(pieces, group=seat.group(stage, tp), sharers=seat.sharers(stage, tp), _sizes={})
+    attention = Attention(shard, layers[stage], pieces.device, stack)
+    times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
+    return StagePrice(
+        body=own.body(layers[stage], first, attention.curve.launch),
+        ending=own.ending(layers[stage], last, attention.curve.launch),
+        attention=attention,
+        hop=None if last else hop(own, seat.own[stage * tp], seat.own[(stage + 1) * tp]),
+        hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
+        host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
+        common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
+    )

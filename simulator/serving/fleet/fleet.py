@@ -1,0 +1,109 @@
+"""Replicas, the router before them and the requests that come: what the agenda calls.
+
+Requests of one instant reach their replicas before any of them begins an iteration. A request that follows another one
+(the next turn of a conversation, the next question of a user) arrives after its delay from that one's end.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from simulator.engine.agenda import Agenda
+from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.router import Choice, Router
+from simulator.serving.replica.ledger import REJECTED, Ledger
+from simulator.serving.replica.replica import Replica
+from simulator.serving.workload.generate import ANY, NEVER, Workload
+
+
+class Fleet:
+    """The owner of the replicas."""
+
+    def __init__(self, agenda: Agenda, ledger: Ledger, workload: Workload, router: Router, choice: Choice) -> None:
+        """No replicas yet."""
+        self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
+        self.entrances: list[Replica] = []
+        """Replicas that take new requests."""
+        self.mover: Mover | None = None
+        timed = [request for request, tick in enumerate(ledger.arrival) if tick != NEVER]
+        self._timed = deque(timed)
+        self._any: deque[int] = deque()
+        self._followers: dict[int, list[int]] = {}
+        self._delay: list[int] = workload.delay.tolist()
+        for request, leader in enumerate(workload.follows.tolist()):
+            if leader == ANY:
+                self._any.append(request)
+            elif leader >= 0:
+                self._followers.setdefault(leader, []).append(request)
+        self._follows = bool(self._any or self._followers)
+        self._fresh: list[int] = []
+        """Requests that came in this instant and are routed when all that ends in it has ended."""
+
+    def open(self, entrances: Sequence[Replica]) -> None:
+        """Let requests come to these replicas."""
+        self.entrances = list(entrances)
+        self._expect()
+
+    def _expect(self) -> None:
+        """Make the appointment with the next request that has a time of its own."""
+        if self._timed:
+            self.agenda.at(self.ledger.arrival[self._timed[0]], self._come)
+
+    def _come(self, _: Any) -> None:
+        timed, arrival, now = self._timed, self.ledger.arrival, self.agenda.now
+        while timed and arrival[timed[0]] <= now:
+            self._arrive(timed.popleft())
+        self._expect()
+
+    def _arrive(self, request: int, _: Any = None) -> None:
+        """A request is here; where the order of an instant could matter, all that ends in it ends first."""
+        if len(self.entrances) == 1 and not self._follows:
+            self._route(request, self.agenda.now)
+            return
+        if not self._fresh:
+            self.agenda.at(self.agenda.now, self._enter)
+        self._fresh.append(request)
+
+    def _enter(self, _: Any) -> None:
+        """Route what came in this instant, in an order that does not depend on who was told first."""
+        fresh, self._fresh = sorted(self._fresh), []
+        for request in fresh:
+            self._route(request, self.agenda.now)
+
+    def _route(self, request: int, now: int) -> None:
+        entrances = self.entrances
+        if self.mover is not None and not any(replica.could_run(request) for replica in self.mover.decoders):
+            self.ledger.status[request] = REJECTED
+            self.finished(request, now)
+            return
+        if len(entrances) == 1:
+            entrances[0].submit(request)
+            return
+        self.choice.now = now
+        entrances[self.router(entrances, request, self.choice)].submit(request)
+
+    def finished(self, request: int, now: int) -> None:
+        """Release what follows a request that is done or rejected."""
+        if self._follows:
+            released = self._followers.pop(request, [])
+            if self._any:
+                released.append(self._any.popleft())
+            for follower in released:
+                arrival = self.ledger.arrival[follower] = now + self._delay[follower]
+                if arrival == now:
+                    self._arrive(follower)
+                else:
+                    self.agenda.at(arrival, partial(self._arrive, follower))
+        if self.mover is not None:
+            self.mover.room()
+
+    def hand_over(self, request: int, replica: Replica, now: int) -> None:
+        """A prompt is done on a replica that does not decode."""
+        assert self.mover is not None
+        self.mover.hand_over(request, replica)
+
+    def early(self, request: int, replica: Replica, begin: int, end: int) -> None:
+        """The last iteration of a prompt begins on a replica that does not decode."""
+        if self.mover is not None:
+            self.mover.early(request, replica, begin, end)

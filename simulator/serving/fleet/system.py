@@ -1,0 +1,190 @@
+"""A serving scenario as replicas on devices: pools resolved, priced and placed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from simulator.errors import InputError, Problem
+from simulator.serving.costs.prices import ReplicaPrice, StagePrice, compile_prices, shape, toll
+from simulator.serving.placement import Seat, Site, seats, told
+from simulator.serving.policies import POLICIES, Policy, Rules
+from simulator.specs.hardware import Cluster
+from simulator.specs.scenario import ServingScenario
+from simulator.specs.serving import Batching, KvCache, Layout, Pool, ServingStack
+from simulator.units import to_ticks
+
+LONGEST = 131_072
+"""Tokens of the longest sequence where neither scenario nor model says."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A pool with nothing left open, and what its replicas cost."""
+
+    name: str
+    role: str
+    replicas: int
+    cluster: Cluster
+    policy: str
+    rules: Rules
+    price: ReplicaPrice
+    """Of a replica on the first devices of the cluster."""
+    prefix_caching: str
+    reads_once: bool
+    """Whether decodes read what the prefix cache shares among them once."""
+    context: int
+    """Longest sequence in tokens."""
+    watermark: int
+    """Blocks that stay free when a request is admitted."""
+    swap_tokens: int
+    """Tokens that fit into host memory; 0 where preempted sequences are computed again."""
+    instances: int
+    """Batches that take turns on each stage of a replica."""
+    peers: int
+    """Replicas that share experts and run in step; 1: each on its own."""
+    seats: tuple[Seat, ...]
+    """Where each replica lies."""
+    elsewhere: dict[int, tuple[StagePrice, ...]] = field(default_factory=dict)
+    """Prices of the stages of replicas whose groups lie so that they take another time, by replica."""
+
+    def make_policy(self) -> Policy:
+        """A policy of its own for each replica."""
+        return POLICIES.get(self.policy)(self.rules)
+
+    def devices(self, replica: int) -> tuple[int, ...]:
+        """Devices of one of its replicas."""
+        return self.seats[replica].own
+
+    def stages(self, replica: int) -> tuple[StagePrice, ...]:
+        """Prices of the stages of one of its replicas, where it lies."""
+        return self.elsewhere.get(replica, self.price.stages)
+
+
+def resolve(scenario: ServingScenario) -> tuple[System, ...]:
+    """The pools of a scenario; InputError where they do not fit onto its machines or name unknown things."""
+    serving = scenario.serving
+    pools = serving.pools or (Pool(name="replica", replicas=serving.replicas),)
+    if serving.pools and serving.replicas != 1:
+        message = "`replicas` counts equal replicas, and `pools` lists their own"
+        raise InputError(Problem(message, path="serving.replicas", hint="write `replicas` into each pool"))
+    shared = _site(scenario.cluster)
+    systems = [
+        _system(scenario, pool, *((scenario.cluster, shared) if one is None else (one, _site(one))))
+        for pool in pools
+        for one in (pool.cluster,)
+    ]
+    _check_apart(scenario, systems)
+    return tuple(systems)
+
+
+def _site(cluster: Cluster) -> Site:
+    return Site(cluster.node.devices, [cluster.node.devices] * cluster.nodes)
+
+
+def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site) -> System:
+    serving, stack = scenario.serving, scenario.stack
+    batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
+    layout = pool.parallel or serving.parallel
+    policy = batching.policy or stack.policy
+    kind = POLICIES.get(policy, "serving.batching.policy")
+    context = serving.context or scenario.model.max_sequence or LONGEST
+    rules = _rules(batching, stack, context, kind)
+    caching, reads_once = _prefixes(cache, stack)
+    in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
+
+    def priced(seat: Seat | None = None) -> ReplicaPrice:
+        given = scenario.model, layout, serving.precision, stack, cluster, context, cache
+        return compile_prices(*given, rules.token_budget, rules.max_sequences, seat, in_step)
+
+    price = priced()
+    if pool.replicas % layout.ep:
+        message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
+        raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
+    taken = _seated(pool, layout, cluster, site)
+    warnings, assumptions = told(taken, shape(layout, stack)[0], cluster.node.devices)
+    if layout.ep > 1 and not in_step:
+        warnings += (
+            "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
+        )
+    price = replace(price, warnings=price.warnings + warnings, assumptions=price.assumptions + assumptions)
+    token = price.kv_replica_bytes
+    return System(
+        name=pool.name,
+        role=pool.role,
+        replicas=pool.replicas,
+        cluster=cluster,
+        policy=policy,
+        rules=rules,
+        price=price,
+        prefix_caching=caching,
+        reads_once=reads_once,
+        context=context,
+        instances=batching.instances,
+        peers=layout.ep if in_step else 1,
+        watermark=round(price.blocks * cache.watermark),
+        swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
+        seats=taken,
+        elsewhere=_elsewhere(taken, layout, stack, cluster, priced),
+    )
+
+
+def _prefixes(cache: KvCache, stack: ServingStack) -> tuple[str, bool]:
+    """Which prefixes are kept, and whether decodes read them once."""
+    caching, once = cache.prefix_caching or stack.prefix_caching, (cache.prefix_reads or stack.prefix_reads) == "once"
+    if once and caching == "none":
+        message = "prefixes cannot be read once where nothing is shared"
+        raise InputError(Problem(message, path="serving.kv_cache.prefix_reads", hint="write `prefix_caching: block`"))
+    return caching, once
+
+
+def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[Policy]) -> Rules:
+    """The numbers of the policy."""
+    budget = batching.token_budget or (max(stack.token_budget, context) if policy.spans else stack.token_budget)
+    most = batching.max_sequences or stack.max_sequences
+    if budget < most and policy.chunked:
+        message = f"a budget of {budget} tokens has no room for {most} sequences that decode"
+        raise InputError(
+            Problem(message, path="serving.batching.token_budget", hint=f"write {most} or more, or cut `max_sequences`")
+        )
+    return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
+
+
+def _seated(pool: Pool, layout: Layout, cluster: Cluster, site: Site) -> tuple[Seat, ...]:
+    """Where the replicas of a pool lie; InputError where the cluster has no devices left for them."""
+    before, wanted = cluster.devices - sum(site.free), pool.replicas * layout.devices
+    if before + wanted > cluster.devices:
+        message = f"the replicas take {before + wanted} devices, the cluster has {cluster.devices}"
+        raise InputError(Problem(message, path="serving", hint="raise `cluster.nodes`, or cut replicas or layout"))
+    groups = [site.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
+    return tuple(seat for ranks in groups for seat in seats(ranks, layout.devices))
+
+
+def _elsewhere(
+    taken: tuple[Seat, ...],
+    layout: Layout,
+    stack: ServingStack,
+    cluster: Cluster,
+    priced: Callable[[Seat], ReplicaPrice],
+) -> dict[int, tuple[StagePrice, ...]]:
+    """Prices of the replicas whose groups take another time than those on the first devices of the cluster."""
+    usual = toll(layout, stack, cluster, seats(range(layout.devices * layout.ep), layout.devices)[0])
+    known: dict[tuple[float, ...], tuple[StagePrice, ...]] = {}
+    tolls: dict[Seat, tuple[float, ...]] = {}
+    found = {}
+    for number, seat in enumerate(taken if usual else ()):
+        place = seat.in_first_node(cluster.node.devices)
+        if place not in tolls:
+            tolls[place] = toll(layout, stack, cluster, place)
+        if (asked := tolls[place]) != usual:
+            if asked not in known:
+                known[asked] = priced(seat).stages
+            found[number] = known[asked]
+    return found
+
+
+def _check_apart(scenario: ServingScenario, systems: list[System]) -> None:
+    """Prefill and decode pools must share a network."""
+    if any(system.role == "prefill" for system in systems):
+        apart = [pool.name for pool in scenario.serving.pools if pool.cluster is not None]
+        if apart:
+            message = f"pool `{apart[0]}` has a cluster of its own, and no network joins it to the others"
+            raise InputError(Problem(message, path="serving.pools", hint="put prefill and decode pools on one cluster"))

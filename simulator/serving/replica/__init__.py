@@ -1,0 +1,1 @@
+"""One replica: its queue and cache blocks, the batches that run on it, and the record that they leave."""

@@ -1,0 +1,64 @@
+"""Replicas that share experts: every layer exchanges tokens between them, so their iterations begin and end together.
+
+Before each exchange all wait for the one with the most work of its own (attention, dense layers, host); then all work
+on the rows of all. So an iteration of the group lasts
+
+    max over replicas of own time + time of experts and exchanges for the sum of their rows
+
+A replica with nothing to do passes a dummy batch (vLLM's data parallelism, SGLang's attention data parallelism), whose
+row, if there is one, is not counted. Engines that pad give all batches, dummy ones too, the rows of the largest: vLLM
+in every iteration where it captures graphs at all, SGLang in those that replay one; others run what is there. A replica
+that gets a request meanwhile begins with the next iteration of the group.
+"""
+
+from array import array
+from typing import TYPE_CHECKING
+
+from simulator.engine.agenda import Agenda
+
+if TYPE_CHECKING:
+    from simulator.serving.replica.batch import Batch
+    from simulator.serving.replica.replica import Replica
+
+
+class Lockstep:
+    """A group of replicas."""
+
+    def __init__(self, agenda: Agenda, members: "list[Replica]", padded: float = 0.0) -> None:
+        """Nothing runs; the members know of the group from now on.
+
+        Up to `padded` rows of the largest member, all pass as many as that one.
+        """
+        self.agenda, self.members, self.padded = agenda, members, padded
+        self.entered: list[tuple[Batch, int, int, int]] = []
+        """Batches that begin in this instant: ticks of their own work, rows, and rows that give a token."""
+        for member in members:
+            member.group = self
+            member.leaps = False
+            member.waits = array("q")
+
+    def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
+        """A batch begins an iteration of so many ticks of work of its own and so many rows, of which `sampled` give a
+        token."""
+        if not self.entered:
+            self.agenda.finally_(self._settle)
+        self.entered.append((batch, own, rows, sampled))
+
+    def _rows(self, entered: list[int]) -> int:
+        """Rows that the experts of the group work on, for those of each batch that begins."""
+        most = max(entered)
+        return len(self.members) * most if most <= self.padded else sum(entered)
+
+    def _settle(self, _: object) -> None:
+        """All that begin have: the longest decides, and the rows of all are worked on together."""
+        entered, self.entered = self.entered, []
+        longest = max(own for _, own, _, _ in entered)
+        shared = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
+        span = longest + self.members[0].prices[0].together(*shared)
+        end = self.agenda.now + span
+        for member in self.members:
+            member.gate = end
+        for batch, own, _, _ in entered:
+            batch.first, batch.growth = span, 0
+            batch.replica.meet(shared, longest - own)
+            batch.appoint(end)

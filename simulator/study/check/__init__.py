@@ -1,0 +1,1 @@
+"""Scenarios against the figures of their baselines."""

@@ -1,0 +1,104 @@
+"""A comparison in words and as plain data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from simulator.results.ground import plain
+from simulator.study.compare.comparison import Comparison, Difference, Run
+from simulator.study.compare.notes import NOTABLE
+
+_MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
+
+WORDS = {
+    "compute": "computing",
+    "recompute": "recomputing",
+    "optimizer": "optimizer",
+    "host": "waiting for the host",
+    "stall": "slowing down beside collectives (stall)",
+    "bubble": "bubble",
+    "idle": "idling",
+    "queue": "waiting in the queue",
+    "prefill": "prefill of the prompt",
+    "handover": "moving the cache",
+    "preempted": "preemption",
+    "stalled": "stalling on other prompts",
+    "decode": "decoding",
+}
+"""Parts in words."""
+
+
+def sentence(difference: Difference, *, against: bool = False) -> str:
+    """The difference in words: `B takes 11.0 % less time: 9.0 points less bubble, 2.0 points more ...`.
+
+    Points are hundredths of the first one's time. `against` names that first one too.
+    """
+    ratio, first = difference.ratio, difference.against
+    verb = "takes" if difference.feasible else "does not fit into memory; if it did, it would take"
+    each = " a request" if difference.metric.startswith("mean_e2el") else ""
+    if abs(ratio) < NOTABLE:
+        speed = f"as long{each} as {first if against else 'the first'}, within {100 * NOTABLE:.1f} %"
+    elif ratio >= _MANY_TIMES - 1:
+        speed = f"{1 + ratio:.3g} times as long{each}{f' as {first}' if against else ''}"
+    else:
+        more = "more" if ratio > 0 else "less"
+        speed = f"{100 * abs(ratio):.1f} % {more} time{each}{f' than {first}' if against else ''}"
+    return f"{difference.name} {verb} {speed}{_why(difference.parts)}"
+
+
+def _why(parts: Mapping[str, float]) -> str:
+    named = [_points(part, share) for part, share in parts.items() if abs(share) >= NOTABLE]
+    return f": {', '.join(named)}" if named else ""
+
+
+def _points(part: str, share: float) -> str:
+    word = WORDS.get(part) or (f"exposed {part.removeprefix('exposed_')} communication" if "exposed_" in part else part)
+    return f"{abs(100 * share):.1f} points {'more' if share > 0 else 'less'} {word}"
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as plain data: what `--json` writes and every page draws."""
+    several = len({difference.against for difference in comparison.differences}) > 1
+    return {
+        "schema": 1,
+        "kind": "comparison",
+        "shared": dict(comparison.shared),
+        "differing": {key: list(values) for key, values in comparison.differing.items()},
+        "changes": list(comparison.changes),
+        "names": list(comparison.names),
+        "runs": [_run(run) for run in comparison.runs],
+        "metrics": {
+            row.metric: {
+                "values": list(row.values),
+                "best": [comparison.names[i] for i in row.best],
+                "headline": row.headline,
+            }
+            for row in comparison.rows
+        },
+        "differences": [
+            {
+                "name": difference.name,
+                "against": difference.against,
+                "metric": difference.metric,
+                "ratio": difference.ratio,
+                "parts": difference.parts,
+                "feasible": difference.feasible,
+                "sentence": sentence(difference, against=several),
+            }
+            for difference in comparison.differences
+        ],
+        "notes": list(comparison.notes),
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "kind": run.kind,
+        "feasible": run.feasible,
+        "memory_too_close": run.close,
+        "ground": plain(run.ground),
+        "parts_s": dict(run.seconds),
+        "parts": dict(run.shares),
+        "assumptions": list(run.assumptions),
+        "provenance": {key: run.provenance.get(key) for key in ("version", "seed", "scenario")},
+    }

@@ -1,0 +1,1 @@
+"""The smallest machine and its best layout under a service level objective."""

@@ -1,0 +1,1 @@
+"""One scenario at many values of its keys."""

@@ -1,0 +1,164 @@
+"""Error figures over outcomes of validation, of training steps or of serving: mean, median, P90, signed bias,
+coverage, ranking of layouts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import numpy as np
+
+from simulator.study.validate.causes import Cause, suspected
+from simulator.study.validate.serving import ServingOutcome
+from simulator.study.validate.training import Outcome
+
+Scored = TypeVar("Scored", bound=Outcome | ServingOutcome)
+Groups = Mapping[str, Callable[[Any], str]]
+
+TRAINING: Groups = {
+    "source": attrgetter("row.source"),
+    "device": attrgetter("row.device"),
+    "precision": attrgetter("row.precision"),
+    "framework": lambda outcome: outcome.row.framework or "not stated",
+    "metric": attrgetter("metric"),
+}
+"""What errors of training rows can be listed by."""
+SERVING: Groups = {
+    "source": attrgetter("row.source"),
+    "device": attrgetter("row.device"),
+    "kind": attrgetter("row.kind"),
+    "stack": attrgetter("stack"),
+    "engine": lambda outcome: " ".join(filter(None, (outcome.row.engine, outcome.row.engine_version))),
+    "model": attrgetter("row.model"),
+    "precision": attrgetter("row.number_format"),
+}
+"""What errors of serving rows can be listed by."""
+
+
+def statistics(errors: Sequence[float]) -> dict[str, float]:
+    """Mean, median and 90th percentile of |error| and the mean of the signed error; all fractions."""
+    values = np.asarray(errors, float)
+    if not len(values):
+        return {"rows": 0}
+    size = np.abs(values)
+    return {
+        "rows": len(values),
+        "mean": float(size.mean()),
+        "median": float(np.median(size)),
+        "p90": float(np.percentile(size, 90)),
+        "signed": float(values.mean()),
+    }
+
+
+def errors(outcomes: Iterable[Scored]) -> list[float]:
+    """Errors of the simulated ones."""
+    return [outcome.error for outcome in outcomes if outcome.error is not None]
+
+
+def summary(outcomes: Sequence[Scored], groups: Groups, by: Iterable[str] = ("source", "device")) -> dict[str, Any]:
+    """Everything that validation reports about a set of rows; `by` are keys of `groups`."""
+    done = [o for o in outcomes if o.error is not None]
+    scope = [o for o in outcomes if o.in_scope]
+    return {
+        "rows": len(outcomes),
+        "simulated": len(done),
+        "coverage": len(done) / max(len(outcomes), 1),
+        "coverage_in_scope": len(errors(scope)) / max(len(scope), 1),
+        "refused": dict(Counter(o.refused for o in outcomes if o.refused).most_common()),
+        "error": statistics(errors(done)),
+        "in_scope": statistics(errors(scope)),
+        "error_over_sources": over_sources(done),
+        "complete": statistics(errors(o for o in done if not o.assumed)),
+        "with_assumptions": statistics(errors(o for o in done if o.assumed)),
+        "memory": statistics([o.memory_error for o in done if o.memory_error is not None]),
+        "called_out_of_memory": sum(not o.feasible for o in outcomes),
+        "layout_rank_correlation": rankings([o for o in done if isinstance(o, Outcome)]),
+        **{
+            f"by_{key}": {name: statistics(errors(rows)) for name, rows in grouped(done, groups[key]).items()}
+            for key in by
+        },
+    }
+
+
+def grouped(outcomes: Iterable[Scored], key: Callable[[Any], str]) -> dict[str, list[Scored]]:
+    """Outcomes of lines that could be read by what they have in common, in the order of names."""
+    found: dict[str, list[Scored]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.row is not None:
+            found[key(outcome)].append(outcome)
+    return dict(sorted(found.items()))
+
+
+def over_sources(outcomes: Iterable[Scored]) -> dict[str, float]:
+    """Mean over sources of each source's mean |error| and signed error."""
+    each = [statistics(errors(rows)) for rows in grouped(outcomes, TRAINING["source"]).values()]
+    return {key: float(np.mean([figures[key] for figures in each])) for key in ("mean", "signed")} if each else {}
+
+
+def rankings(outcomes: Iterable[Outcome]) -> dict[str, float | None]:
+    """How well layouts are ranked, by source."""
+    return {source: ranking(rows) for source, rows in grouped(outcomes, TRAINING["source"]).items()}
+
+
+def ranking(outcomes: Iterable[Outcome]) -> float | None:
+    """Spearman's coefficient of measured and simulated step times within groups of equal model, devices and batch.
+
+    Groups weigh by their size less 1; None where no group has two rows.
+    """
+    groups: dict[tuple[Any, ...], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if row := outcome.row:
+            groups[row.model, row.hidden, row.layers, row.devices, row.global_batch, row.seq_len].append(outcome)
+    found = [(_spearman(rows), len(rows) - 1) for rows in groups.values() if len(rows) > 1]
+    weight = sum(w for _, w in found)
+    return sum(value * w for value, w in found) / weight if weight else None
+
+
+def _spearman(rows: list[Outcome]) -> float:
+    measured, predicted = (_ranks([getattr(o, name) for o in rows]) for name in ("measured_s", "predicted_s"))
+    spread = float(np.std(measured) * np.std(predicted))
+    return float(np.mean((measured - measured.mean()) * (predicted - predicted.mean())) / spread) if spread else 0.0
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Ranks from 0, equal values sharing their mean rank."""
+    array = np.asarray(values, float)
+    return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2 for v in array])
+
+
+def document(figures: dict[str, Any], outcomes: Sequence[Scored], causes: Sequence[Cause] = ()) -> dict[str, Any]:
+    """`{"summary": ..., "rows": [...]}`; `error` is of time, positive is too slow."""
+    return {"summary": figures, "rows": [_row(outcome, causes) for outcome in outcomes]}
+
+
+def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str, Any]:
+    row = outcome.row
+    more: dict[str, Any] = {}
+    if isinstance(outcome, ServingOutcome):
+        parts = [
+            {name: getattr(part, name) for name in ("metric", "measured", "predicted", "error")}
+            for part in outcome.parts
+        ]
+        more = {"kind": outcome.row.kind if outcome.row else None, "stack": outcome.stack or None, "parts": parts}
+        more |= {"errors": outcome.errors} if outcome.errors else {}
+    return {
+        "id": outcome.id,
+        "line": outcome.line or None,
+        "source": row.source if row else None,
+        "device": row.device if row else None,
+        "devices": row.devices if row else None,
+        "model": row.model if row else None,
+        "in_scope": outcome.in_scope,
+        "metric": outcome.metric,
+        "measured": outcome.measured,
+        "predicted": outcome.predicted,
+        "error": outcome.error,
+        "step_s": {"measured": outcome.measured_s, "predicted": outcome.predicted_s},
+        "memory_error": outcome.memory_error,
+        "feasible": outcome.feasible,
+        "assumed": list(outcome.assumed),
+        "cause": suspected(causes, outcome.id, outcome.error) or None,
+        "refused": outcome.refused or None,
+        "conditions": outcome.conditions._asdict() if outcome.conditions else None,
+        **more,
+    }

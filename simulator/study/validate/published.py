@@ -1,0 +1,110 @@
+"""The kinds of published rows behind one door: which one a file holds, how its rows are simulated and reported."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.errors import InputError, Problem
+from simulator.interop.rows.jsonl import Line, Refused, parse_line
+from simulator.interop.rows.serving import is_serving
+from simulator.specs.catalog import data_root
+from simulator.study.executors import each
+from simulator.study.validate import accuracy
+from simulator.study.validate.causes import Cause, known_causes
+from simulator.study.validate.serving import validate_serving_line
+from simulator.study.validate.training import validate_line
+
+_CHUNK = 8  # lines that a process takes at once
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What validation does with rows of one kind."""
+
+    name: str
+    """`training` or `serving`."""
+    what: str
+    """Whose errors are told."""
+    scope: str
+    """Which rows are in scope, in words."""
+    groups: accuracy.Groups
+    """What errors can be listed by."""
+    simulate: Callable[[Line], Any]
+    """A line to its outcome."""
+    file_of_causes: str
+    """What is suspected, beside the shipped rows."""
+
+    def validate(self, lines: Sequence[Line], jobs: int = 1) -> list[Any]:
+        """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines."""
+        return list(each(self.simulate, lines, jobs, chunk=_CHUNK))
+
+    def summary(self, outcomes: Sequence[Any], by: Sequence[str] = ("source", "device")) -> dict[str, Any]:
+        """Everything that validation reports about a set of rows, errors listed by some keys."""
+        return {"what": self.what, "scope": self.scope, **accuracy.summary(outcomes, self.groups, by)}
+
+    def document(self, figures: dict[str, Any], outcomes: Sequence[Any]) -> dict[str, Any]:
+        """Figures and rows as they are written as JSON, with the suspected causes of errors."""
+        return accuracy.document(figures, outcomes, self.causes())
+
+    def causes(self) -> tuple[Cause, ...]:
+        """Suspected causes of errors on rows of this kind."""
+        return known_causes(data_root() / "workloads" / "measurements" / self.file_of_causes)
+
+    def check(self, by: Sequence[str]) -> None:
+        """InputError for a key that these rows are not listed by."""
+        for key in by:
+            if key not in self.groups:
+                raise InputError(Problem(f"{self.name} rows are not listed by `{key}`", hint=", ".join(self.groups)))
+
+
+_DENSE = "dense models in 16 bits on A100 and H100, tier 1, no context parallelism, schedules that exist"
+_ENGINES = "dense models on A100, H100 and H200 SXM, neither disaggregated nor comparisons of schedulers"
+KINDS = {
+    "training": Kind("training", "the step time", _DENSE, accuracy.TRAINING, validate_line, "causes.yaml"),
+    "serving": Kind("serving", "time", _ENGINES, accuracy.SERVING, validate_serving_line, "serving-causes.yaml"),
+}
+"""Kinds of rows by name."""
+KEYS = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.groups))
+"""What errors of any kind of rows can be listed by."""
+
+
+def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[Line]]:
+    """(kind of the rows, the lines to simulate): with `name` the rows of that kind and those of neither.
+
+    InputError where there is no row at all, none of that kind, or rows of both kinds and no `name`.
+    """
+    _check_readable(lines)
+    kinds = [_kind_of(line) for line in lines]
+    counts = {kind: kinds.count(kind) for kind in KINDS}
+    if name is None and all(counts.values()):
+        both = " and ".join(f"{number:,} of {kind}" for kind, number in counts.items())
+        hint = "take those of one with `--kind training` or `--kind serving`, or put them into files of their own"
+        raise InputError(Problem(f"rows of two kinds are mixed, {both}", hint=hint))
+    kind = name or max(counts, key=lambda kind: counts[kind])
+    taken = [line for line, own in zip(lines, kinds, strict=True) if own in (kind, None)]
+    if not taken:
+        raise InputError(Problem(f"there are no {kind} rows, only those of the other kind", hint="leave out `--kind`"))
+    return KINDS[kind], taken
+
+
+def _check_readable(lines: Sequence[Line]) -> None:
+    """InputError where no line at all is a JSON object, with what the first one is."""
+    hint = "write one JSON object a line; docs/reference/measurements.md has the keys"
+    reason = None
+    for line in lines:
+        try:
+            parse_line(line)
+        except Refused as refused:
+            reason = reason or Problem(f"there are no rows: {refused}", line.file, line.number, hint=hint)
+        else:
+            return
+    raise InputError(reason or Problem("there are no rows", hint=hint))
+
+
+def _kind_of(line: Line) -> str | None:
+    """The kind of a row as far as its keys tell; None where they do not."""
+    try:
+        data = parse_line(line)
+    except Refused:
+        return None
+    return "serving" if is_serving(data) else "training" if "primary_metric" in data else None

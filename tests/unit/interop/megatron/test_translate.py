@@ -1,0 +1,201 @@
+"""Arguments of Megatron-LM: launch published scripts, lists, YAML, JSON, and everything that can be wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simulator.errors import InputError
+from simulator.interop.machine import Machine
+from simulator.run.dispatch import simulate
+from simulator.run.imports import import_file
+from simulator.specs import load_scenario, load_spec
+from simulator.specs.model import Model
+from simulator.specs.scenario import Scenario
+from tests.parameters import parameters
+
+FILES = Path(__file__).parents[1] / "files"
+LIST = "--num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 --vocab-size 1000 --bf16 "
+
+
+def imported(
+    text: str, tmp_path: Path, cluster: str = "dgx-h100", name: str = "run.sh", **given: str
+) -> dict[str, Any]:
+    """The scenario that a text makes, as plain data."""
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    given = {key.replace("_", "-"): value for key, value in given.items()}
+    found: dict[str, Any] = yaml.safe_load(import_file(str(tmp_path / name), Machine(cluster), None, given))
+    return found
+
+
+def problems(text: str, tmp_path: Path, name: str = "run.sh", **given: str) -> str:
+    """What is wrong with a text."""
+    with pytest.raises(InputError) as caught:
+        imported(text, tmp_path, name=name, **given)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "machine", "billions", "parallel"),
+    [
+        ("gpt-175b.sh", Machine("selene", 48), 174.6, {"tp": 8, "pp": 16, "dp": 3}),
+        ("llama-3-8b.sh", Machine("dgx-h100"), 8.03, {"tp": 2, "pp": 1, "dp": 4}),
+    ],
+)
+def test_published_scripts_become_scenarios_that_run(
+    file: str, machine: Machine, billions: float, parallel: dict[str, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(import_file(str(FILES / file), machine), encoding="utf-8")
+    scenario = load_scenario(path).scenario
+    assert isinstance(scenario, Scenario)
+    assert parameters(scenario.model) / 1e9 == pytest.approx(billions, rel=5e-3)
+    assert {axis: getattr(scenario.training.parallel, axis) for axis in parallel} == parallel
+    assert simulate(scenario, fold="tiers").metrics["step_time_s"] > 0
+
+
+def test_the_scenario_says_where_its_values_came_from() -> None:
+    text = import_file(str(FILES / "gpt-175b.sh"), Machine("dgx-a100"))
+    assert "  layers: 96  # --num-layers, line 16" in text
+    assert "vocabulary: 51200  # 50257" in text
+    assert "--rampup-batch-size: the batch is the full one" in text
+    assert "cannot; give --nodes for more" in text
+    assert "--lr, --lr-warmup-fraction" in text
+
+
+def test_values_of_ignored_arguments_are_not_repeated() -> None:
+    text = import_file(str(FILES / "llama-3-8b.sh"), Machine("dgx-h100"))
+    assert "--wandb-api-key" in text
+    assert "verysecret" not in text
+
+
+def test_a_llama_script_gives_the_published_shape(tmp_path: Path) -> None:
+    made = yaml.safe_load(import_file(str(FILES / "llama-3-8b.sh"), Machine("dgx-h100")))["model"]
+    shipped = load_spec(Model, "models/llama-3-8b").model_dump()
+    assert {key: shipped[key] for key in made if key != "name"} == {key: made[key] for key in made if key != "name"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("args.txt", LIST.replace(" --", "\n--")),
+        (
+            "args.yaml",
+            "num_layers: 4\nhidden-size: 256\nMODEL_ARGS: {--num-attention-heads: 4, --bf16: true}\n"
+            "seq_length: 128\nvocab_size: 1000\nfp16: false\n",
+        ),
+        (
+            "args.json",
+            '{"num_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "seq_length": 128, '
+            '"vocab_size": 1000, "bf16": true, "lr": null}',
+        ),
+        (
+            "list.json",
+            '["--num-layers", 4, "--hidden-size=256", "--num-attention-heads", "4", "--seq-length", "128", '
+            '"--vocab-size", "1000", "--bf16"]',
+        ),
+        ("vars.sh", f'GPT_ARGS="{LIST}"\n'),
+        ("old.sh", f"python -m torch.distributed.launch pretrain_gpt.py {LIST}"),
+    ],
+)
+def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: Path) -> None:
+    made = imported(text, tmp_path, name=name)
+    assert made["model"]["vocabulary"] == 1024
+    assert made["training"] | {"parallel": 0} == imported(LIST, tmp_path)["training"] | {"parallel": 0}
+
+
+@pytest.mark.parametrize(
+    ("extra", "path", "value"),
+    [
+        ("--swiglu", "model.ffn", 640),
+        ("--group-query-attention --num-query-groups 2", "model.kv_heads", 2),
+        ("--use-distributed-optimizer", "training.parallel.zero", 1),
+        ("--data-parallel-sharding-strategy optim_grads_params", "training.parallel.zero", 3),
+        ("--recompute-activations", "training.recompute", "selective"),
+        (
+            "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
+            "training.recompute_layers",
+            2,
+        ),
+        ("--checkpoint-activations", "stack", "megatron-lm-2021"),
+        (
+            "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 16",
+            "training.parallel.vpp",
+            2,
+        ),
+        ("--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1", "training.stages", [1, 3]),
+        ("--nnodes 2 --nproc_per_node 8", "cluster.nodes", 2),
+        ("--fp8-format hybrid", "training.precision", "fp8"),
+        ("--grad-reduce-in-bf16", "training.reduce_precision", "bf16"),
+        ("--attention-backend unfused", "training.attention", "unfused"),
+        ("--hidden-size 512", "model.hidden", 512),
+    ],
+)
+def test_what_an_argument_means(extra: str, path: str, value: object, tmp_path: Path) -> None:
+    found: Any = imported(f"run {LIST} {extra}", tmp_path)
+    for key in path.split("."):
+        found = found[key]
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("echo hello", "no arguments of Megatron-LM"),
+        (LIST + "--context-parallel-size 2", "context parallelism is not simulated yet; --set context-parallel-size=1"),
+        (LIST + "--num-experts 8", "mixtures of experts can be served"),
+        (LIST + "--hidden-size $(cat h)", "nothing is run here"),
+        (LIST + "--hidden-size `cat h`", "nothing is run here"),
+        (LIST + "--hidden-size $H", "`--set H=VALUE`"),
+        (LIST + "--hidden-size 99999999999999999999", "from 1 to 1,000,000,000"),
+        (LIST + "--hidden-size -3", "whole number"),
+        (LIST + "--hidden-size", "whole number"),
+        (LIST + "--tensor-model-parallel-size 900000000", "are the sizes right?"),
+        (LIST + "--pipeline-model-parallel-size 3", "layers do not divide"),
+        (LIST + "--normalization Foo", "`Foo` is not known"),
+        (LIST.replace("--vocab-size 1000", ""), "--set vocab-size=NUMBER"),
+        (LIST.replace("--seq-length 128", ""), "--seq-length is missing"),
+        (LIST + "'", "never closed"),
+    ],
+)
+def test_what_cannot_be_imported(text: str, words: str, tmp_path: Path) -> None:
+    assert words in problems(f"run {text}", tmp_path)
+
+
+def test_all_problems_come_at_once_with_their_lines(tmp_path: Path) -> None:
+    said = problems(f"\nrun {LIST} \\\n --num-experts 8 \\\n --context-parallel-size 2", tmp_path)
+    assert [line.split(":")[1] for line in said.splitlines()] == ["3", "4"]
+
+
+def test_arguments_can_be_set(tmp_path: Path) -> None:
+    made = imported(f"run {LIST} --num-experts 8 --global-batch-size $B", tmp_path, num_experts="0", B="64")
+    assert made["training"]["global_batch"] == 64
+
+
+def test_what_is_set_must_be_used(tmp_path: Path) -> None:
+    assert "did you mean `seq_length`?" in problems(f"run {LIST}", tmp_path, seqlength="64")
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    imported(f"touch {mark}\nX=$(touch {mark})\nrun {LIST} --save `touch {mark}`", tmp_path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[1, 2", "a: b: c", "num_layers: {x: [1]}\nhidden_size: []", "{}"])
+def test_broken_mappings(text: str, tmp_path: Path) -> None:
+    assert problems(text, tmp_path, name="args.yaml")
+
+
+def test_names_cannot_break_out_of_comments(tmp_path: Path) -> None:
+    (tmp_path / "a\nname: b.sh").write_text(f"run {LIST} --x\u2028y 1", encoding="utf-8")
+    made = yaml.safe_load(import_file(str(tmp_path / "a\nname: b.sh"), Machine("dgx-h100")))
+    assert made["name"].startswith("a name")
+
+
+def test_a_misspelt_argument_is_not_called_harmless(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"{LIST} --micro-batchsize 4 --foo-bar 3 --lr 1e-4")
+    text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
+    assert "check the spelling:\n#   - --micro-batchsize (did you mean --micro-batch-size?)\n#\n" in text
+    assert "#   --foo-bar, --lr\n" in text

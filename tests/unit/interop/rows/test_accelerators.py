@@ -1,0 +1,69 @@
+"""Accelerators by the words of rows: spellings that mean the same card, and words that mean another one."""
+
+import pytest
+
+from simulator.interop.rows.accelerators import CARDS, card
+from simulator.specs import load_spec
+from simulator.specs.hardware import Accelerator
+
+
+def test_every_card_has_a_profile() -> None:
+    for known in CARDS:
+        assert load_spec(Accelerator, known.name).name
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("H100 SXM5 80GB", "h100-sxm"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("h100-sxm-80gb", "h100-sxm"),
+        ("8x NVIDIA H100 SXM", "h100-sxm"),
+        ("NVIDIA H100 PCIe 80GB", "h100-pcie"),
+        ("NVIDIA H100-PCIE-80GB", "h100-pcie"),
+        ("A100-SXM4-40GB", "a100-sxm-40gb"),
+        ("A100 (80 GiB)", "a100-sxm-80gb"),
+        ("8xA100-80G", "a100-sxm-80gb"),
+        ("NVIDIA A100-PCIE-80GB", "a100-pcie-80gb"),
+        ("NVIDIA GB200 192GB (NVL72)", "gb200"),
+        ("AMD Instinct MI300X OAM", "mi300x"),
+        ("MI250X-GCD", "mi250x-gcd"),
+        ("TPU v5p", "tpu-v5p"),
+        ("TPU-v5 lite", "tpu-v5e"),
+        ("Radxa Orion O6 - 16GB (Nvidia RTX 3080 Ti)", "rtx-3080-ti"),
+    ],
+)
+def test_spellings_of_one_card(words: str, name: str) -> None:
+    assert card(words)[0] == name
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "H100 NVL",
+        "NVIDIA H200 NVL",
+        "NVIDIA A100-PCIE-40GB",
+        "H100 64GB",
+        "A100 and H100",
+        "H20",
+        "GB300",
+        "RTX 4090 Laptop",
+        "RTX 4090 D",
+        "RTX 4070 Ti Super",
+        "A100 MIG 1g.10gb",
+        "MI250X",
+        "MI300A",
+        "A1000",
+        "H100PCIe",
+        "",
+    ],
+)
+def test_another_card_is_not_taken_for_a_known_one(words: str) -> None:
+    assert card(words)[0] is None
+
+
+def test_a_form_that_is_not_said_is_assumed_unless_the_links_say_it() -> None:
+    assert card("H100-80GB") == ("h100-sxm", True)
+    assert card("H100-80GB", "NVLink4 900 GB/s") == ("h100-sxm", False)
+    assert card("H100-80GB", "PCIe Gen5") == ("h100-pcie", False)
+    assert card("H100 SXM", "PCIe Gen5 to the host") == ("h100-sxm", False)

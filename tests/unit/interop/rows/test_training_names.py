@@ -1,0 +1,330 @@
+"""Words of training rows: synonyms mean the same, other words are refused, nothing is dropped on the way."""
+
+from typing import Any
+
+import pytest
+
+from simulator.interop.rows import training_names as names
+from simulator.interop.rows.accelerators import CARDS
+from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.training import Row
+from simulator.run.measured.training import Mapped, map_row
+from simulator.specs import load_spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.training import Stack
+
+ROW: dict[str, Any] = {
+    "id": "r1",
+    "source": "test",
+    "device": "H100-80GB",
+    "intra_node": "NVLink4 900 GB/s",
+    "devices": 16,
+    "devices_per_node": 8,
+    "inter_node_gbps_per_device": 400,
+    "model": "some gpt",
+    "hidden": 1024,
+    "layers": 8,
+    "heads": 16,
+    "kv_heads": 16,
+    "ffn": 2816,
+    "gated_ffn": True,
+    "vocab": 51200,
+    "seq_len": 1024,
+    "precision": "bf16",
+    "global_batch": 64,
+    "micro_batch": 2,
+    "tp": 2,
+    "pp": 2,
+    "vpp": 1,
+    "sequence_parallel": True,
+    "shard": "distributed optimizer",
+    "schedule": "1f1b",
+    "recompute": "full",
+    "framework": "Megatron-Core",
+    "primary_metric": "step_s",
+    "step_s": 1.0,
+}
+
+
+def mapped(**changes: Any) -> Mapped:
+    """A changed row as a scenario; None takes a key away."""
+    data = {key: value for key, value in (ROW | changes).items() if value is not None}
+    return map_row(read_row(Row, data))
+
+
+def test_a_row_that_says_everything_leaves_nothing_to_assume() -> None:
+    assert mapped().assumed == ()
+
+
+def test_every_name_stands_for_a_profile() -> None:
+    assert set(names.CLUSTERS) <= {card.name for card in CARDS}
+    for name in names.CLUSTERS.values():
+        assert load_spec(Cluster, name).devices
+    for _, name in names.STACKS:
+        assert load_spec(Stack, name).kind == "training"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"precision": "bfloat16"},
+        {"precision": "BF16-mixed"},
+        {"precision": "BF16 (mixed precision)"},
+        {"device": "H100 SXM5 80GB"},
+        {"device": "NVIDIA H100 80GB HBM3", "intra_node": None},
+        {"shard": "DistributedOptimizer"},
+        {"shard": "ZeRO Stage 1"},
+        {"shard": "zero-1"},
+        {"recompute": "Full"},
+        {"recompute": "activation checkpointing"},
+        {"recompute": "full recomputation (uniform, 1 layer)"},
+        {"schedule": "1F1B"},
+        {"schedule": "PipeDream-Flush"},
+        {"framework": "Megatron-LM core_r0.7"},
+        {"framework": "megatron core r0.8.0"},
+        {"attention": "FlashAttention-2"},
+        {"attention": "GQA"},
+        {"task": "pre-training"},
+        {"devices": "16", "tp": "2", "seq_len": "1,024", "step_s": "1.0", "sequence_parallel": "true"},
+        {"global_batch": 64.0, "hidden": "1024"},
+        {"cp": 1, "experts": 1},
+        {"cp": "unknown"},
+        {"flags": "activation_cpu_offload=False; flash attention; w/o MTP"},
+    ],
+)
+def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
+    found, plain = mapped(**changes).scenario, mapped().scenario
+    attention = {"attention": found.training.attention}
+    assert found.training == plain.training.model_copy(update=attention)
+    assert (found.cluster, found.model, found.stack) == (plain.cluster, plain.model, plain.stack)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"precision": "fp8/int4"}, "precision `fp8/int4`"),
+        ({"precision": "bf16 (fp8 disabled)"}, "precision"),
+        ({"precision": "mixed"}, "precision `mixed`"),
+        ({"precision": "nvfp4 + fp8"}, "precision"),
+        ({"device": "H100 NVL"}, "device `H100 NVL`"),
+        ({"device": "A100/H100"}, "device"),
+        ({"shard": "zero3 + cpu offload"}, "offload"),
+        ({"shard": "ZeRO++"}, "sharding"),
+        ({"shard": "tensor slicing of a new kind"}, "sharding"),
+        ({"shard": "fsdp=64 per slice, 4 slice(s) DCN data parallel"}, "4 slices"),
+        ({"recompute": "token-wise recompute + CPU swap"}, "recomputation"),
+        ({"recompute": "some"}, "recomputation `some`"),
+        ({"schedule": "zero-bubble"}, "schedule"),
+        ({"schedule": "1f1b + vocabulary parallel"}, "schedule"),
+        ({"attention": "MLA"}, "attention `MLA`"),
+        ({"attention": "alternating sliding window 128"}, "attention"),
+        ({"framework": "Colossal-AI"}, "framework `Colossal-AI`"),
+        ({"framework": None}, "framework"),
+        ({"task": "lora finetune"}, "task"),
+        ({"flags": "LoRA, rank 16"}, "LoRA"),
+        ({"flags": "optimizer offload"}, "offload"),
+        ({"flags": "with MTP"}, "multi-token"),
+        ({"hidden": "1024 wide"}, "key `hidden`"),
+        ({"tp": "two"}, "key `tp`"),
+        ({"tp": 2.5}, "key `tp`"),
+    ],
+)
+def test_unknown_words_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        mapped(**changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("kv_heads", "16 key and value heads"),
+        ("ffn", "MLP of width"),
+        ("gated_ffn", "gated MLP"),
+        ("vocab", "vocabulary"),
+        ("tp", "tp 1"),
+        ("pp", "pp 1"),
+        ("vpp", None),
+        ("shard", "zero 1"),
+        ("sequence_parallel", "sequence parallelism"),
+        ("recompute", "recompute"),
+        ("micro_batch", "micro_batch"),
+        ("inter_node_gbps_per_device", "network as usual"),
+    ],
+)
+def test_what_is_missing_is_listed(key: str, words: str | None) -> None:
+    changes: dict[str, Any] = {key: None, "schedule": None if key == "vpp" else "1f1b"}
+    found = mapped(**changes).assumed
+    assert any((words or "vpp") in text for text in found)
+
+
+def test_what_the_model_of_a_name_has_fills_gaps() -> None:
+    known = {
+        "model": "Llama-2-7B",
+        "hidden": 4096,
+        "heads": 32,
+        "layers": 32,
+        "kv_heads": None,
+        "vocab": None,
+        "ffn": None,
+    }
+    model = mapped(**known).scenario.model
+    assert (model.kv_heads, model.vocabulary, model.ffn) == (32, 32000, 11008)
+    other = mapped(**known | {"hidden": 2048}).scenario.model
+    assert other.vocabulary == 51200
+
+
+def test_an_open_tensor_parallel_size_follows_from_dp() -> None:
+    found = mapped(tp=None, dp=4, global_batch=64)
+    assert (found.scenario.training.parallel.tp, found.assumed) == (2, ())
+
+
+def test_sizes_that_contradict_the_devices_are_listed() -> None:
+    assert mapped(dp=4).assumed == ()
+    assert mapped(dp=8).assumed == ("16 devices, where tp x pp x cp x dp says 32",)
+
+
+def test_an_open_number_of_chunks_is_the_fastest_that_fits() -> None:
+    found = mapped(vpp=None, schedule=None, global_batch=32, micro_batch=1)
+    assert found.scenario.training.parallel.vpp > 1
+    assert any("the fastest that fits" in text for text in found.assumed)
+    assert mapped(vpp=None).scenario.training.parallel.vpp == 1  # plain 1f1b is stated
+    deepspeed = mapped(vpp=None, schedule=None, framework="Megatron-DeepSpeed", device="A100-80GB")
+    assert deepspeed.scenario.training.parallel.vpp == 1  # its engine has no interleaved schedule
+
+
+@pytest.mark.parametrize(
+    ("framework", "precision", "kept"),
+    [
+        ("Megatron-DeepSpeed", "fp16", 2),
+        ("Megatron-DeepSpeed", "bf16", 4),
+        ("Megatron-LM", "bf16", 4),
+        ("Megatron-Core", "bf16", 4),
+        ("Megatron-Core", "fp16", 2),
+        ("DeepSpeed", "bf16", 2),
+    ],
+)
+def test_gradients_follow_the_stated_precision(framework: str, precision: str, kept: int) -> None:
+    pipeline = {} if framework != "DeepSpeed" else {"pp": 1, "tp": 1}
+    changes = {"device": "A100-80GB", "sequence_parallel": False, "source": "2021", **pipeline}
+    found = mapped(framework=framework, precision=precision, **changes)
+    assert found.job.reduce_bytes == found.scenario.stack.gradient_bytes == kept
+
+
+def test_pure_sixteen_bits_reduce_in_them() -> None:
+    assert mapped(precision="pure bf16", framework="PyTorch FSDP", shard="fsdp", pp=1).job.reduce_bytes == 2
+    assert mapped(precision="amp_bf16", framework="PyTorch FSDP", shard="fsdp", pp=1).job.reduce_bytes == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "zero", "group"),
+    [
+        ("none (no distributed optimizer)", 0, None),
+        ("NO_SHARD", 0, None),
+        ("DDP", 0, None),
+        ("SHARD_GRAD_OP", 2, None),
+        ("full-shard", 3, None),
+        ("HYBRID_SHARD", 3, "node"),
+        ("fsdp (dp_shard=64)", 3, 64),
+        ("dp_shard 8 dp_replicate 4", 3, 8),
+        ("zero1 within 8 GPUs", 1, 8),
+        ("fsdp (zero-2 style: shard optimizer+grads, params kept)", 2, None),
+        (None, None, None),
+    ],
+)
+def test_words_of_sharding(words: str | None, zero: int | None, group: int | str | None) -> None:
+    assert names.sharding(words)[:2] == (zero, group)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "layers", "share"),
+    [
+        ("full, 21 layers (block)", "full", 21, None),
+        ("full (uniform, 1 layer)", "full", None, None),
+        ("selective AC option 2", "full", None, 0.5),
+        ("every second layer", "full", None, 0.5),
+        ("25% of blocks", "full", None, 0.25),
+        ("0 of 32 layers", "none", None, None),
+        ("selective (norm, act)", "selective", None, None),
+        ("No", "none", None, None),
+    ],
+)
+def test_words_of_recomputation(words: str, what: str, layers: int | None, share: float | None) -> None:
+    found = names.recomputation(words)
+    assert (found.what, found.layers, found.share) == (what, layers, share)
+
+
+@pytest.mark.parametrize(
+    ("framework", "stack"),
+    [
+        ("NeMo 24.05", "nemo"),
+        ("NVIDIA NeMo Framework", "nemo"),
+        ("torchtitan", "fsdp"),
+        ("MosaicML LLM Foundry", "fsdp"),
+        ("Megatron-LM + FlashAttention-2", "megatron-lm-2021"),
+        ("flash-attention training (PyTorch)", "pytorch-ddp"),
+        ("MegatronDeepSpeed", "megatron-deepspeed"),
+        ("PyTorch", None),
+    ],
+)
+def test_frameworks(framework: str, stack: str | None) -> None:
+    assert names.family(framework) == stack
+
+
+def test_under_a_general_framework_the_sharding_decides() -> None:
+    assert names.family("PyTorch 2.4", "FSDP full shard") == "fsdp"
+    assert names.family("Hugging Face Accelerate", "zero3 (DeepSpeed)") == "deepspeed"
+
+
+def test_later_chips_do_not_run_the_megatron_of_2021() -> None:
+    assert mapped(framework="Megatron-LM", source="2021").stack == "megatron-core"
+    assert mapped(framework="Megatron-LM", source="2021", device="A100-80GB").stack == "megatron-lm-2021"
+
+
+@pytest.mark.parametrize(
+    ("words", "counted"),
+    [
+        ("Megatron hardware formula (4x2 coefficient, with recompute)", True),
+        ("megatron-hardware (4x fwd)", True),
+        ("model flops (without recomputation)", False),
+        ("MFU: 72*B*l*s*h^2; HFU adds the recomputed attention", False),
+        ("model flops, no recompute; see hardware page", False),
+        (None, False),
+    ],
+)
+def test_conventions_of_flops(words: str | None, counted: bool) -> None:
+    assert names.counts_recomputation(words) is counted
+
+
+def test_attention_kernels_are_those_that_the_row_names() -> None:
+    assert mapped(framework="Megatron-DeepSpeed, FlashAttention 2").job.attention == "fused"
+    assert mapped(framework="Megatron-DeepSpeed").job.attention == "unfused"
+    assert mapped(framework="Megatron-DeepSpeed", flags="no flash attention").job.attention == "unfused"
+
+
+TIGHT: dict[str, Any] = {
+    "model": "a wide one",
+    "hidden": 8192,
+    "layers": 48,
+    "heads": 64,
+    "kv_heads": 8,
+    "ffn": 28672,
+    "seq_len": 24576,
+    "tp": 8,
+    "pp": 2,
+    "micro_batch": 1,
+    "global_batch": 8,
+    "schedule": None,
+    "recompute": None,
+}
+
+
+def test_chunks_are_chosen_with_what_gives_way_to_the_memory() -> None:
+    """A chunk of one layer gives up all or nothing; chunks of more layers give up the fewest that fit."""
+    training = mapped(**TIGHT, vpp=None).scenario.training
+    given = training.recompute_layers or training.offload_layers
+    assert given is not None and given < 24 // training.parallel.vpp
+
+
+def test_scores_alone_are_recomputed_where_that_suffices() -> None:
+    changes = {"attention": "unfused", "seq_len": 4096, "recompute": None, "micro_batch": 8, "tp": 1, "layers": 16}
+    assert any("recompute selective" in text for text in mapped(**changes, heads=32, kv_heads=32).assumed)

@@ -1,0 +1,145 @@
+"""Jobs of torchtitan: the published configurations of Llama 3, older keys, and everything that can be wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simulator.errors import InputError
+from simulator.interop.machine import Machine
+from simulator.interop.torchtitan.translate import FLAVORS, split
+from simulator.run.dispatch import simulate
+from simulator.run.imports import import_file
+from simulator.specs import load_scenario, load_spec
+from simulator.specs.model import Model
+
+FILES = Path(__file__).parents[1] / "files"
+JOB = '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 2\nseq_len = 4096\n'
+
+
+def imported(text: str, tmp_path: Path, nodes: int | None = None, **given: str) -> Any:
+    """The scenario that a text makes, as plain data."""
+    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
+    keys = {key.replace("__", "."): value for key, value in given.items()}
+    return yaml.safe_load(import_file(str(tmp_path / "job.toml"), Machine("dgx-h100", nodes), None, keys))
+
+
+@pytest.mark.parametrize(
+    ("file", "machine", "batch", "parallel"),
+    [
+        ("llama3-8b.toml", Machine("dgx-a100", 8), 64, {"tp": 1, "pp": 1, "dp": 64, "zero": 3}),
+        ("llama3-70b.toml", Machine("dgx-h100", 32), 256, {"tp": 8, "pp": 1, "dp": 32, "zero": 3}),
+        ("llama3-405b.toml", Machine("dgx-h100", 64), 2048, {"tp": 8, "pp": 8, "vpp": 2, "dp": 8, "zero": 2}),
+    ],
+)
+def test_published_jobs_become_scenarios_that_run(
+    file: str, machine: Machine, batch: int, parallel: dict[str, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(import_file(str(FILES / file), machine), encoding="utf-8")
+    made = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert made["training"]["global_batch"] == batch
+    assert {axis: made["training"]["parallel"].get(axis) for axis in parallel} == parallel
+    assert simulate(load_scenario(path).scenario, fold="tiers").metrics["step_time_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flavor", "dim", "layers", "heads", "multiplier", "multiple"),
+    [("8B", 4096, 32, 32, 1.3, 1024), ("70B", 8192, 80, 64, 1.3, 4096), ("405B", 16384, 126, 128, 1.2, 4096)],
+)
+def test_flavors_have_the_shapes_of_torchtitans_table(
+    flavor: str, dim: int, layers: int, heads: int, multiplier: float, multiple: int
+) -> None:
+    """torchtitan/models/llama3/__init__.py and the rounding of torchtitan/models/llama3/model.py."""
+    model = load_spec(Model, f"models/{FLAVORS['llama3'][flavor]}")
+    inner = int(multiplier * int(2 * 4 * dim / 3))
+    assert model.ffn == -(-inner // multiple) * multiple
+    assert (model.hidden, model.layers, model.heads, model.kv_heads) == (dim, layers, heads, 8)
+
+
+@pytest.mark.parametrize("model", [name for family in FLAVORS.values() for name in family.values()])
+def test_flavors_are_shipped_and_dense(model: str) -> None:
+    assert load_spec(Model, f"models/{model}").experts is None
+
+
+def test_stages_as_torchtitan_splits() -> None:
+    assert split(126, 16, 1, 1) == [7, *[8] * 14, 7]
+    assert split(32, 4, 1, 1) == [8, 9, 8, 7]
+    assert sum(split(80, 16, 0, 0)) == 80
+
+
+@pytest.mark.parametrize(
+    ("extra", "path", "value"),
+    [
+        ("global_batch_size = 64", "training.global_batch", 64),
+        ("[parallelism]\ntensor_parallel_degree = 4", "training.parallel.sequence_parallel", True),
+        ("[parallelism]\ndata_parallel_replicate_degree = 2", "training.parallel.shard_size", 4),
+        (
+            "[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1",
+            "training.parallel.zero",
+            0,
+        ),
+        ("[parallelism]\npipeline_parallel_degree = 2", "training.micro_batch", 1),
+        (
+            "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'gpipe'",
+            "training.schedule",
+            "gpipe",
+        ),
+        ("[experimental]\npipeline_parallel_degree = 4", "training.parallel.pp", 4),
+        ("[activation_checkpoint]\nmode = 'selective'\nselective_ac_option = '2'", "training.recompute_layers", 16),
+        ("[activation_checkpoint]\nmode = 'none'", "training.recompute", "none"),
+    ],
+)
+def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) -> None:
+    found = imported(JOB + extra, tmp_path)
+    for key in path.split("."):
+        found = found[key]
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[model]\nname = "llama3', "is the file complete?"),
+        ("[tool]\nx = 1", "no job of torchtitan"),
+        ("a = " + "[" * 5000, "no TOML"),
+        (JOB.replace("8B", "9B"), "flavor `9B` of llama3 is not known"),
+        (JOB.replace("llama3", "deepseek_v3"), "mixture of experts"),
+        (JOB.replace("llama3", "lama3"), "did you mean `llama3`?"),
+        (JOB + "[parallelism]\ncontext_parallel_degree = 2", "job.toml:8: parallelism.context_parallel_degree = 2"),
+        (JOB + "[parallelism]\nexpert_parallel_degree = 2", "expert parallelism is not simulated"),
+        (JOB + "[parallelism]\ntensor_parallel_degree = 0", "from 1 to"),
+        (JOB + "[parallelism]\ntensor_parallel_degree = 'x'", "not `x`"),
+        (JOB + f"[parallelism]\ntensor_parallel_degree = {10**30}", "from 1 to"),
+        (JOB + "[parallelism]\ntensor_parallel_degree = 1000000000", "are the sizes right?"),
+        (JOB + "[parallelism]\ndata_parallel_shard_degree = 3", "3 devices are needed"),
+        (JOB + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'DualPipeV'", "as CSV"),
+        (
+            JOB + "[parallelism]\npipeline_parallel_degree = 64\npipeline_parallel_schedule = 'Interleaved1F1B'",
+            "do not make",
+        ),
+        (JOB + "[activation_checkpoint]\nmode = 'memory_budget'", "is not simulated"),
+    ],
+)
+def test_what_cannot_be_imported(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        imported(text, tmp_path)
+    assert words in str(caught.value)
+
+
+def test_keys_can_be_set_and_ignored_ones_are_listed(tmp_path: Path) -> None:
+    job = JOB + "compile = true\n[parallelism]\ncontext_parallel_degree = 2\n[optimizer]\nlr = 1e-4"
+    made = imported(job, tmp_path, nodes=2, parallelism__context_parallel_degree="1", training__seq_len="8192")
+    assert made["training"]["sequence_length"] == 8192
+    text = import_file(
+        str(tmp_path / "job.toml"), Machine("dgx-h100"), None, {"parallelism.context_parallel_degree": "1"}
+    )
+    assert "training.compile: how kernels are fused" in text
+    assert "optimizer.lr" in text
+
+
+def test_a_misspelt_key_is_not_called_harmless(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB + "[parallelism]\ntensor_paralel_degree = 2")
+    text = import_file(str(tmp_path / "job.toml"), Machine("dgx-h100"))
+    assert "parallelism.tensor_paralel_degree (did you mean parallelism.tensor_parallel_degree?)" in text

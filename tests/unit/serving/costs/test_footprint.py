@@ -1,0 +1,119 @@
+"""Memory of replicas, worked out by hand for models whose sizes are published."""
+
+from typing import Any
+
+import pytest
+
+from simulator.cost import compile_device
+from simulator.serving.costs.depth import depths
+from simulator.serving.costs.footprint import Footprint, blocks_of, cached_share, footprint
+from simulator.serving.costs.formats import resolve_formats
+from simulator.serving.costs.operators import Shard
+from simulator.serving.costs.prices import split_layers
+from simulator.specs import load_spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.serving import KvCache, NumberFormats
+from tests.unit.serving.costs.test_prices import stack
+
+GIB = 1 << 30
+
+
+def needs(model: str, tp: int = 1, pp: int = 1, most: int = 256, context: int = 1, **formats: Any) -> list[Footprint]:
+    """Of each stage, for iterations of 2,048 tokens of up to `most` sequences."""
+    shape = load_spec(Model, model)
+    device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
+    shard = Shard(shape, tp, resolve_formats(NumberFormats(**formats), device)[0], True)
+    layers = depths(shape, split_layers(shape.layers, pp))
+    return [footprint(shard, layers, stage, stack(), 2048, most, context) for stage in range(pp)]
+
+
+def test_a_dense_model_on_one_device() -> None:
+    (need,) = needs("llama-3-8b")
+    attention = 4096 * (4096 + 2 * 1024) + 4096 * 4096  # 32 heads of 128, 8 of keys and values
+    layer = attention + 3 * 4096 * 14336 + 2 * 4096
+    assert 32 * layer + 2 * 128256 * 4096 == 8_030_257_152  # the 8.03 B of the model card, but for its last norm
+    assert need.weights == 2 * 8_030_257_152
+    assert need.kv_token == 2 * 2 * 32 * 8 * 128 == 131_072
+    assert need.activations == 256 * 128256 * 10  # logits of every sequence
+    assert needs("llama-3-8b", most=64)[0].activations == 2048 * (3 * 4096 + 3 * 14336) * 2  # rows of the MLP
+    assert need.runtime == 1e9
+    assert needs("llama-3-8b", kv="fp8")[0].kv_token == 65_536
+    narrow = needs("llama-3-8b", weights="fp8")[0].weights
+    assert narrow == 32 * (layer - 8192) + 2 * (32 * 8192 + 2 * 128256 * 4096)  # norms and tables keep 16 bits
+
+
+def test_stages_hold_their_layers_and_the_outer_ones_the_tables() -> None:
+    first, last = needs("llama-3-8b", pp=2)
+    assert first.weights == last.weights == 8_030_257_152
+    assert first.kv_token == 65_536
+    assert (first.activations, last.activations) == (2048 * (3 * 4096 + 3 * 14336) * 2, 256 * 128256 * 10)
+    _, middle, _ = needs("llama-3-8b", pp=3)
+    assert middle.weights == 2 * 11 * (218_103_808 + 8192)
+
+
+def test_tied_tables_are_held_once_where_one_stage_has_both() -> None:
+    layer = 4 * 768 * 768 + 2 * 768 * 3072 + 4 * 768  # not gated; two layer norms with biases
+    (need,) = needs("opt-125m", most=16)
+    assert need.weights == 2 * (12 * layer + (50272 + 2048) * 768)  # positions are learned
+    assert need.activations == 2048 * (3 * 768 + 2 * 3072) * 2
+    first, last = needs("opt-125m", pp=2)
+    assert (first.weights, last.weights) == (2 * (6 * layer + (50272 + 2048) * 768), 2 * (6 * layer + 50272 * 768))
+
+
+def test_a_mixture_of_experts_on_two_by_two_devices() -> None:
+    """Half of 32 heads, 8 heads of keys and values and 14,336 columns of each of 8 experts; norms and router whole."""
+    layer = 4096 * (16 + 2 * 4 + 16) * 128 + 8 * 3 * 4096 * 7168 + 2 * 4096 + 8 * 4096
+    for need in needs("mixtral-8x7b", tp=2, pp=2):
+        assert need.weights == 2 * (16 * layer + 16000 * 4096)
+        assert need.kv_token == 2 * 2 * 16 * 4 * 128
+        assert need.activations == 2048 * (3 * 4096 + 2 * 3 * 7168) * 2  # each row visits two experts
+
+
+@pytest.mark.parametrize(
+    ("cache", "software", "room"),
+    [
+        ({}, {"memory_share": 0.8}, 0.8 * 40 - 10),
+        ({}, {"memory_share": None}, 0.9 * 40 - 10),
+        ({}, {"memory_share": None, "free_share": 0.5}, 0.5 * 30),
+        ({}, {"memory_share": 0.8, "free_share": 0.5}, 0.8 * 40 - 10),
+        ({"free_share": 0.7}, {"memory_share": 0.8}, 0.7 * 30),
+        ({"free_share": 0.7}, {"memory_share": None, "free_share": 0.5}, 0.7 * 30),
+        ({"memory_share": 0.6}, {"memory_share": 0.8}, 0.6 * 40 - 10),
+        ({"memory_share": 0.6, "free_share": 0.7}, {"memory_share": 0.8}, 0.6 * 40 - 10),
+    ],
+)
+def test_the_share_of_the_memory_that_the_cache_gets(
+    cache: dict[str, Any], software: dict[str, Any], room: float
+) -> None:
+    """40 GiB, of which weights take 8, activations and runtime 1 each; 16 tokens of 1 MiB are a block."""
+    need = Footprint(8.0 * GIB, 1.0 * GIB, 1.0 * GIB, 1.0 * (1 << 20))
+    fullest, blocks, size, warnings = blocks_of(
+        [need], 40.0 * GIB, KvCache.model_validate(cache), stack(**software), 4096
+    )
+    assert (fullest, blocks, size, warnings) == (need, int(room * 64), 16, ())
+
+
+def test_the_tightest_stage_decides_and_blocks_may_be_asked_for() -> None:
+    small, large = (Footprint(weights * GIB, 0.0, 0.0, 1.0 * (1 << 20)) for weights in (8.0, 12.0))
+    fullest, blocks, _, _ = blocks_of([small, large], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
+    assert (fullest, blocks) == (large, 8 * 64)
+    for asked, given in ((28 * 64, 28 * 64), (28 * 64 + 1, 0)):  # all that is left beside 12 GiB, and a block more
+        assert blocks_of([small, large], 40.0 * GIB, KvCache(blocks=asked), stack(), 4096)[1] == given
+    (warning,) = blocks_of([small], 40.0 * GIB, KvCache(blocks=255), stack(), 4096)[3]
+    assert "4,080 tokens, less than one sequence of 4,096" in warning
+    assert blocks_of([small], 40.0 * GIB, KvCache(blocks=256), stack(), 4096)[3] == ()
+    assert blocks_of([small], 8.0 * GIB, KvCache(), stack(), 4096)[1] == 0
+    smaller = blocks_of([small], 40.0 * GIB, KvCache(memory_share=0.5, block_size=8), stack(), 4096)
+    assert smaller[1:3] == (12 * 128, 8)
+
+
+def test_layers_with_a_window_keep_no_more_than_it() -> None:
+    """gpt-oss: half of the layers look back 128 tokens."""
+    model = load_spec(Model, "gpt-oss-20b")
+    assert cached_share(model, 128) == 1.0
+    assert cached_share(model, 64) == 1.0
+    assert cached_share(model, 1024) == 0.5 + 0.5 * 128 / 1024
+    assert cached_share(load_spec(Model, "llama-3-8b"), 1024) == 1.0
+    (short,), (long,) = needs("gpt-oss-20b", context=128), needs("gpt-oss-20b", context=12_800)
+    assert long.kv_token == pytest.approx(short.kv_token * 0.505)

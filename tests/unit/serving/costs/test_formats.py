@@ -1,0 +1,43 @@
+"""Number formats of a replica, with nothing left open."""
+
+import pytest
+
+from simulator.cost import compile_device
+from simulator.serving.costs.formats import resolve_formats
+from simulator.specs import load_spec
+from simulator.specs.hardware import Accelerator
+from simulator.specs.serving import NumberFormats
+
+
+def device(name: str):
+    return compile_device(load_spec(Accelerator, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "sums", "compute"),
+    [
+        ("rtx-4090", "fp32", "fp16"),
+        ("rtx-4090", "fp16", "fp16_acc16"),
+        ("h100-sxm", "fp16", "fp16"),
+    ],
+)
+def test_sums_in_16_bits_are_taken_where_stack_and_device_have_them(name: str, sums: str, compute: str) -> None:
+    formats, _ = resolve_formats(NumberFormats(weights="fp16"), device(name), sums)
+    assert (formats.compute, formats.plain_compute) == (compute, compute)
+
+
+def test_sums_in_16_bits_double_the_rate_of_consumer_cards() -> None:
+    peaks = device("rtx-4090").peaks
+    assert peaks["fp16_acc16"] == pytest.approx(2 * peaks["fp16"], rel=1e-3)
+
+
+def test_sums_in_16_bits_leave_bf16_alone() -> None:
+    formats, _ = resolve_formats(NumberFormats(weights="bf16"), device("rtx-4090"), "fp16")
+    assert formats.compute == "bf16"
+
+
+def test_a_format_narrower_than_the_device_has_is_computed_in_a_wider_one() -> None:
+    formats, notes = resolve_formats(NumberFormats(weights="fp8"), device("a100-sxm-80gb"))
+    assert (formats.compute, formats.weight_size, formats.factor_size) == ("bf16", 1.0, 2.0)
+    assert formats.widened and not formats.cast
+    assert notes == ("activations' format is not given: bf16, with weights in fp8 on NVIDIA A100 SXM4 80GB",)

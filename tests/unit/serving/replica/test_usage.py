@@ -1,0 +1,53 @@
+"""Blocks in use over leaps, against every iteration on its own."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+
+from simulator.serving.replica import usage
+from simulator.serving.replica.usage import Usage
+
+LEAPS = st.lists(
+    st.tuples(
+        st.integers(2, 90),
+        st.integers(1, 10**9),
+        st.integers(0, 10**4),
+        st.integers(0, 500),
+        st.integers(0, 1000),
+        st.lists(st.integers(0, 9), min_size=5, max_size=5),
+    ),
+    max_size=6,
+)
+
+
+def one_by_one(
+    count: int, first: int, growth: int, used: int, iteration: int, counts: list[int]
+) -> tuple[float, int, int]:
+    """(blocks x ticks, ticks, blocks when the last iteration begins)."""
+    area = ticks = 0
+    for step in range(count):
+        area += used * (first + step * growth)
+        ticks += first + step * growth
+        last = used
+        used += counts[-(iteration + step) % len(counts)]
+    return area, ticks, last
+
+
+@given(LEAPS)
+def test_leaps_hold_what_their_iterations_hold(leaps: list[tuple[int, int, int, int, int, list[int]]]) -> None:
+    found = Usage(5)
+    for leap in leaps:
+        found.note(*leap)
+    found.settle()
+    expected = [one_by_one(*leap) for leap in leaps]
+    assert list(found.mean) == approx([area / ticks for area, ticks, _ in expected], rel=1e-12)
+    assert list(found.last) == [last for *_, last in expected]
+
+
+def test_many_leaps_are_summed_up_on_the_way() -> None:
+    found = Usage(4)
+    for _ in range(usage.MOST // 4 + 3):
+        found.note(3, 10, 1, 7, 5, [1, 0, 2, 0])
+    assert len(found.mean) == usage.MOST // 4
+    found.settle()
+    assert len(found.mean) == usage.MOST // 4 + 3 and len(set(found.mean)) == 1
