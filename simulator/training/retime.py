@@ -18,6 +18,7 @@ from simulator.training.lowering import Program
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+
 def stretched(content: Content, factors: Floats) -> tuple[Ints, Ints, Ints]:
     """(compute, recompute, host) ticks of what runs when kernels take `factors` as long; shape of `factors` each."""
     compute, again = (np.rint(ticks * factors).astype(np.int64) for ticks in (content.compute, content.recompute))
@@ -76,7 +77,8 @@ def durations(program: Program, pace: Floats) -> Ints:
 def _lasts(known: dict[tuple[int, Content], Ints], owner: int, content: Content, factors: Floats) -> Ints:
     """Ticks of a content on a device by step; shape (steps,)."""
     if (owner, content) not in known:
-        known[owner, content] = sum(stretched(content, factors[owner])) + content.exposed
+        compute, again, host = stretched(content, factors[owner])
+        known[owner, content] = compute + again + host + content.exposed
     return known[owner, content]
 
 
