@@ -47,7 +47,9 @@ COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "m
 class Draft:
     """Operations 0 .. n-1 as columns of shape (n,), and edges (later, earlier) of shape (m, 2)."""
 
-    columns: dict[str, Ints] = field(default_factory=lambda: {c: np.zeros(0, np.int64) for c in COLUMNS})
+    _rows: Ints = field(default_factory=lambda: np.zeros((len(COLUMNS), 0), np.int64))
+    """Columns one below the other, with room for more operations: shape (columns, room)."""
+    _count: int = 0
     edges: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     activities: list[Activity] = field(default_factory=list)
     resources: int = 0
@@ -56,21 +58,29 @@ class Draft:
     """What operations consist of."""
 
     def __len__(self) -> int:
-        return len(self.columns["lane"])
+        return self._count
 
     def __getitem__(self, column: str) -> Ints:
-        return self.columns[column]
+        """A column, to be read and written until operations are added or cut."""
+        return self._rows[COLUMNS.index(column), : self._count]
 
     def add(self, **values: NDArray[np.integer[Any]] | int) -> Ints:
         """Append operations; missing columns are -1 (duration and key 0). Returns their numbers."""
         lengths = {len(v) for v in values.values() if isinstance(v, np.ndarray) and v.ndim}
         count = min(lengths, default=1)
-        first = len(self)
+        first = self._count
+        self._make_room(count)
+        self._count += count
         for column in COLUMNS:
-            default = 0 if column in ("duration", "key") else -1
-            new = np.broadcast_to(np.asarray(values.get(column, default), np.int64), count)
-            self.columns[column] = np.concatenate([self.columns[column], new])
+            self[column][first:] = values.get(column, 0 if column in ("duration", "key") else -1)
         return np.arange(first, first + count)
+
+    def _make_room(self, count: int) -> None:
+        """Room for `count` more; twice as much each time, so that few of many additions copy those before."""
+        room = self._rows.shape[1]
+        if self._count + count > room:
+            more = np.empty((len(COLUMNS), max(count, room)), np.int64)
+            self._rows = np.concatenate([self._rows, more], axis=1)
 
     def after(self, later: Ints, earlier: Ints) -> None:
         """Each of `later` waits for its counterpart in `earlier`; the two broadcast."""
@@ -87,10 +97,9 @@ class Draft:
         last = np.cumsum(pieces) - 1
         first = last - pieces + 1
         number = np.arange(len(old)) - first[old]
-        for name in COLUMNS:
-            self.columns[name] = self.columns[name][old]
-        self.columns["piece"] = np.where(pieces[old] > 1, number, self.columns["piece"])
-        self.columns["key"] = self.columns["key"] + number
+        self._rows, self._count = self._rows[:, old], len(old)
+        self["piece"][:] = np.where(pieces[old] > 1, number, self["piece"])
+        self["key"][:] += number
         self.edges = np.stack([first[self.edges[:, 0]], last[self.edges[:, 1]]], axis=1)
 
     def resource(self) -> int:

@@ -16,8 +16,9 @@ from simulator import units
 from simulator.cost import Device
 from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
+from simulator.metrics import METRICS
 from simulator.program import draft as d
-from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
+from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.obstacle import close_call
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
@@ -38,6 +39,7 @@ from simulator.training.lowering import LANES, Program
 from simulator.training.noise import Disturbance
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 NOTABLE = 0.01
 """Relative difference of merged price lists from which folding by tiers is worth a warning."""
 
@@ -66,7 +68,8 @@ def gather(run: Run) -> Result:
     breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.prices)) for rank in range(run.job.pp)
     )
-    used = tuple(_memory(run, i) for i in range(len(classes)))
+    kept = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
+    used = tuple(_memory(run, i, kept) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
@@ -221,12 +224,15 @@ def _causes(run: Run, operations: Ints) -> Ints:
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
-def _memory(run: Run, index: int) -> MemoryUse:
-    """Level over time of one class: what is always there, activations between passes, working memory during passes."""
+def _memory(run: Run, index: int, kept: Floats) -> MemoryUse:
+    """Level over time of one class: what is always there, activations between passes, working memory during passes.
+
+    `kept` are the bytes that each chunk keeps of a microbatch between its passes.
+    """
     chain, rank = divmod(index, run.job.pp)
     static = memory.static_memory(run.job, rank)
     part = _operations(run, chain, rank, "compute")
-    time, level = _activations(run, part)
+    time, level = _activations(run, part, kept)
     working = memory.working_memory(run.job, rank)
     peak = float(level.max(initial=0.0))
     at_peak = {**static, "activations": peak, "working": working}
@@ -256,12 +262,11 @@ def _host(run: Run) -> HostMemory | None:
     )
 
 
-def _activations(run: Run, part: slice) -> tuple[Ints, NDArray[np.float64]]:
+def _activations(run: Run, part: slice, sizes: Floats) -> tuple[Ints, Floats]:
     """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
     backward ends."""
     columns, timeline = run.program.columns, run.timeline
     kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
-    sizes = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
     key = stage * run.job.microbatches + microbatch
     start, end = timeline.start[part], timeline.end[part]
     takes, gives = np.flatnonzero(kind == d.FORWARD), np.flatnonzero(np.isin(kind, (d.BACKWARD, d.WEIGHT)))

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 import simulator
 from simulator import units
-from simulator.results.metrics import METRICS, compare
+from simulator.metrics import METRICS
+from simulator.results.metrics import compare
 from simulator.results.obstacle import close_call
 from simulator.results.result import (
     Comparison,

@@ -114,14 +114,11 @@ class Lowering:
     def _chain(self, number: int, prices: Prices, meeting: int) -> None:
         part = ChainDraft(self.job, prices, number * self.job.pp, meeting)
         part.build()
-        offset = len(self.draft)
-        for name in d.COLUMNS:
-            column = part.draft[name]
-            if name in ("activity", "content"):
-                added = len(self.draft.activities if name == "activity" else self.draft.contents)
-                column = np.where(column >= 0, column + added, -1)
-            self.draft.columns[name] = np.concatenate([self.draft.columns[name], column])
-        self.draft.edges = np.concatenate([self.draft.edges, part.draft.edges + offset])
+        columns = {name: part.draft[name] for name in d.COLUMNS}
+        for name, known in (("activity", self.draft.activities), ("content", self.draft.contents)):
+            columns[name] = np.where(columns[name] >= 0, columns[name] + len(known), -1)
+        added = self.draft.add(**columns)
+        self.draft.after(added[part.draft.edges[:, 0]], added[part.draft.edges[:, 1]])
         shift = self.draft.resources
         self.draft.activities += [
             a._replace(uses=tuple(u._replace(resource=u.resource + shift) for u in a.uses))

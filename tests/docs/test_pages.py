@@ -19,7 +19,7 @@ from docs import generate_reference, mathml, pages, written_by_program
 from simulator.cli import main
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
-from simulator.results.metrics import METRICS
+from simulator.metrics import METRICS
 from simulator.results.summary import to_json
 from simulator.run.simulate import LARGE, simulate
 from simulator.specs import load_scenario

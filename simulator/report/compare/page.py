@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from rich.console import JustifyMethod, RenderableType
 from rich.text import Text
 
+from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, notes
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
-from simulator.results.metrics import METRICS
 
 _GAP = 2
 _MARGIN = 2

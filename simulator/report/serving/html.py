@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.serving import contents
@@ -17,7 +18,6 @@ from simulator.report.svg.pictures import Told
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
 from simulator.report.text.scales import Mark
-from simulator.results.metrics import METRICS
 from simulator.results.obstacle import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.html.parts import ground, heading, leveled, notes, table, ticks, timeline
 from simulator.report.step import ledger, reasons, sections
@@ -12,7 +13,7 @@ from simulator.report.svg import pictures
 from simulator.report.svg.gantt import sample, whole
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
-from simulator.results.metrics import METRICS, mean
+from simulator.results.metrics import mean
 from simulator.results.obstacle import filled, host_full, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics

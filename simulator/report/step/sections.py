@@ -9,11 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, headed, heading, notes
 from simulator.report.text.plain import clean
 from simulator.report.text.scenario_fields import at, devices, replicas, whole, word
-from simulator.results.metrics import METRICS, exposed, mean
+from simulator.results.metrics import exposed, mean
 from simulator.results.obstacle import remarks
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result

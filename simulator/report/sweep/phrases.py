@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
-from simulator.results.metrics import METRICS
 from simulator.results.prices import missing_price
 
 Row = dict[str, Any]

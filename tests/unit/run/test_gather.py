@@ -9,6 +9,7 @@ from simulator.run.simulate import simulate
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.scenario import Scenario
+from simulator.training import memory
 from tests import jobs
 
 TOKENS = 1024
@@ -28,6 +29,19 @@ def operations(result: Result) -> dict[tuple[int, str], tuple[int, int]]:
     spans = result.spans
     rows = zip(spans.lane, spans.name, spans.start.tolist(), spans.end.tolist(), strict=True)
     return {(spans.lanes[lane][0], spans.names[name]): (start, end) for lane, name, start, end in rows}
+
+
+def test_what_chunks_keep_is_asked_for_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once for each class of devices."""
+    asked = []
+
+    def counted(job: memory.Job, chunk: memory.Chunk) -> float:
+        asked.append(chunk)
+        return 1.0
+
+    monkeypatch.setattr(memory, "chunk_activations", counted)
+    simulate(scenario())
+    assert len(asked) == len(set(asked)) == 2
 
 
 def test_gaps_by_what_ends_them(result: Result) -> None:
