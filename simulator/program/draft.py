@@ -4,6 +4,7 @@ Passes add operations and dependencies, or cut operations into pieces; each pass
 operation keeps its number while passes run; `build` sorts by lane and key and hands out the tape.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from simulator.engine.tape import Activity, Tape
 from simulator.program.actions import COMPUTE, Kind
+from simulator.program.content import Content, Lump, lump
 
 Ints = NDArray[np.int64]
 
@@ -38,7 +40,7 @@ KINDS = (
 )
 """Names of operations by code: those of `Kind`, then what a step does around its schedule."""
 
-COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "meeting", "activity")
+COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "meeting", "activity", "content")
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class Draft:
     activities: list[Activity] = field(default_factory=list)
     resources: int = 0
     """Shared resources, each of capacity 1."""
+    contents: list[Lump] = field(default_factory=list)
+    """What operations consist of."""
 
     def __len__(self) -> int:
         return self._count
@@ -108,6 +112,19 @@ class Draft:
         self.activities.append(activity)
         return len(self.activities) - 1
 
+    def content(self, parts: Iterable[Content]) -> int:
+        """Register what an operation consists of; returns its index."""
+        self.contents.append(lump(parts))
+        return len(self.contents) - 1
+
+    def register(self, lists: Sequence[Sequence[Content]]) -> "Registered":
+        """Register each content of several lists as an operation's own."""
+        lengths = [len(contents) for contents in lists]
+        first = len(self.contents) + np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        lumps = [Lump(((content, 1),)) for contents in lists for content in contents]
+        self.contents += lumps
+        return Registered(first, np.array([each.ticks for each in lumps], np.int64))
+
     def build(self, lane_names: tuple[str, ...]) -> tuple[Tape, Ints]:
         """The tape, and for each position on it the number of the operation; shape (n,)."""
         order = np.lexsort((self["key"], self["lane"]))
@@ -130,6 +147,26 @@ class Draft:
             lane_names=lane_names,
         )
         return tape, order
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Contents of several lists in a draft."""
+
+    first: Ints
+    """Number of the first content of each list, and one past the last; shape (lists + 1,)."""
+    ticks: Ints
+    """What each lasts, list after list."""
+
+    def numbers(self, which: Ints | int, place: Ints | int) -> Ints:
+        """Numbers of the contents at a place of a list."""
+        found: Ints = self.first[which] + place
+        return found
+
+    def lasting(self, numbers: Ints) -> Ints:
+        """Ticks of contents by number."""
+        found: Ints = self.ticks[numbers - self.first[0]]
+        return found
 
 
 SPREAD = 1 << 20

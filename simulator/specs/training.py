@@ -53,7 +53,7 @@ class Parallel(Spec):
     """Ranks that one shard set spans when it is smaller than `dp` (hybrid sharding); `dp` where left out."""
     order: str = "tp-cp-ep-dp-pp"
     """Axes from the fastest varying device index to the slowest."""
-    more: dict[str, Count] = Field(default_factory=dict)
+    more: dict[str, Count] = Field(default_factory=dict, exclude_if=lambda more: not more)
     """Sizes of axes that plug-ins add; written beside the others, under their own names."""
 
     @model_validator(mode="before")

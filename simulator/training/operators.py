@@ -20,6 +20,7 @@ scale, and under sequence parallelism that rows may be gathered in 8 bits and th
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from simulator.axes import TP
 from simulator.cost.work import Attention, Gemm, Stream
 from simulator.training.job import Job
 
@@ -36,7 +37,7 @@ class Kernel(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """One collective of the tensor-parallel group."""
+    """One collective of the groups of an axis."""
 
     name: str
     operation: str
@@ -44,6 +45,7 @@ class Collective(NamedTuple):
     """Bytes of the full buffer, as nccl-tests count them."""
     beside: tuple[Work, ...] = ()
     """Kernels that it runs beside, where the stack overlaps tensor-parallel communication."""
+    axis: str = TP.name
 
 
 Step = Kernel | Collective
