@@ -28,9 +28,9 @@ def rate(value: float | None) -> str:
     return "-" if value is None else f"{wording.rate(value)}/s"
 
 
-def largest(layout: Layout) -> str:
-    """The largest rate of a layout; more than that where no upper end was found."""
-    return ("> " if layout["state"] == "unbounded" else "") + rate(layout["rate"])
+def largest(layout: Layout, key: str = "rate") -> str:
+    """The largest rate of a layout, or its `rate_per_device`; more than that where no upper end was found."""
+    return ("> " if layout["state"] == "unbounded" else "") + rate(layout[key])
 
 
 def wanted(document: dict[str, Any]) -> str:
@@ -146,7 +146,7 @@ def explained(several: bool) -> str:
         return said + "Limited by: the objective that most requests miss at the next higher rate."
     return said + (
         "Goodput: requests within all objectives over the whole run, which lasts until the last one is done, after the "
-        "last one has come; so it is less than the rate times their share."
+        "last one has come; so it is at most the rate times their share."
     )
 
 
