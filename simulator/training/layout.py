@@ -54,6 +54,18 @@ class Mesh:
         return self.grid("pp").reshape(-1, self.sizes["pp"])
 
 
+_EXPERTS = "experts are spread over devices when serving only: mixtures of experts cannot be trained yet"
+_ONLY_ONE = {
+    "cp": (
+        "context parallelism (a sequence cut over devices) is not modelled",
+        "leave `cp` out; long sequences fit with a larger `tp`, or with `training.recompute: full`",
+    ),
+    "ep": (_EXPERTS, "leave `ep` out"),
+    "etp": (_EXPERTS, "leave `etp` out"),
+}
+"""Axes of which only size 1 is simulated: why, and what to write."""
+
+
 def build_mesh(parallel: Parallel, devices: int) -> Mesh:
     """The mesh for a number of devices; derives `dp` where it is left out.
 
@@ -62,9 +74,9 @@ def build_mesh(parallel: Parallel, devices: int) -> Mesh:
     order = tuple(parallel.order.split("-"))
     if sorted(order) != sorted(AXES):
         raise _refuse("order", f"`{parallel.order}` must name each of {', '.join(AXES)} once", "tp-cp-ep-dp-pp")
-    for axis in ("cp", "ep", "etp"):
+    for axis, (message, hint) in _ONLY_ONE.items():
         if getattr(parallel, axis) != 1:
-            raise _refuse(axis, f"{axis} = {getattr(parallel, axis)} is not simulated yet", f"{axis}: 1")
+            raise _refuse(axis, f"{getattr(parallel, axis)}: {message}", hint)
     fixed = parallel.tp * parallel.cp * parallel.pp
     dp = parallel.dp if parallel.dp is not None else max(devices // fixed, 1)
     if fixed * dp != devices:
@@ -98,8 +110,11 @@ def split_layers(layers: int, pp: int, vpp: int, stages: Sequence[int] | None) -
                 Problem(message, path="training.stages", hint=f"write {chunks} numbers that sum to {layers}")
             )
         return (layers // chunks,) * chunks
-    if len(stages) != chunks or sum(stages) != layers or min(stages) < 0:
-        message = f"{len(stages)} numbers with sum {sum(stages)}"
-        hint = f"write {chunks} numbers (pp {pp} x vpp {vpp}) that sum to {layers} layers"
+    hint = f"write {chunks} numbers (pp {pp} x vpp {vpp}) that sum to the model's {layers} layers"
+    if min(stages, default=0) < 0:
+        message = f"{min(stages)} layers: a stage has 0 layers or more"
+        raise InputError(Problem(message, path="training.stages", hint=hint))
+    if len(stages) != chunks or sum(stages) != layers:
+        message = f"{len(stages)} numbers that sum to {sum(stages)} layers"
         raise InputError(Problem(message, path="training.stages", hint=hint))
     return tuple(stages)

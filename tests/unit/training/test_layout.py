@@ -38,7 +38,7 @@ def test_data_parallelism_is_derived() -> None:
         (Parallel(tp=8, dp=5), "tp 8 x cp 1 x dp 5 x pp 1 = 40, but the cluster has 32 devices"),
         (Parallel(tp=64), "tp 64"),
         (Parallel(order="tp-dp"), "must name each of"),
-        (Parallel(cp=2), "cp = 2 is not simulated yet"),
+        (Parallel(cp=2), "2: context parallelism .* is not modelled"),
     ],
 )
 def test_sizes_that_do_not_fit_print_the_equation(parallel: Parallel, words: str) -> None:
@@ -54,7 +54,12 @@ def test_layers() -> None:
 
 @pytest.mark.parametrize(
     ("stages", "words"),
-    [(None, "10 layers do not divide"), ((5, 5), "2 numbers"), ((4, 4, 1, 2), "sum 11"), ((-1, 4, 4, 3), "4 numbers")],
+    [
+        (None, "10 layers do not divide"),
+        ((5, 5), "2 numbers"),
+        ((4, 4, 1, 2), "sum to 11"),
+        ((-1, 4, 4, 3), "-1 layers: a stage has 0 layers or more"),
+    ],
 )
 def test_layers_that_do_not_divide_name_stages(stages: tuple[int, ...] | None, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
