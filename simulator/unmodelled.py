@@ -15,7 +15,7 @@ _LATENT = (
 _STATE = "models with state-space layers are not modelled; those with attention in every layer are"
 _SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
 _SCHEDULE = (
-    "it is known, but not built in: write `1f1b`, `interleaved-1f1b`, `gpipe`, or the path of a CSV file that lists the "
+    "it is known, but not built in: write `1f1b`, `interleaved-1f1b`, `gpipe`, or the path of a CSV file with the "
     "passes of each device, as scenarios/training/zero-bubble-csv.yaml does"
 )
 _CONTEXT = "context parallelism is not modelled; when serving write `tp`, `pp` or `ep`"

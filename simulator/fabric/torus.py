@@ -96,8 +96,8 @@ def build_torus(cluster: Cluster) -> Torus:
     if prod(network.shape) != cluster.devices:
         sizes = " x ".join(map(str, network.shape))
         message = (
-            f"{cluster.nodes:,} nodes x {cluster.node.devices} = {cluster.devices:,} devices, but the network is a torus"
-            f" of {sizes} = {prod(network.shape):,} devices"
+            f"{cluster.nodes:,} nodes x {cluster.node.devices} = {cluster.devices:,} devices, but the network is a"
+            f" torus of {sizes} = {prod(network.shape):,} devices"
         )
         hint = f"write a `cluster.network.shape` of {cluster.devices:,} devices as well"
         if prod(network.shape) % cluster.node.devices == 0:

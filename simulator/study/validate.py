@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulator.errors import SimulatorError
+from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
@@ -41,6 +42,8 @@ class Outcome:
     feasible: bool = True
     conditions: Conditions | None = None
     """What its scenario stands on; None where nothing was simulated."""
+    extent: Extent | None = None
+    """How far it reaches."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
 
@@ -116,6 +119,7 @@ def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome
         memory_error=memory_error,
         feasible=result.feasible,
         conditions=conditions(scenario),
+        extent=extent(scenario),
     )
 
 

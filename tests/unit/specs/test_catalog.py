@@ -66,8 +66,8 @@ def test_an_unknown_name_comes_with_the_nearest(garage) -> None:
     for number in range(20):
         garage(f"parts/motors/m{number}.yaml", "name: m\n")
     assert str(catalog.unknown("zzz", ROOMS)) == (
-        "there is no motor `zzz`; write the path of a file, or a name in parts/motors/: `diesel`, `electric`, `m0`, `m1`,"
-        " `m10`, `m11` and 16 more"
+        "there is no motor `zzz`; write the path of a file, or a name in parts/motors/: `diesel`, `electric`, `m0`,"
+        " `m1`, `m10`, `m11` and 16 more"
     )
 
 
