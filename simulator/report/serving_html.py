@@ -26,6 +26,7 @@ SLOTS = {
     "handover": palette.SKY,
     "preempted": palette.YELLOW,
     "stalled": palette.PURPLE,
+    "peers": palette.GREEN,
     "decode": palette.BLUE,
 }
 """Colours of the parts of a request's time."""

@@ -37,7 +37,7 @@ class Reasons:
         """`links` names the kinds of link."""
         self.columns, self.timeline, self.classes, self.job, self.names = columns, timeline, classes, job, links
         self.operations: dict[str, float] = defaultdict(float)
-        """By name and stage; exposed tensor-parallel collectives by their own name."""
+        """By name and stage, or chunk where ranks have several; exposed tensor-parallel collectives by their own."""
         self.links: dict[str, float] = defaultdict(float)
         self.roofs: dict[str, float] = defaultdict(float)
 
@@ -56,7 +56,7 @@ class Reasons:
             chosen = operations[order[same]]
             lasted = int((self.timeline.end[chosen] - self.timeline.start[chosen]).sum())
             chain, rank = divmod(one, self.job.pp)
-            name = d.KINDS[code] + (f", stage {chunk}" if chunk >= 0 else "")
+            name = d.KINDS[code] + (f", {'chunk' if self.job.vpp > 1 else 'stage'} {chunk}" if chunk >= 0 else "")
             self.operations[name] += lasted
             if code in _TRAFFIC:
                 self._pass(chain, rank, code, chunk, columns.piece[chosen], name)

@@ -81,7 +81,7 @@ class StagePrice:
         return self._common[0][tokens] + self._common[1][sampled]
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
-        """`rows` by what it is: linear, head, tp, other."""
+        """`rows` by what it is: linear, head, tp, ep, other."""
         asked = ((self.body, tokens), (self.ending, sampled))
         return by_part(price(np.array([count])) for price, count in asked if count)
 

@@ -7,13 +7,14 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from simulator.report import palette, svg_graph
+from simulator.report import palette, serving_html, svg_graph
 from simulator.report.figures import figures
 from simulator.report.html import document
 from simulator.report.plots import save_plots
-from simulator.report.serving_facts import Cdf, cdfs, series, thinned
+from simulator.report.serving_facts import WORDS, Cdf, cdfs, series, thinned
 from simulator.report.serving_html import busy_slots
 from simulator.report.serving_plots import PLOTS
+from simulator.results.request_time import PARTS
 from simulator.results.result import Result
 from tests.browser import acted, browsed, needs_browser
 from tests.services import Slo, asked, disaggregated, serve, serving_result
@@ -169,3 +170,8 @@ def test_figures_of_profiles_have_the_units_of_their_fields() -> None:
     known = {"value": 0.0015, "status": "measured", "source": "here"}
     scenario = {"serving": {}, "stack": {"iteration_overhead": known}, "cluster": {"made": {"up": known}}}
     assert [figure.value for figure in figures(scenario)] == ["1.50 ms", "0.00150"]
+
+
+def test_every_part_of_a_request_has_a_colour_and_a_word() -> None:
+    assert set(serving_html.SLOTS) == set(PARTS) == set(WORDS)
+    assert len(set(serving_html.SLOTS.values())) == len(PARTS)

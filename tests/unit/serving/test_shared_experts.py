@@ -43,7 +43,8 @@ def test_fewer_weights_are_read_and_rows_are_sent() -> None:
     assert (alone.common, alone.together(128, 128)) == (None, 0) and shared.common is not None
     common = by_part([shared.common[0](np.array([128]))])
     assert 0.4 * whole["linear"] < own["linear"] + common["linear"] < 0.8 * whole["linear"]
-    assert whole["tp"] == own["tp"] == 0 < common["tp"]
+    assert whole["ep"] == own["ep"] == 0 < common["ep"]
+    assert common["tp"] == 0
     assert shared.together(128, 128) == sum(common.values())
 
 
