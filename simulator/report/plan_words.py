@@ -6,6 +6,7 @@ from typing import Any
 from simulator import units
 from simulator.report import wording
 from simulator.report.plain import clean
+from simulator.results.obstacle import CLOSE
 from simulator.results.prices import missing_price
 
 Layout = dict[str, Any]
@@ -165,7 +166,7 @@ def remark(document: dict[str, Any], layout: Layout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
     missed = "" if layout["carries_target"] is not False else f"misses at {document['target_rate']:,.6g}/s"
     short = "" if layout["settled"] or layout["cheapest"] else "run too short"
-    close = "memory too close to call" if layout.get("memory_too_close") else ""
+    close = CLOSE if layout.get("memory_too_close") else ""
     return ", ".join(filter(None, [marks(layout), missed, short, close]))
 
 
