@@ -103,4 +103,7 @@ def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
     if not over:
         return ()
     listed = "; ".join(f"{', '.join(names)} {what}" for what, names in over.items())
-    return (f"links carry more than they have, as what overlaps is priced apart (the step is too fast): {listed}",)
+    return (
+        "operations that overlap share links, but each is simulated as if it had them alone: together they ask for more"
+        f" than the links carry, and the simulated step is shorter than a real one: {listed}",
+    )

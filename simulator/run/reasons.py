@@ -28,8 +28,9 @@ class Reasons:
     def __init__(self, program: Program, timeline: Timeline, classes: ChainClasses, links: tuple[str, ...]) -> None:
         """`links` names the kinds of link."""
         self.program, self.timeline, self.classes, self.names = program, timeline, classes, links
+        self.interleaved = int(program.columns.stage.max(initial=0)) >= classes.ranks.shape[1]
         self.operations: dict[str, float] = defaultdict(float)
-        """By name and stage; exposed collectives inside passes by their own name."""
+        """By name and stage, or chunk where ranks have several; exposed collectives inside passes by their own."""
         self.links: dict[str, float] = defaultdict(float)
         self.roofs: dict[str, float] = defaultdict(float)
 
@@ -42,7 +43,7 @@ class Reasons:
         labels, lasted = labels[order], (self.timeline.end - self.timeline.start)[operations][order]
         for same in np.split(np.arange(len(order)), 1 + np.flatnonzero((labels[1:] != labels[:-1]).any(axis=1))):
             device, code, chunk, content = labels[same[0]].tolist()
-            name = d.KINDS[code] + (f", stage {chunk}" if chunk >= 0 else "")
+            name = d.KINDS[code] + (f", {'chunk' if self.interleaved else 'stage'} {chunk}" if chunk >= 0 else "")
             self._explain(name, device, self.program.contents[content].whole, len(same), int(lasted[same].sum()))
 
     def _explain(self, name: str, device: int, content: Content, count: int, lasted: int) -> None:

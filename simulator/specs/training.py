@@ -125,7 +125,7 @@ class Training(Spec):
     """Fused (flash) attention, or score matrices through memory; the stack's default where left out."""
     causal: bool = True
     """Whether a token attends only to its past."""
-    tokens: float | None = Field(default=None, gt=0)
+    tokens: float | None = Field(default=None, gt=0, le=1e18)
     """Tokens of the whole run, for its time, energy and cost."""
     steps: int = Field(default=1, ge=1, le=100_000)
     """Steps that are simulated: of several, the metrics are means, and percentiles of the step time are added."""

@@ -30,6 +30,7 @@ SLOTS = {
     "handover": palette.SKY,
     "preempted": palette.YELLOW,
     "stalled": palette.PURPLE,
+    "peers": palette.GREEN,
     "decode": palette.BLUE,
 }
 """Colours of the parts of a request's time."""
@@ -70,7 +71,9 @@ Floats = NDArray[np.float64]
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     about = tag("p", clean(" · ".join(subject(result))), class_="soft")
-    head = html_parts.heading(result.name, about, *html_parts.ground(result.ground.sentence))
+    head = html_parts.heading(
+        result.name, *html_sections.changed(result), about, *html_parts.ground(result.ground.sentence)
+    )
     shown = [name for name in _TILES if name in result.metrics]
     cards = (
         []

@@ -65,7 +65,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A tensor-parallel operation on the rows of a buffer."""
+    """A collective operation on the rows of a buffer, of a tensor-parallel group or of replicas that share experts."""
 
     part: str
     operation: str
@@ -231,10 +231,10 @@ def _experts(shard: Shard) -> Iterator[Piece]:
     yield _passes(shard, 8.0 * model.experts)
     sent = model.hidden * shard.formats.plain_size
     if shard.sharers > 1:
-        yield Sum("tp", "all_gather", sent, among=True)
+        yield Sum("ep", "all_gather", sent, among=True)
     yield Experts("linear", model.experts, model.top_k, model.hidden, shard.inner, model.gated_ffn, shard.sharers)
     if shard.sharers > 1:
-        yield Sum("tp", "reduce_scatter", sent, among=True)
+        yield Sum("ep", "reduce_scatter", sent, among=True)
     if model.shared_experts:
         yield from _mlp(shard, shard.inner * model.shared_experts)
 
