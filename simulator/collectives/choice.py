@@ -114,8 +114,8 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
 
 
 def _protocols(algorithm: str, name: str, profile: CollectiveProfile) -> list[tuple[str, Protocol]]:
-    if not name:
-        return list(profile.protocols_of(algorithm).items())
+    if not name:  # an algorithm that the library does not have itself may run any of its protocols
+        return list((profile.protocols_of(algorithm) or profile.protocols).items())
     if name not in profile.protocols:
         raise InputError(Problem(f"unknown protocol `{name}`", hint=nearest(name, profile.protocols)))
     return [(name, profile.protocols[name])]
