@@ -5,16 +5,16 @@ model is DistServe's (arXiv:2401.09670): a prefill takes a + b (sum of tokens) +
 (cached tokens) + c (sequences); a pipeline stage takes its share of either.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.run import serve
+from simulator.results.result import Result
+from simulator.run.serve import run_serving
+from simulator.run.service import gather
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
 
@@ -75,15 +75,10 @@ class FittedStage:
         return round(milliseconds * MILLISECOND / self.stages)
 
 
-@contextmanager
-def priced(latencies: Callable[[System], Latencies], threshold: int) -> Iterator[None]:
-    """Scenarios that run inside take their iterations from fits; memory stays ours."""
-
-    def fitted(scenario: ServingScenario) -> tuple[System, ...]:
-        return tuple(_fitted(system, latencies(system), threshold) for system in resolve(scenario))
-
-    with patch.object(serve, "resolve", fitted):
-        yield
+def serve_fitted(scenario: ServingScenario, latencies: Callable[[System], Latencies], threshold: int) -> Result:
+    """Simulate a serving scenario whose iterations take what was fitted; memory stays ours."""
+    systems = tuple(_fitted(system, latencies(system), threshold) for system in resolve(scenario))
+    return gather(run_serving(scenario, systems=systems))
 
 
 def _fitted(system: System, latencies: Latencies, threshold: int) -> System:

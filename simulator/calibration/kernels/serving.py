@@ -1,15 +1,9 @@
 """Fit what serving adds to a kernel profile: attention over a cache, writing it, mixtures of experts, widened weights.
 
-    python -m benchmarks.fit_serving DATA [--only a100-sxm] [--write FOLDER] [--report FILE]
-
-DATA as for fit_kernels.py, whose products and prompt attention must be in the profiles already. Each group is fitted
-twice: without the shapes held back (their errors are the report) and with all of them (the profile); devices of equal
-silicon share what is not memory. `--write` replaces the sections `decode`, `experts` and `weight_only` of
-FOLDER/PROFILE.yaml. Takes about ten minutes on one core.
+Products and prompt attention must be in the profiles already. Each group is fitted twice: without the shapes held back
+(their errors are the report) and with all of them (the profile); devices of equal silicon share what is not memory.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +11,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks import fit_experts
-from benchmarks.fit_experts import Report, expert_times, hold_back, read_experts
-from benchmarks.fitting import CHIPS, TABLES, Floats, Found, Parameter, errors, of_device, shared, solution, unsettled
-from benchmarks.kernel_yaml import group_yaml, markdown
+from simulator.calibration.asked import Asked, present, read_table, save
+from simulator.calibration.fitting import (
+    TABLES,
+    Floats,
+    Found,
+    Parameter,
+    errors,
+    of_device,
+    shared,
+    solution,
+    unsettled,
+)
+from simulator.calibration.kernels import experts as mixtures
+from simulator.calibration.kernels.experts import Report, expert_times, hold_back, read_experts
+from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
 from simulator.cost import Device, compile_device
 from simulator.cost.attention import attention_seconds
 from simulator.cost.decode import DecodeCurve, decode_seconds, write_seconds
@@ -29,6 +34,8 @@ from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import DecodeKernels, KernelProfile
 from simulator.specs.resolve import load_spec
 
+SHAPE = ("batch_size", "num_heads", "num_key_value_heads", "head_dim")
+"""Columns of every table of attention."""
 SECTIONS = ("decode", "experts", "weight_only")
 WRITE = {
     "write": Parameter(0.4, 0.02, 1),
@@ -66,7 +73,8 @@ INT4_BYTES = 4.5 / 8
 def read_decode(data: Path, profile: str, cache: float) -> pd.DataFrame:
     """Decode attention without windows: shapes, bytes read, seconds, which shapes are held back."""
     folder, version, _, _ = TABLES[profile]
-    table = pd.read_parquet(data / folder / "attention" / version / "generation_attention_perf.parquet")
+    path = data / folder / "attention" / version / "generation_attention_perf.parquet"
+    table = read_table(path, (*SHAPE, "kv_cache_dtype", "step", "latency"))
     if "window_size" in table:
         table = table[table.window_size == 0]
     table = table[table.head_dim <= 256]
@@ -94,7 +102,8 @@ def decode_times(table: pd.DataFrame, curve: DecodeCurve, device: Device) -> Flo
 def read_prompts(data: Path, profile: str) -> pd.DataFrame:
     """Prompt attention of heads of 128 whose time is largely the write of the cache."""
     folder, version, _, _ = TABLES[profile]
-    table = pd.read_parquet(data / folder / "attention" / version / "context_attention_perf.parquet")
+    path = data / folder / "attention" / version / "context_attention_perf.parquet"
+    table = read_table(path, (*SHAPE, "kv_cache_dtype", "isl", "latency"))
     if "window_size" in table:
         table = table[table.window_size == 0]
     table = table[(table.kv_cache_dtype == "bfloat16") & (table.head_dim == 128)]
@@ -244,24 +253,30 @@ def fit_widened(data: Path, places: Sequence[Place], experts: Mapping[str, Found
 # ---- profiles ------------------------------------------------------------------------------------------------------
 
 
-def fit_serving(data: Path, chip: tuple[str, ...], folder: Path | None) -> tuple[Report, list[str]]:
-    """(rows of the report, what is not settled) of a chip; its profiles in `folder` get their sections of serving."""
-    places = []
+def fit_serving(asked: Asked, chip: tuple[str, ...], folder: Path) -> tuple[Report, list[str]]:
+    """(rows of the report, what is not settled) of a chip; its profiles get their sections of serving.
+
+    The profiles are those in `folder` where their products have been fitted, else the shipped ones; they are written
+    into `folder`.
+    """
+    data, places = asked.files[0], []
     for profile in chip:
         accelerator = load_spec(Accelerator, TABLES[profile][2])
-        places.append(Place(profile, accelerator, compile_device(accelerator, load_spec(KernelProfile, profile))))
+        path = folder / f"{profile}.yaml"
+        if not path.exists():
+            save(path, present(None, KernelProfile.folder or "", profile))
+        places.append(Place(profile, accelerator, compile_device(accelerator, load_spec(KernelProfile, str(path)))))
     decode, report, loose = fit_decode(data, places)
-    experts, rows, lines = fit_experts.fit_chip(data, {place.profile: place.device for place in places})
+    experts, rows, lines = mixtures.fit_chip(data, {place.profile: place.device for place in places})
     report, loose = report + rows, loose + lines
     sixteen = {profile: next(iter(families.values()))["bf16"] for profile, families in experts.items()}
     widened, rows = fit_widened(data, places, sixteen)
     report += rows
     for profile in chip:
         lines = serving_lines(profile, decode[profile], experts[profile], widened.get(profile))
-        print(profile, *lines, sep="\n", flush=True)
-        if folder:
-            path = folder / f"{profile}.yaml"
-            path.write_text(replaced(path.read_text(), lines))
+        asked.say("\n".join([profile, *lines]))
+        path = folder / f"{profile}.yaml"
+        save(path, replaced(path.read_text(encoding="utf-8"), lines))
     return report, loose
 
 
@@ -270,14 +285,14 @@ def serving_lines(
 ) -> list[str]:
     """Lines of YAML of one profile."""
     folder, version, _, _ = TABLES[profile]
-    source = f"fitted on ai-dynamo/aiconfigurator {folder}/{{}}/{version} (Apache-2.0) by benchmarks/fit_serving.py"
+    source = f"fitted on ai-dynamo/aiconfigurator {folder}/{{}}/{version} (Apache-2.0) by {COMMAND}"
     lines = ["decode:", *group_yaml(decode, source.format("attention"), 2)]
     lines += (
         [f"  reread: {REREAD[profile]} # 4.5 TB/s of TensorRT-LLM 0.5 in its published tables"]
         if profile in REREAD
         else []
     )
-    lines += fit_experts.expert_lines(profile, experts)
+    lines += mixtures.expert_lines(profile, experts)
     if widened is not None:
         lines += ["weight_only:", *group_yaml(widened, source.format("moe") + ", int4 weights", 2)]
     return lines
@@ -293,26 +308,3 @@ def replaced(text: str, lines: Sequence[str]) -> str:
             kept.append(line)
     place = next(number for number, line in enumerate(kept) if line.startswith(("best_attention", "notes")))
     return "\n".join([*kept[:place], *lines, *kept[place:]]) + "\n"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit, print the report, and write what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--only", choices=sorted(TABLES))
-    parser.add_argument("--write", type=Path)
-    parser.add_argument("--report", type=Path)
-    options = parser.parse_args(arguments)
-    report: Report = []
-    for chip in CHIPS:
-        if options.only in (None, *chip):
-            rows, loose = fit_serving(options.data, chip, options.write)
-            report += rows
-            print(markdown(rows), *loose, sep="\n\n", flush=True)
-    if options.report:
-        options.report.write_text(markdown(report) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,10 @@
-"""Condense measured matrix products into kernel profiles; called by `fit_kernels.py`, and alone for the report.
-
-    python -m benchmarks.fit_gemm DATA MEASUREMENTS [--only h100-sxm] [--samples 2000]
+"""Condense measured matrix products into kernel profiles.
 
 Devices of equal silicon are fitted together: tiles, pipeline and launches are one set of coefficients for all of them;
-memory (`memory`, `ramp`) is each device's own. Ranges are physical and
-explained in docs/models/compute.md. Each is fitted without the shapes held back (their errors are the report), then
-with all shapes (the profile).
+memory (`memory`, `ramp`) is each device's own. Ranges are physical and explained in docs/models/compute.md. Each is
+fitted without the shapes held back (their errors are the report), then with all shapes (the profile).
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +12,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.fitting import CHIPS, TABLES, Floats, Found, Parameter, errors, of_device, shared, solution, unsettled
-from benchmarks.kernel_yaml import DIGITS, gemm_yaml, markdown
+from simulator.calibration.asked import explained, read_objects, read_table
+from simulator.calibration.fitting import (
+    CHIPS,
+    TABLES,
+    Floats,
+    Found,
+    Parameter,
+    errors,
+    of_device,
+    shared,
+    solution,
+    unsettled,
+)
+from simulator.calibration.kernels.profile_lines import COMMAND, DIGITS, gemm_yaml
 from simulator.cost.device import gemm_curve
 from simulator.cost.gemm import MOST_WAVES, SHORTEST_SPLIT, STEP, GemmCurve, gemm_seconds
 from simulator.cost.work import ELEMENT_BYTES
@@ -109,7 +115,8 @@ class Products:
 def read_gemms(data: Path, profile: str, dtype: str) -> pd.DataFrame:
     """Columns m, n, k, seconds, group (training, middle, decode, narrow), held (random pairs of n and k) and large."""
     folder, version, _, _ = TABLES[profile]
-    table = pd.read_parquet(data / folder / "gemm" / version / "gemm_perf.parquet")
+    path = data / folder / "gemm" / version / "gemm_perf.parquet"
+    table = read_table(path, ("gemm_dtype", "m", "n", "k", "latency"))
     table = table[table.gemm_dtype == FORMATS[dtype]]
     table = table.groupby(["m", "n", "k"]).latency.median().reset_index()
     table["seconds"] = table.latency * 1e-3
@@ -267,13 +274,12 @@ def report_published(part: Products, final: Found, measurements: Path) -> Report
 def published_gemms(measurements: Path, device: str, dtype: str) -> pd.DataFrame:
     """Published products that were not fitted: columns m, n, k, seconds, library."""
     rows = []
-    for line in measurements.read_text().splitlines():
-        row = json.loads(line)
-        same = device in row["accelerator"].replace("H800", "H100") and row.get("dtype", "").replace("fp16", "bf16")[
-            :4
-        ].startswith(dtype)
-        if row["op"] == "gemm" and same and "time_s" in row["metrics"]:
-            rows.append({**row["shape"], "seconds": row["metrics"]["time_s"], "library": row["library"]})
+    for row in read_objects(measurements, ("op", "accelerator", "metrics")):
+        with explained(measurements, row):
+            numbers = row.get("dtype", "").replace("fp16", "bf16")[:4]
+            same = device in row["accelerator"].replace("H800", "H100") and numbers.startswith(dtype)
+            if row["op"] == "gemm" and same and "time_s" in row["metrics"]:
+                rows.append({**row["shape"], "seconds": row["metrics"]["time_s"], "library": row["library"]})
     return pd.DataFrame(rows)
 
 
@@ -306,34 +312,10 @@ def formats(profile: str) -> tuple[str, ...]:
 def gemm_lines(dtype: str, found: Found, profile: str) -> list[str]:
     """Lines of YAML of one format."""
     folder, version, _, _ = TABLES[profile]
-    source = f"fitted on ai-dynamo/aiconfigurator {folder}/gemm/{version} (Apache-2.0) by benchmarks/fit_kernels.py"
+    source = f"fitted on ai-dynamo/aiconfigurator {folder}/gemm/{version} (Apache-2.0) by {COMMAND}"
     partners = [other for chip in CHIPS if profile in chip for other in chip if other != profile]
     source += f", arithmetic together with {' and '.join(partners)}" if partners else ""
     tiles = TILES[profile, dtype]
     rates = {f"{a}x{b}": rate for (a, b), rate in zip(tiles, tile_rates(found, tiles), strict=True)}
     names = tuple(name for name in GEMM if name in found)
     return gemm_yaml(dtype, found | rates, names, tiles, source) + ([] if "split" in found else ["    splits: false"])
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit and print coefficients and errors."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("measurements", type=Path)
-    parser.add_argument("--only", choices=sorted(TABLES))
-    parser.add_argument("--samples", type=int, default=2000)
-    options = parser.parse_args(arguments)
-    for chip in CHIPS:
-        if options.only not in (None, *chip):
-            continue
-        for dtype in formats(chip[0]):
-            found, report, loose = fit_chip(options.data, options.measurements, chip, dtype, options.samples)
-            for profile, own in found.items():
-                print(profile, *gemm_lines(dtype, own, profile), sep="\n", flush=True)
-                print({name: own[name] for name in own if name not in GEMM})
-            print(markdown(report), *loose, sep="\n", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,29 +1,31 @@
-"""Condense measured kernel times into kernel profiles, and report the error on shapes that were held back.
+"""Condense measured attention over prompts into kernel profiles.
 
-    python -m benchmarks.fit_kernels DATA MEASUREMENTS [--only a100-sxm] [--write FOLDER] [--report FILE]
-
-DATA is a folder with the tables of ai-dynamo/aiconfigurator (`a100_sxm/gemm/...parquet`), MEASUREMENTS a JSONL file of
-published kernels, FOLDER hardware_profiles/kernels. Needs scipy, pandas, pyarrow, `simulator` importable. Devices of
-equal silicon are fitted together (`fitting.CHIPS`); matrix products are in `fit_gemm.py`, what serving adds in
-`fit_serving.py`. What rows do not identify and what ends at a bound of its range is named in the report. Takes about
-fifteen minutes on one core.
+Devices of equal silicon are fitted together (`fitting.CHIPS`), each generation of kernels by itself, on tables of a
+serving engine and on rows and figures of publications.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import fit_gemm
-from benchmarks.fit_serving import fit_serving
-from benchmarks.fitting import CHIPS, TABLES, Floats, Found, Parameter, errors, of_device, shared, solution, unsettled
-from benchmarks.kernel_rows import A100_FORWARD, FIGURES, GENERATIONS, LENGTHS, NOTES, PARENTS, STREAMS
-from benchmarks.kernel_yaml import DIGITS, attention_yaml, markdown, older_yaml
+from simulator.calibration.asked import explained, read_objects, read_table
+from simulator.calibration.fitting import (
+    TABLES,
+    Floats,
+    Found,
+    Parameter,
+    errors,
+    of_device,
+    shared,
+    solution,
+    unsettled,
+)
+from simulator.calibration.kernels.figures import A100_FORWARD, FIGURES, LENGTHS, PARENTS
+from simulator.calibration.kernels.profile_lines import DIGITS
 from simulator.cost.attention import attention_seconds
 from simulator.cost.device import attention_curve
 from simulator.specs.hardware import Accelerator
@@ -40,6 +42,17 @@ ATTENTION = {
 }
 """A launch is a kernel's at least, and a call of an operator from Python at most; cores finish apart by no more than
 the longest block."""
+CONTEXT_COLUMNS = (
+    "attn_dtype",
+    "kv_cache_dtype",
+    "batch_size",
+    "num_heads",
+    "num_key_value_heads",
+    "isl",
+    "head_dim",
+    "latency",
+)
+"""Columns of a table of prompts."""
 MOST_CASES = 300
 """Rows of a table of prompts that are fitted."""
 RATE = Parameter(0.5, 0.02, 1.0, False)
@@ -88,35 +101,25 @@ def _timed(case: Case, seconds: float) -> Case:
 def published_cases(measurements: Path, device: str, library: str) -> list[Case]:
     """Published rows of one library on one device; forward and backward together where that is what was timed."""
     cases = []
-    for line in measurements.read_text().splitlines():
-        row = json.loads(line)
-        shape = row.get("shape") or {}
-        if (
-            row["op"].startswith("attention")
-            and device in row["accelerator"]
-            and row.get("library") == library
-            and "heads" in shape
-        ):
-            passes = (False, True) if row["op"] == "attention_fwd_bwd" else (False,)
-            cases.append(
-                Case(
-                    shape["batch"],
-                    shape["heads"],
-                    shape["heads"],
-                    shape["seqlen"],
-                    shape["head_dim"],
-                    shape["causal"],
-                    passes,
-                    row["metrics"]["time_s"],
-                )
-            )
+    for row in read_objects(measurements, ("op", "accelerator", "metrics")):
+        with explained(measurements, row):
+            wanted = row["op"].startswith("attention") and device in row["accelerator"]
+            if wanted and row.get("library") == library and "heads" in (row.get("shape") or {}):
+                cases.append(_published_case(row))
     return cases
+
+
+def _published_case(row: dict[str, Any]) -> Case:
+    shape = row["shape"]
+    batch, heads, length = shape["batch"], shape["heads"], shape["seqlen"]
+    passes = (False, True) if row["op"] == "attention_fwd_bwd" else (False,)
+    return Case(batch, heads, heads, length, shape["head_dim"], shape["causal"], passes, row["metrics"]["time_s"])
 
 
 def table_cases(data: Path, profile: str, sizes: Sequence[int]) -> list[Case]:
     """Causal prefill of a serving engine, writing of the cache included."""
     folder, version, _, _ = TABLES[profile]
-    table = pd.read_parquet(data / folder / "attention" / version / "context_attention_perf.parquet")
+    table = read_table(data / folder / "attention" / version / "context_attention_perf.parquet", CONTEXT_COLUMNS)
     table = table[(table.attn_dtype == "bfloat16") & (table.kv_cache_dtype == "bfloat16") & (table.isl >= 64)]
     if "window_size" in table:
         table = table[table.window_size == 0]
@@ -283,99 +286,3 @@ def _anchors(size: int, accelerator: Accelerator) -> list[Case]:
 def _thin(cases: list[Case]) -> list[Case]:
     chosen = np.random.default_rng(0).permutation(len(cases))[:MOST_CASES]
     return [cases[number] for number in sorted(chosen)]
-
-
-# ---- profiles -------------------------------------------------------------------------------------------------------
-
-
-def attention_lines(profile: str, generations: Mapping[str, Found]) -> list[str]:
-    """Lines of YAML of fused attention."""
-    folder, version, _, _ = TABLES[profile]
-    served = f"fitted on ai-dynamo/aiconfigurator {folder}/attention/{version} by benchmarks/fit_kernels.py"
-    lines = ["attention:"]
-    for generation, found in generations.items():
-        lines += attention_yaml(generation, found, GENERATIONS.get((profile, generation), served))
-    return lines + (older_yaml(generations["fa2"]) if "fa2" in generations and "fa1" not in generations else [])
-
-
-def stream_lines(profile: str) -> list[str]:
-    """Lines of YAML of passes over memory, where they were measured on the device itself."""
-    if profile not in STREAMS:
-        return []
-    share, launch, origin = STREAMS[profile]
-    return ["stream:", "  status: measured", f'  source: "{origin}"', f"  memory: {share}", f"  launch: {launch} us"]
-
-
-def head_lines(profile: str) -> list[str]:
-    """First lines of a profile."""
-    name = load_spec(Accelerator, TABLES[profile][2]).name
-    return [*([f"extends: {PARENTS[profile]}"] if profile in PARENTS else []), f"name: {name}"]
-
-
-def write(folder: Path, profile: str, lines: Sequence[str]) -> None:
-    """Write a profile; what a hand has measured elsewhere (`BY_HAND`) stays as it is in the file."""
-    path = folder / f"{profile}.yaml"
-    kept = path.read_text().splitlines() if path.exists() else []
-    by_hand = [line for line in kept if line.strip().startswith(BY_HAND)]
-    place = max((number for number, line in enumerate(lines) if line.startswith("    settle:")), default=0) + 1
-    if by_hand:  # they belong to the 16-bit products, the first format
-        place = next(number for number, line in enumerate(lines) if line.startswith("    settle:")) + 1
-    path.write_text("\n".join([*lines[:place], *by_hand, *lines[place:]]) + "\n")
-
-
-BY_HAND = ("misaligned_batch:",)
-
-
-def run(
-    data: Path, measurements: Path, chip: tuple[str, ...], count: int, folder: Path | None, serving: bool = True
-) -> tuple[Report, list[str]]:
-    """Fit a chip and write its profiles: products and prompt attention, then serving, which builds on them."""
-    report: Report = []
-    loose: list[str] = []
-    lines = {profile: [*head_lines(profile), "gemm:"] for profile in chip}
-    for dtype in fit_gemm.formats(chip[0]):
-        found, rows, unsure = fit_gemm.fit_chip(data, measurements, chip, dtype, count)
-        report, loose = report + rows, loose + unsure
-        for profile, own in found.items():
-            lines[profile] += fit_gemm.gemm_lines(dtype, own, profile)
-    generations, rows, unsure = fit_generations(data, measurements, chip)
-    report, loose = report + rows, loose + unsure
-    for profile in chip:
-        lines[profile] += [*attention_lines(profile, generations[profile]), *stream_lines(profile)]
-        best = [] if profile in PARENTS else [f"best_attention: {next(iter(generations[profile]))}"]
-        lines[profile] += [*best, f'notes: "{NOTES[profile]}"']
-        print("\n".join(lines[profile]), flush=True)
-        if folder:
-            write(folder, profile, lines[profile])
-    if folder and serving:
-        rows, unsure = fit_serving(data, chip, folder)
-        report, loose = report + rows, loose + unsure
-    return report, loose
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit, print the report, and write what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("measurements", type=Path)
-    parser.add_argument("--only", choices=sorted(TABLES))
-    parser.add_argument("--samples", type=int, default=2000)
-    parser.add_argument("--write", type=Path)
-    parser.add_argument("--products", action="store_true", help="leave what serving adds to fit_serving.py")
-    parser.add_argument("--report", type=Path)
-    options = parser.parse_args(arguments)
-    report: Report = []
-    for chip in CHIPS:
-        if options.only in (None, *chip):
-            rows, loose = run(
-                options.data, options.measurements, chip, options.samples, options.write, not options.products
-            )
-            report += rows
-            print(markdown(rows), *loose, sep="\n", flush=True)
-    if options.report:
-        options.report.write_text(markdown(report) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

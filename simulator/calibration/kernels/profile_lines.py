@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.kernel_rows import FA1_SHARE
+from simulator.calibration.kernels.figures import FA1_SHARE
 
 DIGITS = 4
+COMMAND = "clustersim calibrate kernels"
+"""What the sources of fitted coefficients name."""
 
 
 def rounded(value: float) -> float:

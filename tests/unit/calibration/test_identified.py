@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import fit_stacks
-from benchmarks.identified import Interval, worse
+from simulator.calibration.identified import Interval, worse
+from simulator.calibration.stacks import training as fit_stacks
 from simulator.specs.base import Figure
 
 

@@ -1,18 +1,14 @@
-"""Fit the all-reduces of serving engines' own kernels; prints coefficients and held-out errors.
+"""Fit the all-reduces of serving engines' own kernels; coefficients and held-out errors.
 
-    python -m benchmarks.fit_sums DATA
-
-DATA as for fit_kernels.py. One count of devices is held back at a time. Coefficients are those of `EngineSums` in
+TABLES as for the kernels. One count of devices is held back at a time. Coefficients are those of `EngineSums` in
 hardware_profiles/collectives; messages of 4 MB and more run through the library in these tables.
 """
-
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.fitting import TABLES, Floats, Parameter, errors, solve
+from simulator.calibration.asked import Asked, read_table
+from simulator.calibration.fitting import TABLES, Floats, Parameter, errors, solve
 
 PARAMETERS = {
     "launch": Parameter(5e-6, 1e-6, 2e-5),
@@ -41,22 +37,20 @@ def fit(table: pd.DataFrame, links: float) -> dict[str, float]:
     return solve(PARAMETERS, lambda found: np.log(times(table, found, links)) - measured, {}, 200)
 
 
-def main(data: Path) -> int:
-    """Fit and report every profile."""
-    for profile, links in LINKS.items():
+def calibrate(asked: Asked) -> None:
+    """Fit every profile asked for and say its coefficients and errors."""
+    (data,) = asked.files
+    for profile in asked.chosen(LINKS, "profile"):
+        links = LINKS[profile]
         folder, version, _, _ = TABLES[profile]
-        table = pd.read_parquet(data / folder / "comm" / version / "custom_allreduce_perf.parquet")
+        path = data / folder / "comm" / version / "custom_allreduce_perf.parquet"
+        table = read_table(path, ("backend", "message_size", "num_gpus", "latency"))
         table = table[(table.backend == "vllm_graph") & (table.message_size <= LARGEST)]
         table = table.assign(seconds=table.latency * 1e-3)
         found = fit(table, links)
-        print(profile, {name: float(f"{value:.3g}") for name, value in found.items()})
-        print("  all rows", errors(table, times(table, found, links)))
+        asked.say(f"{profile} { {name: float(f'{value:.3g}') for name, value in found.items()} }")
+        asked.say(f"  all rows {errors(table, times(table, found, links))}")
         for count in (2, 4, 8):
             held = table[table.num_gpus == count]
             blind = fit(table[table.num_gpus != count], links)
-            print(f"  {count} devices held out", errors(held, times(held, blind, links)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+            asked.say(f"  {count} devices held out {errors(held, times(held, blind, links))}")

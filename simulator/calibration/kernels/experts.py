@@ -1,23 +1,31 @@
-"""Fit mixtures of experts by family of kernels; called by `fit_serving.py`, and alone for the report.
-
-    python -m benchmarks.fit_experts DATA [--only h100-sxm]
+"""Fit mixtures of experts by family of kernels.
 
 Devices of equal silicon share what is arithmetic and host (`launch`, `rate`, `passes`); `memory` and `ramp` are each
 one's own. A family is what an engine runs: `FAMILIES` says which rows of which table stand for it.
 """
 
-import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.fitting import CHIPS, TABLES, Floats, Found, Parameter, errors, of_device, shared, solution, unsettled
-from benchmarks.kernel_yaml import group_yaml, markdown
-from simulator.cost import Device, compile_device
+from simulator.calibration.asked import read_table
+from simulator.calibration.fitting import (
+    CHIPS,
+    TABLES,
+    Floats,
+    Found,
+    Parameter,
+    errors,
+    of_device,
+    shared,
+    solution,
+    unsettled,
+)
+from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
+from simulator.cost import Device
 from simulator.cost.experts import ExpertCurve, expert_seconds
 from simulator.cost.rows import Weights
 from simulator.specs.hardware import Accelerator
@@ -40,6 +48,20 @@ reached."""
 OWN = ("memory", "delay")
 WARM = {"l40s": 1e8}
 """Weights of fewer bytes than these are found in the cache by the benchmark's next loop: such rows are left out."""
+COLUMNS = (
+    "moe_dtype",
+    "moe_ep_size",
+    "moe_tp_size",
+    "kernel_source",
+    "num_tokens",
+    "inter_size",
+    "hidden_size",
+    "topk",
+    "num_experts",
+    "distribution",
+    "latency",
+)
+"""Columns of a table of mixtures."""
 UNGATED = (1024, 2688)
 """Hidden sizes of models in the tables whose experts have two matrices: left out, the tables do not say so."""
 
@@ -110,7 +132,7 @@ def hold_back(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def read_experts(data: Path, profile: str, version: str, dtype: str, kernel: str) -> pd.DataFrame:
     """Mixtures of gated experts cut over tensor parallelism only, by rows."""
     folder, _, _, _ = TABLES[profile]
-    table = pd.read_parquet(data / folder / "moe" / version / "moe_perf.parquet")
+    table = read_table(data / folder / "moe" / version / "moe_perf.parquet", COLUMNS)
     table = table[(table.moe_dtype == dtype) & (table.moe_ep_size == 1) & table.kernel_source.str.contains(kernel)]
     table = table[(table.num_tokens <= 16384) & (table.inter_size % table.moe_tp_size == 0)]
     table = table[~table.hidden_size.isin(UNGATED) & (table.topk != 22)]
@@ -216,29 +238,9 @@ def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> l
         lines.append(f"  {name}:")
         for kind in FAMILIES[chip][name]:
             table = f"{folder}/moe/{kind.version} {kind.dtype}"
-            source = f"fitted on ai-dynamo/aiconfigurator {table} (Apache-2.0) by benchmarks/fit_serving.py"
+            source = f"fitted on ai-dynamo/aiconfigurator {table} (Apache-2.0) by {COMMAND}"
             bandwidth = load_spec(Accelerator, TABLES[profile][2]).memory.bandwidth.value
             own = known[kind.compute] | {"ramp": known[kind.compute]["delay"] * bandwidth}
             coefficients = {key: own[key] for key in ("launch", "rate", "memory", "ramp", "passes")}
             lines += [f"    {kind.compute}:", *group_yaml(coefficients, source, 6)]
     return lines
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit and print coefficients and errors."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--only", choices=sorted(TABLES))
-    options = parser.parse_args(arguments)
-    for chip in CHIPS:
-        if options.only in (None, *chip):
-            devices = {p: compile_device(load_spec(Accelerator, TABLES[p][2])) for p in chip}
-            found, report, loose = fit_chip(options.data, devices)
-            for profile, families in found.items():
-                print(profile, *expert_lines(profile, families), sep="\n", flush=True)
-            print(markdown(report), *loose, sep="\n", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,4 @@
-"""Fit length distributions to request traces: the files of workloads/requests that say so. Offline: needs the traces.
-
-    python benchmarks/fit_requests.py TRACES report          how the shipped fits compare with their traces, as Markdown
-    python benchmarks/fit_requests.py TRACES fit [NAME ...]  write workloads/requests/NAME.yaml anew
+"""Fit length distributions to request traces: the files of workloads/requests that say so.
 
 TRACES is a folder with `azure-2023/` (Azure/AzurePublicDataset) and `mooncake/` (kvcache-ai/Mooncake). A fit is an
 empirical distribution function of about `POINTS` points, straight in between: those that bring the quantile function
@@ -10,17 +7,18 @@ Spearman's coefficient of the trace. How arrivals cluster is reported, and stand
 apart from lengths.
 """
 
-import argparse
 from itertools import pairwise
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.calibration.asked import Asked, save
 from simulator.interop.traces import TraceColumns, read
 from simulator.serving.workload.lengths import lengths
-from simulator.specs import data_root, load_spec
+from simulator.specs import load_spec
 from simulator.specs.requests import Lengths
 
 POINTS = 40
@@ -106,7 +104,7 @@ def written(kind: Fitted, trace: TraceColumns) -> str:
     times = trace.arrival_s if trace.arrival_s is not None else np.zeros(len(trace.prompt))
     gaps = np.diff(times)
     said = (
-        f"{kind.source}; fitted to its {len(times):,} requests (benchmarks/fit_requests.py). There they come at"
+        f"{kind.source}; fitted to its {len(times):,} requests (clustersim calibrate lengths). There they come at"
         f" {len(gaps) / times[-1]:.2f} /s, gaps with a coefficient of variation of {np.std(gaps) / np.mean(gaps):.2f}"
     )
     return (
@@ -121,8 +119,6 @@ def _listed(found: list[tuple[float, float]]) -> str:
 
 
 def _wrapped(text: str, width: int = 116) -> list[str]:
-    from textwrap import wrap
-
     return wrap(text, width, break_on_hyphens=False)
 
 
@@ -132,21 +128,19 @@ def figures(prompt: NDArray[np.int64], output: NDArray[np.int64]) -> list[float]
     return [*both[0], *both[1], spearman(prompt, output)]
 
 
-def report(folder: Path) -> None:
-    """Print the figures of each trace and those of `DRAWS` draws from its fit."""
-    print("| workload | | mean | P50 | P90 | P99 | mean | P50 | P90 | P99 | correlation |")
-    print("| --- | --- |" + " --- |" * 9)
-    for name, kind in FITTED.items():
-        trace = read(folder / kind.file)
+def report(folder: Path, chosen: tuple[str, ...]) -> str:
+    """The figures of each trace and those of `DRAWS` draws from its fit, as Markdown."""
+    lines = ["| workload | | mean | P50 | P90 | P99 | mean | P50 | P90 | P99 | correlation |"]
+    lines.append("| --- | --- |" + " --- |" * 9)
+    for name in chosen:
+        trace = read(folder / FITTED[name].file)
         for label, columns in (
             ("trace", (trace.prompt, trace.output)),
             ("drawn", lengths(load_spec(Lengths, name), DRAWS, seed=1)),
         ):
             *sizes, tie = figures(*columns)
-            print(f"| {name} | {label} | " + " | ".join(f"{size:,.1f}" for size in sizes) + f" | {tie:.3f} |")
-    print()
-    for name, kind in FITTED.items():
-        print(f"{name}: {arrivals(read(folder / kind.file))}")
+            lines.append(f"| {name} | {label} | " + " | ".join(f"{size:,.1f}" for size in sizes) + f" | {tie:.3f} |")
+    return "\n".join([*lines, "", *(f"{name}: {arrivals(read(folder / FITTED[name].file))}" for name in chosen)])
 
 
 def arrivals(trace: TraceColumns) -> str:
@@ -166,21 +160,16 @@ def _tens(minutes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [minutes[start : start + 10] for start in range(0, len(minutes) - 9, 10)]
 
 
-def main() -> None:
-    """Fit or report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("traces", type=Path)
-    parser.add_argument("what", choices=("report", "fit"))
-    parser.add_argument("names", nargs="*", choices=(*FITTED, []), metavar="NAME")
-    arguments = parser.parse_args()
-    if arguments.what == "report":
-        return report(arguments.traces)
-    for name in arguments.names or FITTED:
-        kind = FITTED[name]
-        text = written(kind, read(arguments.traces / kind.file))
-        (data_root() / "workloads" / "requests" / f"{name}.yaml").write_text(text, encoding="utf-8")
+def calibrate(asked: Asked) -> None:
+    """Fit the lengths asked for, or report how the shipped ones compare with their traces."""
+    (folder,) = asked.files
+    chosen = asked.chosen(FITTED, "lengths")
+    if asked.as_is:
+        return asked.say(report(folder, chosen))
+    for name in chosen:
+        text = written(FITTED[name], read(folder / FITTED[name].file))
+        if asked.out:
+            save(asked.out / f"{name}.yaml", text)
+        else:
+            asked.say(text)
     return None
-
-
-if __name__ == "__main__":
-    main()

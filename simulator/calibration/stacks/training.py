@@ -1,42 +1,32 @@
-"""Fit the three numbers of each software stack on published step times, and say what is left when a source is left out.
-
-    python -m benchmarks.fit_stacks workloads/measurements/training.jsonl [--stack NAME] [--jobs 2] [--out DIR]
+"""Fit the three numbers of each training stack on published step times, and say what is left without a source.
 
 For each stack the mean of |log(simulated / measured)| over its dense 16-bit rows of tiers 1 and 2 is minimised, each
 source weighing as the square root of its rows, by a search along one coordinate after the other. Then every number is
-moved away from its best value until the rows tell the difference (`benchmarks.identified`). A layer overhead that zero
+moved away from its best value until the rows tell the difference (`calibration.identified`). A layer overhead that zero
 replaces as well is dropped, an overlap quality of which every value does as well keeps its starting value, and the
-others are fitted again.
+others are fitted again. Only a number that its rows identify is `measured`.
 
-With `--out` the stack files there are rewritten: only the three numbers, their status and their sources change, and
-only a number that its rows identify is `measured`. Leave-one-source-out fits a stack without one source and scores
-that source; a stack with a single source is scored with the medians of the other stacks' numbers.
-
-Simulating a row takes 0.05 to 0.1 s. A stack needs 30 to 60 points for the fit and as many for the intervals: with
-`--sample 40 --jobs 2` all stacks together take about an hour on two cores, `--leave-out` as long again.
+Leave-one-source-out fits a stack without one source and scores that source; a stack with a single source is scored
+with the medians of the other stacks' numbers. Simulating a row takes 0.05 to 0.1 s. A stack needs 30 to 60 points for
+the fit and as many for the intervals: with `--samples 40 --jobs 2` all stacks together take about an hour on two cores,
+`--left-out` as long again.
 """
 
-import argparse
-import json
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
-from math import exp, log, sqrt
-from pathlib import Path
+from math import exp, log
 from statistics import median
-from typing import Any
 
 import numpy as np
 
-from benchmarks.identified import Floats, Interval, worse
-from simulator.interop.rows.jsonl import Refused, parse_line, read_lines, read_row, sample
+from simulator.calibration.asked import Asked, as_rows, save
+from simulator.calibration.identified import Floats, Interval, worse
+from simulator.calibration.stacks.numbers import Point, at, fitted_file, origin, put, report, weights
+from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row, sample
 from simulator.interop.rows.training import Row
-from simulator.run.measured.training import Mapped, map_row
-from simulator.specs.catalog import data_root
+from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
 from simulator.specs.training import Stack
-from simulator.study.validate.training import simulate_mapped
 
 FIELDS = ("compute_efficiency", "layer_overhead", "overlap_quality")
 STEPS = {
@@ -53,52 +43,35 @@ EFFICIENCY, OVERHEAD, QUALITY = range(3)
 MEASURED = ("A100", "A800", "H100", "H200")
 """Devices whose kernels are measured: errors elsewhere are not the stack's."""
 
-Point = tuple[float, ...]
-_rows: dict[str, Mapped] = {}
+_rows: dict[str, Mapped] = {}  # of a process that simulates: set once, when it starts
 
 
-def load(path: str, each: int | None) -> dict[str, list[Mapped]]:
+def load(lines: Sequence[Line], each: int | None) -> dict[str, list[Mapped]]:
     """Rows that count, by stack file name; at most `each` a source."""
     found = defaultdict(list)
-    lines = list(read_lines(path))
-    for line in sample(lines, each) if each else lines:
+    for line in sample(list(lines), each) if each else lines:
         try:
             mapped = map_row(read_row(Row, parse_line(line)))
         except Refused:
             continue
         row = mapped.row
         if row.tier <= 2 and row.precision in ("fp16", "bf16", "amp_bf16") and row.device.startswith(MEASURED):
-            _rows[row.id] = mapped
-            found[fitted_file(Stack.folder, FIELDS[0], mapped.stack)].append(mapped)
+            found[fitted_file(Stack.folder or "", FIELDS[0], mapped.stack)].append(mapped)
     return found
 
 
-def fitted_file(folder: str, field: str, name: str) -> str:
-    """The stack file that holds the fitted numbers of a stack: its own, or that of the stack that it extends."""
-    text = (data_root() / folder / f"{name}.yaml").read_text()
-    base = re.search(r"^extends: stacks/(\S+)$", text, re.M)
-    return fitted_file(folder, field, base[1]) if base and field not in text else name
-
-
-def at(mapped: Any, fields: Sequence[str], point: Point) -> Any:
-    """The scenario of a row with other numbers of its stack."""
-    stack = mapped.scenario.stack
-    changes = {f: getattr(stack, f).model_copy(update={"value": v}) for f, v in zip(fields, point, strict=True)}
-    return mapped.scenario.model_copy(update={"stack": stack.model_copy(update=changes)})
-
-
-def weights(rows: Sequence[Any]) -> dict[str, float]:
-    """Weights of rows: each source weighs as the square root of its rows."""
-    counts = Counter(m.row.source for m in rows)
-    return {m.row.id: 1 / sqrt(counts[m.row.source]) for m in rows}
+def take(rows: Sequence[Mapped]) -> None:
+    """Make rows known to this process, which then simulates them by their names."""
+    _rows.update({mapped.row.id: mapped for mapped in rows})
 
 
 def ratio(task: tuple[str, Point]) -> float:
     """log(simulated / measured) of a row at a point."""
     name, point = task
-    outcome = simulate_mapped(_rows[name], at(_rows[name], FIELDS, point))
-    assert outcome.error is not None
-    return log(1 + outcome.error)
+    mapped = _rows[name]
+    result = simulated(mapped, at(mapped, FIELDS, point))
+    error = result.metrics["step_time_s"] / measured_step(mapped.row, mapped.job) - 1
+    return log(1 + error)
 
 
 class Fit:
@@ -187,38 +160,6 @@ def errors(pool: ProcessPoolExecutor, rows: list[Mapped], point: Point) -> list[
     return [exp(r) - 1 for r in pool.map(ratio, [(m.row.id, point) for m in rows], chunksize=2)]
 
 
-def report(title: str, found: Sequence[float]) -> None:
-    """A line of figures."""
-    if not found:
-        return
-    size = sorted(map(abs, found))
-    print(
-        f"{title:<60} {len(found):4d} rows  mean {100 * sum(size) / len(size):5.1f}  median {100 * median(size):5.1f}"
-        f"  P90 {100 * size[int(0.9 * (len(size) - 1))]:5.1f}  signed {100 * sum(found) / len(found):+5.1f} %",
-        flush=True,
-    )
-
-
-def write(path: Path, values: dict[str, str], what: str, script: str, rows: Sequence[Any]) -> None:
-    """Put fitted values into a stack file, with `what` was fitted and by which script."""
-    source = origin(what, script, rows)
-    put(path, {field: f'{{value: {shown}, status: measured, source: "{source}"}}' for field, shown in values.items()})
-
-
-def origin(what: str, script: str, rows: Sequence[Any]) -> str:
-    """What was fitted on which rows, by which script and when."""
-    sources = ", ".join(sorted({m.row.source for m in rows}))
-    return f"fitted on {len(rows)} published {what} ({sources}), benchmarks/{Path(script).name}, {date.today()}"
-
-
-def put(path: Path, figures: dict[str, str]) -> None:
-    """Put figures, as YAML has them, into a stack file."""
-    text = path.read_text()
-    for field, figure in figures.items():
-        text = re.sub(rf"^{field}:.*$", f"{field}: {figure}".replace("\\", "\\\\"), text, flags=re.M)
-    path.write_text(text)
-
-
 def shown(field: str, value: float) -> str:
     """A number as stack files have it."""
     return f"{value * 1e6:.0f} us" if field == "layer_overhead" else f"{value:.3g}"
@@ -240,37 +181,25 @@ def figure(field: str, interval: Interval, source: str) -> str:
     return f'{{value: {value}, status: {status}, source: "{source}; {said(field, interval)}"}}'
 
 
-def main() -> None:
-    """Fit every stack, report, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows")
-    parser.add_argument("--stack", action="append")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--sample", type=int, help="at most this many rows of a source, for a quick look")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--keep", action="store_true", help="take the stacks as they are instead of fitting them")
-    parser.add_argument(
-        "--profile", action="store_true", help="with --keep, what the rows say about the numbers as they are"
-    )
-    parser.add_argument("--leave-out", action="store_true", help="score each source with a fit that has not seen it")
-    arguments = parser.parse_args()
-    stacks = load(arguments.rows, arguments.sample)
-    with ProcessPoolExecutor(arguments.jobs) as pool:
+def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
+    """Fit every stack asked for, say its numbers and errors, write what was asked for."""
+    stacks = load(lines, asked.samples)
+    chosen = asked.chosen(sorted(stacks), "stack")
+    everything = [mapped for rows in stacks.values() for mapped in rows]
+    with ProcessPoolExecutor(asked.jobs, initializer=take, initargs=(everything,)) as pool:
         points: dict[str, Point] = {}
-        for name, rows in sorted(stacks.items()):
-            if arguments.stack and name not in arguments.stack:
-                continue
+        for name in chosen:
+            rows = stacks[name]
             fit = Fit(pool, rows)
-            points[name], intervals = kept(fit, arguments.profile) if arguments.keep else fit.fitted()
-            report(f"{name} {points[name]}", errors(pool, rows, points[name]))
+            points[name], intervals = kept(fit, asked.intervals) if asked.as_is else fit.fitted()
+            asked.say(report(f"{name} {points[name]}", errors(pool, rows, points[name])))
             for field, interval in zip(FIELDS, intervals, strict=False):
-                print(f"  {field} {shown(field, interval.value)}: {said(field, interval)}", flush=True)
-            if arguments.out and intervals:
-                source = origin("step times", __file__, rows)
-                figures = {f: figure(f, i, source) for f, i in zip(FIELDS, intervals, strict=True)}
-                put(arguments.out / f"{name}.yaml", figures)
-        if arguments.leave_out:
-            leave_out(pool, stacks, points)
+                asked.say(f"  {field} {shown(field, interval.value)}: {said(field, interval)}")
+            if asked.out and intervals:
+                source = origin("step times", rows)
+                put(asked.out, name, {f: figure(f, i, source) for f, i in zip(FIELDS, intervals, strict=True)})
+        if asked.left_out:
+            save(asked.left_out, as_rows(left_out(asked, pool, stacks, points)))
 
 
 def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
@@ -280,9 +209,10 @@ def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
     return point, fit.intervals(point) if profile else ()
 
 
-def leave_out(pool: ProcessPoolExecutor, stacks: dict[str, list[Mapped]], points: dict[str, Point]) -> None:
-    """Score each source with a fit that has not seen it; writes the error of every row to left_out.json."""
-    everything: list[float] = []
+def left_out(
+    asked: Asked, pool: ProcessPoolExecutor, stacks: dict[str, list[Mapped]], points: dict[str, Point]
+) -> dict[str, float]:
+    """The error of every row under a fit that has not seen its source, by row."""
     by_row: dict[str, float] = {}
     for name, point in points.items():
         for source in sorted({m.row.source for m in stacks[name]}):
@@ -292,12 +222,7 @@ def leave_out(pool: ProcessPoolExecutor, stacks: dict[str, list[Mapped]], points
             fitted = Fit(pool, seen).search(point) if seen else start
             rows = [m for m in stacks[name] if m.row.source == source]
             found = errors(pool, rows, fitted)
-            report(f"  without {source}: {name}", found)
-            everything += found
+            asked.say(report(f"  without {source}: {name}", found))
             by_row |= dict(zip((m.row.id for m in rows), found, strict=True))
-    report("left out, all rows", everything)
-    Path(__file__).with_name("left_out.json").write_text(json.dumps(by_row, indent=0, sort_keys=True) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    asked.say(report("left out, all rows", list(by_row.values())))
+    return by_row

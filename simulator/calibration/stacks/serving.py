@@ -1,17 +1,14 @@
 """Fit the three numbers of each serving stack on published rows, and say what is left when a source is left out.
 
-    python -m benchmarks.fit_serving_stacks workloads/measurements/serving.jsonl [--stack NAME] [--jobs 2] [--out DIR]
-
 The time of a row is nearly linear in the reciprocal of `kernel_efficiency`, in `iteration_overhead` and in
 `sequence_overhead`. So each round simulates every row at a point and at one step along each of the three, minimises
 the mean of |log(simulated / measured)| of the linear model, each source weighing as the square root of its rows, and
 starts again from there; the last round decides by simulation which point was best. Rows of dense models on A100, H100
 and H200 SXM count where they are a fifth of a stack's rows or more, all rows elsewhere. Stacks that extend another one
 share its numbers unless they have their own. Leave-one-out fits without a source (a device, or a model, where there is
-one source) and simulates its rows. `--out DIR` rewrites the three lines of the stack files there.
+one source) and simulates its rows.
 """
 
-import argparse
 import json
 import re
 from collections import defaultdict
@@ -23,13 +20,14 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from benchmarks.fit_stacks import at, fitted_file, report, weights, write
-from simulator.errors import SimulatorError
-from simulator.interop.rows.jsonl import Refused, parse_line, read_lines, read_row
+from simulator.calibration.asked import Asked, as_rows, save
+from simulator.calibration.stacks.numbers import at, fitted_file, origin, put, report, weights
+from simulator.errors import InputError, Problem, SimulatorError
+from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row
 from simulator.interop.rows.serving import MappedServing, ServingRow
+from simulator.run.measured.scores import scored
 from simulator.run.measured.serving import map_serving_row
 from simulator.specs.serving import ServingStack
-from simulator.study.validate.serving import simulate_mapped
 
 FIELDS = ("kernel_efficiency", "iteration_overhead", "sequence_overhead")
 LOW, HIGH = np.array([0.55, 5e-5, 0.0]), np.array([1.15, 40e-3, 400e-6])
@@ -47,25 +45,28 @@ FEWEST = 6
 DEFINED = ("bare-metal",)
 """Stacks whose numbers are so by definition."""
 SCOPE = re.compile(r"(A100|H100|H200) SXM")
-LEFT_OUT = Path(__file__).with_name("left_out_serving.json")
 
 Point = tuple[float, float, float]
 Logs = dict[str, tuple[float, ...]]
 """log(simulated / measured) of the figures of a row, by row."""
-_rows: dict[str, MappedServing] = {}
+_rows: dict[str, MappedServing] = {}  # of a process that simulates: set once, when it starts
 
 
-def load(path: str) -> dict[str, list[MappedServing]]:
+def load(lines: Sequence[Line]) -> dict[str, list[MappedServing]]:
     """Rows that can be simulated, by the stack file that holds their numbers."""
     found = defaultdict(list)
-    for line in read_lines(path):
+    for line in lines:
         try:
             mapped = map_serving_row(read_row(ServingRow, parse_line(line)))
         except Refused:
             continue
-        _rows[mapped.row.id] = mapped
-        found[fitted_file(ServingStack.folder, FIELDS[0], mapped.stack)].append(mapped)
+        found[fitted_file(ServingStack.folder or "", FIELDS[0], mapped.stack)].append(mapped)
     return found
+
+
+def take(rows: Sequence[MappedServing]) -> None:
+    """Make rows known to this process, which then simulates them by their names."""
+    _rows.update({mapped.row.id: mapped for mapped in rows})
 
 
 def in_scope(mapped: MappedServing) -> bool:
@@ -78,7 +79,7 @@ def logs_of(task: tuple[str, Point]) -> tuple[float, ...]:
     name, point = task
     mapped = _rows[name]
     try:
-        return tuple(log(1 + part.error) for part in simulate_mapped(mapped, at(mapped, FIELDS, point)).parts)
+        return tuple(log(1 + part.error) for part in scored(mapped, at(mapped, FIELDS, point)))
     except (Refused, SimulatorError):
         return ()
 
@@ -189,7 +190,7 @@ def _time(value: float) -> str:
     return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} us"
 
 
-def left_out(fit: Fit, scope: Sequence[MappedServing], point: Point) -> dict[str, float]:
+def left_out(asked: Asked, fit: Fit, scope: Sequence[MappedServing], point: Point) -> dict[str, float]:
     """Errors of the rows of each source (each device where there is one source) with a fit without it."""
     errors: dict[str, float] = {}
     keys: tuple[Callable[[MappedServing], str], ...] = (
@@ -204,52 +205,55 @@ def left_out(fit: Fit, scope: Sequence[MappedServing], point: Point) -> dict[str
         found = fit.fitted(point, lambda m, g=group: key(m) != g, 1) if rest else point  # type: ignore[misc]
         logs = fit.simulate(found)
         own = {m.row.id: overall(logs[m.row.id]) for m in fit.rows if key(m) == group and m.row.id in logs}
-        report(f"  without {group} {found}", list(own.values()))
+        asked.say(report(f"  without {group} {found}", list(own.values())))
         errors |= own
     return errors
 
 
-def main() -> None:
-    """Fit every stack, report, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows")
-    parser.add_argument("--stack", action="append")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--leave-out", action="store_true", help="score each source with a fit that has not seen it")
-    arguments = parser.parse_args()
-    stacks = load(arguments.rows)
-    unseen: dict[str, float] = json.loads(LEFT_OUT.read_text()) if LEFT_OUT.exists() else {}
-    with ProcessPoolExecutor(arguments.jobs) as pool:
-        for name, rows in sorted(stacks.items()):
-            if name in DEFINED or (arguments.stack and name not in arguments.stack):
-                continue
+def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
+    """Fit every stack asked for, say its numbers and errors, write what was asked for."""
+    stacks = load(lines)
+    everything = [mapped for rows in stacks.values() for mapped in rows]
+    unseen = _known_errors(asked.left_out)
+    with ProcessPoolExecutor(asked.jobs, initializer=take, initargs=(everything,)) as pool:
+        for name in asked.chosen(sorted(stacks), "stack"):
+            rows = stacks[name]
             scope = [m for m in rows if in_scope(m)]
             scope = scope if 5 * len(scope) >= len(rows) else rows
-            if len(scope) < FEWEST:
+            if name in DEFINED or len(scope) < FEWEST:
                 continue
-            fit, chosen = Fit(pool, scope), {m.row.id for m in scope}
-            stack = rows[0].scenario.stack
-            start: Point = (
-                stack.kernel_efficiency.value,
-                stack.iteration_overhead.value,
-                stack.sequence_overhead.value,
-            )
-            report(f"{name} as it is {start}", [overall(v) for v in fit.simulate(start).values()])
-            point = fit.fitted(start, lambda m, c=chosen: m.row.id in c)  # type: ignore[misc]
-            report(f"{name} fitted {point}", [overall(v) for v in fit.simulate(point).values()])
-            for note in unsettled(point, scope, fit.slopes(point)):
-                print(f"  {name}: {note}", flush=True)
-            if arguments.out:
-                shown = f"{point[0]:.3g}", _time(point[1]), _time(point[2])
-                values = dict(zip(FIELDS, shown, strict=True))
-                write(arguments.out / f"{name}.yaml", values, "rows", __file__, scope)
-            if arguments.leave_out:
+            fit = Fit(pool, scope)
+            point = _fitted(asked, name, fit)
+            if asked.left_out:
                 unseen = {key: value for key, value in unseen.items() if key not in {m.row.id for m in rows}}
-                unseen |= left_out(fit, scope, point)
-    if arguments.leave_out:
-        LEFT_OUT.write_text(json.dumps(unseen, indent=0, sort_keys=True) + "\n")
+                unseen |= left_out(asked, fit, scope, point)
+    if asked.left_out:
+        save(asked.left_out, as_rows(unseen))
 
 
-if __name__ == "__main__":
-    main()
+def _fitted(asked: Asked, name: str, fit: Fit) -> Point:
+    """The numbers of a stack fitted, or as they are where that is asked for."""
+    stack = fit.rows[0].scenario.stack
+    start: Point = (stack.kernel_efficiency.value, stack.iteration_overhead.value, stack.sequence_overhead.value)
+    asked.say(report(f"{name} as it is {start}", [overall(v) for v in fit.simulate(start).values()]))
+    if asked.as_is:
+        return start
+    point = fit.fitted(start, lambda _: True)
+    asked.say(report(f"{name} fitted {point}", [overall(v) for v in fit.simulate(point).values()]))
+    for note in unsettled(point, fit.rows, fit.slopes(point)):
+        asked.say(f"  {name}: {note}")
+    if asked.out:
+        source, shown = origin("rows", fit.rows), (f"{point[0]:.3g}", _time(point[1]), _time(point[2]))
+        figures = (f'{{value: {value}, status: measured, source: "{source}"}}' for value in shown)
+        put(asked.out, name, dict(zip(FIELDS, figures, strict=True)))
+    return point
+
+
+def _known_errors(path: Path | None) -> dict[str, float]:
+    """Errors that an earlier run wrote, which those of the stacks of this one replace."""
+    if path is None or not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(Problem(f"holds no errors by row: {error}", file=str(path))) from None
