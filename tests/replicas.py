@@ -16,7 +16,7 @@ from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
 from simulator.serving.fleet.fleet import Fleet
-from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
@@ -102,8 +102,8 @@ class Watched(Replica):
         super().give_back(blocks)
         assert 0 <= self.free <= self.memory.blocks
 
-    def welcome(self, batch: Batch) -> None:
-        super().welcome(batch)
+    def admit_transferred(self, batch: Batch) -> None:
+        super().admit_transferred(batch)
         assert batch.running <= self.policy.rules.max_sequences
 
     def make_room(self, batch: Batch, need: int, now: int) -> tuple[int, int]:
@@ -161,7 +161,7 @@ class Setting:
     router: str = "round-robin"
     cached: bool = False
     price: Price = field(default_factory=Price)
-    promise: int = 0
+    ttft_slo: int = 0
     sharers: int = 1
     """Replicas that share experts and run in step; a divisor of `replicas`."""
 
@@ -185,29 +185,29 @@ class System:
         return np.array(getattr(self.ledger, name), np.int64)
 
 
-def system(workload: Workload, setting: Setting = Setting(), leaps: bool = True, seed: int = 0) -> System:
+def system(workload: Workload, setting: Setting = Setting(), fast_forward: bool = True, seed: int = 0) -> System:
     """Replicas, a router and requests, before anything has happened."""
     network = _network()
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
-    ledger = open_ledger(workload, setting.promise)
+    ledger = open_ledger(workload, setting.ttft_slo)
     fleet = Fleet(agenda, ledger, workload, ROUTERS.get(setting.router), Choice(stream(seed, "router")))
     roles = ["both"] * setting.replicas
     if setting.decoders:
         roles = ["prefill"] * setting.replicas + ["decode"] * setting.decoders
-    replicas = tuple(replica(setting, number, role, fleet, leaps) for number, role in enumerate(roles))
+    replicas = tuple(replica(setting, number, role, fleet, fast_forward) for number, role in enumerate(roles))
     if setting.decoders:
         places = {number: (number,) for number in range(len(replicas))}
-        fleet.mover = Mover(agenda, ledger, network, profile(), places, 1000.0, 4, setting.by_layer)
-        fleet.mover.decoders = replicas[setting.replicas :]
+        fleet.kv_transfer = KvTransfer(agenda, ledger, network, profile(), places, 1000.0, 4, setting.by_layer)
+        fleet.kv_transfer.decoders = replicas[setting.replicas :]
     for first in range(0, setting.replicas if setting.sharers > 1 else 0, setting.sharers):
         Lockstep(agenda, list(replicas[first : first + setting.sharers]))
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     return System(workload, ledger, replicas, fleet, agenda)
 
 
-def run(workload: Workload, setting: Setting = Setting(), leaps: bool = True, seed: int = 0) -> System:
+def run(workload: Workload, setting: Setting = Setting(), fast_forward: bool = True, seed: int = 0) -> System:
     """The system when all is done."""
-    made = system(workload, setting, leaps, seed)
+    made = system(workload, setting, fast_forward, seed)
     made.agenda.run()
     return made
 
@@ -218,7 +218,7 @@ def _network() -> fabric.Fabric:
     return fabric.build(cluster())
 
 
-def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool) -> Watched:
+def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward: bool) -> Watched:
     blocks = setting.blocks if role != "decode" or setting.decode_blocks is None else setting.decode_blocks
     memory = Memory(blocks, setting.block_size, setting.watermark, 1000.0, setting.context, setting.swap, 1e15)
     rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
@@ -234,7 +234,7 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool)
         memory,
         fleet,
         PrefixCache(shared) if setting.cached else None,
-        leaps,  # type: ignore[arg-type]
+        fast_forward,  # type: ignore[arg-type]
         setting.instances * (1 if setting.serial else setting.stages),
         setting.reads_once and setting.cached,
     )
@@ -243,7 +243,7 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool)
 
 
 def gaps(ran: System) -> list[int]:
-    """Every time between two tokens of one request, rising: those that replicas noted, and those inside leaps."""
+    """Every time between two tokens of one request, rising: those that replicas noted, and those inside stretches."""
     found: list[int] = []
     for number, replica in enumerate(ran.replicas):
         for ticks, count in zip(replica.gap_ticks, replica.gap_counts, strict=True):

@@ -212,24 +212,24 @@ def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
 
 
 def _gaps(replicas: tuple[Replica, ...]) -> TokenGaps:
-    """Gaps at the first iteration of each row, as noted, and those inside leaps, from the rows."""
+    """Gaps at the first iteration of each row, as noted, and those inside stretches, from the rows."""
     ticks = [np.frombuffer(replica.gap_ticks, np.int64) for replica in replicas]
     counts = [np.frombuffer(replica.gap_counts, np.int64) for replica in replicas]
     for replica in replicas:
         log = np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS)
-        leaps = log[log[:, 1] > 1]
-        more = leaps[:, 1] - 1
-        row = np.repeat(np.arange(len(leaps)), more)
+        stretches = log[log[:, 1] > 1]
+        more = stretches[:, 1] - 1
+        row = np.repeat(np.arange(len(stretches)), more)
         step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
-        ticks.append(leaps[row, 2] + step * leaps[row, 3])
-        counts.append(leaps[row, 4])
+        ticks.append(stretches[row, 2] + step * stretches[row, 3])
+        counts.append(stretches[row, 4])
     return TokenGaps(np.concatenate(ticks), np.concatenate(counts))
 
 
 def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
-    if run.mover is None:
+    if run.kv_transfer is None:
         return None
-    rows = run.mover.rows
+    rows = run.kv_transfer.rows
     columns = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
     request, start, end = np.ascontiguousarray(columns)
     return Transfers(row[request], start, end, np.array([row[3] for row in rows], np.float64))

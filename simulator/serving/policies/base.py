@@ -34,11 +34,11 @@ class Policy(ABC):
     reserve: ClassVar[Literal["chunk", "prompt", "whole"]] = "chunk"
     """What memory an admission takes: of the tokens to be worked on, of the prompt, of the prompt and the whole
     answer."""
-    timeless: ClassVar[bool] = True
+    time_invariant: ClassVar[bool] = True
     """Whether its choice does not depend on the time."""
     in_order: ClassVar[bool] = True
     """Whether a request that cannot be admitted keeps those behind it waiting."""
-    together: ClassVar[bool] = False
+    static_batch: ClassVar[bool] = False
     """Whether the members of a batch leave together."""
     chunked: ClassVar[bool] = True
     """Whether a prompt may be cut over several iterations; if not, one longer than the budget is worked on whole."""
@@ -69,17 +69,17 @@ POLICIES: Registry[type[Policy]] = Registry("batching policy")
 def fill(
     policy: Policy, batch: "Batch", budget: int, room: int, waiting: Iterable[int], started: Sequence[int] | None = None
 ) -> Chunks:
-    """Prompts under way first, then waiting ones, in their order while places, tokens and blocks last."""
+    """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
     replica = batch.replica
-    left = replica.ledger.left
+    remaining = replica.ledger.remaining_tokens
     chunks: Chunks = []
-    size, free, places = replica.block_size, room, policy.rules.max_sequences - batch.running
+    size, free, slots = replica.block_size, room, policy.rules.max_sequences - batch.running
     by_piece = replica.reserve == "chunk"
-    most = len(batch.partial) + max(0, min(places, len(replica.waiting)))
+    most = len(batch.partial) + max(0, min(slots, len(replica.waiting)))
     # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
     plenty = by_piece and replica.cache is None and room - replica.watermark >= budget // size + 2 * most
     for request in batch.partial if started is None else started:
-        chunk = min(left[request], budget)
+        chunk = min(remaining[request], budget)
         if chunk <= 0:
             return chunks
         if not plenty:
@@ -96,9 +96,9 @@ def fill(
         return chunks
     free -= replica.watermark
     for request in waiting:
-        if budget <= 0 or places <= 0:
+        if budget <= 0 or slots <= 0:
             break
-        chunk = left[request] if replica.cache is None else replica.uncached(request)
+        chunk = remaining[request] if replica.cache is None else replica.uncached(request)
         if chunk > budget:
             if policy.chunked:
                 chunk = budget
@@ -115,5 +115,5 @@ def fill(
             free -= blocks
         chunks.append((request, chunk))
         budget -= chunk
-        places -= 1
+        slots -= 1
     return chunks

@@ -1,18 +1,19 @@
-"""A batch that runs iteration after iteration: what it works on, when it ends, and how far it can leap.
+"""A batch that runs iteration after iteration: what it works on, when it ends, and how far it is fast-forwarded.
 
 Requests wait in their replica; a policy chooses which prompts an iteration works on and whether it decodes. Sequences
 that decode are not looked at one by one: their number, the sum of their contexts and a heap of the iterations in
 which they finish are enough, so that an iteration costs the same for any batch.
 
-A leap runs decode iterations in a row in which nothing can change. Iteration j lasts `first + j * growth` ticks, whole
-numbers, so the sum is exact. An arrival cuts the leap at the boundary at or after it.
+A stretch is decode iterations in a row in which nothing can change: they are fast-forwarded as one. Iteration j lasts
+`first + j * growth` ticks, whole numbers, so the sum is exact. An arrival cuts the stretch at the boundary at or after
+it.
 """
 
 from heapq import heappop, heappush
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from simulator.serving.costs.readers import Readers
+from simulator.serving.costs.shared_prefix import SharedPrefixAttention
 from simulator.serving.policies.base import Chunks
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Batch:
 
     __slots__ = (
         "agenda",
+        "appointment",
         "base",
         "blocked",
         "chunks",
@@ -39,20 +41,19 @@ class Batch:
         "growth",
         "iteration",
         "last",
-        "leap",
         "limit",
         "members",
-        "moment",
         "n",
         "over",
         "partial",
         "priced",
         "queue",
-        "readers",
         "replica",
         "rows",
+        "shared_prefixes",
         "slope",
         "start",
+        "stretch",
         "used",
         "worked",
     )
@@ -73,7 +74,7 @@ class Batch:
         """Requests that decode, oldest first, and the iteration after which each is done."""
         self.counts = [0] * replica.block_size
         """Sequences by (cached tokens - iterations) modulo the block size: who needs a block when."""
-        self.readers = Readers(replica.shared_tokens) if replica.shared_tokens else None
+        self.shared_prefixes = SharedPrefixAttention(replica.shared_tokens) if replica.shared_tokens else None
         """Prefixes that are read once for all members; None where each reads for itself."""
         self.partial: list[int] = []
         """Requests whose prompt is under way."""
@@ -87,7 +88,7 @@ class Batch:
         """Rows that decode without a request: members of a static batch that are done."""
         self.over: list[int] = []
         """Those members."""
-        self.leap = 0
+        self.stretch = 0
         """Iterations that run in a row; 0 while idle."""
         self.first = self.growth = self.start = 0
         """Ticks of the first of them, by how many each next is longer, and when the first began."""
@@ -105,36 +106,36 @@ class Batch:
         """Whether requests wait that cannot be admitted before a member is done."""
         self.closed = False
         """Whether somebody was preempted just now or waits on the host, so that nobody is admitted."""
-        self.moment: Appointment | None = None
+        self.appointment: Appointment | None = None
 
     # What policies look at ------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> int:
-        """Sequences that hold a place."""
+        """Sequences that hold a slot."""
         return self.n + len(self.partial) + self.rows
 
     # Time -----------------------------------------------------------------------------------------------------------
 
     def ended(self, moment: Any) -> None:
-        """The iteration, or the leap, is over."""
-        if moment is not self.moment:
+        """The iteration, or the stretch, is over."""
+        if moment is not self.appointment:
             return
         agenda = self.agenda
         self._complete(agenda.now)
         if not agenda.queue or agenda.queue[0][0] > agenda.now:  # `alone`, without the call
             self.begin(None)
         else:
-            self.moment = agenda.begin(self.begin)
+            self.appointment = agenda.begin(self.begin)
 
     def begin(self, _: Any) -> None:
         """Choose what to do next and start it, or rest."""
         replica, now = self.replica, self.agenda.now
         if now < replica.gate:
-            self.moment = self.agenda.at(replica.gate, self.begin)
+            self.appointment = self.agenda.at(replica.gate, self.begin)
             return
         if replica.ready:
-            replica.welcome(self)
+            replica.admit_transferred(self)
         need = self.counts[-self.iteration % replica.block_size] if self.n else 0
         extra, self.closed = 0, False
         if replica.swapped or need > replica.free:
@@ -153,34 +154,34 @@ class Batch:
                 replica.preempt(self)
                 self.begin(None)
             else:
-                self._rest()
+                self._go_idle()
             return
         if chunks:
             replica.admit(self, chunks, now)
         self._start(chunks, self.n > 0 and (decodes or not chunks), need, extra, now)
 
-    def _rest(self) -> None:
-        self.leap = 0
-        self.moment = None
+    def _go_idle(self) -> None:
+        self.stretch = 0
+        self.appointment = None
         self.replica.idle.append(self)
 
     def _start(self, chunks: Chunks, decodes: bool, need: int, extra: int, now: int) -> None:
         """Price the iteration and make the appointment at its end."""
         replica = self.replica
-        self.chunks, self.decoding, self.start, self.leap, self.growth = chunks, decodes, now, 1, 0
+        self.chunks, self.decoding, self.start, self.stretch, self.growth = chunks, decodes, now, 1, 0
         self.queue = len(replica.waiting)
         n = self.n + self.rows if decodes else 0
-        settled = replica.policy.timeless
+        settled = replica.policy.time_invariant
         if need and decodes:
             settled = settled and need <= replica.free  # else a prefix is dropped, which who waits may have counted on
             replica.take(need)
         self.used = replica.memory.blocks - replica.free - (need if decodes else 0)
         worked = ended = 0
         if chunks:
-            left = replica.ledger.left
+            remaining = replica.ledger.remaining_tokens
             for request, chunk in chunks:
                 worked += chunk
-                if left[request] == chunk:
+                if remaining[request] == chunk:
                     ended += 1
         self.worked, self.ended_prompts = worked, ended
         replica.copied += extra
@@ -190,18 +191,18 @@ class Batch:
                 span = self.first = replica.gate - now
         else:
             span = self.first = self._lasts_one(n, extra)
-            if not (chunks or extra or self.closed) and replica.leaps and (settled or not self.blocked):
-                self._reach(need)
-                if self.leap > 1:
-                    span = self._lasts(self.leap)
+            if not (chunks or extra or self.closed) and replica.fast_forwards and (settled or not self.blocked):
+                self._fast_forward(need)
+                if self.stretch > 1:
+                    span = self._lasts(self.stretch)
         if replica.group is not None:
             replica.group.enter(self, span, n + worked, n + ended)
             return
-        self.appoint(now + span)
+        self.schedule_end(now + span)
 
-    def appoint(self, end: int) -> None:
-        """The iteration, or the leap, ends then."""
-        self.moment = self.agenda.at(end, self.ended)
+    def schedule_end(self, end: int) -> None:
+        """The iteration, or the stretch, ends then."""
+        self.appointment = self.agenda.at(end, self.ended)
         if self.chunks and self.replica.role == "prefill":
             self._announce(self.start, end)
 
@@ -216,7 +217,7 @@ class Batch:
             context = self.context
             if n == self.priced and context <= self.limit:  # as in the iteration before
                 ticks += self.base + self.slope * context
-            elif self.readers is None:
+            elif self.shared_prefixes is None:
                 for self.limit, self.base, self.slope in price.decode(n):
                     if context <= self.limit:
                         break
@@ -233,17 +234,17 @@ class Batch:
         replica = self.replica
         ledger = replica.ledger
         for request, chunk in self.chunks:
-            if ledger.left[request] == chunk and ledger.output[request] > 1:
+            if ledger.remaining_tokens[request] == chunk and ledger.output[request] > 1:
                 replica.owner.early(request, replica, begin, end)
 
-    # Leaps ----------------------------------------------------------------------------------------------------------
+    # Fast-forward ---------------------------------------------------------------------------------------------------
 
     def _lasts(self, count: int) -> int:
         """Ticks of that many iterations in a row."""
         return count * self.first + self.growth * (count * (count - 1) // 2)
 
-    def _reach(self, taken: int) -> None:
-        """Leap to the iteration in which the first member is done, as far as blocks and the price's segment go.
+    def _fast_forward(self, taken: int) -> None:
+        """Fast-forward to the iteration in which the first member is done, as far as blocks and the price's segment go.
 
         `taken` blocks were taken for the first iteration already.
         """
@@ -259,7 +260,7 @@ class Batch:
         if blocks - taken > replica.free:
             count, blocks = self._affordable(count, replica.free + taken)
         replica.take(blocks - taken)
-        self.leap = count
+        self.stretch = count
 
     def _grown(self, count: int) -> int:
         """Blocks that the next `count` iterations need."""
@@ -279,28 +280,28 @@ class Batch:
         return low, self._grown(low)
 
     def done_by(self, now: int) -> int:
-        """Iterations of the running leap whose end is before or at `now`, at least 0."""
+        """Iterations of the running stretch whose end is before or at `now`, at least 0."""
         elapsed, first, growth = now - self.start, self.first, self.growth
         if not growth:
-            return min(self.leap, elapsed // first)
+            return min(self.stretch, elapsed // first)
         middle = 2 * first - growth
         count = (isqrt(middle * middle + 8 * growth * elapsed) - middle) // (2 * growth)
         while self._lasts(count + 1) <= elapsed:
             count += 1
-        return min(self.leap, count)
+        return min(self.stretch, count)
 
     def cut(self) -> None:
-        """Something came: end the leap at the first boundary from now on."""
-        if self.leap <= 1 or self.moment is None:
+        """Something came: end the stretch at the first boundary from now on."""
+        if self.stretch <= 1 or self.appointment is None:
             return
         now = self.agenda.now
         count = self.done_by(now)
         if count == 0 or self._lasts(count) < now - self.start:
             count += 1
-        if count < self.leap:
-            self.replica.give_back(self._grown(self.leap) - self._grown(count))
-            self.leap = count
-            self.moment = self.agenda.at(self.start + self._lasts(count), self.ended)
+        if count < self.stretch:
+            self.replica.give_back(self._grown(self.stretch) - self._grown(count))
+            self.stretch = count
+            self.appointment = self.agenda.at(self.start + self._lasts(count), self.ended)
 
     # What an iteration leaves ---------------------------------------------------------------------------------------
 
@@ -309,7 +310,7 @@ class Batch:
         replica = self.replica
         replica.note(self, now)
         if self.decoding:
-            count = self.leap
+            count = self.stretch
             self.iteration += count
             self.context += count * (self.n + self.rows)
             self.last = now
@@ -322,12 +323,12 @@ class Batch:
                     self._finish(request, now)
             if self.rows and not self.n and not self.partial:
                 self._dismiss(now)
-        self.leap = 0
+        self.stretch = 0
         if self.chunks:
-            left = replica.ledger.left
+            remaining = replica.ledger.remaining_tokens
             for request, chunk in self.chunks:
-                left[request] -= chunk
-                if not left[request]:
+                remaining[request] -= chunk
+                if not remaining[request]:
                     self.partial.remove(request)
                     replica.prompt_done(self, request, now)
 
@@ -347,15 +348,15 @@ class Batch:
             self.counts[(length - 1 - self.iteration) % len(self.counts)] += 1
         self.members[request] = end
         heappush(self.ends, (end, request))
-        if self.readers is not None and request in self.replica.shared:
-            self.readers.join(self.replica.shared[request][0])
+        if self.shared_prefixes is not None and request in self.replica.shared:
+            self.shared_prefixes.join(self.replica.shared[request][0])
 
     def _finish(self, request: int, now: int) -> None:
         ledger = self.replica.ledger
         length = ledger.prompt[request] + ledger.output[request]
         del self.members[request]
         ledger.done[request] = ledger.output[request]
-        if self.replica.policy.together:  # its row goes on until the whole batch is done
+        if self.replica.policy.static_batch:  # its row goes on until the whole batch is done
             self.rows += 1
             self.n -= 1
             self.over.append(request)
@@ -367,8 +368,8 @@ class Batch:
         """The last member of a static batch is done: all leave."""
         ledger, over = self.replica.ledger, self.over
         self.rows = self.context = 0
-        if self.readers is not None:
-            self.readers.clear()
+        if self.shared_prefixes is not None:
+            self.shared_prefixes.clear()
         self.over = []
         for request in over:
             self.replica.finish(request, ledger.prompt[request] + ledger.output[request] - 1, now)
@@ -377,17 +378,17 @@ class Batch:
         """Take a request of that many tokens, the next included, off the sums."""
         self.n -= 1
         self.context -= length
-        if self.readers is not None and request in self.replica.shared:
-            self.readers.leave(self.replica.shared[request][0])
+        if self.shared_prefixes is not None and request in self.replica.shared:
+            self.shared_prefixes.leave(self.replica.shared[request][0])
         if self.replica.policy.grows:
             self.counts[(length - 1 - self.iteration) % len(self.counts)] -= 1
 
-    def expel(self, request: int) -> int:
+    def evict(self, request: int) -> int:
         """Take out a request that decodes; its tokens in the cache."""
         ledger = self.replica.ledger
-        left = self.members.pop(request) - self.iteration
-        length = ledger.prompt[request] + ledger.output[request] - left
-        ledger.done[request] = ledger.output[request] - left
+        remaining = self.members.pop(request) - self.iteration
+        length = ledger.prompt[request] + ledger.output[request] - remaining
+        ledger.done[request] = ledger.output[request] - remaining
         self._leave(request, length)
         self.fresh = self.fresh[:-1]
         return length - 1

@@ -34,14 +34,14 @@ class Lockstep:
         """Batches that begin in this instant: ticks of their own work, rows, and rows that give a token."""
         for member in members:
             member.group = self
-            member.leaps = False
+            member.fast_forwards = False
             member.waits = array("q")
 
     def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
         """A batch begins an iteration of so many ticks of work of its own and so many rows, of which `sampled` give a
         token."""
         if not self.entered:
-            self.agenda.finally_(self._settle)
+            self.agenda.end_of_instant(self._settle)
         self.entered.append((batch, own, rows, sampled))
 
     def _rows(self, entered: list[int]) -> int:
@@ -61,4 +61,4 @@ class Lockstep:
         for batch, own, _, _ in entered:
             batch.first, batch.growth = span, 0
             batch.replica.meet(shared, longest - own)
-            batch.appoint(end)
+            batch.schedule_end(end)

@@ -75,7 +75,7 @@ class Replica:
         memory: Memory,
         owner: Owner,
         cache: PrefixCache | None = None,
-        leaps: bool = True,
+        fast_forward: bool = True,
         in_flight: int | None = None,
         reads_once: bool = False,
     ) -> None:
@@ -92,7 +92,7 @@ class Replica:
         """Whether iterations wait for each other at a stage."""
         self.streams = in_flight < len(prices)
         """Whether pieces of a prompt follow each other from stage to stage, as no other batch fills the stages."""
-        self.leaps = leaps and not self.turns
+        self.fast_forwards = fast_forward and not self.turns
         self.shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         """Tokens of an identity of the prefix cache that decodes read together; 0 where each reads for itself."""
         self.waiting: deque[int] = deque()
@@ -146,18 +146,18 @@ class Replica:
     def submit(self, request: int) -> None:
         """A request joins the queue, or is rejected because it could never run."""
         self.outstanding += 1
-        self.pending += self.ledger.left[request]
+        self.pending += self.ledger.remaining_tokens[request]
         self.ledger.replica[request] = self.number
         if not self.could_run(request):
             self.reject(request)
             return
         self.waiting.append(request)
-        self.stir(queued=True)
+        self.wake(queued=True)
 
     def reject(self, request: int) -> None:
         """A request that can never run is answered with an error."""
         self.outstanding -= 1
-        self.pending -= self.ledger.left[request]
+        self.pending -= self.ledger.remaining_tokens[request]
         self.ledger.status[request], self.ledger.replica[request] = REJECTED, -1
         self.owner.finished(request, self.agenda.now)
 
@@ -173,12 +173,12 @@ class Replica:
     def accept(self, request: int) -> bool:
         """Take blocks for a request whose cache comes from elsewhere; False where there is no room now."""
         for batch in self.batches:
-            batch.cut()  # a leap has taken blocks ahead of time
+            batch.cut()  # a stretch has taken blocks ahead of time
         ledger = self.ledger
         tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request])
         blocks = -(-tokens // self.block_size)
-        blocks_owed, places_owed = self.owed()
-        if blocks + blocks_owed + self.watermark > self.available() or self.places() <= places_owed:
+        blocks_reserved, slots_reserved = self.reserved()
+        if blocks + blocks_reserved + self.watermark > self.available() or self.free_slots() <= slots_reserved:
             return False
         self.take(blocks)
         self.held[request] = blocks
@@ -187,45 +187,49 @@ class Replica:
         ledger.replica[request] = self.number
         return True
 
-    def places(self) -> int:
+    def free_slots(self) -> int:
         """Sequences that may still join."""
         taken = sum(batch.running for batch in self.batches) + self.coming
         return self.policy.rules.max_sequences * len(self.batches) - taken
 
-    def owed(self) -> tuple[int, int]:
-        """(blocks, places) that those who lost their memory on a replica that decodes need before anybody new comes."""
+    def reserved(self) -> tuple[int, int]:
+        """(blocks, slots) that those who lost their memory on a replica that decodes need before anybody new comes."""
         ledger, size = self.ledger, self.block_size
         away = (*self.waiting, *self.swapped)
         blocks = sum((ledger.prompt[request] + ledger.done[request]) // size + 1 for request in away)
         under_way = [request for batch in self.batches for request in batch.partial]
-        return blocks + sum(self.blocks_for(request, ledger.left[request]) for request in under_way), len(away)
+        return blocks + sum(self.blocks_for(request, ledger.remaining_tokens[request]) for request in under_way), len(
+            away
+        )
 
     def arrived(self, request: int) -> None:
         """The cache of an accepted request is here."""
         self.ready.append(request)
-        self.stir()
+        self.wake()
 
-    def welcome(self, batch: Batch) -> None:
+    def admit_transferred(self, batch: Batch) -> None:
         """Requests whose cache has arrived decode from now on."""
-        places = max(0, self.policy.rules.max_sequences - batch.running)
+        slots = max(0, self.policy.rules.max_sequences - batch.running)
         ready = sorted(self.ready)  # in an order that does not depend on who was told first
-        for request in ready[:places]:
+        for request in ready[:slots]:
             if self.policy.grows:
                 del self.held[request]
             batch.join(request, self.ledger.first_token[request])
             self.coming -= 1
-        self.ready = ready[places:]
+        self.ready = ready[slots:]
         if self.ready and self.idle:
-            self.stir()
+            self.wake()
 
-    def stir(self, queued: bool = False) -> None:
-        """Something came that a resting or leaping batch should look at."""
+    def wake(self, queued: bool = False) -> None:
+        """Something came that a idle or fast-forwarded batch should look at."""
         if self.idle:
             batch = self.idle.pop()
-            batch.moment = self.agenda.begin(batch.begin)
-        elif self.leaps:
+            batch.appointment = self.agenda.begin(batch.begin)
+        elif self.fast_forwards:
             batch = self.batches[0]
-            if batch.leap > 1 and not (queued and batch.blocked and self.policy.in_order and self.policy.timeless):
+            if batch.stretch > 1 and not (
+                queued and batch.blocked and self.policy.in_order and self.policy.time_invariant
+            ):
                 batch.cut()
 
     # What policies ask ----------------------------------------------------------------------------------------------
@@ -233,13 +237,13 @@ class Replica:
     def before(self, request: int) -> int:
         """Tokens of a request that are in the cache before the next piece of its prompt."""
         ledger = self.ledger
-        return ledger.prompt[request] + ledger.done[request] - ledger.left[request]
+        return ledger.prompt[request] + ledger.done[request] - ledger.remaining_tokens[request]
 
     def uncached(self, request: int) -> int:
         """Tokens of a waiting request's prompt that no cached prefix saves."""
         if self.cache is None:
-            return self.ledger.left[request]
-        return self.ledger.left[request] - self._hit(request)[1]
+            return self.ledger.remaining_tokens[request]
+        return self.ledger.remaining_tokens[request] - self._hit(request)[1]
 
     def _hit(self, request: int) -> tuple[int, int]:
         """(identities, tokens) that a waiting request finds in the prefix cache; one token is always worked on."""
@@ -251,7 +255,7 @@ class Replica:
             count = cache.matched(self._identities(request))
             self.hits[request] = cache.version, count
         size = cache.blocks * self.block_size
-        count = min(count, (self.ledger.left[request] - 1) // size)
+        count = min(count, (self.ledger.remaining_tokens[request] - 1) // size)
         return count, count * size
 
     def _identities(self, request: int) -> Sequence[int]:
@@ -266,7 +270,7 @@ class Replica:
         ledger, size = self.ledger, self.block_size
         total = ledger.prompt[request]
         if self.reserve == "chunk":
-            total += ledger.done[request] + chunk - ledger.left[request]
+            total += ledger.done[request] + chunk - ledger.remaining_tokens[request]
         else:
             total += ledger.output[request] if self.reserve == "whole" else ledger.done[request]
         if request in self.held:
@@ -292,10 +296,10 @@ class Replica:
 
     def alone(self, request: int) -> int:
         """Ticks that the prompt would take in iterations of its own, for policies that look ahead."""
-        left, price = self.ledger.left[request], self.prices[0]
-        chunk = min(left, self.policy.rules.token_budget)
+        remaining, price = self.ledger.remaining_tokens[request], self.prices[0]
+        chunk = min(remaining, self.policy.rules.token_budget)
         each = price.rows(chunk, 1) + price.together(chunk, 1) + price.host(1) + price.prompt(chunk, 0)
-        return len(self.prices) * (-(-left // chunk)) * each
+        return len(self.prices) * (-(-remaining // chunk)) * each
 
     def available(self) -> int:
         """Blocks that can be had without taking them from a running request."""
@@ -314,7 +318,7 @@ class Replica:
         self.free += blocks
 
     def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:
-        """Take memory for what an iteration works on, and the places of those that start."""
+        """Take memory for what an iteration works on, and the slots of those that start."""
         need = 0
         for request, chunk in chunks:
             if request not in self.held:
@@ -333,7 +337,7 @@ class Replica:
             self.waiting.popleft()
         else:
             self.waiting.remove(request)
-        self.pending -= ledger.left[request]
+        self.pending -= ledger.remaining_tokens[request]
         if self.cache is not None:
             self._reuse(request)
         self.held[request] = blocks
@@ -351,7 +355,7 @@ class Replica:
             identities = self._identities(request)[:count]
             self.cache.pin(identities)
             self.shared[request] = identities, tokens // self.block_size
-            self.ledger.left[request] -= tokens
+            self.ledger.remaining_tokens[request] -= tokens
             if not self.ledger.done[request]:
                 self.ledger.cached[request] = tokens
 
@@ -392,7 +396,7 @@ class Replica:
             request = self.swapped[0]
             tokens = self.before(request)
             room = need + tokens // size + 1  # for its next token too
-            if room + self.watermark > self.available() or min(self.places(), most - batch.running) <= 0:
+            if room + self.watermark > self.available() or min(self.free_slots(), most - batch.running) <= 0:
                 break
             self.swapped.popleft()
             self.swapped_tokens -= tokens
@@ -411,17 +415,17 @@ class Replica:
         else:
             request, decodes = next(reversed(batch.members)), True
             self.paused[request] = batch.last_token()
-            tokens = batch.expel(request)
+            tokens = batch.evict(request)
         ledger.preemptions[request] += 1
         self.preempted += 1
         self.release(request, tokens)
         if decodes and self.swapped_tokens + tokens <= self.memory.swap_tokens:
             self.swapped.appendleft(request)
             self.swapped_tokens += tokens
-            ledger.left[request] = 1
+            ledger.remaining_tokens[request] = 1
             return self._copy(tokens)
-        ledger.left[request] = ledger.prompt[request] + ledger.done[request]
-        self.pending += ledger.left[request]
+        ledger.remaining_tokens[request] = ledger.prompt[request] + ledger.done[request]
+        self.pending += ledger.remaining_tokens[request]
         self.waiting.appendleft(request)
         return 0
 
@@ -439,7 +443,7 @@ class Replica:
 
     def decode_price(self, stage: int, sequences: int, batch: Batch) -> tuple[int, int, int]:
         """Attention of decodes: (ticks, by how much a token of context is longer, context up to which that holds)."""
-        price, readers = self.prices[stage], batch.readers
+        price, readers = self.prices[stage], batch.shared_prefixes
         together = more = 0
         if readers is not None:
             together, more = readers.together, readers.ticks(price)
@@ -454,7 +458,7 @@ class Replica:
         if len(chunks) == 1:
             ((request, chunk),) = chunks
             ledger = self.ledger
-            return price.prompt(chunk, ledger.prompt[request] + ledger.done[request] - ledger.left[request])
+            return price.prompt(chunk, ledger.prompt[request] + ledger.done[request] - ledger.remaining_tokens[request])
         return price.prompts([(chunk, self.before(request)) for request, chunk in chunks])
 
     def pass_through(self, batch: Batch, n: int, extra: int, now: int) -> int:
@@ -483,13 +487,13 @@ class Replica:
         self.waits.append(waited)
 
     def note(self, batch: Batch, now: int) -> None:
-        """Write down an iteration, or a leap, that is over."""
+        """Write down an iteration, or a stretch, that is over."""
         first, start = batch.first, batch.start
         n = batch.n if batch.decoding else 0
         self.log.extend(
             (
                 start,
-                batch.leap,
+                batch.stretch,
                 first,
                 batch.growth,
                 n,
@@ -501,8 +505,8 @@ class Replica:
                 batch.ended_prompts,
             )
         )
-        if batch.leap > 1 and self.policy.grows:
-            self.usage.note(batch.leap, first, batch.growth, batch.used, batch.iteration, batch.counts)
+        if batch.stretch > 1 and self.policy.grows:
+            self.usage.note(batch.stretch, first, batch.growth, batch.used, batch.iteration, batch.counts)
         if not self.turns:
             self.busy += now - start
         if n:
@@ -547,7 +551,7 @@ class Replica:
             self._share(request, tokens)
         self.release(request, tokens)
         if self.idle and self.waiting:  # another batch rests for want of the memory that is free now
-            self.stir()
+            self.wake()
         self.owner.finished(request, now)
 
     def cached(self, request: int) -> int:
@@ -558,7 +562,7 @@ class Replica:
         """Tokens in its queue and in the contexts of its sequences, for routers."""
         total = self.pending
         for batch in self.batches:
-            total += batch.context + sum(self.ledger.left[request] for request in batch.partial)
-            if batch.leap > 1:
+            total += batch.context + sum(self.ledger.remaining_tokens[request] for request in batch.partial)
+            if batch.stretch > 1:
                 total += (batch.n + batch.rows) * batch.done_by(now)
         return total

@@ -11,7 +11,7 @@ PLAIN = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=50, each=
 
 
 def test_blocks_in_use_follow_the_tokens() -> None:
-    ran = run(asked([(0, 10, 12)]), Setting(price=PLAIN), leaps=False)
+    ran = run(asked([(0, 10, 12)]), Setting(price=PLAIN), fast_forward=False)
     assert ran.log()[:, 8].tolist() == [3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5]
 
 
