@@ -21,10 +21,12 @@ from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
+from simulator.serving.replica.blocks import Blocks, Memory
 from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
-from simulator.serving.replica.replica import COLUMNS, Memory, Replica
+from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import NEVER, Workload
 from tests.machines import cluster, profile
 
@@ -88,11 +90,10 @@ TOKENS = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=0, each=
 """10 ticks a row of the pass and nothing else."""
 
 
-class Watched(Replica):
-    """Stops at the moment at which it would break its own limits, and remembers what it admitted."""
+class WatchedBlocks(Blocks):
+    """Stop at the moment at which more is taken or given back than there is."""
 
-    admitted: list[tuple[int, Chunks, int]]
-    """(tick, prompts, sequences that decode) of each iteration with prompts."""
+    __slots__ = ()
 
     def take(self, blocks: int) -> None:
         super().take(blocks)
@@ -101,6 +102,13 @@ class Watched(Replica):
     def give_back(self, blocks: int) -> None:
         super().give_back(blocks)
         assert 0 <= self.free <= self.memory.blocks
+
+
+class Watched(Replica):
+    """Stops at the moment at which it would break its own limits, and remembers what it admitted."""
+
+    admitted: list[tuple[int, Chunks, int]]
+    """(tick, prompts, sequences that decode) of each iteration with prompts."""
 
     def admit_transferred(self, batch: Batch) -> None:
         super().admit_transferred(batch)
@@ -112,7 +120,7 @@ class Watched(Replica):
         return made
 
     def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:
-        self.admitted.append((now, list(chunks), batch.n))
+        self.admitted.append((now, list(chunks), batch.decodes.n))
         super().admit(batch, chunks, now)
         assert batch.running <= self.policy.rules.max_sequences
 
@@ -178,7 +186,7 @@ class System:
 
     def log(self, replica: int = 0) -> NDArray[np.int64]:
         """Rows of a replica's log."""
-        return np.frombuffer(self.replicas[replica].log, np.int64).reshape(-1, COLUMNS)
+        return np.frombuffer(self.replicas[replica].record.log, np.int64).reshape(-1, COLUMNS)
 
     def times(self, name: str) -> NDArray[np.int64]:
         """A column of the ledger."""
@@ -239,6 +247,7 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
         setting.reads_once and setting.cached,
     )
     made.admitted = []
+    made.blocks.__class__ = WatchedBlocks
     return made
 
 
@@ -246,7 +255,7 @@ def gaps(ran: System) -> list[int]:
     """Every time between two tokens of one request, rising: those that replicas noted, and those inside stretches."""
     found: list[int] = []
     for number, replica in enumerate(ran.replicas):
-        for ticks, count in zip(replica.gap_ticks, replica.gap_counts, strict=True):
+        for ticks, count in zip(replica.record.gap_ticks, replica.record.gap_counts, strict=True):
             found += [ticks] * count
         for _, count, first, growth, decodes, *_ in ran.log(number).tolist():
             for step in range(1, count):
@@ -258,13 +267,15 @@ def check(ran: System) -> None:
     """Nothing is lost: requests, tokens, blocks, places."""
     ledger = ran.ledger
     for replica in ran.replicas:
-        resident = 0 if replica.cache is None else len(replica.cache._pins) * replica.cache.blocks
-        assert replica.free + resident == replica.memory.blocks
-        assert replica.cache is None or replica.cache.idle_blocks == resident
-        assert (replica.outstanding, replica.pending, replica.coming) == (0, 0, 0)
-        assert not (replica.held or replica.shared or replica.waiting or replica.swapped or replica.ready)
+        blocks, cache, queue = replica.blocks, replica.blocks.cache, replica.queue
+        resident = 0 if cache is None else len(cache._pins) * cache.blocks
+        assert blocks.free + resident == blocks.memory.blocks
+        assert cache is None or cache.idle_blocks == resident
+        assert (queue.outstanding, queue.pending, queue.coming) == (0, 0, 0)
+        assert not (blocks.held or blocks.shared or queue.waiting or queue.swapped or queue.ready)
         for batch in replica.batches:
-            assert not (batch.n or batch.context or batch.partial or batch.rows or any(batch.counts))
+            own = batch.decodes
+            assert not (own.n or own.context or batch.partial or own.rows or any(own.counts))
     for request, status in enumerate(ledger.status):
         if status == FINISHED:
             assert ledger.done[request] == ledger.output[request]

@@ -19,10 +19,11 @@ from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
+from simulator.serving.replica.blocks import Memory
 from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
-from simulator.serving.replica.replica import Memory, Replica
+from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec

@@ -131,8 +131,8 @@ def test_peers_work_on_the_rows_of_all_and_wait_for_the_longest(data: st.DataObj
             rows.start, own, rows.decodes + rows.prompt_tokens, rows.first, strict=True
         ):
             entered.setdefault(int(start), []).append((int(ticks), int(tokens), int(whole)))
-        assert sum(replica.shared_rows.values()) == len(rows.start)
-        assert replica.busy == rows.first.sum()
+        assert sum(replica.record.shared_rows.values()) == len(rows.start)
+        assert replica.record.busy == rows.first.sum()
     for begun in entered.values():
         ((lasts,), most) = {whole for *_, whole in begun}, max(ticks for ticks, *_ in begun)
         assert lasts == most
@@ -150,7 +150,7 @@ def test_batches_keep_to_their_limits(workload: Workload, setting: Setting) -> N
         rows = ran.log(number)
         decodes, tokens, prompts, blocks = rows[:, 4], rows[:, 5], rows[:, 6], rows[:, 8]
         assert (decodes + prompts <= setting.most).all()
-        assert ((blocks >= 0) & (blocks <= replica.memory.blocks)).all()
+        assert ((blocks >= 0) & (blocks <= replica.blocks.memory.blocks)).all()
         if policy.chunked:
             assert (decodes + tokens <= max(setting.budget, setting.most)).all()
 
@@ -207,7 +207,8 @@ def test_the_same_seed_gives_the_same_bytes(workload: Workload, setting: Setting
     setting = replace(setting, cached=workload.prefix is not None)
     one, other = run(workload, setting, seed=seed), run(workload, setting, seed=seed)
     same(one, other)
-    for mine, yours in zip(one.replicas, other.replicas, strict=True):
+    records = [[replica.record for replica in ran.replicas] for ran in (one, other)]
+    for mine, yours in zip(*records, strict=True):
         assert mine.log.tobytes() == yours.log.tobytes()
         assert (mine.gap_ticks, mine.gap_counts, mine.busy) == (yours.gap_ticks, yours.gap_counts, yours.busy)
 

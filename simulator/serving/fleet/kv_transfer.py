@@ -124,7 +124,7 @@ class KvTransfer:
 
     def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:
         self.rows.append((request, start, self.agenda.now, self._bytes(request)))
-        source.release(request, self.ledger.prompt[request])
+        source.blocks.release(request, self.ledger.prompt[request])
         source.wake()
         target.arrived(request)
 

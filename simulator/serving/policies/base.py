@@ -71,34 +71,34 @@ def fill(
 ) -> Chunks:
     """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
     replica = batch.replica
-    remaining = replica.ledger.remaining_tokens
+    blocks, remaining = replica.blocks, replica.ledger.remaining_tokens
     chunks: Chunks = []
-    size, free, slots = replica.block_size, room, policy.rules.max_sequences - batch.running
-    by_piece = replica.reserve == "chunk"
+    size, free, slots = blocks.size, room, policy.rules.max_sequences - batch.running
+    by_piece = blocks.reserve == "chunk"
     most = len(batch.partial) + max(0, min(slots, len(replica.waiting)))
     # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
-    plenty = by_piece and replica.cache is None and room - replica.watermark >= budget // size + 2 * most
+    plenty = by_piece and blocks.cache is None and room - blocks.watermark >= budget // size + 2 * most
     for request in batch.partial if started is None else started:
         chunk = min(remaining[request], budget)
         if chunk <= 0:
             return chunks
         if not plenty:
-            blocks = replica.blocks_for(request, chunk) if by_piece else 0
-            if blocks > free:
-                chunk = min(chunk, free * size + replica.slack(request))
+            needed = blocks.blocks_for(request, chunk) if by_piece else 0
+            if needed > free:
+                chunk = min(chunk, free * size + blocks.slack(request))
                 if chunk <= 0:
                     return chunks
-                blocks = free
-            free -= blocks
+                needed = free
+            free -= needed
         chunks.append((request, chunk))
         budget -= chunk
     if batch.closed:
         return chunks
-    free -= replica.watermark
+    free -= blocks.watermark
     for request in waiting:
         if budget <= 0 or slots <= 0:
             break
-        chunk = remaining[request] if replica.cache is None else replica.uncached(request)
+        chunk = remaining[request] if blocks.cache is None else blocks.uncached(request)
         if chunk > budget:
             if policy.chunked:
                 chunk = budget
@@ -107,12 +107,12 @@ def fill(
                     break
                 continue
         if not plenty:
-            blocks = replica.demand(request, chunk)
-            if blocks > free:
+            needed = blocks.demand(request, chunk)
+            if needed > free:
                 if policy.in_order:
                     break
                 continue
-            free -= blocks
+            free -= needed
         chunks.append((request, chunk))
         budget -= chunk
         slots -= 1

@@ -11,7 +11,6 @@ in every iteration where it captures graphs at all, SGLang in those that replay 
 that gets a request meanwhile begins with the next iteration of the group.
 """
 
-from array import array
 from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Agenda
@@ -35,7 +34,6 @@ class Lockstep:
         for member in members:
             member.group = self
             member.fast_forwards = False
-            member.waits = array("q")
 
     def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
         """A batch begins an iteration of so many ticks of work of its own and so many rows, of which `sampled` give a
@@ -54,11 +52,11 @@ class Lockstep:
         entered, self.entered = self.entered, []
         longest = max(own for _, own, _, _ in entered)
         shared = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
-        span = longest + self.members[0].prices[0].together(*shared)
+        span = longest + self.members[0].stages.prices[0].together(*shared)
         end = self.agenda.now + span
         for member in self.members:
-            member.gate = end
+            member.stages.gate = end
         for batch, own, _, _ in entered:
-            batch.first, batch.growth = span, 0
-            batch.replica.meet(shared, longest - own)
+            batch.stretch.first, batch.stretch.growth = span, 0
+            batch.replica.record.meet(shared, longest - own)
             batch.schedule_end(end)

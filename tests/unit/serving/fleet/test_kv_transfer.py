@@ -223,7 +223,7 @@ def test_a_trunk_that_is_wide_enough_for_both_slows_neither() -> None:
 
 def test_the_first_gap_holds_the_move() -> None:
     ran = run(asked([(0, 400, 3)]), Setting(decoders=1, price=PLAIN, budget=1000))
-    longest = max(ran.replicas[1].gap_ticks)
+    longest = max(ran.replicas[1].record.gap_ticks)
     assert longest == ran.ledger.finish[0] - ran.ledger.first_token[0] - 60_000
 
 
