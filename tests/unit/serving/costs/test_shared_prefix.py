@@ -62,9 +62,7 @@ def test_fast_forward_changes_nothing(policy: str, blocks: int, instances: int) 
     forwarded, stepping = run_serving(asked, leap=True), run_serving(asked, leap=False)
     assert _times(forwarded) == _times(stepping)
     batches = [batch.decodes for run in (forwarded, stepping) for replica in run.replicas for batch in replica.batches]
-    assert all(
-        batch.shared_prefixes is not None and batch.shared_prefixes.together == 0 for batch in batches
-    )
+    assert all(batch.shared_prefixes is not None and batch.shared_prefixes.together == 0 for batch in batches)
 
 
 def _times(run: ServingRun) -> tuple[list[int], ...]:
