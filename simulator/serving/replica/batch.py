@@ -215,7 +215,7 @@ class Batch:
             return
         grown = decodes.grown(count)
         if grown - taken > blocks.free:
-            count, grown = decodes.affordable(count, blocks.free + taken)
+            count, grown = decodes.affordable(blocks.free + taken)
         blocks.take(grown - taken)
         self.stretch.count = count
 

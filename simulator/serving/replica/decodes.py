@@ -34,15 +34,15 @@ class Decodes:
         that they read together, 0 where each reads for itself."""
         self.blocks, self.grows = blocks, grows
         self.iteration = 0
-        """Iterations that decoded so far."""
+        """Decode iterations so far."""
         self.n = 0
-        """Sequences."""
+        """Sequences that decode."""
         self.context = 0
-        """Tokens in their contexts, the next one included, and those of `rows`."""
+        """Tokens that their next iteration reads, all together."""
         self.members: dict[int, int] = {}
-        """Requests, the first to come first, and the iteration after which each is done."""
+        """Requests that decode, oldest first, and the iteration after which each is done."""
         self.ends: list[tuple[int, int]] = []
-        """Heap of (iteration, request); entries that do not agree with `members` are old."""
+        """Heap of (iteration after which it is done, request); entries that `members` does not confirm are void."""
         self.counts = [0] * blocks.size
         """Sequences by (cached tokens - iterations) modulo the block size: who needs a block when."""
         self.shared_prefixes = SharedPrefixAttention(shared_tokens) if shared_tokens else None
@@ -146,13 +146,14 @@ class Decodes:
         whole, rest = divmod(count, size)
         return whole * sum(counts) + sum([counts[(start - j) % size] for j in range(rest)])
 
-    def affordable(self, most: int, free: int) -> tuple[int, int]:
-        """(iterations, blocks): the most iterations up to `most`, at least 1, that `free` blocks suffice for."""
-        low, high = 1, most
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.grown(middle) <= free:
-                low = middle
-            else:
-                high = middle - 1
-        return low, self.grown(low)
+    def affordable(self, free: int) -> tuple[int, int]:
+        """(iterations, blocks): the most iterations, at least 1, that `free` blocks suffice for: whole rounds in which
+        every sequence takes a block, and what fits of another one."""
+        size, counts, start = len(self.counts), self.counts, -self.iteration
+        whole, remaining = divmod(free, sum(counts))
+        rest = 0
+        while (taken := counts[(start - rest) % size]) <= remaining:
+            remaining -= taken
+            rest += 1
+        count = max(1, whole * size + rest)
+        return count, self.grown(count)
