@@ -15,9 +15,9 @@ from simpy import Environment
 from simpy.events import NORMAL
 
 from simulator.engine.deadlock import deadlock
+from simulator.engine.event import Event
 from simulator.engine.fluid import Fluid, Solver
 from simulator.engine.meetings import gather
-from simulator.engine.moment import Moment
 from simulator.engine.tape import NEVER, Ints, Tape, Timeline, too_long, verify
 
 Progress = Callable[[int], None]
@@ -68,7 +68,7 @@ class Run:
         size = n + len(self.meetings.size)
         self.end: list[int] = [NEVER] * size
         """When each slot ends; known from its start on unless it runs an activity."""
-        self.done: list[Moment | None] = [None] * size
+        self.done: list[Event | None] = [None] * size
         """The event of each slot that runs or is waited for."""
         self.absent: list[int] = self.meetings.size.tolist()
         """Members of each meeting that are not ready yet."""
@@ -77,7 +77,7 @@ class Run:
         self.extra = 0
         """Events of operations that last no time; they have one only if they are waited for."""
 
-    def interpret(self, first: int, stop: int) -> Generator[Moment, None, None]:
+    def interpret(self, first: int, stop: int) -> Generator[Event, None, None]:
         """Run the operations first .. stop - 1, one lane. `now` follows the clock without asking it."""
         env, schedule, now = self.env, self.env.schedule, 0
         duration, wait, end, done = self.duration, self.wait, self.end, self.done
@@ -96,7 +96,7 @@ class Run:
             if ticks > 0:
                 event = done[op]
                 if event is None:
-                    event = done[op] = Moment(env)
+                    event = done[op] = Event(env)
                 schedule(event, NORMAL, ticks)
                 now += ticks
                 end[op] = now
@@ -113,12 +113,12 @@ class Run:
                 yield self.special(op, slot, now)
                 now = end[slot]
 
-    def awaited(self, slot: int) -> Moment:
+    def awaited(self, slot: int) -> Event:
         """A new event for a slot that has not started yet."""
-        event = self.done[slot] = Moment(self.env)
+        event = self.done[slot] = Event(self.env)
         return event
 
-    def special(self, op: int, slot: int, now: int) -> Moment:
+    def special(self, op: int, slot: int, now: int) -> Event:
         """Join a meeting, start it if this lane is the last to come, or start an activity; returns its end."""
         event = self.done[slot] or self.awaited(slot)
         meeting = slot - len(self.duration)
@@ -132,7 +132,7 @@ class Run:
             self.meet(meeting, slot, event, now)
         return event
 
-    def meet(self, meeting: int, slot: int, event: Moment, now: int) -> None:
+    def meet(self, meeting: int, slot: int, event: Event, now: int) -> None:
         """All members are ready: start."""
         activity = int(self.meetings.activity[meeting])
         if activity >= 0:
@@ -142,7 +142,7 @@ class Run:
             self.end[slot] = now + ticks
             event.after(ticks)
 
-    def finish(self, slot: int, event: Moment) -> None:
+    def finish(self, slot: int, event: Event) -> None:
         """An activity has done its work: end the slot."""
         self.end[slot] = int(self.env.now)
         event.after(0)

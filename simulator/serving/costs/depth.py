@@ -17,20 +17,20 @@ class Depth(NamedTuple):
 
     full: int
     """That all rows pass."""
-    late: int
+    skipped: int
     """That only rows pass which give a token."""
-    late_caches: int
+    skipped_caches: int
     """Keys and values that those have."""
 
     @property
     def layers(self) -> int:
         """All of them."""
-        return self.full + self.late
+        return self.full + self.skipped
 
     @property
     def caches(self) -> int:
         """Keys and values that the stage keeps of a token."""
-        return self.full + self.late_caches
+        return self.full + self.skipped_caches
 
 
 def depths(model: Model, counts: Sequence[int]) -> tuple[Depth, ...]:

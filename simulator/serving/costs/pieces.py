@@ -65,24 +65,24 @@ class Pieces:
     def body(self, depth: Depth, first: bool, launch: float) -> Priced:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
         pieces: list[tuple[int, Piece]] = [(depth.full, piece) for piece in layer(self.shard)]
-        pieces += [(depth.late_caches, piece) for piece in keys(self.shard)] if depth.late else []
+        pieces += [(depth.skipped_caches, piece) for piece in keys(self.shard)] if depth.skipped else []
         pieces += [(1, piece) for piece in embedding(self.shard)] if first else []
-        launches = depth.full * (kernels(layer(self.shard)) + 1) + depth.late_caches * kernels(keys(self.shard))
+        launches = depth.full * (kernels(layer(self.shard)) + 1) + depth.skipped_caches * kernels(keys(self.shard))
         return self._passed(pieces, launches, depth.full * launch)
 
     def ending(self, depth: Depth, last: bool, launch: float) -> Priced:
         """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
         stage."""
         pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
-        if not depth.late:
+        if not depth.skipped:
             return lambda rows: self._total(pieces, rows)
-        pieces += [(depth.late, piece) for piece in layer(self.shard, late=True)]
-        return self._passed(pieces, depth.late * (kernels(layer(self.shard, late=True)) + 1), depth.late * launch)
+        pieces += [(depth.skipped, piece) for piece in layer(self.shard, late=True)]
+        return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
 
     def together(self, depth: Depth) -> tuple[Priced, Priced]:
         """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
         body = [(depth.full, piece) for piece in layer(self.shard) if together(piece)]
-        ending = [(depth.late, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.late]
+        ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
         return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
 
     def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> Priced:

@@ -8,18 +8,16 @@ all global links of a group: adaptive routing that uses them evenly. What is lef
 the longer way of non-minimal routes.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.errors import InputError
-from simulator.specs.hardware import Cluster, Nics
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Point = tuple[str | int, ...]
+from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
+from simulator.specs.hardware import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +38,43 @@ class Trunk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trunks:
+class Trunks(ScaleOut):
     """Cards and trunks with their links: cards up, cards down, then for each level trunks up and trunks down."""
 
     nodes: int
-    cards: int
+    per_node: int
+    """Devices of a node."""
+    ports: int
     """Ports per node; cards that one device has for itself alone count as one port."""
     trunks: tuple[Trunk, ...]
     card_capacity: Floats
-    """Bytes per second and direction; (cards,)."""
+    """Bytes per second and direction; (ports,)."""
     card_latency: tuple[float, float]
     """Seconds from device memory through the first switch, and from the last switch to device memory."""
 
+    @classmethod
+    def build(cls, cluster: Cluster) -> Self:
+        """Cards and trunks; InputError where the nodes have no cards."""
+        nics = cluster.node.nics
+        if nics is None:
+            raise InputError(f"a cluster on a network of kind `{cluster.network.kind}` needs nodes with `nics`")
+        devices = cluster.node.devices
+        ports = min(nics.count, devices)
+        owned = np.diff(np.arange(ports + 1) * nics.count // ports)
+        wire = nics.latency.value / 2 if nics.latency else 0.0
+        trunks, entry = cls.levels(cluster, nics.count * nics.bandwidth.value, ports)
+        return cls(cluster.nodes, devices, ports, trunks, owned * nics.bandwidth.value, (wire + entry, wire))
+
+    @classmethod
+    @abstractmethod
+    def levels(cls, cluster: Cluster, injected: float, cards: int) -> tuple[tuple[Trunk, ...], float]:
+        """Trunks from the lowest level up, and seconds through the first switches; `injected` are the bytes per second
+        of a node's cards together."""
+
     @property
-    def blocks(self) -> list[tuple[str, int, Floats, Floats]]:
+    def blocks(self) -> list[Block]:
         """(kind, links, capacity, latency) of each block of links in the order of their numbers."""
-        cards = self.nodes * self.cards
+        cards = self.nodes * self.ports
         card_capacity = np.tile(self.card_capacity, self.nodes)
         blocks = [
             (f"NIC {way}", cards, card_capacity, np.full(cards, seconds))
@@ -72,13 +91,14 @@ class Trunks:
         """Groups of a level."""
         return -(-self.nodes // trunk.nodes)
 
-    def paths(self, node: Ints, card: Ints, to_node: Ints, to_card: Ints, first: int = 0) -> Ints:
-        """Links, counted from `first`, of flows between cards of nodes, padded with -1; shape (2 + 2 levels, flows)."""
+    def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
+        """Links, counted from `first`, of flows between ranks, padded with -1; shape (2 + 2 levels, flows)."""
+        (node, card), (to_node, to_card) = self._place(src), self._place(dst)
         levels = len(self.trunks)
         matrix = np.full((2 + 2 * levels, len(node)), -1, np.int64)
-        cards = self.nodes * self.cards
-        matrix[0] = node * self.cards + (card + first)
-        matrix[-1] = to_node * self.cards + (to_card + first + cards)
+        cards = self.nodes * self.ports
+        matrix[0] = node * self.ports + (card + first)
+        matrix[-1] = to_node * self.ports + (to_card + first + cards)
         base, met = first + 2 * cards, np.zeros(len(node), bool)
         for level, trunk in enumerate(self.trunks):
             up = node // trunk.nodes * trunk.rails + card % trunk.rails
@@ -91,29 +111,33 @@ class Trunks:
             base += 2 * count
         return matrix
 
-    def tiers(self, node: Ints, card: Ints, to_node: Ints, to_card: Ints) -> Ints:
-        """Levels of switches that flows climb before they meet; 0 where they meet in the lowest one."""
-        paths = self.paths(node, card, to_node, to_card)
-        climbed: Ints = (paths[1 : 1 + len(self.trunks)] >= 0).sum(axis=0)
-        return climbed
+    def tiers(self, src: Ints, dst: Ints) -> Ints:
+        """2 where flows meet in the lowest switch, one more for each level that they climb."""
+        climbed: Ints = (self.paths(src, dst)[1 : 1 + len(self.trunks)] >= 0).sum(axis=0)
+        return 2 + climbed
 
-    def card_of(self, device: Ints, devices: int) -> Ints:
-        """The port of a device, by its number in the node."""
-        return device * self.cards // devices
+    def cards(self, rank: Ints) -> int:
+        """Ports that ranks of a node share."""
+        return len(np.unique(self._place(rank)[1]))
 
-    def edges(self, devices: int) -> Iterator[tuple[Point, Point, int | None]]:
+    def _place(self, rank: Ints) -> tuple[Ints, Ints]:
+        """Node and port of ranks."""
+        node, device = np.divmod(rank, self.per_node)
+        return node, device * self.ports // self.per_node
+
+    def edges(self) -> Iterator[tuple[Point, Point, int | None]]:
         """(from, to, link or None where the way is free) of everything, links counted from the first card."""
-        for rank in range(self.nodes * devices):
-            node, device = divmod(rank, devices)
-            card = ("NIC", node, device * self.cards // devices)
+        for rank in range(self.nodes * self.per_node):
+            node, device = divmod(rank, self.per_node)
+            card = ("NIC", node, device * self.ports // self.per_node)
             yield from (((("device", rank), card, None)), (card, ("device", rank), None))
-        base = 2 * self.nodes * self.cards
+        base = 2 * self.nodes * self.ports
         for node in range(self.nodes):
-            for card_number in range(self.cards):
-                link = node * self.cards + card_number
+            for card_number in range(self.ports):
+                link = node * self.ports + card_number
                 leaf = self._above(-1, node, card_number)
                 yield ("NIC", node, card_number), leaf, link
-                yield leaf, ("NIC", node, card_number), self.nodes * self.cards + link
+                yield leaf, ("NIC", node, card_number), self.nodes * self.ports + link
         for level, trunk in enumerate(self.trunks):
             count = self.groups(trunk) * trunk.rails
             for index in range(count):
@@ -129,39 +153,3 @@ class Trunks:
             return ("core",)
         trunk = self.trunks[level + 1]
         return (trunk.name, node // trunk.nodes, rail % trunk.rails)
-
-
-def build_trunks(cluster: Cluster) -> Trunks:
-    """Cards and trunks of a tree or dragonfly; InputError where the nodes have no cards."""
-    nics = cluster.node.nics
-    if nics is None:
-        raise InputError(f"a cluster on a network of kind `{cluster.network.kind}` needs nodes with `nics`")
-    devices = cluster.node.devices
-    cards = min(nics.count, devices)
-    owned = np.diff(np.arange(cards + 1) * nics.count // cards)
-    wire = nics.latency.value / 2 if nics.latency else 0.0
-    trunks, entry = _dragonfly(cluster) if cluster.network.kind == "dragonfly" else _tree(cluster, nics, cards)
-    return Trunks(cluster.nodes, cards, trunks, owned * nics.bandwidth.value, (wire + entry, wire))
-
-
-def _tree(cluster: Cluster, nics: Nics, cards: int) -> tuple[tuple[Trunk, ...], float]:
-    """Levels of a leaf-spine network or fat tree, only the lowest split into rails, and the latency of a leaf."""
-    levels = cluster.network.levels
-    latency = [level.latency.value if level.latency else 0.0 for level in levels]
-    trunks, per_node = [], nics.count * nics.bandwidth.value
-    for depth, level in enumerate(levels):
-        rails = cards if cluster.network.rail_optimised and depth == 0 else 1
-        per_node /= level.oversubscription
-        # What joins the highest level is not described: it is taken to be as quick as that level.
-        above = latency[min(depth + 1, len(levels) - 1)]
-        trunks.append(Trunk(level.name, level.nodes, rails, level.nodes * per_node / rails, above, latency[depth]))
-    return tuple(trunks), latency[0]
-
-
-def _dragonfly(cluster: Cluster) -> tuple[tuple[Trunk, ...], float]:
-    """One level, the group, left through all its global links together; two switches in a group, four across groups."""
-    network = cluster.network
-    assert network.group_nodes is not None and network.global_bandwidth is not None  # the spec demands both
-    passage = network.latency.value if network.latency else 0.0
-    group = Trunk("group", network.group_nodes, 1, network.global_bandwidth.value, passage, passage)
-    return (group,), 2 * passage

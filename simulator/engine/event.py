@@ -3,21 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from simpy import Environment
-from simpy.events import NORMAL, Event
+from simpy import Environment, events
 
 
-class Moment(Event):
+class Event(events.Event):
     """Like a `simpy.Timeout`, but scheduled later than it is made, so that processes may wait for it before."""
 
     _ok = True
     _value = None
 
     def __init__(self, env: Environment, *actions: Callable[[Any], None]) -> None:
-        """Call the actions with the moment when it comes."""
+        """Call the actions with the event when it comes."""
         self.env = env
         self.callbacks = list(actions)
 
     def after(self, delay: int) -> None:
         """Let it come `delay` ticks from now."""
-        self.env.schedule(self, NORMAL, delay)
+        self.env.schedule(self, events.NORMAL, delay)

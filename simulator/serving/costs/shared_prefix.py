@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simulator.serving.costs.prices import StagePrice
 
 
-class Readers:
+class SharedPrefixAttention:
     """Who reads which cached blocks in the next iteration of a batch."""
 
     __slots__ = ("_members", "_tokens", "_widths", "together")

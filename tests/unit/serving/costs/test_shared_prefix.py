@@ -1,4 +1,4 @@
-"""Prefixes that a batch reads once: who shares what, what it costs, and that runs agree with and without leaps."""
+"""Prefixes that a batch reads once: who shares what, what it costs, and that fast-forward changes nothing."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.run.serve import ServingRun, run_serving, serve
-from simulator.serving.costs.readers import Readers
+from simulator.serving.costs.shared_prefix import SharedPrefixAttention
 from simulator.serving.fleet.system import resolve
 from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
@@ -39,7 +39,7 @@ def scenario(*changes: str, name: str = "serving/quickstart") -> ServingScenario
 
 @given(CHAINS, st.integers(0, 8))
 def test_what_is_together_is_what_several_read(chains: list[list[int]], leaving: int) -> None:
-    readers = Readers(16)
+    readers = SharedPrefixAttention(16)
     for chain in chains:
         readers.join(chain)
     for chain in chains[:leaving]:
@@ -54,15 +54,15 @@ def test_what_is_together_is_what_several_read(chains: list[list[int]], leaving:
 @pytest.mark.parametrize("policy", ["static", "orca", "vllm-v1"])
 @pytest.mark.parametrize("blocks", [100, 1000])
 @pytest.mark.parametrize("instances", [1, 2])
-def test_leaps_change_nothing(policy: str, blocks: int, instances: int) -> None:
+def test_fast_forward_changes_nothing(policy: str, blocks: int, instances: int) -> None:
     asked = scenario(
         f"serving.batching={{policy: {policy}, token_budget: 1024, max_sequences: 8, instances: {instances}}}",
         f"+serving.kv_cache={{blocks: {blocks}, prefix_caching: block, prefix_reads: once}}",
     )
-    leaping, stepping = run_serving(asked, leap=True), run_serving(asked, leap=False)
-    assert _times(leaping) == _times(stepping)
-    batches = [batch for run in (leaping, stepping) for replica in run.replicas for batch in replica.batches]
-    assert all(batch.readers is not None and batch.readers.together == 0 for batch in batches)
+    forwarded, stepping = run_serving(asked, leap=True), run_serving(asked, leap=False)
+    assert _times(forwarded) == _times(stepping)
+    batches = [batch.decodes for run in (forwarded, stepping) for replica in run.replicas for batch in replica.batches]
+    assert all(batch.shared_prefixes is not None and batch.shared_prefixes.together == 0 for batch in batches)
 
 
 def _times(run: ServingRun) -> tuple[list[int], ...]:

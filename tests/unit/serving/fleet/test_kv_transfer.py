@@ -10,7 +10,7 @@ from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
 from simulator.serving.fleet.fleet import Fleet
-from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.replica.ledger import FINISHED, REJECTED, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
@@ -31,7 +31,7 @@ def moved(
     *,
     in_step: bool = False,
     **of_cluster: Any,
-) -> tuple[System, Mover]:
+) -> tuple[System, KvTransfer]:
     """A run on devices of a cluster: prefill replicas first, which may run in step, then decode replicas."""
     network = fabric.build(cluster(**of_cluster))
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
@@ -40,15 +40,17 @@ def moved(
     roles = ["prefill"] * setting.replicas + ["decode"] * setting.decoders
     replicas = tuple(replica(setting, number, role, fleet, True) for number, role in enumerate(roles))
     where = places or {number: (number,) for number in range(len(roles))}
-    mover = fleet.mover = Mover(agenda, ledger, network, profile(), where, TOKEN, LAYERS, setting.by_layer)
-    mover.decoders = replicas[setting.replicas :]
+    transfer = fleet.kv_transfer = KvTransfer(
+        agenda, ledger, network, profile(), where, TOKEN, LAYERS, setting.by_layer
+    )
+    transfer.decoders = replicas[setting.replicas :]
     if in_step:
         Lockstep(agenda, list(replicas[: setting.replicas]))
     fleet.open(replicas[: setting.replicas])
     agenda.run()
     ran = System(workload, ledger, replicas, fleet, agenda)
     check(ran)
-    return ran, mover
+    return ran, transfer
 
 
 def sent(tokens: int, pairs: list[tuple[int, int]], **of_cluster: Any) -> int:
@@ -61,8 +63,8 @@ def sent(tokens: int, pairs: list[tuple[int, int]], **of_cluster: Any) -> int:
 @pytest.mark.parametrize("of_cluster", [{}, {"nodes": 4, "devices": 1, "nics": 1}])
 @pytest.mark.parametrize("tokens", [40, 4000])
 def test_alone_it_lasts_what_the_collective_costs(tokens: int, of_cluster: dict[str, Any]) -> None:
-    ran, mover = moved(asked([(0, tokens, 3)]), replace(APART, blocks=2000), **of_cluster)
-    ((request, start, end, size),) = mover.rows
+    ran, transfer = moved(asked([(0, tokens, 3)]), replace(APART, blocks=2000), **of_cluster)
+    ((request, start, end, size),) = transfer.rows
     assert (request, start, size) == (0, ran.ledger.first_token[0], tokens * TOKEN)
     assert end - start == pytest.approx(sent(tokens, [(0, 1)], **of_cluster), rel=1e-6, abs=2)
     assert ran.ledger.finish[0] == end + 2 * (10_000 + 50_000)
@@ -70,15 +72,15 @@ def test_alone_it_lasts_what_the_collective_costs(tokens: int, of_cluster: dict[
 
 
 def test_all_devices_of_a_replica_send_at_once() -> None:
-    _, mover = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000), {0: (0, 1), 1: (2, 3)})
-    ((_, start, end, _),) = mover.rows
+    _, transfer = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000), {0: (0, 1), 1: (2, 3)})
+    ((_, start, end, _),) = transfer.rows
     assert end - start == pytest.approx(sent(4000, [(0, 2), (1, 3)]), rel=1e-6, abs=2)
     assert end - start < sent(4000, [(0, 2)])
 
 
 def test_a_wide_replica_feeds_a_narrow_one() -> None:
-    _, mover = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000), {0: (0, 1, 2, 3), 1: (4,)})
-    ((_, start, end, _),) = mover.rows
+    _, transfer = moved(asked([(0, 4000, 3)]), replace(APART, blocks=2000), {0: (0, 1, 2, 3), 1: (4,)})
+    ((_, start, end, _),) = transfer.rows
     assert end - start == pytest.approx(sent(4000, [(source, 4) for source in range(4)]), rel=1e-6, abs=2)
 
 
@@ -107,35 +109,35 @@ def test_the_decode_replica_with_the_fewest_requests_takes_it() -> None:
 
 def test_finished_prompts_are_pulled_first_come_first_served() -> None:
     """One place to decode: transfers start one after the other, in the order in which prompts were done."""
-    ran, mover = moved(asked([(i, 40, 30) for i in range(6)]), replace(APART, most=1))
-    assert [request for request, *_ in mover.rows] == list(range(6))
-    starts = [start for _, start, *_ in mover.rows]
+    ran, transfer = moved(asked([(i, 40, 30) for i in range(6)]), replace(APART, most=1))
+    assert [request for request, *_ in transfer.rows] == list(range(6))
+    starts = [start for _, start, *_ in transfer.rows]
     assert starts[1:] == ran.ledger.finish[:-1]
 
 
 def test_a_large_one_at_the_head_keeps_small_ones_behind_it_waiting() -> None:
     setting = replace(APART, blocks=1000, decode_blocks=30)
-    ran, mover = moved(asked([(0, 60, 40), (1, 100, 10), (2, 8, 2)]), setting)
-    starts = {request: start for request, start, *_ in mover.rows}
+    ran, transfer = moved(asked([(0, 60, 40), (1, 100, 10), (2, 8, 2)]), setting)
+    starts = {request: start for request, start, *_ in transfer.rows}
     assert starts[1] == ran.ledger.finish[0]
     assert starts[2] >= starts[1]
 
 
-def test_a_leap_gives_back_what_it_took_ahead_for_a_cache_that_comes() -> None:
-    """The first grows from 10 to 25 of 30 blocks in one leap; the second needs 10, which are free when it comes."""
+def test_a_stretch_gives_back_what_it_took_ahead_for_a_cache_that_comes() -> None:
+    """The first grows from 10 to 25 of 30 blocks in one stretch; the second needs 10, which are free when it comes."""
     requests, setting = asked([(0, 40, 60), (16_000_000, 40, 2)]), replace(APART, decode_blocks=30)
-    ran, mover = moved(requests, setting)
+    ran, transfer = moved(requests, setting)
     assert ran.log(1)[:, 1].max() > 1
-    assert mover.rows[0][2] < mover.rows[1][1] == ran.ledger.first_token[1] < ran.ledger.finish[0]
+    assert transfer.rows[0][2] < transfer.rows[1][1] == ran.ledger.first_token[1] < ran.ledger.finish[0]
 
 
 @pytest.mark.parametrize("policy", ["orca", "static", "guaranteed"])
 def test_policies_that_take_memory_whole_do_so_where_the_cache_arrives(policy: str) -> None:
     """10 tokens and an answer of 40 are 13 blocks of 4 each, with `vllm-v1` only the 3 of the prompt at first."""
     for blocks, together in ((26, True), (25, False)):
-        ran, mover = moved(asked([(0, 10, 40)] * 2), replace(APART, policy=policy, decode_blocks=blocks))
+        ran, transfer = moved(asked([(0, 10, 40)] * 2), replace(APART, policy=policy, decode_blocks=blocks))
         assert (ran.log(1)[:, 4] == 2).any() == together
-        assert (mover.rows[1][1] < ran.ledger.finish[0]) == together
+        assert (transfer.rows[1][1] < ran.ledger.finish[0]) == together
         assert ran.log(1)[:, 8].max() == (26 if together else 13)
     ran, _ = moved(asked([(0, 10, 40)] * 2), replace(APART, decode_blocks=25))
     assert (ran.log(1)[:, 4] == 2).any()
@@ -144,15 +146,15 @@ def test_policies_that_take_memory_whole_do_so_where_the_cache_arrives(policy: s
 def test_a_full_decode_pool_holds_prefill_up() -> None:
     """Prompts keep the memory of their replica until they have moved: the third finds none and waits."""
     setting = replace(APART, blocks=20, most=1)
-    ran, mover = moved(asked([(i, 32, 30) for i in range(4)]), setting)
-    arrived = {request: end for request, _, end, _ in mover.rows}
+    ran, transfer = moved(asked([(i, 32, 30) for i in range(4)]), setting)
+    arrived = {request: end for request, _, end, _ in transfer.rows}
     assert ran.ledger.scheduled[2] >= arrived[0]
     assert ran.ledger.scheduled[3] >= arrived[1]
 
 
 def test_an_answer_of_one_token_does_not_move() -> None:
-    ran, mover = moved(asked([(0, 40, 1), (5, 40, 2)]))
-    assert [request for request, *_ in mover.rows] == [1]
+    ran, transfer = moved(asked([(0, 40, 1), (5, 40, 2)]))
+    assert [request for request, *_ in transfer.rows] == [1]
     assert ran.ledger.replica == [0, 1]
 
 
@@ -177,8 +179,8 @@ def test_layer_by_layer_arrives_earlier_and_not_before_the_last_layer_is_done() 
 def test_the_last_layer_moves_after_the_prompt_where_the_others_have_moved_before() -> None:
     """4000 tokens are 400 MB, 4/3 ms at 300 GB/s after 1 us; the prompt takes 8 ms from 1 us on, a layer 2 ms."""
     slow = replace(PLAIN, overhead=8_000_000_000 - 4000 * 10_000)
-    _, mover = moved(asked([(1_000_000, 4000, 3)]), replace(APART, blocks=2000, price=slow, by_layer=True))
-    ((_, start, end, _),) = mover.rows
+    _, transfer = moved(asked([(1_000_000, 4000, 3)]), replace(APART, blocks=2000, price=slow, by_layer=True))
+    ((_, start, end, _),) = transfer.rows
     assert start == 1_000_000 + 2_000_000_000
     assert end == pytest.approx(1_000_000 + 8_000_000_000 + 1_333_333_333 / 4 + 1_000_000, abs=3)
 
@@ -186,9 +188,9 @@ def test_the_last_layer_moves_after_the_prompt_where_the_others_have_moved_befor
 def test_layers_leave_replicas_that_run_in_step_by_the_length_of_the_common_iteration() -> None:
     """Alone the prompts would take 40.05 and 10.05 us; the first of four layers of both is done at 40.05 / 4."""
     setting = replace(APART, replicas=2, blocks=2000, by_layer=True)
-    ran, mover = moved(asked([(0, 4000, 3), (0, 1000, 3)]), setting, in_step=True)
+    ran, transfer = moved(asked([(0, 4000, 3), (0, 1000, 3)]), setting, in_step=True)
     assert ran.ledger.first_token == [40_050_000, 40_050_000]
-    assert [start for _, start, *_ in mover.rows] == [40_050_000 // 4] * 2
+    assert [start for _, start, *_ in transfer.rows] == [40_050_000 // 4] * 2
 
 
 @pytest.mark.parametrize("policy", ["vllm-v1", "orca", "static", "guaranteed"])
@@ -206,9 +208,9 @@ def test_a_replica_that_only_works_on_prompts_keeps_no_answer(policy: str) -> No
 def test_prompts_that_end_together_are_pulled_in_the_order_of_their_arrival() -> None:
     """Both end at 0.8 us, the later one in the iteration that began first: 50 rows and 20, 10 rows and 60."""
     rows = [(0, 50, 1), (0, 10, 1), (1, 20, 3), (2, 60, 3)]
-    ran, mover = moved(asked(rows), replace(APART, replicas=2, most=1))
+    ran, transfer = moved(asked(rows), replace(APART, replicas=2, most=1))
     assert ran.ledger.first_token[2:] == [800_000, 800_000]
-    assert [request for request, *_ in mover.rows] == [2, 3]
+    assert [request for request, *_ in transfer.rows] == [2, 3]
 
 
 def test_a_trunk_that_is_wide_enough_for_both_slows_neither() -> None:
@@ -221,7 +223,7 @@ def test_a_trunk_that_is_wide_enough_for_both_slows_neither() -> None:
 
 def test_the_first_gap_holds_the_move() -> None:
     ran = run(asked([(0, 400, 3)]), Setting(decoders=1, price=PLAIN, budget=1000))
-    longest = max(ran.replicas[1].gap_ticks)
+    longest = max(ran.replicas[1].record.gap_ticks)
     assert longest == ran.ledger.finish[0] - ran.ledger.first_token[0] - 60_000
 
 

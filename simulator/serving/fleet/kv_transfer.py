@@ -21,11 +21,11 @@ from simulator.serving.replica.replica import Replica
 from simulator.specs.collectives import CollectiveProfile
 
 PROBE = 1e9
-"""Bytes of the transfer that the way between two replicas is measured with."""
+"""Bytes of the transfer that the route between two replicas is measured with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Route:
     """Between the devices of two replicas."""
 
     latency: int
@@ -37,14 +37,14 @@ class Way:
 
 
 @dataclass(slots=True)
-class Mover:
+class KvTransfer:
     """Transfers between pools."""
 
     agenda: Agenda
     ledger: Ledger
     fabric: Fabric
     profile: CollectiveProfile
-    places: dict[int, tuple[int, ...]]
+    devices: dict[int, tuple[int, ...]]
     """Devices of each replica."""
     token_bytes: float
     """Keys and values of a token, all layers."""
@@ -62,7 +62,7 @@ class Mover:
     """(request, start, end, bytes) of what has moved."""
     turn: int = 0
     """The first decode replica that is looked at among equally busy ones."""
-    _ways: dict[tuple[int, int], Way] = field(default_factory=dict)
+    _routes: dict[tuple[int, int], Route] = field(default_factory=dict)
     _early: dict[int, Replica] = field(default_factory=dict)
     """Requests whose cache is on its way before their prompt is done, and who takes it."""
 
@@ -73,8 +73,8 @@ class Mover:
             return
         self._early[request] = target
         start = begin + (end - begin) // self.layers
-        way = self._way(source, target)
-        tail = round(way.work * self._bytes(request) / self.layers) + way.latency
+        route = self._route(source, target)
+        tail = round(route.work * self._bytes(request) / self.layers) + route.latency
 
         def arrived() -> None:
             complete = max(self.agenda.now, end + tail)
@@ -124,26 +124,26 @@ class Mover:
 
     def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:
         self.rows.append((request, start, self.agenda.now, self._bytes(request)))
-        source.release(request, self.ledger.prompt[request])
-        source.stir()
+        source.blocks.release(request, self.ledger.prompt[request])
+        source.wake()
         target.arrived(request)
 
     def _bytes(self, request: int) -> float:
         return self.ledger.prompt[request] * self.token_bytes
 
     def _activity(self, request: int, source: Replica, target: Replica) -> Activity:
-        way = self._way(source, target)
-        uses = tuple(Use(link, rate, 1.0) for link, rate in way.uses)
-        return Activity(way.latency, max(1, round(way.work * self._bytes(request))), uses)
+        route = self._route(source, target)
+        uses = tuple(Use(link, rate, 1.0) for link, rate in route.uses)
+        return Activity(route.latency, max(1, round(route.work * self._bytes(request))), uses)
 
-    def _way(self, source: Replica, target: Replica) -> Way:
+    def _route(self, source: Replica, target: Replica) -> Route:
         key = source.number, target.number
-        if key not in self._ways:
-            self._ways[key] = self._measured(self.places[key[0]], self.places[key[1]])
-        return self._ways[key]
+        if key not in self._routes:
+            self._routes[key] = self._measured(self.devices[key[0]], self.devices[key[1]])
+        return self._routes[key]
 
-    def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Way:
-        """The way of equal shares from every source device to the target devices that hold the same part."""
+    def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Route:
+        """The route of equal shares from every source device to the target devices that hold the same part."""
         count = max(len(sources), len(targets))
         pairs = [(sources[i * len(sources) // count], targets[i * len(targets) // count]) for i in range(count)]
         cost = collectives.price("send", pairs, PROBE / count, self.fabric, self.profile)
@@ -155,4 +155,4 @@ class Mover:
             (link, min(float(capacity[link]), float(cost.load[link]) / alone))
             for link in cost.load.nonzero()[0].tolist()
         )
-        return Way(latency, moving / PROBE, uses)
+        return Route(latency, moving / PROBE, uses)
