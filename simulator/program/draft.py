@@ -38,7 +38,7 @@ KINDS = (
 )
 """Names of operations by code: those of `Kind`, then what a step does around its schedule."""
 
-COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "meeting", "activity")
+COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "rendezvous", "activity")
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Draft:
             duration=self["duration"][order],
             after_start=after_start,
             after=earlier[by_later],
-            meeting=self["meeting"][order],
+            rendezvous=self["rendezvous"][order],
             activity=self["activity"][order],
             activities=tuple(self.activities),
             capacity=np.ones(self.resources),

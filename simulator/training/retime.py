@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.meetings import lone_ticks
+from simulator.engine.rendezvous import lone_ticks
 from simulator.engine.tape import Activity, Tape
 from simulator.program import draft as d
 from simulator.training.lowering import Prices, Program
