@@ -117,7 +117,7 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     if chunk.first and job.stack.dropout:
         kept += local_tokens(job) * job.model.hidden
     if chunk.last:
-        kept += 2 * boundary + (head_activations(job) if job.heads_in_flight > 1 else 0.0)
+        kept += 2 * boundary + (head_activations(job) if job.logits_in_flight > 1 else 0.0)
     return kept
 
 
@@ -161,7 +161,7 @@ def working_memory(job: Job, stage: int) -> float:
     if not any(c.last for c in chunks):
         return inside
     gradient = float(job.element * job.tokens * vocabulary_shard(job))
-    return max(inside, gradient + (head_activations(job) if job.heads_in_flight == 1 else 0.0))
+    return max(inside, gradient + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
 
 
 def peak_activations(job: Job, stage: int) -> float:
