@@ -138,7 +138,7 @@ def ship(kind: str, outcomes: Sequence[Any]) -> None:
     """Write the errors by conditions of one kind of rows, the ground of Results, and that of memory."""
     known = json.loads(VALIDATED.read_text())
     others = [row for row in known["rows"] if row["kind"] != kind]
-    own = validated((o.conditions, o.error) for o in outcomes if o.conditions is not None and o.error is not None)
+    own = validated((o.conditions, o.extent, o.error) for o in outcomes if o.conditions and o.error is not None)
     rows = sorted([*others, *own], key=lambda row: (row["kind"], *map(str, row.values())))
     if memory := [o.memory_error for o in outcomes if o.memory_error is not None]:
         known["memory"] = {"rows": len(memory), "mean_error": round(statistics(memory)["mean"], 4)}

@@ -8,7 +8,7 @@ from markdown_tables import table
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.results.metrics import METRICS, SERVING, Metric
+from simulator.metrics import METRICS, SERVING, Metric
 from simulator.training.schedules import SCHEDULES
 
 SENSES = {"time": "less is faster", "rate": "more is faster", "size": ""}

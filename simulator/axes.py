@@ -30,8 +30,10 @@ class Axis:
     """Of its exposed time in the palette of drawings."""
     algorithm: str = "dp"
     """Field of `training.algorithms` that chooses its collectives' algorithm."""
-    simulated: bool = True
-    """Whether a size above 1 can be simulated in training."""
+    missing: str = ""
+    """Why a size above 1 cannot be simulated in training; empty where it can."""
+    instead: str = ""
+    """What to write where it cannot."""
     batch: bool = False
     """Whether its ranks hold different sequences."""
 
@@ -49,8 +51,26 @@ def _known(axis: Axis) -> Axis:
 
 
 TP = _known(Axis("tp", "tensor parallelism", "tensor-parallel", 0, colour="blue", glyph="▓", slot=3, algorithm="tp"))
-CP = _known(Axis("cp", "context parallelism", "context-parallel", 1, slot=5, simulated=False))
-EP = _known(Axis("ep", "expert parallelism", "expert-parallel", 2, slot=5, simulated=False))
+CP = _known(
+    Axis(
+        "cp",
+        "context parallelism",
+        "context-parallel",
+        1,
+        missing="context parallelism (a sequence cut over devices) is not modelled",
+        instead="leave `cp` out; long sequences fit with a larger `tp`, or with `training.recompute: full`",
+    )
+)
+EP = _known(
+    Axis(
+        "ep",
+        "expert parallelism",
+        "expert-parallel",
+        2,
+        missing="experts are spread over devices when serving only: mixtures of experts cannot be trained yet",
+        instead="leave `ep` out",
+    )
+)
 DP = _known(Axis("dp", "data parallelism", "data-parallel", 3, colour="yellow", glyph="▚", slot=4, batch=True))
 PP = _known(Axis("pp", "pipeline parallelism", "pipeline", 4, colour="cyan", glyph="▒", slot=6))
 

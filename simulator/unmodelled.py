@@ -9,16 +9,16 @@ _SPECULATIVE = (
 )
 _ADAPTERS = "low-rank adapters (LoRA) are not modelled; the base model is, with all of its weights"
 _LATENT = (
-    "models with multi-head latent attention are not modelled; `qwen3-235b-a22b` is a large mixture of experts with "
-    "grouped-query attention"
+    "models with multi-head latent attention are not modelled; of large models with grouped-query attention "
+    "`qwen3-235b-a22b` (experts) can be served, `llama-3.1-405b` (dense) served and trained"
 )
 _STATE = "models with state-space layers are not modelled; those with attention in every layer are"
 _SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
 _SCHEDULE = (
-    "this schedule is not built in; `gpipe`, `1f1b` and `interleaved-1f1b` are, and any other that a CSV file in "
-    "`training.schedule` writes down, with backward passes split or not"
+    "it is known, but not built in: write `1f1b`, `interleaved-1f1b`, `gpipe`, or the path of a CSV file with the "
+    "passes of each device, as scenarios/training/zero-bubble-csv.yaml does"
 )
-_CONTEXT = "context parallelism is modelled for training only; when serving write `tp`, `pp` or `ep`"
+_CONTEXT = "context parallelism is not modelled; when serving write `tp`, `pp` or `ep`"
 _REPLICAS = "data parallelism is `serving.replicas` when serving, and `training.parallel.dp` in training"
 _FINE_TUNING = (
     "reinforcement learning and its rollouts are not modelled; its training step and its serving each are, one by one"

@@ -14,6 +14,7 @@ from simulator.api.result import Comparison, Result, Sweep
 from simulator.api.scenario import Overrides, Scenario, load, texts
 from simulator.errors import InputError, Problem
 from simulator.results.files import is_result
+from simulator.results.result import overridden
 from simulator.run.dispatch import simulate
 from simulator.specs.base import Spec
 from simulator.specs.resolve import placed
@@ -69,6 +70,7 @@ def run(
         raise InputError(Problem("`sensitivities` has no meaning for a scenario that serves", hint="leave it out"))
     with nullcontext() if loaded is None else placed(loaded.origins, loaded.sources):
         result = simulate(spec, fold=fold, executor=executor, leap=leap)
+    result = overridden(result, texts(overrides) if loaded is None else loaded.overrides)
     if not sensitivities or not isinstance(spec, TrainingSpec):
         return Result.of(result)
     from dataclasses import replace

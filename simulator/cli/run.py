@@ -79,6 +79,7 @@ def execute(arguments: Namespace) -> int:
     outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
     _check_kind(loaded.scenario, arguments)
     from simulator.cli.progress import progress
+    from simulator.results.result import overridden
     from simulator.run.dispatch import simulate
 
     begin = perf_counter()
@@ -87,6 +88,7 @@ def execute(arguments: Namespace) -> int:
         if arguments.sensitivities:
             result = _with_sensitivities(result, loaded.scenario, arguments)
     elapsed_s = perf_counter() - begin
+    result = overridden(result, arguments.overrides)
     with progress("writing", arguments.quiet):
         _write(result, arguments)
     _show(result, arguments, elapsed_s)

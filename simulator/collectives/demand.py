@@ -28,15 +28,26 @@ class Demand:
         """How many groups run the phase."""
         return len(self.wire[0])
 
-    def load(self, fabric: Fabric) -> Floats:
-        """Bytes on each link in one repetition, for a collective of one byte; (links,)."""
-        sizes = np.tile(self.phase.size, self.groups)
+    def load(self, fabric: Fabric, weights: Floats | None = None) -> Floats:
+        """Bytes on each link in one repetition, for a collective of one byte, or of `weights` (groups,); (links,)."""
+        sizes = np.tile(self.phase.size, self.groups) if weights is None else np.outer(weights, self.phase.size).ravel()
         total = np.zeros(len(fabric.capacity))
         for links in self.paths:
             used = np.flatnonzero(links >= 0)
             if len(used):
                 total += np.bincount(links[used], sizes[used], len(total))
         return total
+
+    def sparse(self) -> dict[int, tuple[float, int]]:
+        """(bytes, transfers) of each link that is used in one repetition, for a collective of one byte."""
+        sizes = np.broadcast_to(np.tile(self.phase.size, self.groups), self.paths.shape)
+        used = self.paths >= 0
+        links, which = np.unique(self.paths[used], return_inverse=True)
+        load = np.bincount(which.reshape(-1), sizes[used], len(links))
+        flows = np.bincount(which.reshape(-1), minlength=len(links))
+        return {
+            link: (size, count) for link, size, count in zip(*map(np.ndarray.tolist, (links, load, flows)), strict=True)
+        }
 
     def busiest(self, seconds: Floats, first_outer: int) -> tuple[Floats, Floats]:
         """Longest of `seconds` (links,) that a group meets inside nodes and between them; (groups,) each."""

@@ -1,65 +1,113 @@
-"""A plan of one group's collective, and the three ways to run it.
+"""A plan of a collective for all groups of an axis, and its two prices.
 
-`duration` sums it in closed form, `activities` makes one fluid a phase for the engine, `steps` one activity a transfer.
-With nothing else on the fabric the three agree to the tick: a test holds them to it. What they differ by under load is
-contention.
+A plan says which algorithm and protocol each group runs and which transfers its phases make. `price` sums it in closed
+form with all groups running in step; `activities` makes one fluid a phase of one group for the engine, and `steps` one
+activity a transfer. With nothing else on the fabric the three agree to the tick: a test holds them to it. What they
+differ by under load is contention.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from simulator.collectives.choice import choose
+from simulator.collectives.choice import Choice, choose
 from simulator.collectives.demand import Demand, demand_of_ranks
 from simulator.collectives.phase import Phase
-from simulator.collectives.pricing import check, in_order
-from simulator.collectives.rate import Rate, rate_of
 from simulator.engine.tape import Activity, Use
+from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
 from simulator.specs.collectives import CollectiveProfile
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What a group does to carry out a collective."""
+    """What sibling groups do to carry out a collective at the same time."""
 
     operation: str
-    algorithm: str
-    protocol: str
     size_bytes: float
-    group: tuple[int, ...]
-    """Ranks in the order of the algorithm."""
-    phases: tuple[Phase, ...]
-    """Transfers between ranks, in bytes."""
+    groups: Ints
+    """Ranks of each group in the order of the algorithm; (groups, members)."""
+    choices: tuple[Choice, ...]
+    """Algorithm, protocol and phases of the groups, one choice for each way in which groups lie; empty where a group
+    has one member or nothing is sent."""
+    fabric: Fabric
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """`algorithm/protocol` that groups run, for example `ring/LL128`."""
+        return tuple(dict.fromkeys(f"{choice.algorithm}/{choice.protocol}" for choice in self.choices))
+
+    def choice(self, group: int) -> tuple[Choice, int]:
+        """The choice of a group, and its row among the groups of that choice."""
+        for choice in self.choices:
+            rows = np.flatnonzero(choice.rows == group)
+            if len(rows):
+                return choice, int(rows[0])
+        raise ValueError(f"group {group} makes no transfers")
+
+    def phases(self, group: int) -> tuple[Phase, ...]:
+        """Transfers of a group between ranks, in bytes."""
+        if not self.choices:
+            return ()
+        choice, _ = self.choice(group)
+        return tuple(demand.phase.bind(self.groups[group], self.size_bytes) for demand in choice.demands)
+
+    def carried(self, runs: Floats) -> Floats:
+        """Bytes on each link when each group runs the collective so often; (groups,) to (links,)."""
+        total = np.zeros(len(self.fabric.capacity))
+        for choice in self.choices:
+            weights = runs[choice.rows]
+            if weights.any():
+                for demand in choice.demands:
+                    total += demand.load(self.fabric, weights * (demand.phase.repeat * self.size_bytes))
+        return total
+
+    def users(self, link: int) -> Ints:
+        """The groups that send over a link."""
+        found = [np.zeros(0, np.int64)]
+        for choice in self.choices:
+            for demand in choice.demands:
+                used = (demand.paths == link).any(axis=0).reshape(demand.groups, -1).any(axis=1)
+                found.append(choice.rows[used])
+        return np.unique(np.concatenate(found))
 
 
 def plan(
     operation: str,
-    group: Sequence[int],
+    groups: ArrayLike,
     size_bytes: float,
     fabric: Fabric,
     profile: CollectiveProfile,
     algorithm: str = "auto",
 ) -> Plan:
-    """The plan of one group; arguments and errors as for `price`. A group of one, or no bytes, makes no phases."""
-    check(operation)
-    ranks = in_order(operation, np.asarray(group, np.int64))
-    members = tuple(ranks.tolist())
-    if len(members) < 2 or size_bytes <= 0:
-        return Plan(operation, "none", "none", size_bytes, members, ())
-    [choice] = choose(operation, ranks[None], size_bytes, fabric, profile, algorithm)
-    phases = tuple(demand.phase.bind(ranks, size_bytes) for demand in choice.demands)
-    return Plan(operation, choice.algorithm, choice.protocol, size_bytes, members, phases)
+    """The plan of all `groups`, shape (g, n) of ranks, that run a collective at the same time.
+
+    `size_bytes` counts as nccl-tests do: all_reduce and broadcast the buffer, all_gather and reduce_scatter the full
+    gathered buffer, all_to_all the send buffer of one rank, send the message (groups are then pairs of source and
+    destination). A group of one, or no bytes, makes no transfers. `algorithm` is a name such as `ring`, a name with a
+    protocol such as `ring/LL128`, or `auto`. Raises InputError for unknown names and for an algorithm that cannot do
+    this.
+    """
+    if operation not in OPERATIONS:
+        raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, OPERATIONS)))
+    ranks = np.atleast_2d(np.asarray(groups, np.int64))
+    ranks = ranks if operation == "send" else np.sort(ranks, axis=-1)
+    if ranks.shape[1] < 2 or ranks.size == 0 or size_bytes <= 0:
+        return Plan(operation, size_bytes, ranks, (), fabric)
+    choices = choose(operation, ranks, size_bytes, fabric, profile, algorithm)
+    return Plan(operation, size_bytes, ranks, tuple(choices), fabric)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One repetition of a phase in time and on links."""
+    """One repetition of a phase of one group in time and on links."""
 
     phase: Phase
     latency: int
@@ -69,64 +117,65 @@ class _Step:
     span: float
     """Ticks that rates are spread over: `work`, or the part of a tick more that was rounded off."""
     demand: Demand
-    taken: Floats
-    """What a byte takes of the capacity of each link; (links,)."""
+    per_byte: tuple[float, float]
+    """What a byte takes of the capacity of a link inside nodes and between them."""
+    first_outer: int
 
     def uses(self, load: dict[int, tuple[float, int]]) -> tuple[Use, ...]:
         """Rates on links, given (bytes, flows) by link."""
-        return tuple(Use(k, size * float(self.taken[k]) / self.span, flows) for k, (size, flows) in load.items())
+        return tuple(
+            Use(link, size * self.per_byte[link >= self.first_outer] / self.span, flows)
+            for link, (size, flows) in load.items()
+        )
 
 
-def _rate(plan: Plan, profile: CollectiveProfile) -> Rate:
-    protocol = profile.protocols[plan.protocol]
-    return rate_of(plan.operation, plan.phases, len(plan.group), plan.size_bytes, protocol, profile)
-
-
-def _steps(plan: Plan, fabric: Fabric, profile: CollectiveProfile) -> Iterator[_Step]:
-    for phase in plan.phases:
-        rate, demand = _rate(plan, profile), demand_of_ranks(phase, fabric)
+def _steps(plan: Plan, group: int) -> Iterator[_Step]:
+    if not plan.choices:
+        return
+    choice, _ = plan.choice(group)
+    rate, fabric = choice.rate, plan.fabric
+    for phase in plan.phases(group):
+        demand = demand_of_ranks(phase, fabric)
         inner, outer = demand.alone(fabric)
         # `moving` multiplies by the size, which the transfers of a plan hold already.
         seconds = float(rate.moving((inner / plan.size_bytes, outer / plan.size_bytes))[0])
-        taken = np.full(len(fabric.capacity), rate.per_byte[0])
-        taken[fabric.first_outer :] = rate.per_byte[1]
         ticks = to_ticks(seconds)
         span = max(float(ticks), seconds * TICKS_PER_SECOND, 1.0)
-        yield _Step(phase, to_ticks(float(rate.step_latency(demand)[0])), ticks, span, demand, taken)
+        latency = to_ticks(float(rate.step_latency(demand)[0]))
+        yield _Step(phase, latency, ticks, span, demand, rate.per_byte, fabric.first_outer)
 
 
-def _launch(plan: Plan, profile: CollectiveProfile) -> int:
-    return to_ticks(_rate(plan, profile).launch) if plan.phases else 0
+def _launch(plan: Plan, group: int) -> int:
+    return to_ticks(plan.choice(group)[0].rate.launch) if plan.choices else 0
 
 
-def duration(plan: Plan, fabric: Fabric, profile: CollectiveProfile) -> int:
-    """Ticks of the collective with nothing else on the fabric."""
-    return _launch(plan, profile) + sum(s.phase.repeat * (s.latency + s.work) for s in _steps(plan, fabric, profile))
+def duration(plan: Plan, group: int = 0) -> int:
+    """Ticks of one group's collective with nothing else on the fabric."""
+    return _launch(plan, group) + sum(step.phase.repeat * (step.latency + step.work) for step in _steps(plan, group))
 
 
-def activities(plan: Plan, fabric: Fabric, profile: CollectiveProfile) -> tuple[Activity, ...]:
-    """One activity a phase, to run one after the other; resources are links, in bytes per tick.
+def activities(plan: Plan, group: int = 0) -> tuple[Activity, ...]:
+    """One activity a phase of a group, to run one after the other; resources are the links that it uses, in bytes per
+    tick.
 
     The launch is part of the first one's latency.
     """
     found: list[Activity] = []
-    for step in _steps(plan, fabric, profile):
-        load = step.demand.load(fabric)
-        flows = np.bincount(step.demand.paths[step.demand.paths >= 0], minlength=len(load))
-        uses = step.uses({int(link): (float(load[link]), int(flows[link])) for link in np.flatnonzero(load)})
-        start = 0 if found else _launch(plan, profile)
+    for step in _steps(plan, group):
+        start = 0 if found else _launch(plan, group)
+        uses = step.uses(step.demand.sparse())
         found.append(Activity(start + step.phase.repeat * step.latency, step.phase.repeat * step.work, uses))
     return tuple(found)
 
 
-def steps(plan: Plan, fabric: Fabric, profile: CollectiveProfile) -> Iterator[tuple[Activity, ...]]:
+def steps(plan: Plan, group: int = 0) -> Iterator[tuple[Activity, ...]]:
     """Activities that start together, one a transfer; the next ones start when all are over.
 
     Transfers of one step keep pace with the slowest, as chunks of a library do, and so ask each link for no more than
     it has.
     """
-    start = _launch(plan, profile)
-    for step in _steps(plan, fabric, profile):
+    start = _launch(plan, group)
+    for step in _steps(plan, group):
         transfers = zip(step.phase.size.tolist(), step.demand.paths.T.tolist(), strict=True)
         uses = [step.uses({link: (size, 1) for link in path if link >= 0}) for size, path in transfers]
         for _ in range(step.phase.repeat):

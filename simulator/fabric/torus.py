@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import InputError
+from simulator.errors import InputError, Problem
 from simulator.specs.hardware import Cluster
 
 Ints = NDArray[np.int64]
@@ -95,10 +95,14 @@ def build_torus(cluster: Cluster) -> Torus:
     network = cluster.network
     if prod(network.shape) != cluster.devices:
         sizes = " x ".join(map(str, network.shape))
-        raise InputError(
-            f"the torus of {sizes} = {prod(network.shape)} devices does not hold "
-            f"{cluster.nodes} nodes x {cluster.node.devices} = {cluster.devices} devices"
+        message = (
+            f"{cluster.nodes:,} nodes x {cluster.node.devices} = {cluster.devices:,} devices, but the network is a"
+            f" torus of {sizes} = {prod(network.shape):,} devices"
         )
+        hint = f"write a `cluster.network.shape` of {cluster.devices:,} devices as well"
+        if prod(network.shape) % cluster.node.devices == 0:
+            hint = f"{hint}, or `cluster.nodes: {prod(network.shape) // cluster.node.devices}`"
+        raise InputError(Problem(message, path="cluster.nodes", hint=hint))
     if words := network.beyond(cluster.devices):
         raise InputError(words)
     assert network.bandwidth is not None  # the spec demands it

@@ -75,8 +75,9 @@ def build_mesh(parallel: Parallel, devices: int) -> Mesh:
     """
     sizes = {name: size for name, size in parallel.sizes().items() if size is not None}
     for name, size in sizes.items():
-        if size != 1 and not (name in AXES.names() and AXES.get(name).simulated):
-            raise _refuse(name, f"{name} = {size} is not simulated yet", f"{name}: 1")
+        axis = AXES.get(name) if AXES.has(name) else EP  # etp is of the experts too
+        if size != 1 and axis.missing:
+            raise _refuse(name, f"{size}: {axis.missing}", axis.instead.replace(f"`{axis.name}`", f"`{name}`"))
     sizes = {axis.name: sizes.get(axis.name, 1) for axis in mesh_axes()}
     fixed = prod(size for name, size in sizes.items() if name != DP.name)
     if parallel.dp is None:

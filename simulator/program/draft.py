@@ -4,6 +4,7 @@ Passes add operations and dependencies, or cut operations into pieces; each pass
 operation keeps its number while passes run; `build` sorts by lane and key and hands out the tape.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from simulator.engine.tape import Activity, Tape
 from simulator.program.actions import COMPUTE, Kind
+from simulator.program.content import Content, Lump, lump
 
 Ints = NDArray[np.int64]
 
@@ -38,35 +40,47 @@ KINDS = (
 )
 """Names of operations by code: those of `Kind`, then what a step does around its schedule."""
 
-COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "meeting", "activity")
+COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "meeting", "activity", "content")
 
 
 @dataclass(slots=True)
 class Draft:
     """Operations 0 .. n-1 as columns of shape (n,), and edges (later, earlier) of shape (m, 2)."""
 
-    columns: dict[str, Ints] = field(default_factory=lambda: {c: np.zeros(0, np.int64) for c in COLUMNS})
+    _rows: Ints = field(default_factory=lambda: np.zeros((len(COLUMNS), 0), np.int64))
+    """Columns one below the other, with room for more operations: shape (columns, room)."""
+    _count: int = 0
     edges: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     activities: list[Activity] = field(default_factory=list)
     resources: int = 0
     """Shared resources, each of capacity 1."""
+    contents: list[Lump] = field(default_factory=list)
+    """What operations consist of."""
 
     def __len__(self) -> int:
-        return len(self.columns["lane"])
+        return self._count
 
     def __getitem__(self, column: str) -> Ints:
-        return self.columns[column]
+        """A column, to be read and written until operations are added or cut."""
+        return self._rows[COLUMNS.index(column), : self._count]
 
     def add(self, **values: NDArray[np.integer[Any]] | int) -> Ints:
         """Append operations; missing columns are -1 (duration and key 0). Returns their numbers."""
         lengths = {len(v) for v in values.values() if isinstance(v, np.ndarray) and v.ndim}
         count = min(lengths, default=1)
-        first = len(self)
+        first = self._count
+        self._make_room(count)
+        self._count += count
         for column in COLUMNS:
-            default = 0 if column in ("duration", "key") else -1
-            new = np.broadcast_to(np.asarray(values.get(column, default), np.int64), count)
-            self.columns[column] = np.concatenate([self.columns[column], new])
+            self[column][first:] = values.get(column, 0 if column in ("duration", "key") else -1)
         return np.arange(first, first + count)
+
+    def _make_room(self, count: int) -> None:
+        """Room for `count` more; twice as much each time, so that few of many additions copy those before."""
+        room = self._rows.shape[1]
+        if self._count + count > room:
+            more = np.empty((len(COLUMNS), max(count, room)), np.int64)
+            self._rows = np.concatenate([self._rows, more], axis=1)
 
     def after(self, later: Ints, earlier: Ints) -> None:
         """Each of `later` waits for its counterpart in `earlier`; the two broadcast."""
@@ -83,10 +97,9 @@ class Draft:
         last = np.cumsum(pieces) - 1
         first = last - pieces + 1
         number = np.arange(len(old)) - first[old]
-        for name in COLUMNS:
-            self.columns[name] = self.columns[name][old]
-        self.columns["piece"] = np.where(pieces[old] > 1, number, self.columns["piece"])
-        self.columns["key"] = self.columns["key"] + number
+        self._rows, self._count = self._rows[:, old], len(old)
+        self["piece"][:] = np.where(pieces[old] > 1, number, self["piece"])
+        self["key"][:] += number
         self.edges = np.stack([first[self.edges[:, 0]], last[self.edges[:, 1]]], axis=1)
 
     def resource(self) -> int:
@@ -98,6 +111,19 @@ class Draft:
         """Register an activity; returns its index."""
         self.activities.append(activity)
         return len(self.activities) - 1
+
+    def content(self, parts: Iterable[Content]) -> int:
+        """Register what an operation consists of; returns its index."""
+        self.contents.append(lump(parts))
+        return len(self.contents) - 1
+
+    def register(self, lists: Sequence[Sequence[Content]]) -> "Registered":
+        """Register each content of several lists as an operation's own."""
+        lengths = [len(contents) for contents in lists]
+        first = len(self.contents) + np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        lumps = [Lump(((content, 1),)) for contents in lists for content in contents]
+        self.contents += lumps
+        return Registered(first, np.array([each.ticks for each in lumps], np.int64))
 
     def build(self, lane_names: tuple[str, ...]) -> tuple[Tape, Ints]:
         """The tape, and for each position on it the number of the operation; shape (n,)."""
@@ -121,6 +147,26 @@ class Draft:
             lane_names=lane_names,
         )
         return tape, order
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Contents of several lists in a draft."""
+
+    first: Ints
+    """Number of the first content of each list, and one past the last; shape (lists + 1,)."""
+    ticks: Ints
+    """What each lasts, list after list."""
+
+    def numbers(self, which: Ints | int, place: Ints | int) -> Ints:
+        """Numbers of the contents at a place of a list."""
+        found: Ints = self.first[which] + place
+        return found
+
+    def lasting(self, numbers: Ints) -> Ints:
+        """Ticks of contents by number."""
+        found: Ints = self.ticks[numbers - self.first[0]]
+        return found
 
 
 SPREAD = 1 << 20

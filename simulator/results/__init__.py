@@ -1,7 +1,7 @@
 """What a simulated run has to say: the frozen Result, its figures, its JSON form and its file."""
 
+from simulator.metrics import METRICS, Metric
 from simulator.results.files import read, save
-from simulator.results.metrics import METRICS, Metric
 from simulator.results.result import (
     SCHEMA,
     Comparison,

@@ -6,6 +6,8 @@ from typing import Any
 
 KINDS = ("measured and validated", "measured", "datasheet", "estimate")
 """From the firmest to the weakest."""
+MEASURABLE = ("kernels", "collectives", "stack")
+"""Inputs that can be measured; peaks and links are never better known than from a datasheet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,10 @@ class Validation:
     """What they share with this one, in words."""
     elsewhere: int = 0
     """Runs on the same device and software in other formats, on other networks or of other models."""
+    beyond: tuple[str, ...] = ()
+    """What this run has and none of them, in words: ways to shard, to offload or to attend, many more devices."""
+    changed: tuple[str, ...] = ()
+    """Inputs whose figures are not those of their profiles, so that no run speaks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,21 @@ class Ground:
         """All of it in one line; empty where nothing is known."""
         if not self.kind:
             return ""
-        known = self.validation
         if self.kind == KINDS[0]:
-            return f"{self.kind}: {_held(known)}"
-        beyond = f" but on {_runs(known.elsewhere)} in other conditions" if known.elsewhere else ""
-        checked = f"validated: {_held(known)}" if known.rows else f"not validated{beyond}"
-        return f"{self.kind}: weakest is {self.weakest}; {checked}"
+            return f"{self.kind}: {_held(self.validation)}"
+        return f"{self.kind}: {self._inputs}; {_checked(self.validation)}"
+
+    @property
+    def _inputs(self) -> str:
+        """Which inputs are known as firmly as the kind says."""
+        weakest = f"{self.weakest.rpartition(',')[0]})"
+        if self.kind == "estimate":
+            return f"estimated, not measured: {weakest}"
+        names = [name for name, status in self.inputs.items() if status == self.kind]
+        if self.kind == "datasheet":
+            return f"from a datasheet, not measured: {_listed(name for name in names if name in MEASURABLE)}"
+        rest = [name for name in self.inputs if name not in names]
+        return f"{_listed(names)} measured{f', {_listed(rest)} from a datasheet' if rest else ''}"
 
 
 def plain(ground: Ground) -> dict[str, Any]:
@@ -59,6 +74,8 @@ def plain(ground: Ground) -> dict[str, Any]:
         "validated_rows": known.rows,
         "validated_mean_error": known.mean_error if known.rows else None,
         "validated_elsewhere": known.elsewhere,
+        "validated_beyond": list(known.beyond),
+        "changed": list(known.changed),
     }
 
 
@@ -67,8 +84,24 @@ def weakest_of(grounds: Iterable[Ground]) -> Ground:
     return max(grounds, key=lambda one: KINDS.index(one.kind) if one.kind else -1, default=Ground())
 
 
+def _checked(known: Validation) -> str:
+    """Whether runs alike were held against published ones, and what sets this one apart from them."""
+    if known.changed:
+        return f"not validated: other figures than in the profile of the {_listed(known.changed)}"
+    if not known.rows:
+        beyond = f" but on {_runs(known.elsewhere)} in other conditions" if known.elsewhere else ""
+        return f"not validated{beyond}"
+    none = f"; none of them with {_listed(known.beyond, 'or')}" if known.beyond else ""
+    return f"validated: {_held(known)}{none}"
+
+
 def _held(known: Validation) -> str:
     return f"{_runs(known.rows)} on {known.of}, mean error {100 * known.mean_error:.1f} %"
+
+
+def _listed(names: Iterable[str], last: str = "and") -> str:
+    *some, one = names
+    return f"{', '.join(some)} {last} {one}" if some else one
 
 
 def _runs(number: int) -> str:

@@ -49,8 +49,8 @@ def host_full(result: Result) -> HostMemory | None:
     return host if host is not None and host.peak > host.capacity else None
 
 
-CLOSE = "memory is too close to call"
-"""What the warning of a run begins with whose fit is within the error of simulated memory."""
+CLOSE = "memory too close to call"
+"""What every page says of a run whose fit is within the error of simulated memory; its warning begins with it."""
 
 
 def close_call(memory: Iterable[MemoryUse], error: float, rows: int, spare: str = "") -> str:

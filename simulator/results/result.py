@@ -1,6 +1,7 @@
 """The one frozen Result that every report, plot, trace, comparison and regression check reads."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -321,10 +322,15 @@ class Result:
     """False if a device or a host is out of memory (metrics then hold what would be if it were not), or if every
     request of a serving run was rejected."""
     provenance: dict[str, Any] = field(default_factory=dict)
-    """Version, seed, hash of the resolved scenario, how ranks were folded, events."""
+    """Version, seed, hash of the resolved scenario, overrides where there are any, how ranks were folded, events."""
     scenario: dict[str, Any] = field(default_factory=dict)
     """The resolved scenario as plain data."""
     service: Service | None = None
     """Requests and replicas of a serving run; None for training."""
     schema: int = SCHEMA
     """Version of this form."""
+
+
+def overridden(result: Result, overrides: Sequence[str]) -> Result:
+    """The Result with the overrides of its scenario in its provenance, where there are any."""
+    return replace(result, provenance={**result.provenance, "overrides": list(overrides)}) if overrides else result

@@ -5,11 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.metrics import PERCENTILES
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-PERCENTILES = (90, 95, 99)
-"""Percentiles that are reported beside the median."""
 
 
 class Spread(NamedTuple):

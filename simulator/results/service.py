@@ -13,9 +13,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.metrics import PERCENTILES
 from simulator.results import iterations as of
 from simulator.results.result import RequestRecords, Service
-from simulator.results.sample import PERCENTILES, Spread, spread
+from simulator.results.sample import Spread, spread
 
 FINISHED, REJECTED, IN_FLIGHT = range(3)
 """Values of `RequestRecords.status`."""

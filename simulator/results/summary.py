@@ -10,8 +10,8 @@ from math import isfinite
 from typing import Any
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.results import ground
-from simulator.results.metrics import METRICS
 from simulator.results.obstacle import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import (

@@ -5,6 +5,8 @@ to the step time. A send or collective on it is exposed by definition: the step 
 elsewhere. Where several paths are critical one is named; the choice is the same in every run.
 """
 
+from itertools import chain
+
 import numpy as np
 
 from simulator import units
@@ -30,10 +32,10 @@ def summary(
     device = program.columns.lane[path] // len(LANES)
     ticks: list[dict[str, int]] = [{} for _ in range(len(classes.prices) * job.pp)]
     for index in np.unique(device).tolist():
-        ticks[index] = busy(program.columns, timeline, classes.prices[index // job.pp], path[device == index])
-    total = {part: sum(one.get(part, 0) for one in ticks) for part in PARTS}
+        ticks[index] = busy(program, timeline, path[device == index])
+    total = {part: sum(one.get(part, 0) for one in ticks) for part in dict.fromkeys([*PARTS, *chain(*ticks)])}
     total["wait"] = timeline.makespan - sum(total.values())
-    reasons = Reasons(program.columns, timeline, classes, job, links)
+    reasons = Reasons(program, timeline, classes, links)
     reasons.explain(path)
     return CriticalPath(
         _seconds(total),

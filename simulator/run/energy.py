@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 PASSES_MEMORY = 0.5
 """Rate of the memory over its peak while a training step computes: products read operands, passes between them stream;
 an estimate."""
-LINKS = {"tp", "transfer"}
+LINKS = {"tp", "ep", "transfer"}
 """Words in the names of parts of a replica's time in which links work."""
 
 

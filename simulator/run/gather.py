@@ -16,8 +16,9 @@ from simulator import units
 from simulator.cost import Device
 from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
+from simulator.metrics import METRICS
 from simulator.program import draft as d
-from simulator.results.metrics import METRICS, compare, mean, run_metrics, step_metrics, training_metrics
+from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.obstacle import close_call
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
@@ -26,7 +27,7 @@ from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.links import link_loads, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
-from simulator.run.parts import busy
+from simulator.run.parts import busy, by_axis
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
@@ -38,6 +39,7 @@ from simulator.training.lowering import LANES, Program
 from simulator.training.noise import Disturbance
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 NOTABLE = 0.01
 """Relative difference of merged price lists from which folding by tiers is worth a warning."""
 
@@ -66,13 +68,14 @@ def gather(run: Run) -> Result:
     breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.prices)) for rank in range(run.job.pp)
     )
-    used = tuple(_memory(run, i) for i in range(len(classes)))
+    kept = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
+    used = tuple(_memory(run, i, kept) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
     spans = _spans(run)
     step_s = units.to_seconds(run.timeline.makespan)
-    links = link_loads(run.network.fabric, run.job.mesh, run.classes, step_s, spans)
+    links = link_loads(run.network.fabric, run.program, run.classes, step_s, spans)
     return Result(
         kind="training",
         name=run.scenario.name,
@@ -186,7 +189,7 @@ def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     start, end = run.timeline.start[part], run.timeline.end[part]
-    ticks = busy(run.program.columns, run.timeline, run.classes.prices[chain], part)
+    ticks = busy(run.program, run.timeline, part)
     _gaps(run, part, start, end, ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}
@@ -196,14 +199,15 @@ def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) 
     """Time between operations by what ended the wait."""
     before = np.concatenate([[0], end[:-1]])
     waited = np.flatnonzero(start > before)
-    gap, cause = (start - before)[waited], _causes(run, part.start + waited)
-    kind = np.where(cause >= 0, run.program.columns.kind[cause], -1)
-    lasted = (run.timeline.end - run.timeline.start)[cause]
-    data = np.isin(kind, (d.GATHER, d.REDUCE))
-    moving = np.where(np.isin(kind, (d.SEND_FORWARD, d.SEND_BACKWARD)), np.minimum(gap, lasted), 0)
-    ticks["exposed_dp"] += int(gap[data].sum())
-    ticks["exposed_pp"] += int(moving.sum())
-    ticks["bubble"] += int((gap[~data] - moving[~data]).sum())
+    gap, cause, columns = (start - before)[waited], _causes(run, part.start + waited), run.program.columns
+    communicates = np.array([lump.communicates for lump in run.program.contents])[columns.content[cause]] & (cause >= 0)
+    sends = np.isin(columns.kind[cause], (d.SEND_FORWARD, d.SEND_BACKWARD))
+    known = np.where(sends, np.minimum(gap, (run.timeline.end - run.timeline.start)[cause]), gap) * communicates
+    for content in np.unique(columns.content[cause[communicates]]).tolist():
+        whole = int(known[communicates & (columns.content[cause] == content)].sum())
+        for axis, share in by_axis(run.program.contents[content].whole, whole).items():
+            ticks[axis] = ticks.get(axis, 0) + share
+    ticks["bubble"] += int((gap - known).sum())
 
 
 def _causes(run: Run, operations: Ints) -> Ints:
@@ -220,12 +224,15 @@ def _causes(run: Run, operations: Ints) -> Ints:
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
-def _memory(run: Run, index: int) -> MemoryUse:
-    """Level over time of one class: what is always there, activations between passes, working memory during passes."""
+def _memory(run: Run, index: int, kept: Floats) -> MemoryUse:
+    """Level over time of one class: what is always there, activations between passes, working memory during passes.
+
+    `kept` are the bytes that each chunk keeps of a microbatch between its passes.
+    """
     chain, rank = divmod(index, run.job.pp)
     static = memory.static_memory(run.job, rank)
     part = _operations(run, chain, rank, "compute")
-    time, level = _activations(run, part)
+    time, level = _activations(run, part, kept)
     working = memory.working_memory(run.job, rank)
     peak = float(level.max(initial=0.0))
     at_peak = {**static, "activations": peak, "working": working}
@@ -255,12 +262,11 @@ def _host(run: Run) -> HostMemory | None:
     )
 
 
-def _activations(run: Run, part: slice) -> tuple[Ints, NDArray[np.float64]]:
+def _activations(run: Run, part: slice, sizes: Floats) -> tuple[Ints, Floats]:
     """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
     backward ends."""
     columns, timeline = run.program.columns, run.timeline
     kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
-    sizes = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
     key = stage * run.job.microbatches + microbatch
     start, end = timeline.start[part], timeline.end[part]
     takes, gives = np.flatnonzero(kind == d.FORWARD), np.flatnonzero(np.isin(kind, (d.BACKWARD, d.WEIGHT)))
@@ -328,7 +334,7 @@ def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
             f"folding by tiers merged chains whose prices differ by up to {100 * run.classes.spread:.2g} %; "
             "the slowest counts"
         )
-    if len(run.noise.slow) and not run.classes.traffic.total()[run.noise.slow].any():
+    if len(run.noise.slow) and not any(p.cost.load[run.noise.slow].any() for p in run.classes.priced.values()):
         found.append("no effect: noise.slow_links: nothing travels over these links")
     return tuple(found)
 

@@ -8,11 +8,13 @@ published rows were simulated under which conditions and how wrong they were; be
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from simulator.cost.device import WIDER, kernels_named
-from simulator.results.ground import Ground, Validation, weakest_of
+from simulator.results.ground import MEASURABLE, Ground, Validation, weakest_of
+from simulator.run.extent import Extent, beyond, changed, extent, joined, together
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
 from simulator.specs.collectives import CollectiveProfile
@@ -26,7 +28,6 @@ FEWEST = 3
 """Published runs of the same conditions from which on a run counts as validated."""
 SIXTEEN = frozenset({"bf16", "fp16"})
 _DECIDE_TIME = ("compute_efficiency", "kernel_efficiency")  # what rows do not tell of the other numbers moves no time
-_MEASURABLE = ("kernels", "collectives", "stack")  # peaks and links are never better known than from a datasheet
 _ORDER = ("measured", "datasheet", "estimate")
 
 
@@ -47,6 +48,19 @@ class Conditions(NamedTuple):
     """Name of the collective profile; empty on one device."""
 
 
+class Shipped(NamedTuple):
+    """Published runs that were simulated under the same conditions."""
+
+    conditions: Conditions
+    """What they share."""
+    rows: int
+    """How many they are."""
+    mean_error: float
+    """Mean size of their errors, a fraction."""
+    extent: Extent
+    """How far they reach."""
+
+
 def conditions(scenario: AnyScenario, cluster: Cluster | None = None) -> Conditions:
     """The conditions of a scenario, on another cluster where one is given."""
     cluster = cluster or scenario.cluster
@@ -57,7 +71,7 @@ def conditions(scenario: AnyScenario, cluster: Cluster | None = None) -> Conditi
         scenario.stack.name,
         "16 bits" if number in SIXTEEN else number,
         "experts" if scenario.model.experts else "dense",
-        cluster.collectives if _devices(scenario, cluster) > 1 else "",
+        cluster.collectives if joined(scenario, cluster) > 1 else "",
     )
 
 
@@ -70,14 +84,19 @@ def ground(scenario: AnyScenario) -> Ground:
     return weakest_of([_on(scenario, cluster) for cluster in clusters.values()])
 
 
-def validated(found: Iterable[tuple[Conditions, float]]) -> list[dict[str, Any]]:
-    """Errors of simulated rows by their conditions, as they are shipped."""
-    errors: dict[Conditions, list[float]] = {}
-    for known, error in found:
-        errors.setdefault(known, []).append(abs(error))
+def validated(found: Iterable[tuple[Conditions, Extent, float]]) -> list[dict[str, Any]]:
+    """Errors of simulated rows by their conditions, and how far the rows reach, as they are shipped."""
+    runs: dict[Conditions, list[tuple[Extent, float]]] = {}
+    for known, reach, error in found:
+        runs.setdefault(known, []).append((reach, abs(error)))
     return [
-        {**known._asdict(), "rows": len(sizes), "mean_error": round(sum(sizes) / len(sizes), 4)}
-        for known, sizes in sorted(errors.items())
+        {
+            **known._asdict(),
+            "rows": len(some),
+            "mean_error": round(sum(error for _, error in some) / len(some), 4),
+            **together(reach for reach, _ in some)._asdict(),
+        }
+        for known, some in sorted(runs.items())
     ]
 
 
@@ -88,10 +107,15 @@ def _shipped() -> dict[str, Any]:
 
 
 @cache
-def shipped() -> tuple[tuple[Conditions, int, float], ...]:
-    """(conditions, rows, mean error) of the shipped validation."""
+def shipped() -> tuple[Shipped, ...]:
+    """The shipped validation."""
     return tuple(
-        (Conditions(*(row[name] for name in Conditions._fields)), row["rows"], row["mean_error"])
+        Shipped(
+            Conditions(*(row[name] for name in Conditions._fields)),
+            row["rows"],
+            row["mean_error"],
+            Extent(row["devices"], tuple(row["features"])),
+        )
         for row in _shipped()["rows"]
     )
 
@@ -107,13 +131,13 @@ def of_accelerator(spec: Accelerator) -> str:
     profile = kernels_named(spec.kernels)
     number = next((name for name in ("bf16", "fp16") if name in profile.gemm), next(iter(profile.gemm)))
     tables = (profile.gemm[number], profile.attention[profile.best_attention], profile.stream)
-    rows = [row for row in shipped() if row[0].device == spec.name]
+    rows = [row for row in shipped() if row.conditions.device == spec.name]
     return _briefly(_weakest([str(table.status) for table in tables]), rows)
 
 
 def of_stack(spec: Stack | ServingStack) -> str:
     """The same of what is fitted of a stack."""
-    return _briefly(_weakest(_fitted(spec)), [row for row in shipped() if row[0].stack == spec.name])
+    return _briefly(_weakest(_fitted(spec)), [row for row in shipped() if row.conditions.stack == spec.name])
 
 
 @cache
@@ -125,13 +149,13 @@ def _on(scenario: AnyScenario, cluster: Cluster) -> Ground:
     named = dict(_inputs(scenario, cluster))
     statuses = {name: status for name, (status, _) in named.items()}
     weakest = max(statuses, key=lambda name: _ORDER.index(statuses[name]))
-    known = _held(conditions(scenario, cluster))
+    known = _held(conditions(scenario, cluster), extent(scenario, cluster), changed(scenario, cluster))
     kind = "measured"
     if statuses[weakest] == "estimate":
         kind = "estimate"
-    elif any(statuses.get(name) == "datasheet" for name in _MEASURABLE):
+    elif any(statuses.get(name) == "datasheet" for name in MEASURABLE):
         kind = "datasheet"
-    elif known.rows >= FEWEST:
+    elif known.rows >= FEWEST and not known.beyond:
         kind = "measured and validated"
     return Ground(kind, statuses, f"{weakest} ({named[weakest][1]}, {statuses[weakest]})", known)
 
@@ -145,7 +169,7 @@ def _inputs(scenario: AnyScenario, cluster: Cluster) -> Iterator[tuple[str, tupl
     peaks = [figure for name, figure in accelerator.peak.items() if name == native]
     yield "accelerator", (_weakest([f.status for f in (*peaks, accelerator.memory.bandwidth)]), accelerator.name)
     yield "kernels", (_weakest(_kernels(scenario, kernels, native)), kernels.name)
-    if _devices(scenario, cluster) > 1:
+    if joined(scenario, cluster) > 1:
         profile = _collectives(cluster.collectives)
         yield "network", (_weakest([figure.status for figure in _links(cluster)]), cluster.name)
         yield "collectives", (_best([figure.status for figure in _rates(profile, cluster)]), profile.name)
@@ -192,22 +216,31 @@ def _rates(profile: CollectiveProfile, cluster: Cluster) -> Iterator[Figure[floa
         yield (protocol.scale_out if cluster.nodes > 1 else protocol.scale_up).efficiency
 
 
-def _held(wanted: Conditions) -> Validation:
-    """What the shipped validation says of runs in these conditions; on one device the network does not matter."""
-    here = [row for row in shipped() if _same(row[0], wanted)]
-    near = [row for row in shipped() if row[0][:3] == wanted[:3]]
+def _held(wanted: Conditions, own: Extent, differs: tuple[str, ...]) -> Validation:
+    """What the shipped validation says of runs in these conditions; on one device the network does not matter.
+
+    Of a device, network or stack with other figures it says nothing.
+    """
+    if differs:
+        return Validation(changed=differs)
+    here = [row for row in shipped() if _same(row.conditions, wanted)]
+    near = [row for row in shipped() if row.conditions[:3] == wanted[:3]]
     narrow = "" if wanted.format == "16 bits" else f" in {wanted.format}"
     found = _validation(here, f"this device and stack{narrow}")
-    return Validation(found.rows, found.mean_error, found.of, sum(row[1] for row in near) - found.rows)
+    return replace(
+        found,
+        elsewhere=sum(row.rows for row in near) - found.rows,
+        beyond=beyond(own, together(row.extent for row in here)) if here else (),
+    )
 
 
 def _same(one: Conditions, wanted: Conditions) -> bool:
     return one[:5] == wanted[:5] and (one.network == wanted.network or not wanted.network)
 
 
-def _validation(rows: Sequence[tuple[Conditions, int, float]], what: str) -> Validation:
-    number = sum(count for _, count, _ in rows)
-    return Validation(number, sum(n * error for _, n, error in rows) / max(number, 1), what)
+def _validation(rows: Sequence[Shipped], what: str) -> Validation:
+    number = sum(row.rows for row in rows)
+    return Validation(number, sum(row.rows * row.mean_error for row in rows) / max(number, 1), what)
 
 
 def _format(scenario: AnyScenario) -> str:
@@ -215,15 +248,6 @@ def _format(scenario: AnyScenario) -> str:
     if isinstance(scenario, Scenario):
         return scenario.training.precision or scenario.stack.precision
     return scenario.serving.precision.weights or "bf16"
-
-
-def _devices(scenario: AnyScenario, cluster: Cluster) -> int:
-    """Devices that talk to each other: all of a training run, those of a replica when serving."""
-    if isinstance(scenario, Scenario):
-        return cluster.devices
-    serving = scenario.serving
-    layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
-    return max(layout.devices * layout.ep for layout in layouts)
 
 
 def _weakest(statuses: Iterable[str]) -> str:
@@ -234,7 +258,7 @@ def _best(statuses: Iterable[str]) -> str:
     return min(statuses, key=_ORDER.index, default="estimate")
 
 
-def _briefly(status: str, rows: Sequence[tuple[Conditions, int, float]]) -> str:
+def _briefly(status: str, rows: Sequence[Shipped]) -> str:
     known = _validation(rows, "")
     return f"{status}, {known.rows:,} runs {100 * known.mean_error:.1f} %" if known.rows else status
 

@@ -1,47 +1,95 @@
-"""What the links of a fabric carried: the busiest of each kind, which operations loaded it and whose."""
+"""What the links of a fabric carried: the busiest of each kind, which operations loaded it and whose.
 
-from dataclasses import replace
+Bytes are those of the collectives in the instructions that ran, each counted for the share of its group's members that
+ran them: all of a group's members together run its collective once.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
+from simulator.axes import TP
 from simulator.fabric import Fabric
-from simulator.parallel import Mesh
+from simulator.program import draft as d
+from simulator.program.content import OWN, Comm
 from simulator.results.link_rates import peak
 from simulator.results.result import LinkLoad, Spans
+from simulator.run.parts import axis_of
 from simulator.training.chains import ChainClasses
+from simulator.training.lowering import LANES, Program
 
-Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
-AXES = {"gather parameters": "dp", "reduce gradients": "dp", "send forward": "pp", "send backward": "pp"} | {
-    "sum embedding gradients": "pp"
-}
-"""Axis of the mesh whose collectives run in operations of a kind; passes have those of tensor parallelism."""
 _SLACK = 1.02
 """Times the capacity from which a rate is worth a warning: less changes no answer."""
-_AT_ONCE = 1 << 16  # flows whose ways are in memory together
 
 
-def link_loads(fabric: Fabric, mesh: Mesh, classes: ChainClasses, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """How often operations of one name ran one collective."""
+
+    operation: str
+    comm: Comm
+    runs: Floats
+    """By group of the collective."""
+    users: dict[int, NDArray[np.int64]]
+    """Groups in which each device class took part."""
+
+
+def sent(program: Program, classes: ChainClasses) -> list[Sent]:
+    """Everything that the instructions of a program sent, by name of the operation and collective."""
+    columns = program.columns
+    kinds = np.stack([columns.lane // len(LANES), columns.kind, columns.content], axis=1)
+    alike, counts = np.unique(kinds[columns.content >= 0], axis=0, return_counts=True)
+    found: dict[tuple[str, Comm], Sent] = {}
+    for (device, kind, content), count in zip(alike.tolist(), counts.tolist(), strict=True):
+        chain, rank = divmod(device, classes.ranks.shape[1])
+        for call in program.contents[content].whole.calls:
+            priced = classes.priced[call.comm]
+            one = found.setdefault(
+                (d.KINDS[kind], call.comm), Sent(d.KINDS[kind], call.comm, np.zeros(len(priced.cost.ticks)), {})
+            )
+            rows = priced.rows[classes.members[chain], rank if call.place == OWN else call.place]
+            np.add.at(one.runs, rows, count * call.runs / priced.members)
+            one.users[device] = np.union1d(one.users.get(device, rows[:0]), rows)
+    return list(found.values())
+
+
+def link_loads(
+    fabric: Fabric, program: Program, classes: ChainClasses, step_s: float, spans: Spans
+) -> tuple[LinkLoad, ...]:
     """The busiest link of each kind that carried anything."""
-    total = classes.traffic.total()
+    flows = sent(program, classes)
+    loads = [classes.priced[flow.comm].cost.carried(flow.runs) for flow in flows]
+    total: Floats = sum(loads, np.zeros(len(fabric.capacity)))
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
-    blocks = [
-        (name, first, stop)
-        for name, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True)
-        if total[first:stop].any()
-    ]
-    busiest = [first + int(np.argmax(total[first:stop] / fabric.capacity[first:stop])) for _, first, stop in blocks]
-    users = _users(fabric, mesh, classes, busiest)
     found = []
-    for (name, first, stop), link, who in zip(blocks, busiest, users, strict=True):
+    for name, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
+        if not total[first:stop].any():
+            continue
+        link = first + int(np.argmax(total[first:stop] / fabric.capacity[first:stop]))
+        by_operation: dict[str, float] = defaultdict(float)
+        for flow, load in zip(flows, loads, strict=True):
+            if load[link]:
+                by_operation[flow.operation] += float(load[link])
         moved, rate = float(total[link]), float(fabric.capacity[link])
-        by_operation = classes.traffic.carried(link)
-        load = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), by_operation, who)
-        highest, at_peak = peak(spans, load)
-        found.append(replace(load, peak=highest, at_peak=at_peak))
+        who = _users(classes, [flow for flow, load in zip(flows, loads, strict=True) if load[link]], link)
+        busiest = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), dict(by_operation), who)
+        highest, at_peak = peak(spans, busiest)
+        found.append(replace(busiest, peak=highest, at_peak=at_peak))
     return tuple(found)
+
+
+def _users(classes: ChainClasses, flows: list[Sent], link: int) -> tuple[int, ...]:
+    """The device classes in groups that send over a link."""
+    found: set[int] = set()
+    for flow in flows:
+        groups = classes.priced[flow.comm].cost.plan.users(link)
+        found.update(device for device, rows in flow.users.items() if np.isin(rows, groups).any())
+    return tuple(sorted(found))
 
 
 def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
@@ -49,41 +97,13 @@ def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
     over: dict[str, list[str]] = {}
     for load in loads:
         if load.peak > _SLACK * load.capacity:
-            senders = " and ".join(f"`{name}` ({AXES.get(name, 'tp')})" for name in load.at_peak)
+            senders = " and ".join(f"`{name}` ({axis_of(name) or TP.name})" for name in load.at_peak)
             rates = f"{units.format(load.peak, 'bandwidth')} of {units.format(load.capacity, 'bandwidth')}"
             over.setdefault(f"{rates} in {senders}", []).append(load.name)
     if not over:
         return ()
     listed = "; ".join(f"{', '.join(names)} {what}" for what, names in over.items())
-    return (f"links carry more than they have, as what overlaps is priced apart (the step is too fast): {listed}",)
-
-
-def _users(fabric: Fabric, mesh: Mesh, classes: ChainClasses, links: list[int]) -> list[tuple[int, ...]]:
-    """For each link the device classes whose ranks send over it to a neighbour on an axis of the mesh."""
-    own = _class_of_rank(mesh, classes)
-    found: list[set[int]] = [set() for _ in links]
-    source, target = _neighbours(mesh)
-    for first in range(0, len(source), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        paths, sender = fabric.paths(source[some], target[some]), own[source[some]]
-        for link, who in zip(links, found, strict=True):
-            who.update(sender[(paths == link).any(axis=0)].tolist())
-    return [tuple(sorted(who)) for who in found]
-
-
-def _neighbours(mesh: Mesh) -> tuple[Ints, Ints]:
-    """Both ways between ranks that follow each other on an axis, the last and the first too; (flows,) each."""
-    rings = [mesh.grid(axis).reshape(-1, size) for axis, size in mesh.sizes.items() if size > 1]
-    ends = [(ring.ravel(), np.roll(ring, -1, axis=1).ravel()) for ring in rings]
-    none = np.zeros(0, np.int64)
-    there, back = (np.concatenate([none, *(pair[side] for pair in ends)]) for side in (0, 1))
-    return np.concatenate([there, back]), np.concatenate([back, there])
-
-
-def _class_of_rank(mesh: Mesh, classes: ChainClasses) -> Ints:
-    """Index of the device class of each rank; shape (world,)."""
-    stages = classes.ranks.shape[1]
-    own = np.zeros(mesh.world, np.int64)
-    for label, chains in enumerate(classes.members):
-        own[classes.ranks[chains]] = label * stages + np.arange(stages)
-    return own
+    return (
+        "operations that overlap share links, but each is simulated as if it had them alone: together they ask for more"
+        f" than the links carry, and the simulated step is shorter than a real one: {listed}",
+    )

@@ -1,64 +1,73 @@
-"""What operations consist of: the time of passes, sends, collectives and the optimizer by part of the step.
+"""What operations consist of: the time of instructions by part of the step, from the contents that ran.
 
-A pass is split by its price list into kernels, recomputed kernels, exposed tensor parallelism and waiting for the
-host; what it lasted longer than its price, because something ran beside it, is stall.
+An instruction is kernels, recomputed kernels, exposed communication by axis and waiting for the host; what it lasted
+longer than its contents take alone, because something ran beside it, is stall. What communication alone lasted longer,
+because a peer was late, is communication too.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.axes import AXES, DP, PP, TP
 from simulator.engine.tape import Timeline
 from simulator.program import draft as d
-from simulator.training.lowering import Columns, Prices
-from simulator.training.pricing import PassCost
+from simulator.program.content import Content, Lump
+from simulator.training.lowering import Program
 
 Ints = NDArray[np.int64]
 
-PARTS = ("compute", "recompute", "exposed_tp", "host", "stall", "exposed_pp", "exposed_dp", "optimizer", "bubble")
-"""What the time of a step is made of, in the order of the page."""
+PARTS = ("compute", "recompute", TP.exposed, "host", "stall", PP.exposed, DP.exposed, "optimizer", "bubble")
+"""What the time of a step is made of, in the order of the page; other axes that were exposed come after these."""
 
-_WHOLE = {
-    d.SEND_FORWARD: "exposed_pp",
-    d.SEND_BACKWARD: "exposed_pp",
-    d.GATHER: "exposed_dp",
-    d.REDUCE: "exposed_dp",
-    d.EMBEDDING: "exposed_pp",
-    d.OPTIMIZER: "optimizer",
-}
-_AXES = {d.KINDS[kind]: part.removeprefix("exposed_") for kind, part in _WHOLE.items() if part.startswith("exposed_")}
-_FIELDS = (("compute", "compute"), ("recompute", "recompute"), ("tensor", "exposed_tp"), ("host", "host"))
+_AXES = {d.SEND_FORWARD: PP, d.SEND_BACKWARD: PP, d.GATHER: DP, d.REDUCE: DP, d.EMBEDDING: PP}
+_NAMED = {d.KINDS[kind]: axis.name for kind, axis in _AXES.items()}
 
 
 def axis_of(operation: str) -> str | None:
     """The mesh axis along which an operation communicates (`reduce gradients`, `all_reduce tp`); None for others."""
-    return "tp" if operation.endswith(" tp") else _AXES.get(operation)
+    last = operation.rpartition(" ")[2]
+    return last if " " in operation and AXES.has(last) else _NAMED.get(operation)
 
 
-def busy(columns: Columns, timeline: Timeline, prices: Prices, operations: Ints | slice) -> dict[str, int]:
-    """Ticks of operations of one chain by what they consist of; their sum is what they lasted."""
+def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict[str, int]:
+    """Ticks of some operations by what they consist of; their sum is what they lasted."""
     ticks = dict.fromkeys(PARTS, 0)
     lasted = timeline.end[operations] - timeline.start[operations]
-    kind, stage, piece = columns.kind[operations], columns.stage[operations], columns.piece[operations]
-    for code, name in _WHOLE.items():
-        ticks[name] += int(lasted[kind == code].sum())
-    halves = [[cost] for cost in prices.input_gradient], [[cost] for cost in prices.weight_gradient]
-    tables = {d.FORWARD: prices.forward, d.BACKWARD: prices.backward, d.INPUT: halves[0], d.WEIGHT: halves[1]}
-    for code, table in tables.items():
-        for chunk in np.unique(stage[kind == code]).tolist():
-            chosen = (kind == code) & (stage == chunk)
-            _passes(table[chunk], piece[chosen], int(lasted[chosen].sum()), ticks)
+    content, kind = program.columns.content[operations], program.columns.kind[operations]
+    order = np.argsort(content, kind="stable")
+    numbers, first, counts = np.unique(content[order], return_index=True, return_counts=True)
+    sums = np.add.reduceat(lasted[order], first) if len(order) else lasted
+    for number, example, count, whole in zip(numbers.tolist(), first, counts.tolist(), sums.tolist(), strict=True):
+        name = "optimizer" if kind[order[example]] == d.OPTIMIZER else "compute"
+        _add(ticks, program.contents[number], count, whole, name)
     return ticks
 
 
-def _passes(pieces: Sequence[PassCost], piece: Ints, lasted: int, ticks: dict[str, int]) -> None:
-    """Passes through one chunk: what they cost alone by part, and what they lasted longer."""
-    whole = int((piece < 0).sum())
-    counts = np.bincount(piece[piece >= 0], minlength=len(pieces)) + whole
-    alone = 0
-    for cost, count in zip(pieces, counts.tolist(), strict=True):
-        for field, name in _FIELDS:
-            ticks[name] += getattr(cost, field) * count
-        alone += cost.total * count
-    ticks["stall"] += lasted - alone
+def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, name: str) -> None:
+    """An instruction that ran `count` times and lasted so long in all; its kernels go to the part `name`."""
+    if lump.communicates or not lump.ticks:
+        for axis, share in by_axis(lump.whole, lasted).items():
+            ticks[axis] = ticks.get(axis, 0) + share
+        return
+    whole = lump.whole.times(count)
+    ticks[name] += whole.compute
+    ticks["recompute"] += whole.recompute
+    ticks["host"] += whole.host
+    for axis, share in by_axis(whole, whole.exposed).items():
+        ticks[axis] = ticks.get(axis, 0) + share
+    ticks["stall" if name == "compute" else name] += lasted - whole.total
+
+
+def by_axis(content: Content, ticks: int) -> dict[str, int]:
+    """Ticks by the axis that is exposed, in the proportions of the calls; they sum to `ticks`."""
+    found: dict[str, int] = {}
+    left, weight = ticks, content.exposed
+    for call in content.calls:
+        share = round(left * call.exposed / weight) if weight else 0
+        left, weight = left - share, weight - call.exposed
+        name = AXES.get(call.comm.axis).exposed
+        found[name] = found.get(name, 0) + share
+    if left:
+        name = next(iter(found), "stall")
+        found[name] = found.get(name, 0) + left
+    return found

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 import simulator
 from simulator import units
-from simulator.results.metrics import METRICS, compare
+from simulator.metrics import METRICS
+from simulator.results.metrics import compare
 from simulator.results.obstacle import close_call
 from simulator.results.result import (
     Comparison,
@@ -318,14 +319,15 @@ def saturated(service: Service) -> tuple[str, ...]:
     """What to say of a queue that grew as long as requests came.
 
     It must hold more requests at the last arrival than chance leaves there, have grown before the last quarter of the
-    time and on in it, and requests must have come for longer than one is worked on, or nothing had time to leave.
+    time and on in it, and requests must have come for longer than one is worked on, or the queue must take longer than
+    that to empty: a burst that is all taken up while its first requests run says nothing of the rate.
     """
     requests = service.requests
     came = (requests.arrival >= 0) & (requests.status != REJECTED)
     arrival = requests.arrival[came]
-    if len(arrival) < 2 or arrival[-1] == arrival[0]:
-        return ()
     started = np.sort(requests.scheduled[came & (requests.scheduled >= 0)])
+    if len(arrival) < 2 or arrival[-1] == arrival[0] or not len(started):
+        return ()
     last, lasted = int(arrival[-1]), int(arrival[-1] - arrival[0])
     moments = last - np.array([lasted // 2, lasted // 4, 0])
     half, later, waiting = _upto(arrival, moments) - _upto(started, moments)
@@ -333,10 +335,11 @@ def saturated(service: Service) -> tuple[str, ...]:
     if waiting < least or waiting < 1.5 * half or not max(half, STEADY * waiting) < later < waiting:
         return ()
     done = came & (requests.finish >= 0)
-    if (requests.finish - requests.scheduled)[done].mean() > lasted:
+    emptying = int(started[-1]) - last
+    if done.any() and (requests.finish - requests.scheduled)[done].mean() > max(lasted, emptying):
         return ()
     offered = (len(arrival) - 1) / units.to_seconds(lasted)
-    begun = int(_upto(started, last)) / units.to_seconds(lasted)
+    begun = len(started) / units.to_seconds(lasted + max(emptying, 0))
     return (
         f"saturated: requests come at {offered:.3g}/s and are taken up at {begun:.3g}/s; the queue grew to {waiting:,}"
         f" of {len(arrival):,} by the last arrival, and latencies grow with the length of the run",

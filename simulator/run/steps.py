@@ -10,7 +10,7 @@ time of the others goes they are run apart, if they are not too many.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +106,7 @@ def disturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: boo
         else:
             said.append("replicas that pay the same are shown together, at the pace of the slowest of them")
     steps = _timed(timed, _slowest(timed.classes, pace), execute)
-    return Disturbed(_at(shown, job, _slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
+    return Disturbed(_at(shown, _slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
 
 
 def _slowest(classes: ChainClasses, pace: Floats) -> Floats:
@@ -122,7 +122,7 @@ def _timed(lowered: Lowered, pace: Floats, execute: Execute) -> Steps:
     at_once = max(_AT_ONCE // max(len(program.tape), 1), 1)
     found: list[Ints] = []
     for first in range(0, count, at_once):
-        ticks = durations(program, classes.prices, pace[:, :, first : first + at_once])
+        ticks = durations(program, pace[:, :, first : first + at_once])
         if shares:
             found += [np.array([execute(retimed(program.tape, column)).makespan]) for column in ticks.T]
         else:
@@ -130,12 +130,11 @@ def _timed(lowered: Lowered, pace: Floats, execute: Execute) -> Steps:
     return Steps(np.concatenate(found))
 
 
-def _at(lowered: Lowered, job: Job, pace: Floats) -> Lowered:
+def _at(lowered: Lowered, pace: Floats) -> Lowered:
     """The program and the prices of one step, under the factors `pace` (classes, pp)."""
     classes, program = lowered
-    ticks = durations(program, classes.prices, pace[:, :, None])[:, 0]
-    prices = tuple(slowed(own, factors, job.home) for own, factors in zip(classes.prices, pace, strict=True))
-    return Lowered(replace(classes, prices=prices), replace(program, tape=retimed(program.tape, ticks)))
+    ticks = durations(program, pace[:, :, None])[:, 0]
+    return Lowered(classes, slowed(program, retimed(program.tape, ticks), pace))
 
 
 def _shares(program: Program) -> bool:

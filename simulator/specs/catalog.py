@@ -60,13 +60,21 @@ def entrance(given: str | Path, rooms: tuple[str, ...]) -> Path:
     return path
 
 
+_EXAMPLES = 6
+"""Names of a data room that a refusal lists."""
+_ROOMS = {"workloads/requests": "file of request lengths"}
+"""What files of a room are called where its folder does not say it."""
+
+
 def unknown(reference: str, rooms: tuple[str, ...]) -> Problem:
     """The problem of a reference that `find` does not find."""
     room = rooms[0]
     what = Path(room).name.removesuffix("s")
     known = _names(rooms)
-    hint = nearest(_bare(reference, room), known) or f"name a file, or one of {len(known)} in {room}/"
-    return Problem(f"there is no {what} `{reference[:80]}`", hint=hint)
+    some = ", ".join(f"`{name}`" for name in known[:_EXAMPLES])
+    more = f" and {len(known) - _EXAMPLES} more" if len(known) > _EXAMPLES else ""
+    hint = nearest(_bare(reference, room), known) or f"write the path of a file, or a name in {room}/: {some}{more}"
+    return Problem(f"there is no {_ROOMS.get(room, what)} `{reference[:80]}`", hint=hint)
 
 
 def shown(path: Path) -> str:

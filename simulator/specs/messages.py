@@ -23,6 +23,7 @@ _BOUNDS = {
 _NUMBERS = {
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of at most 1,000,000,000",
     "int_type": "a whole number",
     "float_parsing": "a number",
     "float_type": "a number",

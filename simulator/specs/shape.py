@@ -80,6 +80,9 @@ def suggestion(annotation: Kind, key: str) -> str:
     for kind in specs(annotation):
         if key in kind.elsewhere:
             return kind.elsewhere[key]
+    name, colon, value = key.partition(":")
+    if colon and canonical(annotation, name) in fields(annotation):
+        return f"write a space after the colon: `{name}: {value}`"
     if _leads(annotation, key):
         return f"write it nested: `{': {'.join(key.split('.'))}: ...{'}' * key.count('.')}`"
     inner = _named(annotation, key) or _deeper(annotation, key)

@@ -53,7 +53,7 @@ class Parallel(Spec):
     """Ranks that one shard set spans when it is smaller than `dp` (hybrid sharding); `dp` where left out."""
     order: str = "tp-cp-ep-dp-pp"
     """Axes from the fastest varying device index to the slowest."""
-    more: dict[str, Count] = Field(default_factory=dict)
+    more: dict[str, Count] = Field(default_factory=dict, exclude_if=lambda more: not more)
     """Sizes of axes that plug-ins add; written beside the others, under their own names."""
 
     @model_validator(mode="before")
@@ -125,7 +125,7 @@ class Training(Spec):
     """Fused (flash) attention, or score matrices through memory; the stack's default where left out."""
     causal: bool = True
     """Whether a token attends only to its past."""
-    tokens: float | None = Field(default=None, gt=0)
+    tokens: float | None = Field(default=None, gt=0, le=1e18)
     """Tokens of the whole run, for its time, energy and cost."""
     steps: int = Field(default=1, ge=1, le=100_000)
     """Steps that are simulated: of several, the metrics are means, and percentiles of the step time are added."""

@@ -4,25 +4,28 @@ A chain is one pipeline replica. All chains run the same program; they differ on
 with the same costs (and peers with the same costs) fold into one class, which is simulated once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.axes import DP, TP
+from simulator.axes import DP, PP, TP
 from simulator.cost import Device, Stream, price
-from simulator.program import draft as d
+from simulator.program.content import Call, Comm, Content, merged
 from simulator.training import memory, operators
-from simulator.training.communication import Network, Traffic, fold_chains
+from simulator.training.communication import Network, Priced, fold_chains
 from simulator.training.job import Job
 from simulator.training.lowering import Prices
 from simulator.training.memory import Chunk
 from simulator.training.operators import Collective
-from simulator.training.pricing import LayerCosts, PassCost, Pricer, chunk_passes
+from simulator.training.pricing import LayerCosts, Pricer, called, chunk_passes
 
 Ints = NDArray[np.int64]
+
+SHARD, REPLICAS, ENDS = "shard", "replicas", "ends"
+"""Parts of the data-parallel groups that hold different and equal shards; first and last stage of a pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,22 @@ class ChainClasses:
     """For each class, the data-parallel group that it waits in, -1 where all its peers are of its own class."""
     ranks: Ints
     """Ranks of every chain; shape (chains, pp)."""
-    traffic: Traffic
-    """What the links carry over the step."""
+    priced: Mapping[Comm, Priced]
+    """All collectives of the step."""
     outside: tuple[str, ...]
     """Kernels priced outside the range of their measurements."""
     spread: float
     """Largest relative difference between the price lists that tiers merged; 0 where folding is exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A collective over shards as often as it is called."""
+
+    comm: Comm
+    count: int
+    more: int
+    """Ticks of each call beside the collective: copies between the tensors of a list and the library's buffer."""
 
 
 class Pricing:
@@ -51,100 +64,62 @@ class Pricing:
     def __init__(self, job: Job, device: Device, network: Network) -> None:
         self.job, self.device, self.network = job, device, network
         self.chunks = memory.all_chunks(job)
-        self.traffic = Traffic(len(network.fabric.capacity))
         self.outside: set[str] = set()
-        self._known: dict[tuple[tuple[tuple[str, float], int], ...], tuple[LayerCosts, tuple[PassCost, PassCost]]] = {}
+        self._known: dict[tuple[int, ...], tuple[LayerCosts, tuple[Content, Content]]] = {}
 
-    # ---- tensor parallelism --------------------------------------------------------------------------------------
+    # ---- inside passes -------------------------------------------------------------------------------------------
 
-    def _tensor_keys(self) -> dict[tuple[str, float], dict[str, float]]:
-        """Tensor-parallel collectives of a step on a stage of mean size, with how often each runs in passes forward and
-        backward."""
-        job = self.job
-        layers = job.model.layers / job.pp
-        counts: dict[tuple[str, float], dict[str, float]] = {}
-        again = [(n / job.model.layers, steps) for n, steps in self._recomputed()]
-        passes: list[tuple[int, float, Iterable[operators.Step]]] = [
-            (d.FORWARD, layers, operators.layer_forward(job)),
-            (d.BACKWARD, layers, operators.layer_backward(job)),
-            *((d.BACKWARD, layers * share, steps) for share, steps in again),
-            (d.FORWARD, 1 / job.pp, operators.embedding_forward(job)),
-            (d.BACKWARD, 1 / job.pp, operators.embedding_backward(job)),
-            (d.FORWARD, 1 / job.pp, operators.head_forward(job)),
-            (d.BACKWARD, 1 / job.pp, operators.head_backward(job)),
+    def inside(self) -> dict[Comm, None]:
+        """Collectives inside passes, all priced."""
+        job, found = self.job, dict[Comm, None]()
+        passes: list[Iterable[operators.Step]] = [
+            operators.layer_forward(job),
+            operators.layer_backward(job),
+            *(steps for chunk in self.chunks for _, steps in operators.recomputed(job, chunk.layers)),
+            operators.embedding_forward(job),
+            operators.embedding_backward(job),
+            operators.head_forward(job),
+            operators.head_backward(job),
         ]
-        for kind, times, steps in passes:
-            for step in steps:
-                if isinstance(step, Collective):
-                    found = counts.setdefault((step.operation, step.size), {})
-                    found[d.KINDS[kind]] = found.get(d.KINDS[kind], 0.0) + times * job.microbatches
-        return counts
-
-    def _recomputed(self) -> list[tuple[int, tuple[operators.Step, ...]]]:
-        found = [list(operators.recomputed(self.job, chunk.layers)) for chunk in self.chunks]
-        return [item for items in found for item in items]
-
-    def tensor_rows(self) -> dict[tuple[str, float], Ints]:
-        """Ticks of every tensor-parallel collective by chain and stage, each (chains, pp); counts the traffic."""
-        rows = {}
-        for (operation, size), passes in self._tensor_keys().items():
-            priced = self.network.collective(TP.name, operation, size)
-            for name, times in passes.items():
-                self.traffic.add(name, priced, times)
-            rows[operation, size] = priced.ticks
-        return rows
+        for comm in (called(step) for steps in passes for step in steps if isinstance(step, Collective)):
+            self.network.collective(comm)
+            found[comm] = None
+        return found
 
     # ---- data parallelism ----------------------------------------------------------------------------------------
 
-    def gather(self, size: float) -> Ints:
-        """One call that gathers parameters of `size` bytes over their shard set; ticks (chains, pp). ZeRO-3 gathers
-        again backward."""
+    def gather(self, size: float) -> list[Run]:
+        """One call that gathers parameters of `size` bytes over their shard set."""
         job = self.job
-        if job.stack.owners and not job.per_pass:
-            return self._broadcast(size)
-        times = (2 if job.zero == 3 else 1) * job.microbatches if job.per_pass else 1
-        return self._over_shards(d.GATHER, "all_gather", size, times)
+        if job.stack.owners and not job.per_pass:  # every rank of a shard set in turn broadcasts its part
+            return [self._over(SHARD, "broadcast", size / job.shard, job.shard)]
+        return [self._over(SHARD, "all_gather", size)]
 
-    def _broadcast(self, size: float) -> Ints:
-        """Every rank of a shard set in turn broadcasts its part of `size` bytes."""
-        shard = self.job.shard
-        groups = self.network.data_groups(shard, 1)
-        priced = self.network.collective(f"shard {shard}", "broadcast", size / shard, groups)
-        self.traffic.add(d.KINDS[d.GATHER], priced, shard / self.job.pp)
-        return priced.ticks * shard
+    def reduce(self, size: float) -> list[Run]:
+        """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is
+        sharded."""
+        job = self.job
+        if job.zero == 0 or (not job.per_pass and job.shard < job.dp):
+            return [self._over(DP.name, "all_reduce", size)]
+        runs = [self._over(SHARD, "reduce_scatter", size)]
+        if job.shard < job.dp:
+            runs.append(self._over(REPLICAS, "all_reduce", size / job.shard))
+        return runs
 
-    def _over_shards(self, kind: int, operation: str, size: float, times: float) -> Ints:
-        """Ticks (chains, pp) of a collective of one piece that runs `times` times a step in operations of a kind.
-
-        It is priced for the groups of all stages and runs on one of them, so 1 / pp of the traffic counts.
-        """
-        groups = self.network.data_groups(self.job.shard, 1)
-        priced = self.network.collective(f"shard {self.job.shard}", operation, size, groups)
-        self.traffic.add(d.KINDS[kind], priced, times / self.job.pp)
-        return priced.ticks + self._copied(size)
+    def _over(self, among: str, operation: str, size: float, count: int = 1) -> Run:
+        """A collective of one piece, priced for the groups of all stages."""
+        job, comm = self.job, Comm(operation, DP.name, size, among)
+        parts = {SHARD: (job.shard, 1), REPLICAS: (job.dp // job.shard, job.shard)}
+        if size > 0:
+            self.network.collective(comm, self.network.data_groups(*parts[among]) if among in parts else None)
+        listed = among == SHARD and count == 1
+        return Run(comm, count, self._copied(size) if listed else 0)
 
     def _copied(self, size: float) -> int:
         """Ticks of copies, one a rank, between the tensors of a list and the library's buffer."""
         if self.job.stack.list_overhead is None or not size or self.job.shard == 1:
             return 0
         return units.to_ticks(price(Stream(size, size, kernels=self.job.shard), self.device).seconds)
-
-    def reduce(self, size: float) -> Ints:
-        """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is sharded;
-        ticks (chains, pp)."""
-        job = self.job
-        times = job.microbatches if job.zero >= 2 else 1
-        if job.zero == 0 or (not job.per_pass and job.shard < job.dp):
-            priced = self.network.collective(DP.name, "all_reduce", size)
-            self.traffic.add(d.KINDS[d.REDUCE], priced, times / job.pp)
-            return priced.ticks
-        ticks = self._over_shards(d.REDUCE, "reduce_scatter", size, times)
-        if job.shard < job.dp:
-            across = self.network.data_groups(job.dp // job.shard, job.shard)
-            more = self.network.collective("replicas", "all_reduce", size / job.shard, across)
-            self.traffic.add(d.KINDS[d.REDUCE], more, times / job.pp)
-            ticks = ticks + more.ticks
-        return ticks
 
     def pieces(self, chunk: Chunk, layer: list[float]) -> list[list[float]]:
         """Parameters of each unit of each piece of a chunk, in forward order, with `layer` the units of a layer;
@@ -164,8 +139,8 @@ class Pricing:
             return [[unit * element for unit in piece] for piece in pieces]
         return [[size] for size in _bucketed([sum(piece) * element for piece in pieces], bucket)]
 
-    def gather_lists(self) -> list[list[Ints]]:
-        """Ticks of the gathers of each piece of each chunk."""
+    def gathers(self) -> list[list[list[Run]]]:
+        """Gathers of each piece of each chunk."""
         job = self.job
         if job.zero == 0 or job.dp == 1:
             return [[] for _ in self.chunks]
@@ -173,60 +148,48 @@ class Pricing:
         layer = operators.gathered_units(job)
         # A bucket arrives with the first of its layers, so it is counted there.
         calls = [self.calls(self.pieces(chunk, layer)[::-1], job.element, bucket)[::-1] for chunk in self.chunks]
-        return [[self._all(self.gather, sizes) for sizes in pieces] for pieces in calls]
+        return [[[run for size in sizes for run in self.gather(size)] for sizes in pieces] for pieces in calls]
 
-    def _all(self, call: Callable[[float], Ints], sizes: list[float]) -> Ints:
-        """Ticks (chains, pp) of calls one after the other."""
-        return sum((call(size) for size in sizes), np.zeros(self.network.chains.shape, np.int64))
-
-    def reduce_lists(self) -> list[list[Ints]]:
-        """Ticks of the reductions after each piece of each chunk, last layer first."""
+    def reductions(self) -> list[list[list[Run]]]:
+        """Reductions after each piece of each chunk, last layer first."""
         job = self.job
         if job.dp == 1:
             return [[] for _ in self.chunks]
         bucket = job.bucket if job.overlap_gradients else float("inf")
         layer = operators.layer_units(job)
         calls = [self.calls(self.pieces(chunk, layer)[::-1], job.reduce_bytes, bucket) for chunk in self.chunks]
-        return [[self._all(self.reduce, sizes) for sizes in pieces] for pieces in calls]
+        return [[[run for size in sizes for run in self.reduce(size)] for sizes in pieces] for pieces in calls]
 
-    def embedding(self) -> Ints:
-        """Ticks by chain of the sum of a tied embedding's gradients over first and last stage."""
-        job, chains = self.job, self.network.chains
+    def embedding(self) -> Comm | None:
+        """The sum of a tied embedding's gradients over first and last stage; None where there is none."""
+        job = self.job
         if not job.model.tied_embeddings or job.home[0] == job.home[-1]:
-            return np.zeros(len(chains), np.int64)
+            return None
         size = operators.vocabulary_shard(job) * job.model.hidden * float(job.reduce_bytes)
-        pairs = chains[:, [job.home[0], job.home[-1]]]
-        priced = self.network.collective("embedding", "all_reduce", size, pairs)
-        self.traffic.add(d.KINDS[d.EMBEDDING], priced, 1)
-        return priced.ticks[:, job.home[0]]
+        comm = Comm("all_reduce", PP.name, size, ENDS)
+        self.network.collective(comm, self.network.ends(job.home[0], job.home[-1]))
+        return comm
 
     # ---- pipeline ------------------------------------------------------------------------------------------------
 
-    def sends(self) -> list[tuple[Ints, Ints]]:
-        """Ticks by chain of the sends over each boundary of chunks: (forward, backward)."""
+    def sends(self) -> dict[tuple[int, int], list[tuple[Comm, int]]]:
+        """What a send from a rank to another consists of, each collective with its place."""
         job = self.job
-        hops = list(zip(job.home, job.home[1:], strict=False))
-        between = sorted({hop for hop in hops if hop[0] != hop[1]})
-        free = np.zeros(len(self.network.chains), np.int64)
-        if not between:
-            return [(free, free) for _ in hops]
-        forward = dict(zip(between, self._sent(d.SEND_FORWARD, between, hops), strict=True))
-        backward = dict(zip(between, self._sent(d.SEND_BACKWARD, [(b, a) for a, b in between], hops), strict=True))
-        return [(forward.get(hop, free), backward.get(hop, free)) for hop in hops]
-
-    def _sent(self, kind: int, between: Sequence[tuple[int, int]], hops: Sequence[tuple[int, int]]) -> Ints:
-        """Ticks by hop and chain; the traffic of hops that several boundaries share counts for each."""
-        job = self.job
+        hops = sorted({hop for hop in zip(job.home, job.home[1:], strict=False) if hop[0] != hop[1]})
+        found: dict[tuple[int, int], list[tuple[Comm, int]]] = {}
         size = float(job.tokens * job.model.hidden * job.element)
         cut = job.scatter_gather or job.sequence_parallel
-        priced = self.network.sends(size / job.tp if cut else size, between)
-        crossed = sum(a != b for a, b in hops)
-        self.traffic.add(d.KINDS[kind], priced, job.microbatches * crossed / len(between))
+        directions = (("forward", hops), ("backward", [(b, a) for a, b in hops])) if hops else ()
+        for direction, between in directions:
+            comm = Comm("send", PP.name, size / job.tp if cut else size, direction)
+            self.network.sends(comm, between)
+            found |= {hop: [(comm, place)] for place, hop in enumerate(between)}
         if job.scatter_gather and not job.sequence_parallel and job.tp > 1:
-            gathered = self.network.collective(TP.name, "all_gather", size)
-            self.traffic.add(d.KINDS[kind], gathered, job.microbatches * crossed / job.pp)
-            return priced.ticks + gathered.ticks[:, [receiver for _, receiver in between]].T
-        return priced.ticks
+            gathered = Comm("all_gather", TP.name, size, TP.name)
+            self.network.collective(gathered)
+            for (_, receiver), calls in found.items():
+                calls.append((gathered, receiver))
+        return found
 
     # ---- together ------------------------------------------------------------------------------------------------
 
@@ -235,74 +198,66 @@ class Pricing:
 
         `marks` (chains,) are numbers that chains must share to be folded, whatever they pay.
         """
-        tensor, sends = self.tensor_rows(), self.sends()
-        gathers, reduces, embedding = self.gather_lists(), self.reduce_lists(), self.embedding()
-        chains = len(self.network.chains)
-        by_stage = [*tensor.values(), *(t for lists in (gathers, reduces) for ticks in lists for t in ticks)]
-        columns = [t.reshape(chains, -1) for t in by_stage]
-        columns += [np.stack(pair, axis=1) for pair in sends] + [embedding[:, None]]
-        rows = np.concatenate(columns, axis=1)
+        calls = _Calls(tuple(self.inside()), self.gathers(), self.reductions(), self.sends(), self.embedding())
+        known, chains = self.network.priced, len(self.network.chains)
+        paid = {comm: known[comm].ticks for comm in calls.all() if comm in known}
+        rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
         spread = 0.0
         if fold == "tiers":
             spread, rows = _spread(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
-            tensor = {key: _worst(t) for key, t in tensor.items()}
-            gathers, reduces = ([[_worst(t) for t in ticks] for ticks in lists] for lists in (gathers, reduces))
-            sends = [(_worst(a), _worst(b)) for a, b in sends]
-            embedding = _worst(embedding)
+            paid = {comm: _worst(ticks) for comm, ticks in paid.items()}
         if marks is not None:
             rows = np.concatenate([rows, marks[:, None]], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
-        prices = tuple(self._list(int(c), tensor, sends, gathers, reduces, embedding) for c in examples)
+        prices = tuple(self._list({comm: ticks[c] for comm, ticks in paid.items()}, calls) for c in examples.tolist())
         members = tuple(np.flatnonzero(label == i) for i in range(len(examples)))
         return ChainClasses(
             prices,
             members,
             _meetings(label, examples, peers),
             self.network.chains,
-            self.traffic,
+            {comm: known[comm] for comm in paid},
             tuple(sorted(self.outside)),
             spread,
         )
 
-    def _list(
-        self,
-        chain: int,
-        tensor: dict[tuple[str, float], Ints],
-        sends: list[tuple[Ints, Ints]],
-        gathers: list[list[Ints]],
-        reduces: list[list[Ints]],
-        embedding: Ints,
-    ) -> Prices:
-        """The price list of one chain."""
+    def _list(self, paid: dict[Comm, Ints], calls: "_Calls") -> Prices:
+        """The price list of one chain, which pays so many ticks for a collective at each place."""
         job = self.job
-        by_rank = [self._costs({key: int(t[chain, rank]) for key, t in tensor.items()}) for rank in range(job.pp)]
+        by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
         passes = [chunk_passes(job, chunk, by_rank[home][0]) for chunk, home in zip(self.chunks, job.home, strict=True)]
         halves = [
             _halves(backward, by_rank[home][1], chunk)
             for (_, backward), chunk, home in zip(passes, self.chunks, job.home, strict=True)
         ]
         shard = job.shard if job.zero else 1
-        pricer = Pricer(job, self.device, lambda operation, size: 0)
+        pricer = Pricer(job, self.device, lambda comm: 0)
         owned = [sum(memory.parameters(job, c) for c in memory.chunks_of_stage(job, r)) for r in range(job.pp)]
+        hops = list(zip(job.home, job.home[1:], strict=False))
+        ends = () if calls.embedding is None else (job.home[0], job.home[-1])
         return Prices(
             forward=[f for f, _ in passes],
             backward=[b for _, b in passes],
             input_gradient=[first for first, _ in halves],
             weight_gradient=[second for _, second in halves],
-            send_forward=[int(a[chain]) for a, _ in sends] + [0],
-            send_backward=[int(b[chain]) for _, b in sends] + [0],
-            gather=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(gathers, job.home, strict=True)],
-            reduce=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(reduces, job.home, strict=True)],
-            embedding=int(embedding[chain]),
+            send_forward=[_sent(calls.sends.get(hop, []), paid) for hop in hops] + [Content()],
+            send_backward=[_sent(calls.sends.get(hop[::-1], []), paid) for hop in hops] + [Content()],
+            gather=[[_runs(piece, paid, home) for piece in c] for c, home in zip(calls.gathers, job.home, strict=True)],
+            reduce=[
+                [_runs(piece, paid, home) for piece in c] for c, home in zip(calls.reductions, job.home, strict=True)
+            ],
+            embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=[pricer.optimizer(p / shard) for p in owned],
         )
 
-    def _costs(self, ticks: dict[tuple[str, float], int]) -> tuple[LayerCosts, tuple[PassCost, PassCost]]:
-        """Costs of a layer, and of the weight gradients of a layer and of the head, under one group's collectives."""
-        key = tuple(sorted(ticks.items()))
+    def _costs(
+        self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int
+    ) -> tuple[LayerCosts, tuple[Content, Content]]:
+        """Costs of a layer, and of the weight gradients of a layer and of the head, on a rank of the pipeline."""
+        key = tuple(int(paid[comm][rank]) for comm in inside)
         if key not in self._known:
-            pricer = Pricer(self.job, self.device, lambda operation, size: ticks[operation, size])
+            pricer = Pricer(self.job, self.device, lambda comm: int(paid[comm][rank]))
             layer, head = (
                 pricer.cost(s for s in steps if not isinstance(s, Collective) and s.weight_gradient)
                 for steps in (operators.layer_backward(self.job), operators.head_backward(self.job))
@@ -312,7 +267,39 @@ class Pricing:
         return self._known[key]
 
 
-def _halves(backward: list[PassCost], weights: tuple[PassCost, PassCost], chunk: Chunk) -> tuple[PassCost, PassCost]:
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Everything that a chain sends."""
+
+    inside: tuple[Comm, ...]
+    gathers: list[list[list[Run]]]
+    reductions: list[list[list[Run]]]
+    sends: dict[tuple[int, int], list[tuple[Comm, int]]]
+    embedding: Comm | None
+
+    def all(self) -> Iterator[Comm]:
+        """The different collectives, in the order of first use."""
+        yield from self.inside
+        for lists in (self.gathers, self.reductions):
+            yield from (run.comm for pieces in lists for runs in pieces for run in runs)
+        yield from (comm for calls in self.sends.values() for comm, _ in calls)
+        if self.embedding is not None:
+            yield self.embedding
+
+
+def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Content:
+    """Collectives one after the other, each once."""
+    return Content(calls=tuple(Call(comm, 1, int(paid[comm][place]), place) for comm, place in calls))
+
+
+def _runs(runs: Iterable[Run], paid: Mapping[Comm, Ints], place: int) -> Content:
+    """Collectives over shards one after the other."""
+    called = (run for run in runs if run.comm in paid)
+    exposed = ((run, run.count * (int(paid[run.comm][place]) + run.more)) for run in called)
+    return Content(calls=merged(Call(run.comm, run.count, ticks) for run, ticks in exposed))
+
+
+def _halves(backward: list[Content], weights: tuple[Content, Content], chunk: Chunk) -> tuple[Content, Content]:
     """The backward pass of a chunk in two: gradients of inputs with all that goes with them, gradients of weights."""
     second = weights[0].times(chunk.layers) + weights[1].times(int(chunk.last))
     return sum(backward, second.times(-1)), second

@@ -205,10 +205,11 @@ def build_job(scenario: Scenario) -> Job:
     """Resolve a scenario; raises InputError for sizes that do not fit together."""
     training, stack, model = scenario.training, scenario.stack, scenario.model
     parallel = training.parallel
-    _check_dense(model)
+    _check_model(model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     _check_heads(model, mesh)
     _check_recompute(training)
+    _check_layers(training, model)
     resolver = _Resolver(training, stack)
     _note_defaults(resolver)
     take = resolver.take
@@ -258,7 +259,7 @@ def build_job(scenario: Scenario) -> Job:
         algorithms=training.algorithms,
         heads_in_flight=_heads_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),
-        warnings=tuple(_warnings(training, mesh, stack, zero)),
+        warnings=(*_warnings(training, mesh, stack, zero), *_long(training, model)),
     )
 
 
@@ -357,10 +358,11 @@ def _check_split(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
-def _check_dense(model: Model) -> None:
+def _check_model(model: Model) -> None:
     if model.experts is not None:
-        message = "mixtures of experts can be served, not trained yet"
-        raise InputError(Problem(message, path="model.experts", hint="choose a dense model"))
+        message = f"{model.name} is a mixture of experts, which can be served, but not trained yet"
+        hint = "train a dense model, such as `llama-3.1-8b`, `qwen2.5-72b` or `llama-3.1-405b`"
+        raise InputError(Problem(message, path="model.experts", hint=hint))
     if model.prompt_layers is not None:
         message = "models whose prompts skip layers can be served, not trained"
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
@@ -375,11 +377,30 @@ def _check_recompute(training: Training) -> None:
         raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))
 
 
+def _check_layers(training: Training, model: Model) -> None:
+    """Refuse more layers to offload or to recompute than there are."""
+    for name in ("offload_layers", "recompute_layers"):
+        if (given := getattr(training, name) or 0) > model.layers:
+            message = f"{given:,} layers of each stage, but {model.name} has {model.layers} in all"
+            raise InputError(Problem(message, path=f"training.{name}", hint=f"write {model.layers} or less"))
+
+
 def _check_heads(model: Model, mesh: Mesh) -> None:
     tp = mesh.sizes[TP.name]
     if model.heads % tp:
         message = f"tp {tp} does not divide the {model.heads} attention heads"
         raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
+
+
+def _long(training: Training, model: Model) -> list[str]:
+    """That sequences are longer than the model is made for."""
+    most = model.max_sequence
+    if most is None or training.sequence_length <= most:
+        return []
+    return [
+        f"sequence_length {training.sequence_length:,} is more than the {most:,} tokens that {model.name} is made for"
+        " (`model.max_sequence`): times and memory are right, the model needs other position embeddings"
+    ]
 
 
 def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[str]:

@@ -18,8 +18,11 @@ def split_layers(layers: int, pp: int, vpp: int, stages: Sequence[int] | None) -
                 Problem(message, path="training.stages", hint=f"write {chunks} numbers that sum to {layers}")
             )
         return (layers // chunks,) * chunks
-    if len(stages) != chunks or sum(stages) != layers or min(stages) < 0:
-        message = f"{len(stages)} numbers with sum {sum(stages)}"
-        hint = f"write {chunks} numbers (pp {pp} x vpp {vpp}) that sum to {layers} layers"
+    hint = f"write {chunks} numbers (pp {pp} x vpp {vpp}) that sum to the model's {layers} layers"
+    if min(stages, default=0) < 0:
+        message = f"{min(stages)} layers: a stage has 0 layers or more"
+        raise InputError(Problem(message, path="training.stages", hint=hint))
+    if len(stages) != chunks or sum(stages) != layers:
+        message = f"{len(stages)} numbers that sum to {sum(stages)} layers"
         raise InputError(Problem(message, path="training.stages", hint=hint))
     return tuple(stages)

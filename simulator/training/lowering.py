@@ -10,17 +10,17 @@ computation, both are activities on the rank's multiprocessors: the collective t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.tape import Activity, Tape, Use
 from simulator.program import draft as d
+from simulator.program.content import Content, Lump
 from simulator.program.draft import SPREAD, Draft
 from simulator.program.lowering import Lowered, lower
 from simulator.training.job import Job
-from simulator.training.pricing import PassCost
 
 Ints = NDArray[np.int64]
 
@@ -32,28 +32,35 @@ LAST = SPREAD // 4
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Everything that a chain (one pipeline replica) needs to know in ticks; lists are by model chunk or by rank."""
+    """What every instruction of a chain (one pipeline replica) consists of; lists are by model chunk or by rank."""
 
-    forward: Sequence[Sequence[PassCost]]
+    forward: Sequence[Sequence[Content]]
     """Pieces of the forward pass of each chunk."""
-    backward: Sequence[Sequence[PassCost]]
+    backward: Sequence[Sequence[Content]]
     """Pieces of the backward pass of each chunk, last layer first."""
-    input_gradient: Sequence[PassCost]
+    input_gradient: Sequence[Content]
     """Backward pass of each chunk without the gradients of weights, for schedules that split it."""
-    weight_gradient: Sequence[PassCost]
+    weight_gradient: Sequence[Content]
     """The rest: gradients of weights."""
-    send_forward: Sequence[int]
+    send_forward: Sequence[Content]
     """From chunk i to chunk i + 1."""
-    send_backward: Sequence[int]
+    send_backward: Sequence[Content]
     """From chunk i + 1 to chunk i."""
-    gather: Sequence[Sequence[int]]
+    gather: Sequence[Sequence[Content]]
     """Gather of the parameters of each piece of each chunk, in forward order."""
-    reduce: Sequence[Sequence[int]]
-    """Reduction of the gradients of each piece, last layer first; pieces of one bucket carry 0 but for the last."""
-    embedding: int
-    """Sum of the gradients of a tied embedding over first and last stage; 0 where there is none."""
-    optimizer: Sequence[PassCost]
+    reduce: Sequence[Sequence[Content]]
+    """Reduction of the gradients of each piece, last layer first; pieces of one bucket are empty but for the last."""
+    embedding: Sequence[Content]
+    """Sum of the gradients of a tied embedding on first and last stage; empty where there is none."""
+    optimizer: Sequence[Content]
     """By rank."""
+
+    def passes(self, kind: int) -> Sequence[Sequence[Content]]:
+        """The pieces of the passes of a kind, by chunk."""
+        whole = {d.INPUT: self.input_gradient, d.WEIGHT: self.weight_gradient}
+        if kind in whole:
+            return [[content] for content in whole[kind]]
+        return self.forward if kind == d.FORWARD else self.backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class Columns:
     piece: Ints
     """Layer within the chunk where the operation was cut, else -1."""
     lane: Ints
+    content: Ints
+    """Index into `Program.contents`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,8 @@ class Program:
 
     tape: Tape
     columns: Columns
+    contents: tuple[Lump, ...]
+    """What operations consist of."""
     lanes: tuple[tuple[int, int, str], ...]
     """(chain, rank, name) of each lane."""
 
@@ -95,27 +106,26 @@ class Lowering:
         names = tuple((c, r, name) for c in range(len(chains)) for r in range(self.job.pp) for name in LANES)
         labels = tuple(f"chain {c} rank {r} {name}" for c, r, name in names)
         tape, order = self.draft.build(labels)
-        picked = {name: self.draft[name][order] for name in ("kind", "stage", "microbatch", "piece", "lane")}
-        return Program(tape, Columns(**picked), names)
+        picked = {f.name: self.draft[f.name][order] for f in fields(Columns)}
+        return Program(tape, Columns(**picked), tuple(self.draft.contents), names)
 
     # ---- one chain -----------------------------------------------------------------------------------------------
 
     def _chain(self, number: int, prices: Prices, meeting: int) -> None:
         part = ChainDraft(self.job, prices, number * self.job.pp, meeting)
         part.build()
-        offset = len(self.draft)
-        for name in d.COLUMNS:
-            column = part.draft[name]
-            if name == "activity":
-                column = np.where(column >= 0, column + len(self.draft.activities), -1)
-            self.draft.columns[name] = np.concatenate([self.draft.columns[name], column])
-        self.draft.edges = np.concatenate([self.draft.edges, part.draft.edges + offset])
+        columns = {name: part.draft[name] for name in d.COLUMNS}
+        for name, known in (("activity", self.draft.activities), ("content", self.draft.contents)):
+            columns[name] = np.where(columns[name] >= 0, columns[name] + len(known), -1)
+        added = self.draft.add(**columns)
+        self.draft.after(added[part.draft.edges[:, 0]], added[part.draft.edges[:, 1]])
         shift = self.draft.resources
         self.draft.activities += [
             a._replace(uses=tuple(u._replace(resource=u.resource + shift) for u in a.uses))
             for a in part.draft.activities
         ]
         self.draft.resources += part.draft.resources
+        self.draft.contents += part.draft.contents
 
 
 class ChainDraft:
@@ -129,6 +139,7 @@ class ChainDraft:
     def build(self) -> None:
         """Run the passes."""
         self.pipeline()
+        self.gathered, self.reduced = (self.draft.register(lists) for lists in (self.prices.gather, self.prices.reduce))
         self.split()
         multiprocessors = [self.draft.resource() for _ in range(self.job.pp)] if self.job.shares else []
         if self.job.per_pass and self.job.dp > 1:
@@ -143,17 +154,19 @@ class ChainDraft:
 
     def pipeline(self) -> None:
         """Passes and sends of every rank in the order of the schedule."""
-        prices = self.prices
-        passes = (prices.forward, prices.backward)
-        ticks = np.array([[sum(p.total for p in pieces) for pieces in chunks] for chunks in passes]).T
-        parts = zip(prices.input_gradient, prices.weight_gradient, strict=True)
-        halves = np.array([[first.total, second.total] for first, second in parts])
-        sends = np.stack([prices.send_forward, prices.send_backward], axis=1)
-        lowered = lower(self.job.schedule, np.concatenate([ticks, halves], axis=1), sends, self.job.overlap_pipeline)
-        self._take(lowered)
+        numbers = np.full((len(d.KINDS), len(self.job.chunks)), -1)
+        for kind in PASSES:
+            numbers[kind] = [self.draft.content(pieces) for pieces in self.prices.passes(kind)]
+        numbers[d.SEND_FORWARD] = [self.draft.content([sent]) for sent in self.prices.send_forward]
+        back = [self.draft.content([sent]) for sent in self.prices.send_backward]
+        numbers[d.SEND_BACKWARD] = np.roll(back, 1)  # stage i + 1 sends over boundary i
+        ticks = np.array([each.ticks for each in self.draft.contents])
+        sends = np.stack([ticks[numbers[d.SEND_FORWARD]], ticks[back]], axis=1)
+        lowered = lower(self.job.schedule, ticks[numbers[list(PASSES)]].T, sends, self.job.overlap_pipeline)
+        self._take(lowered, numbers)
 
-    def _take(self, lowered: Lowered) -> None:
-        """Continue from a lowered schedule."""
+    def _take(self, lowered: Lowered, numbers: Ints) -> None:
+        """Continue from a lowered schedule; `numbers` (kinds, stages) are contents."""
         tape = lowered.tape
         counts = np.diff(tape.lane_start)
         lane = np.repeat(
@@ -167,6 +180,7 @@ class ChainDraft:
             stage=lowered.stage,
             microbatch=lowered.microbatch,
             duration=tape.duration,
+            content=numbers[lowered.kind, lowered.stage],
         )
         self.draft.after(np.repeat(np.arange(len(tape)), np.diff(tape.after_start)), tape.after)
 
@@ -181,9 +195,11 @@ class ChainDraft:
             pieces[chosen] = lengths[self.draft["kind"][chosen], self.draft["stage"][chosen]]
         self.draft.cut(pieces)
         cut = np.flatnonzero(self.draft["piece"] >= 0)
-        ticks = [[np.array([p.total for p in c]) for c in t] for t in (self.prices.forward, self.prices.backward)]
-        kind, stage, piece = (self.draft[n][cut] for n in ("kind", "stage", "piece"))
-        self.draft["duration"][cut] = [ticks[k][s][p] for k, s, p in zip(kind, stage, piece, strict=True)]
+        if len(cut):
+            known = self.draft.register([*self.prices.forward, *self.prices.backward])
+            kind, stage, piece = (self.draft[n][cut] for n in ("kind", "stage", "piece"))
+            numbers = known.numbers(kind * len(self.job.chunks) + stage, piece)
+            self.draft["content"][cut], self.draft["duration"][cut] = numbers, known.lasting(numbers)
 
     def _chosen(self) -> Ints:
         """Operations to cut: all where each gathers, else the first forward and the last backward pass of a chunk."""
@@ -253,14 +269,15 @@ class ChainDraft:
         backward = self.draft["kind"][users] == d.BACKWARD
         count = np.array([len(g) for g in self.prices.gather])[stage]
         layer = np.where(backward, count - 1 - position, position)
-        ticks = [self.prices.gather[s][p] for s, p in zip(stage, layer, strict=True)]
+        numbers = self.gathered.numbers(stage, layer)
         gathers = self._data(
             rank,
             resource,
             kind=d.GATHER,
             stage=stage,
             key=4 * turns + 4,
-            duration=np.array(ticks),
+            duration=self.gathered.lasting(numbers),
+            content=numbers,
             microbatch=self.draft["microbatch"][users],
             piece=layer,
         )
@@ -271,14 +288,15 @@ class ChainDraft:
     def _reductions(self, rank: int, pieces: Ints, resource: int) -> None:
         backward = np.flatnonzero(self.draft["kind"][pieces] == d.BACKWARD)
         stage, position = self.draft["stage"][pieces[backward]], self._position(pieces[backward])
-        ticks = [self.prices.reduce[s][p] for s, p in zip(stage, position, strict=True)]
+        numbers = self.reduced.numbers(stage, position)
         reductions = self._data(
             rank,
             resource,
             kind=d.REDUCE,
             stage=stage,
             key=4 * backward + 11,
-            duration=np.array(ticks),
+            duration=self.reduced.lasting(numbers),
+            content=numbers,
             microbatch=self.draft["microbatch"][pieces[backward]],
             piece=position,
         )
@@ -295,6 +313,7 @@ class ChainDraft:
                 key=1 << 60,
                 kind=d.OPTIMIZER,
                 duration=self.prices.optimizer[rank].total,
+                content=self.draft.content([self.prices.optimizer[rank]]),
             )
             self.draft.after(np.repeat(optimizer, len(waits := self._last_reduction(rank))), waits)
         if self.job.zero > 0 and not self.job.per_pass and self.job.dp > 1:
@@ -317,8 +336,7 @@ class ChainDraft:
             if self.job.zero == 2:
                 self._reduce_earlier(rank, chunks, multiprocessors)
             if not self.job.overlap_gradients:
-                ticks = sum(sum(self.prices.reduce[c]) for c in chunks)
-                self._serial(rank, d.REDUCE, ticks, 1 << 58)
+                self._serial(rank, d.REDUCE, [piece for c in chunks for piece in self.prices.reduce[c]], 1 << 58)
                 continue
             for chunk in reversed(chunks):
                 self._overlapped_reduction(rank, chunk, multiprocessors[rank])
@@ -331,10 +349,12 @@ class ChainDraft:
         for chunk in chunks:
             passes = self._passes(chunk, d.BACKWARD, d.WEIGHT)
             earlier = np.setdiff1d(passes, self._pieces(passes, -1))
-            if not len(earlier) or not sum(self.prices.reduce[chunk]):
+            content = self.draft.content(self.prices.reduce[chunk])
+            ticks = self.draft.contents[content].ticks
+            if not len(earlier) or not ticks:
                 continue
             columns = {name: self.draft[name][earlier] for name in ("stage", "microbatch")}
-            key, ticks = self.draft["key"][earlier] + LAST, sum(self.prices.reduce[chunk])
+            key = self.draft["key"][earlier] + LAST
             if self.job.overlap_gradients:
                 order = np.argsort(key)
                 reductions = self._data(
@@ -343,13 +363,14 @@ class ChainDraft:
                     kind=d.REDUCE,
                     key=key[order],
                     duration=ticks,
+                    content=content,
                     **{n: c[order] for n, c in columns.items()},
                 )
                 self.draft.after(reductions, earlier[order])
                 self._shared(self._passes(chunk, *PASSES), multiprocessors[rank], 1.0)
                 continue
             reductions = self.draft.add(
-                lane=self.lane(rank, "compute"), kind=d.REDUCE, key=key, duration=ticks, **columns
+                lane=self.lane(rank, "compute"), kind=d.REDUCE, key=key, duration=ticks, content=content, **columns
             )
             if self.meeting >= 0:
                 first = (self.meeting * len(self.job.chunks) + chunk) * (1 << 24) + (1 << 61) + (1 << 60)
@@ -360,21 +381,25 @@ class ChainDraft:
         data = np.flatnonzero((self.draft["lane"] == self.lane(rank, "data")) & (self.draft["kind"] == d.REDUCE))
         return data[np.argsort(self.draft["key"][data])][-1:]
 
-    def _serial(self, rank: int, kind: int, ticks: int, key: int) -> None:
-        number = self.draft.add(lane=self.lane(rank, "compute"), key=key, kind=kind, duration=ticks)
+    def _serial(self, rank: int, kind: int, contents: Sequence[Content], key: int) -> None:
+        content = self.draft.content(contents)
+        ticks = self.draft.contents[content].ticks
+        number = self.draft.add(lane=self.lane(rank, "compute"), key=key, kind=kind, duration=ticks, content=content)
         if self.meeting >= 0:
             self.draft["meeting"][number] = ((self.meeting * self.job.pp + rank) * len(d.KINDS) + kind) + (1 << 60)
 
     def _overlapped_reduction(self, rank: int, chunk: int, resource: int) -> None:
         pieces = self._pieces(self._passes(chunk, d.BACKWARD, d.WEIGHT), -1)
-        ticks = np.array(self.prices.reduce[chunk])
+        numbers = self.reduced.numbers(chunk, np.arange(len(self.prices.reduce[chunk])))
+        ticks = self.reduced.lasting(numbers)
         if len(pieces) < len(ticks):  # a pass for weights is not cut: everything is reduced after it
             pieces = np.repeat(pieces, len(ticks))
         ends = np.flatnonzero(ticks)
         if not len(ends):
             return
         key = self.draft["key"][pieces[ends]] + LAST + ends
-        reductions = self._data(rank, resource, kind=d.REDUCE, stage=chunk, key=key, duration=ticks[ends], piece=ends)
+        columns = {"duration": ticks[ends], "content": numbers[ends], "piece": ends}
+        reductions = self._data(rank, resource, kind=d.REDUCE, stage=chunk, key=key, **columns)
         self.draft.after(reductions, pieces[ends])
         self._shared(pieces, resource, 1.0)
 
@@ -382,11 +407,13 @@ class ChainDraft:
         """First and last stage meet to sum the gradients of the embedding that both hold."""
         if self.prices.embedding:
             ranks = np.array([self.job.home[0], self.job.home[-1]])
+            contents = [self.draft.content([sum_]) for sum_ in self.prices.embedding]
             sums = self.draft.add(
                 lane=self.lane(ranks, "compute"),
                 key=1 << 59,
                 kind=d.EMBEDDING,
-                duration=self.prices.embedding,
+                duration=np.array([self.draft.contents[number].ticks for number in contents]),
+                content=np.array(contents),
                 meeting=(1 << 61) + self.first_rank,
             )
             for number, rank in zip(sums, ranks, strict=True):
@@ -398,18 +425,21 @@ class ChainDraft:
         for rank in range(self.job.pp):
             chunks = self._chunks(rank)
             if not self.job.overlap_parameters:
-                self._serial(rank, d.GATHER, sum(sum(self.prices.gather[c]) for c in chunks), (1 << 60) + 1)
+                gathers = [piece for c in chunks for piece in self.prices.gather[c]]
+                self._serial(rank, d.GATHER, gathers, (1 << 60) + 1)
                 continue
             for chunk in chunks:
                 self._overlapped_gather(rank, chunk, multiprocessors[rank])
 
     def _overlapped_gather(self, rank: int, chunk: int, resource: int) -> None:
         pieces = self._pieces(self._passes(chunk, d.FORWARD), 0)
-        ticks = np.array(self.prices.gather[chunk])
+        numbers = self.gathered.numbers(chunk, np.arange(len(self.prices.gather[chunk])))
+        ticks = self.gathered.lasting(numbers)
         starts = np.flatnonzero(ticks)
         if not len(starts):
             return
         key = -(1 << 40) + chunk * SPREAD + starts
-        gathers = self._data(rank, resource, kind=d.GATHER, stage=chunk, key=key, duration=ticks[starts], piece=starts)
+        columns = {"duration": ticks[starts], "content": numbers[starts], "piece": starts}
+        gathers = self._data(rank, resource, kind=d.GATHER, stage=chunk, key=key, **columns)
         self.draft.after(pieces[starts], gathers)
         self._shared(pieces, resource, 1.0)

@@ -52,7 +52,7 @@ class Kernel(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """One collective inside a pass."""
+    """One collective of the groups of an axis."""
 
     name: str
     operation: str
@@ -60,7 +60,7 @@ class Collective(NamedTuple):
     """Bytes of the full buffer, as nccl-tests count them."""
     beside: tuple[Work, ...] = ()
     """Kernels that it runs beside, where the stack overlaps tensor-parallel communication."""
-    axis: Axis = TP
+    axis: str = TP.name
 
 
 Step = Kernel | Collective
@@ -187,7 +187,7 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
         if isinstance(does, Comm):
             if does.operation != COPY:
                 size = job.tokens * does.width * job.element
-                yield Collective(op.name, does.operation, size, _beside(job, listed, i), does.axis)
+                yield Collective(op.name, does.operation, size, _beside(job, listed, i), does.axis.name)
             continue
         if isinstance(does, Product):
             yield from _cast(job, op.name, does, normed)

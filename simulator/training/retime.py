@@ -5,8 +5,6 @@ for its host in a pass waits as much less as its kernels take longer. Each piece
 own, so that a lumped pass lasts as long as its layers.
 """
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,99 +12,74 @@ from numpy.typing import NDArray
 
 from simulator.engine.meetings import lone_ticks
 from simulator.engine.tape import Activity, Tape
-from simulator.program import draft as d
-from simulator.training.lowering import Prices, Program
-from simulator.training.pricing import PassCost
+from simulator.program.content import Content, Lump
+from simulator.training.lowering import Program
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_KERNELS = (d.FORWARD, d.BACKWARD, d.INPUT, d.WEIGHT, d.OPTIMIZER)
+
+def stretched(content: Content, factors: Floats) -> tuple[Ints, Ints, Ints]:
+    """(compute, recompute, host) ticks of what runs when kernels take `factors` as long; shape of `factors` each."""
+    compute, again = (np.rint(ticks * factors).astype(np.int64) for ticks in (content.compute, content.recompute))
+    longer = compute + again - content.kernels
+    return compute, again, np.maximum(content.host - longer, 0) * bool(content.host)
 
 
-def stretched(cost: PassCost, factors: Floats) -> tuple[Ints, Ints, Ints]:
-    """(compute, recompute, host) ticks of a pass whose kernels take `factors` as long; shape of `factors` each."""
-    compute, again = (np.rint(ticks * factors).astype(np.int64) for ticks in (cost.compute, cost.recompute))
-    longer = compute + again - cost.compute - cost.recompute
-    return compute, again, np.maximum(cost.host - longer, 0) * bool(cost.host)
+def slowed(program: Program, tape: Tape, factors: Floats) -> Program:
+    """The program on another tape of it, with contents on devices that take `factors`, shape (chains, pp), as long."""
+    owner, lumps = _owners(program), list(program.contents)
+    pace = factors.reshape(-1)
+    for number in np.flatnonzero(owner >= 0).tolist():
+        factor = float(pace[owner[number]])
+        lumps[number] = Lump(tuple((_slowed(content, factor), count) for content, count in lumps[number].parts))
+    return replace(program, tape=tape, contents=tuple(lumps))
 
 
-def slowed(prices: Prices, factors: Floats, home: Sequence[int]) -> Prices:
-    """The prices of a chain whose stages take `factors`, shape (pp,), as long; `home` is the stage of each chunk."""
-    known: dict[tuple[int, PassCost], PassCost] = {}
-
-    def one(chunk: int, cost: PassCost) -> PassCost:
-        return at(home[chunk], cost)
-
-    def at(rank: int, cost: PassCost) -> PassCost:
-        key = (rank, cost)
-        if key not in known:
-            known[key] = _slowed(cost, float(factors[rank]))
-        return known[key]
-
-    return replace(
-        prices,
-        forward=[[one(i, piece) for piece in pieces] for i, pieces in enumerate(prices.forward)],
-        backward=[[one(i, piece) for piece in pieces] for i, pieces in enumerate(prices.backward)],
-        input_gradient=[one(i, cost) for i, cost in enumerate(prices.input_gradient)],
-        weight_gradient=[one(i, cost) for i, cost in enumerate(prices.weight_gradient)],
-        optimizer=[at(rank, cost) for rank, cost in enumerate(prices.optimizer)],
-    )
+def _owners(program: Program) -> Ints:
+    """The device (chain x pp + rank) whose operations consist of each content, -1 for none; shape (contents,)."""
+    owner = np.full(len(program.contents), -1, np.int64)
+    columns = program.columns
+    ranks = max(rank for _, rank, _ in program.lanes) + 1
+    device = np.array([chain * ranks + rank for chain, rank, _ in program.lanes])
+    owner[columns.content] = device[columns.lane]
+    return owner
 
 
-def _slowed(cost: PassCost, factor: float) -> PassCost:
+def _slowed(content: Content, factor: float) -> Content:
     """A pass of which the parts that memory and launches bound stretch like the whole."""
-    compute, again, host = (int(ticks) for ticks in stretched(cost, np.array(factor)))
-    memory = round(cost.memory * factor)
-    latency = min(round(cost.latency * factor), compute + again - memory)
-    return replace(cost, compute=compute, recompute=again, host=host, memory=memory, latency=latency)
+    compute, again, host = (int(ticks) for ticks in stretched(content, np.array(factor)))
+    memory = round(content.memory * factor)
+    latency = min(round(content.latency * factor), compute + again - memory)
+    return replace(content, compute=compute, recompute=again, host=host, memory=memory, latency=latency)
 
 
-def durations(program: Program, prices: Sequence[Prices], pace: Floats) -> Ints:
+def durations(program: Program, pace: Floats) -> Ints:
     """Ticks of every operation, alone, in every step; (classes, pp, steps) factors to shape (n, steps)."""
-    tape, columns = program.tape, program.columns
-    ticks = np.repeat(lone_ticks(tape)[:, None], pace.shape[2], axis=1)
-    parts = np.stack([columns.kind, columns.stage, columns.piece], axis=1)
-    kernels = np.isin(columns.kind, _KERNELS)
-    for lane, (chain, rank, name) in enumerate(program.lanes):
-        factors = pace[chain, rank]
-        if name != "compute" or (factors == 1.0).all():
-            continue
-        operations = np.arange(tape.lane_start[lane], tape.lane_start[lane + 1])
-        operations = operations[kernels[operations]]
-        kinds, which = np.unique(parts[operations], axis=0, return_inverse=True)
-        stretch = _Stretch(prices[chain], rank, factors)
-        ticks[operations] = np.array([stretch.ticks(*kind) for kind in kinds.tolist()])[which.reshape(-1)]
+    ticks = np.repeat(lone_ticks(program.tape)[:, None], pace.shape[2], axis=1)
+    owner, factors = _owners(program), pace.reshape(-1, pace.shape[2])
+    known: dict[tuple[int, Content], Ints] = {}
+    by_content = {}
+    for number, lump in enumerate(program.contents):
+        if lump.whole.kernels and owner[number] >= 0 and (factors[owner[number]] != 1.0).any():
+            by_content[number] = sum(
+                (count * _lasts(known, int(owner[number]), content, factors) for content, count in lump.parts),
+                np.zeros(pace.shape[2], np.int64),
+            )
+    if by_content:
+        rows = np.full(len(program.contents), -1)
+        rows[list(by_content)] = np.arange(len(by_content))
+        changed = np.flatnonzero(rows[program.columns.content] >= 0)
+        ticks[changed] = np.stack(list(by_content.values()))[rows[program.columns.content[changed]]]
     return ticks
 
 
-class _Stretch:
-    """What operations of one place of one chain last, by step."""
-
-    def __init__(self, prices: Prices, rank: int, factors: Floats) -> None:
-        self.prices, self.rank, self.factors = prices, rank, factors
-        self.known: dict[PassCost, Ints] = {}
-
-    def ticks(self, kind: int, stage: int, piece: int) -> Ints:
-        """Of an operation of a kind, of a chunk or a piece of it; shape (steps,)."""
-        if kind == d.OPTIMIZER:
-            return self._of(self.prices.optimizer[self.rank])
-        if kind == d.INPUT:
-            return self._of(self.prices.input_gradient[stage])
-        if kind == d.WEIGHT:
-            return self._of(self.prices.weight_gradient[stage])
-        pieces = (self.prices.forward if kind == d.FORWARD else self.prices.backward)[stage]
-        chosen = pieces if piece < 0 else pieces[piece : piece + 1]
-        whole = np.zeros(len(self.factors), np.int64)
-        for cost, count in Counter(chosen).items():
-            whole += count * self._of(cost)
-        return whole
-
-    def _of(self, cost: PassCost) -> Ints:
-        if cost not in self.known:
-            compute, again, host = stretched(cost, self.factors)
-            self.known[cost] = compute + again + host + cost.tensor
-        return self.known[cost]
+def _lasts(known: dict[tuple[int, Content], Ints], owner: int, content: Content, factors: Floats) -> Ints:
+    """Ticks of a content on a device by step; shape (steps,)."""
+    if (owner, content) not in known:
+        compute, again, host = stretched(content, factors[owner])
+        known[owner, content] = compute + again + host + content.exposed
+    return known[owner, content]
 
 
 def retimed(tape: Tape, ticks: Ints) -> Tape:

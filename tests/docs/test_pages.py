@@ -19,7 +19,7 @@ from docs import generate_reference, mathml, pages, written_by_program
 from simulator.cli import main
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
-from simulator.results.metrics import METRICS
+from simulator.metrics import METRICS
 from simulator.results.summary import to_json
 from simulator.run.simulate import LARGE, simulate
 from simulator.specs import load_scenario
@@ -328,3 +328,11 @@ def assert_terminals_are_as_wide_as_their_letters_allow(site: Path) -> None:
 def test_a_formula_that_is_not_understood_is_named() -> None:
     with pytest.raises(ValueError, match=r"nonsense.*: x \\nonsense y"):
         mathml.mathml(nodes.math("", r"x \nonsense y"), as_block=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("start.md", ("Ground", "stall", "fold")), ("start-serving.md", ("Ground",))]
+)
+def test_the_first_pages_explain_the_words_of_the_first_output(name: str, words: tuple[str, ...]) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert all(f"**{word}**" in text for word in words)

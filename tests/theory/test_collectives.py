@@ -76,8 +76,8 @@ def test_a_hierarchical_all_reduce_is_the_sum_of_its_phases() -> None:
     total = seconds("all_reduce", [everyone], "hierarchical", fabric)
     assert total == pytest.approx(scatter + between + gather, rel=1e-9)
     assert between == pytest.approx(2 * 3 / 4 * S / 8 / 25e9 + 2 * 3 * 5e-6)
-    plan = collectives.plan("all_reduce", everyone.tolist(), S, fabric, LIBRARY, "hierarchical")
-    assert len(plan.phases) == 3
+    plan = collectives.plan("all_reduce", [everyone], S, fabric, LIBRARY, "hierarchical")
+    assert len(plan.phases(0)) == 3
 
 
 def test_a_ring_over_nodes_runs_at_the_rate_of_all_cards_of_a_node() -> None:

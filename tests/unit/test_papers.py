@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from benchmarks import papers
 from benchmarks.claims import Bench, Claim, Figure, Iteration, changed, known_claims, scenario, scenarios_of, variation
 from simulator import units
-from simulator.results.metrics import METRICS
+from simulator.metrics import METRICS
 from simulator.run.serve import serve
 from simulator.serving.fleet.system import resolve
 from simulator.specs import names

@@ -9,7 +9,7 @@ import pytest
 
 from simulator import units
 from simulator.errors import InputError
-from simulator.results.metrics import METRICS
+from simulator.metrics import METRICS
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.serving.fleet.system import resolve

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.serving.contents import WORDS as REQUEST
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
-from simulator.results.metrics import METRICS, metric
+from simulator.results.metrics import metric
 
 MOST_CAUSES = 3
 """Operations that are named of a scenario."""

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from rich.console import JustifyMethod, RenderableType
 from rich.text import Text
 
+from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, notes
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
-from simulator.results.metrics import METRICS
+from simulator.results.obstacle import CLOSE
 
 _GAP = 2
 _MARGIN = 2
@@ -125,7 +126,7 @@ def fits(document: Mapping[str, Any]) -> dict[str, list[Cell]]:
 
 def _fit(run: Mapping[str, Any]) -> str:
     told = "yes" if run["feasible"] else "no"
-    return f"{told}, too close to call" if run.get("memory_too_close") else told
+    return f"{told}, {CLOSE}" if run.get("memory_too_close") else told
 
 
 def cells(metric: str, row: Mapping[str, Any], document: Mapping[str, Any]) -> list[Cell]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.compare.html import kinds, numbered, part, visible
 from simulator.report.compare.page import cells, chosen, fits, held_against, label
 from simulator.report.html.markup import Markup, joined, tag
@@ -17,7 +18,7 @@ from simulator.report.step import ledger, sections
 from simulator.report.text import palette, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
-from simulator.results.metrics import METRICS, mean
+from simulator.results.metrics import mean
 from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result

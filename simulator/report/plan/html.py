@@ -79,9 +79,9 @@ def _title(document: dict[str, Any]) -> Iterable[Markup]:
 def _tiles(layout: Layout) -> Iterable[tuple[str, str]]:
     best = layout["at_best"]
     yield f"largest rate, {layout['unit']}", phrases.largest(layout)
-    yield "for each device", rate(layout["rate_per_device"])
+    yield "for each device", phrases.largest(layout, "rate_per_device")
     yield "within objectives", wording.percent(best["attainment"])
-    yield "goodput, requests", f"{figure(best, 'request_goodput')}/s"
+    yield "goodput, requests", rate(best["goodput"])
     yield "output tokens", f"{figure(best, 'output_throughput')}/s"
     yield "replicas busy", figure(best, "utilisation")
     if "cost_usd_per_million_tokens" in best["metrics"]:
@@ -135,13 +135,13 @@ def _layouts(document: dict[str, Any]) -> Iterable[Markup]:
     for layout in layouts:
         best, slot = layout["at_best"], palette.GREEN if phrases.marks(layout) else palette.BLUE
         price = "-" if layout["usd_per_hour"] is None else f"{layout['usd_per_hour']:.2f}"
-        label = f"{layout['name']}: {rate(layout['rate_per_device'])} a device"
+        label = f"{layout['name']}: {phrases.largest(layout, 'rate_per_device')} a device"
         rows.append(
             (
                 layout["name"],
                 f"{layout['devices']:,}",
                 phrases.largest(layout),
-                rate(layout["rate_per_device"]),
+                phrases.largest(layout, "rate_per_device"),
                 OBJECTIVES.get(layout["binding"] or "", "-"),
                 figure(best, "utilisation"),
                 figure(best, "cost_usd_per_million_tokens"),
@@ -174,7 +174,7 @@ def _layouts(document: dict[str, Any]) -> Iterable[Markup]:
 
 def _goodput(document: dict[str, Any]) -> Iterable[Markup]:
     """Requests per second within all objectives, over the rate of arrivals."""
-    yield from _curves(document, "goodput", lambda probe: probe["metrics"].get("request_goodput") or 0.0, None)
+    yield from _curves(document, "goodput", lambda probe: probe["goodput"], None)
 
 
 def _attainment(document: dict[str, Any]) -> Iterable[Markup]:
@@ -227,7 +227,7 @@ def _table_of_rates(probes: Sequence[dict[str, Any]], largest: float | None) -> 
         (
             rate(probe["rate"]),
             wording.percent(probe["attainment"]),
-            f"{figure(probe, 'request_goodput')}/s",
+            rate(probe["goodput"]),
             f"{figure(probe, 'output_throughput')}/s",
             *(figure(probe, f"{p}_{name}_ms") for name in names for p in ("median", "p99")),
             figure(probe, "utilisation"),

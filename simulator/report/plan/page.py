@@ -60,9 +60,9 @@ def _headline(layout: Layout) -> Iterable[RenderableType]:
     best = layout["at_best"]
     rows = [
         (f"largest rate, {layout['unit']}", phrases.largest(layout)),
-        ("for each device", rate(layout["rate_per_device"])),
+        ("for each device", phrases.largest(layout, "rate_per_device")),
         ("requests within objectives", wording.percent(best["attainment"])),
-        ("goodput, requests", f"{figure(best, 'request_goodput')}/s"),
+        ("goodput, requests", rate(best["goodput"])),
         ("output tokens", f"{figure(best, 'output_throughput')}/s"),
         ("replicas busy", figure(best, "utilisation")),
     ]
@@ -98,20 +98,19 @@ def _curve(layout: Layout) -> Iterable[RenderableType]:
     probes = layout["curve"]
     if len(probes) < 2:
         return
-    most = max((probe["metrics"].get("request_goodput") or 0.0) for probe in probes) or 1.0
+    most = max(probe["goodput"] for probe in probes) or 1.0
     names = [name for name in OBJECTIVES if name in probes[0]["objectives"]]
     yield blocks.heading("Goodput over rate: requests within all objectives")
     columns = ("rate", "within", "goodput", *(f"P99 {OBJECTIVES[name]}" for name in names), "busy", "")
     table = _table(columns, "rrr" + "r" * len(names) + "rl")
     for probe in probes:
-        goodput = probe["metrics"].get("request_goodput") or 0.0
         best = probe["rate"] == layout["rate"] and layout["state"] == "found"
-        bar = Text(wording.bar(goodput / most, _BAR), "green" if probe["meets"] else "red")
+        bar = Text(wording.bar(probe["goodput"] / most, _BAR), "green" if probe["meets"] else "red")
         bar.append("  largest" if best else "  queue grows" if probe["saturated"] else "", "bold" if best else "dim")
         table.add_row(
             rate(probe["rate"]),
             wording.percent(probe["attainment"]),
-            rate(goodput),
+            rate(probe["goodput"]),
             *(figure(probe, f"p99_{name}_ms") for name in names),
             figure(probe, "utilisation"),
             bar,
@@ -142,7 +141,7 @@ def _layouts(document: dict[str, Any], layouts: list[Layout]) -> RenderableType:
             clean(layout["name"]),
             f"{layout['devices']:,}",
             phrases.largest(layout),
-            rate(layout["rate_per_device"]),
+            phrases.largest(layout, "rate_per_device"),
             OBJECTIVES.get(layout["binding"] or "", "-"),
             figure(best, "utilisation"),
             "-" if cost is None else f"{cost:#.3g}",

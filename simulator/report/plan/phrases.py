@@ -6,6 +6,7 @@ from typing import Any
 from simulator import units
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
+from simulator.results.obstacle import CLOSE
 from simulator.results.prices import missing_price
 
 Layout = dict[str, Any]
@@ -28,9 +29,9 @@ def rate(value: float | None) -> str:
     return "-" if value is None else f"{wording.rate(value)}/s"
 
 
-def largest(layout: Layout) -> str:
-    """The largest rate of a layout; more than that where no upper end was found."""
-    return ("> " if layout["state"] == "unbounded" else "") + rate(layout["rate"])
+def largest(layout: Layout, key: str = "rate") -> str:
+    """The largest rate of a layout, or its `rate_per_device`; more than that where no upper end was found."""
+    return ("> " if layout["state"] == "unbounded" else "") + rate(layout[key])
 
 
 def wanted(document: dict[str, Any]) -> str:
@@ -146,7 +147,7 @@ def explained(several: bool) -> str:
         return said + "Limited by: the objective that most requests miss at the next higher rate."
     return said + (
         "Goodput: requests within all objectives over the whole run, which lasts until the last one is done, after the "
-        "last one has come; so it is less than the rate times their share."
+        "last one has come; so it is at most the rate times their share."
     )
 
 
@@ -165,7 +166,7 @@ def remark(document: dict[str, Any], layout: Layout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
     missed = "" if layout["carries_target"] is not False else f"misses at {document['target_rate']:,.6g}/s"
     short = "" if layout["settled"] or layout["cheapest"] else "run too short"
-    close = "memory too close to call" if layout.get("memory_too_close") else ""
+    close = CLOSE if layout.get("memory_too_close") else ""
     return ", ".join(filter(None, [marks(layout), missed, short, close]))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def goodput(document: dict[str, Any], axes: "Axes") -> "Axes":
     """Requests per second within all objectives over arrivals per second; a dot at the largest rate of each layout."""
-    most = _lines(document, axes, lambda probe: probe["metrics"].get("request_goodput") or 0.0)
+    most = _lines(document, axes, lambda probe: probe["goodput"])
     axes.axline((0, 0), slope=1, color="black", linestyle=":", linewidth=1, label="all that arrive")
     axes.set_ylabel("requests per second within all objectives")
     _finish(document, axes, most)

@@ -26,7 +26,8 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     if result.kind == "serving":
         yield from serving_page.page_blocks(result, elapsed_s)
         return
-    yield blocks.title(result.name, " · ".join(sections.subject(result.scenario)), ground=result.ground.sentence)
+    subject = " · ".join(sections.subject(result.scenario))
+    yield blocks.title(result.name, sections.changed(result), subject, ground=result.ground.sentence)
     if not result.feasible:
         yield from ledger.out_of_memory(result)
         yield blocks.heading("If it fitted")
@@ -35,8 +36,7 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
         yield Text(told, "dim")
     yield from sections.whole_run(result)
     yield from sections.a_day(result)
-    if gap := sections.without_price(result):
-        yield Text(clean(gap), "dim")
+    yield from (Text(clean(gap), "dim") for gap in sections.not_known(result))
     yield from step_times.section(result)
     yield from breakdown(result)
     yield from critical_path(result)

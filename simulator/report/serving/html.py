@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.serving import contents
@@ -17,7 +18,6 @@ from simulator.report.svg.pictures import Told
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
 from simulator.report.text.scales import Mark
-from simulator.results.metrics import METRICS
 from simulator.results.obstacle import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
@@ -30,6 +30,7 @@ SLOTS = {
     "handover": palette.SKY,
     "preempted": palette.YELLOW,
     "stalled": palette.PURPLE,
+    "peers": palette.GREEN,
     "decode": palette.BLUE,
 }
 """Colours of the parts of a request's time."""
@@ -70,7 +71,9 @@ Floats = NDArray[np.float64]
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     about = tag("p", clean(" · ".join(subject(result))), class_="soft")
-    head = html_parts.heading(result.name, about, *html_parts.ground(result.ground.sentence))
+    head = html_parts.heading(
+        result.name, *html_sections.changed(result), about, *html_parts.ground(result.ground.sentence)
+    )
     shown = [name for name in _TILES if name in result.metrics]
     cards = (
         []

@@ -43,7 +43,9 @@ _NAMED = 4  # parts of busy time named in a row
 def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
     """The page from top to bottom; of a run that is infeasible, first what it would need."""
     service = result.service
-    yield blocks.title(result.name, " · ".join(subject(result)), ground=result.ground.sentence)
+    yield blocks.title(
+        result.name, sections.changed(result), " · ".join(subject(result)), ground=result.ground.sentence
+    )
     if not result.feasible:
         yield from ledger.out_of_memory(result)
     if service is not None and (result.feasible or obstacle(result) == "out of memory"):
@@ -85,7 +87,7 @@ def headline(result: Result) -> RenderableType:
     ]
     if money:
         both.add_row(Text.assemble(("the run  ", "dim"), ("  ·  ".join(money), "bold")))
-    if gap := sections.without_price(result):
+    for gap in sections.not_known(result):
         both.add_row(Text(clean(gap), "dim"))
     return both
 

@@ -120,9 +120,10 @@ def breakdown(result: Result) -> Iterable[RenderableType]:
     if not result.breakdown:
         return
     step_s = max(sum(parts.values()) for parts in result.breakdown) or 1.0
-    yield heading("Where the step goes, in percent of it")
     average = mean(result.breakdown, [c.ranks for c in result.classes])
-    yield _Breakdown(_rows(result, average), average, _visible(result.breakdown, step_s), step_s)
+    shown = _visible(result.breakdown, step_s)
+    yield heading(f"Where the step goes, in percent of it{_axes(shown, 'exposed communication')}")
+    yield _Breakdown(_rows(result, average), average, shown, step_s)
     if said := chains(result):
         yield Text(said, "dim")
 
@@ -139,10 +140,18 @@ def critical_path(result: Result) -> Iterable[RenderableType]:
     step_s = sum(path.seconds.values())
     if not 0 < step_s < math.inf:
         return
-    yield heading("Critical path: what the step waited for, in percent of it")
     rows = [_Row("whole path", len(path.operations), path.seconds), *_stretches(result)]
-    yield _Breakdown(rows, path.seconds, _visible([path.seconds], step_s), step_s, counted="ops")
+    shown = _visible([path.seconds], step_s)
+    told = _axes(shown, "communication on the path")
+    yield heading(f"Critical path: what the step waited for, in percent of it{told}")
+    yield _Breakdown(rows, path.seconds, shown, step_s, counted="ops")
     yield _made_of(result, step_s)
+
+
+def _axes(keys: Iterable[str], meaning: str) -> str:
+    """What the columns mean that are named by an axis of the mesh, where there are such."""
+    axes = ", ".join(_LOOKS[key][2] for key in keys if key.startswith(EXPOSED) and key in _LOOKS)
+    return axes and f" ({axes}: {meaning})"
 
 
 def _made_of(result: Result, step_s: float) -> RenderableType:

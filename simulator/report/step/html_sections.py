@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from simulator import units
+from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.html.parts import ground, heading, leveled, notes, table, ticks, timeline
 from simulator.report.step import ledger, reasons, sections
@@ -12,7 +13,7 @@ from simulator.report.svg import pictures
 from simulator.report.svg.gantt import sample, whole
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
-from simulator.results.metrics import METRICS, mean
+from simulator.results.metrics import mean
 from simulator.results.obstacle import filled, host_full, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics
@@ -25,19 +26,24 @@ def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     subject = tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft")
     return joined(
-        heading(result.name, subject, *ground(result.ground.sentence)),
+        heading(result.name, *changed(result), subject, *ground(result.ground.sentence)),
         *alarm(result),
         tiles(result, ordered_metrics(result.metrics)),
         *remarks_on_figures(result),
     )
 
 
+def changed(result: Result) -> Iterable[Markup]:
+    """The overrides of a run, as far as the head of a page names them."""
+    if told := sections.changed(result):
+        yield tag("p", clean(told), class_="soft")
+
+
 def remarks_on_figures(result: Result) -> Iterable[Markup]:
-    """What MFU counts where it matters, and why there is no cost among the figures."""
+    """What MFU counts where it matters, and why there is no cost or energy among the figures."""
     if told := sections.causal(result):
         yield tag("p", f"{told}.", class_="soft small")
-    if gap := sections.without_price(result):
-        yield tag("p", gap, class_="soft small")
+    yield from (tag("p", gap, class_="soft small") for gap in sections.not_known(result))
 
 
 def tiles(result: Result, names: Iterable[str]) -> Markup:

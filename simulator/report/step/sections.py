@@ -9,13 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
+from simulator.errors import shortened
+from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, headed, heading, notes
 from simulator.report.text.plain import clean
 from simulator.report.text.scenario_fields import at, devices, replicas, whole, word
-from simulator.results.metrics import METRICS, exposed, mean
+from simulator.results.metrics import exposed, mean
 from simulator.results.obstacle import remarks
-from simulator.results.prices import missing_price, unpriced
+from simulator.results.prices import missing_power, missing_price, unpowered, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result
 from simulator.results.summary import CHAINS
 
@@ -23,6 +25,8 @@ ATTENTION = 0.1
 """Share of attention in the model's FLOPs from which on it matters that its full square is counted."""
 MOST_ROWS = 8
 """Kinds of link shown."""
+MOST_CHANGES = 4
+"""Overrides that the head of a page names."""
 
 _RATES = (
     ("step_time_s", "step time"),
@@ -30,6 +34,13 @@ _RATES = (
     ("tokens_per_s_per_device", "tokens/s per device"),
     ("samples_per_s", "sequences/s"),
 )
+
+
+def changed(result: Result) -> str:
+    """The overrides of a run, the first of them and how many more; empty where it is the scenario as it is written."""
+    given = [shortened(str(text)) for text in result.provenance.get("overrides", ())]
+    more = [f"{len(given) - MOST_CHANGES} more"] if len(given) > MOST_CHANGES else []
+    return f"with {', '.join([*given[:MOST_CHANGES], *more])}" if given else ""
 
 
 def subject(scenario: dict[str, Any]) -> Iterable[str]:
@@ -125,9 +136,13 @@ def whole_run(result: Result) -> Iterable[RenderableType]:
     yield Text.assemble((f"{what}  ", "dim"), (shown, "bold"))
 
 
-def without_price(result: Result) -> str:
-    """Why there is no cost among the figures; empty where there is one, or are no figures."""
-    return "" if "cost_usd" in result.metrics or not result.metrics else missing_price(unpriced(result.scenario))
+def not_known(result: Result) -> list[str]:
+    """Why there is no cost or no energy among the figures; nothing where both are there, or there are no figures."""
+    if not result.metrics:
+        return []
+    cost = "" if "cost_usd" in result.metrics else missing_price(unpriced(result.scenario))
+    energy = "" if "energy_j" in result.metrics else missing_power(unpowered(result.scenario))
+    return [text for text in (energy, cost) if text]
 
 
 def a_day(result: Result) -> Iterable[RenderableType]:

@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from simulator import units
+from simulator.metrics import PERCENTILES
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, heading
-from simulator.results.metrics import PERCENTILES
 from simulator.results.result import Result
 
 MOST_BINS = 12

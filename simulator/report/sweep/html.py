@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
 from simulator.report.html.parts import ground, notes, table
@@ -11,7 +12,6 @@ from simulator.report.sweep import phrases
 from simulator.report.text import scales, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
-from simulator.results.metrics import METRICS
 
 MOST_ROWS = 2_000
 """Points that the table of all of them shows."""

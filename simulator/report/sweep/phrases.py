@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
-from simulator.results.metrics import METRICS
+from simulator.results.obstacle import CLOSE
 from simulator.results.prices import missing_price
 
 Row = dict[str, Any]
@@ -92,7 +93,7 @@ def counted(document: dict[str, Any]) -> str:
     """How many points there are and what became of them: numbers that add up."""
     number = Counter(row["status"] for row in document["rows"])
     close = sum(bool(row.get("memory_too_close")) and row["status"] == "ok" for row in document["rows"])
-    doubt = f" ({close:,} too close to call: ?)" if close else ""
+    doubt = f" ({close:,} with {CLOSE}: ?)" if close else ""
     parts = [f"{number['ok']:,} fit{'s' if number['ok'] == 1 else ''}{doubt}"]
     parts += [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
     parts += [f"{document['dropped']:,} left out by conditions"] if document["dropped"] else []

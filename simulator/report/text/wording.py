@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from simulator import units
-from simulator.results.metrics import METRICS
+from simulator.metrics import METRICS
 
 BETTER = {
     "flop_rate": "FLOP rate",

@@ -85,7 +85,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A tensor-parallel operation on the rows of a buffer."""
+    """A collective operation on the rows of a buffer, of a tensor-parallel group or of replicas that share experts."""
 
     part: str
     operation: str
@@ -246,7 +246,7 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
             yield Pass("head", does.width * (size + 4.0 + 4.0), 3)
         elif isinstance(does, Comm):
             if does.operation != COPY:
-                yield Sum("tp", does.operation, does.width * size, among=does.axis == EP)
+                yield Sum(does.axis.name, does.operation, does.width * size, among=does.axis == EP)
         elif not isinstance(does, AttentionCore):
             raise TypeError(f"{op.name}: {type(does).__name__} is not compiled for serving")
 

@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Priced = Callable[[Ints], dict[str, Floats]]
 """From numbers of rows, shape (r,), to seconds by part, each of shape (r,)."""
 
-PARTS = ("linear", "head", "tp", "other")
+PARTS = ("linear", "head", "tp", "ep", "other")
 """What the rows of a pass cost time for."""
 
 

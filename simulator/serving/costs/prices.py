@@ -81,7 +81,7 @@ class StagePrice:
         return self._common[0][tokens] + self._common[1][sampled]
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
-        """`rows` by what it is: linear, head, tp, other."""
+        """`rows` by what it is: linear, head, tp, ep, other."""
         asked = ((self.body, tokens), (self.ending, sampled))
         return by_part(price(np.array([count])) for price, count in asked if count)
 
@@ -262,9 +262,13 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
 def _check_experts(model: Model, layout: Layout, cluster: Cluster) -> None:
     """What replicas that share experts need."""
     path = "serving.parallel.ep"
-    if model.experts is None or model.experts % layout.ep:
-        message = f"{model.name} has {model.experts or 'no'} experts to spread over {layout.ep} replicas"
-        raise InputError(Problem(message, path=path, hint="write a divisor of its experts"))
+    if model.experts is None:
+        message = f"{layout.ep}: {model.name} is a dense model, without experts to spread over devices"
+        raise InputError(Problem(message, path=path, hint="leave `ep` out; `tp` and `pp` cut a dense model"))
+    if model.experts % layout.ep:
+        message = f"{layout.ep} does not divide the {model.experts} experts of {model.name}"
+        divisors = ", ".join(str(size) for size in range(2, model.experts + 1) if model.experts % size == 0)
+        raise InputError(Problem(message, path=path, hint=f"write one of {divisors}"))
     if layout.tp > 1:
         message = "replicas that share experts are of one device a stage so far"
         raise InputError(Problem(message, path=path, hint="write `tp: 1`, or leave `ep` out"))

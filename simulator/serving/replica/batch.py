@@ -257,7 +257,7 @@ class Batch:
             return
         blocks = self._grown(count)
         if blocks - taken > replica.free:
-            count, blocks = self._affordable(count, replica.free + taken)
+            count, blocks = self._affordable(replica.free + taken)
         replica.take(blocks - taken)
         self.leap = count
 
@@ -267,16 +267,17 @@ class Batch:
         whole, rest = divmod(count, size)
         return whole * sum(counts) + sum([counts[(start - j) % size] for j in range(rest)])
 
-    def _affordable(self, most: int, free: int) -> tuple[int, int]:
-        """(iterations, blocks): the most iterations up to `most`, at least 1, that `free` blocks suffice for."""
-        low, high = 1, most
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._grown(middle) <= free:
-                low = middle
-            else:
-                high = middle - 1
-        return low, self._grown(low)
+    def _affordable(self, free: int) -> tuple[int, int]:
+        """(iterations, blocks): the most iterations, at least 1, that `free` blocks suffice for: whole rounds in which
+        every sequence takes a block, and what fits of another one."""
+        size, counts, start = len(self.counts), self.counts, -self.iteration
+        whole, left = divmod(free, sum(counts))
+        rest = 0
+        while (taken := counts[(start - rest) % size]) <= left:
+            left -= taken
+            rest += 1
+        count = max(1, whole * size + rest)
+        return count, self._grown(count)
 
     def done_by(self, now: int) -> int:
         """Iterations of the running leap whose end is before or at `now`, at least 0."""

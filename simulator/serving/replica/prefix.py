@@ -4,6 +4,7 @@ Identities stand for a whole prefix (a chain of hashes), so one look-up per bloc
 a running request uses are pinned; the others are idle and give way when memory is needed, the ends of prefixes first.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 
@@ -18,8 +19,9 @@ class PrefixCache:
         """Cache blocks of one identity."""
         self._pins: dict[int, int] = {}
         """Requests that use each resident identity."""
-        self._idle: dict[int, None] = {}
-        """Identities that nobody uses, the least recently used first."""
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        """Identities that nobody uses, the least recently used first (a plain dict walks over all that left it before
+        to find its first)."""
         self.version = 0
         """Changes whenever what is resident does."""
 
@@ -66,8 +68,8 @@ class PrefixCache:
         """Drop idle identities until that many cache blocks are free, or none is left; blocks that came free."""
         freed = 0
         while freed < blocks and self._idle:
-            identity = next(iter(self._idle))
-            del self._idle[identity], self._pins[identity]
+            identity, _ = self._idle.popitem(last=False)
+            del self._pins[identity]
             freed += self.blocks
         if freed:
             self.version += 1

@@ -39,6 +39,10 @@ class Joined(Sequence[int]):
         """One after the other."""
         return chain(self.head, self.tail)
 
+    def __reversed__(self) -> Iterator[int]:
+        """The last one first."""
+        return chain(reversed(self.tail), reversed(self.head))
+
     @overload
     def __getitem__(self, index: int) -> int: ...
 
@@ -46,10 +50,17 @@ class Joined(Sequence[int]):
     def __getitem__(self, index: slice) -> Sequence[int]: ...
 
     def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        """As of a tuple."""
-        if isinstance(index, int) and 0 <= index < len(self):
-            return self.head[index] if index < len(self.head) else self.tail[index - len(self.head)]
-        return tuple(self)[index]
+        """As of a tuple; a slice copies no identity."""
+        first = len(self.head)
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return tuple(self)[index]
+            return Joined(self.head[start:stop], self.tail[max(0, start - first) : max(0, stop - first)])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"no block {index} of {len(self)}")
+        place = index % len(self)
+        return self.head[place] if place < first else self.tail[place - first]
 
 
 class Groups(NamedTuple):

@@ -12,7 +12,8 @@ from math import isclose
 
 from simulator import units
 from simulator.errors import InputError, Problem
-from simulator.results.metrics import METRICS, metric
+from simulator.metrics import METRICS
+from simulator.results.metrics import metric
 from simulator.results.result import Result
 from simulator.run.parts import axis_of
 from simulator.study.check.baseline import Baseline

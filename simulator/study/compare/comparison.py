@@ -12,8 +12,9 @@ from math import isfinite, nan
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
+from simulator.metrics import METRICS
 from simulator.results.ground import Ground
-from simulator.results.metrics import METRICS, error_of_time, mean
+from simulator.results.metrics import error_of_time, mean
 from simulator.results.obstacle import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result

@@ -5,7 +5,8 @@ from math import isfinite
 from typing import Any
 
 from simulator import units
-from simulator.results.metrics import METRICS, mean
+from simulator.metrics import METRICS
+from simulator.results.metrics import mean
 from simulator.results.obstacle import obstacle, reason
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result

@@ -13,7 +13,7 @@ from simulator.run.ground import ground
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.plan import FEW, Options, Plan, best_per_device, cheapest, promise
-from simulator.study.plan.probe import SATURATED, SHORT, Goal, Probe
+from simulator.study.plan.probe import SATURATED, SHORT, Goal, Probe, known
 
 _NAMED = 3  # layouts that a warning lists
 
@@ -76,8 +76,8 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> dict[str, Any]
         "memory_too_close": best is not None and undecided(best.warnings),
         "best_per_device": plan is most,
         "cheapest": plan is least,
-        "at_best": _probe(best) if best is not None else None,
-        "curve": [_probe(probe) for probe in plan.probes],
+        "at_best": _probe(best, plan.unit) if best is not None else None,
+        "curve": [_probe(probe, plan.unit) for probe in plan.probes],
         "odd_rates": [probe.rate for probe in plan.odd],
     }
 
@@ -90,16 +90,26 @@ def _system(scenario: ServingScenario) -> dict[str, str]:
     }
 
 
-def _probe(probe: Probe) -> dict[str, Any]:
+def _probe(probe: Probe, unit: str) -> dict[str, Any]:
     """One rate; `rate` 0 stands for requests one after the other."""
     return {
         "rate": probe.rate,
         "meets": probe.meets,
         "attainment": probe.attainment,
+        "goodput": _goodput(probe, unit),
         "saturated": probe.saturated,
         "objectives": {goal.name: _goal(goal) for goal in probe.goals},
         "metrics": {name: _finite(value) for name, value in ordered_metrics(probe.metrics).items()},
     }
+
+
+def _goodput(probe: Probe, unit: str) -> float:
+    """Requests per second within all objectives, at most the rate times their share.
+
+    By chance the arrivals of a short run come closer together than its rate says. Conversations have several requests.
+    """
+    measured = known(probe.metrics.get("request_goodput"))
+    return min(measured, probe.rate * probe.attainment) if probe.rate and unit == "requests" else measured
 
 
 def _goal(goal: Goal) -> dict[str, float | None]:

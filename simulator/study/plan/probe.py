@@ -105,7 +105,7 @@ def probe(simulate: Simulate, scenario: ServingScenario, slo: Slo, rate: float) 
     return Probe(
         rate,
         slo.attainment,
-        _known(result.metrics.get("slo_attainment")),
+        known(result.metrics.get("slo_attainment")),
         _goals(result.service, result, slo),
         result.metrics,
         result.warnings,
@@ -117,7 +117,7 @@ def _goals(service: Service, result: Result, slo: Slo) -> tuple[Goal, ...]:
     times, requests = latencies(service.requests), service.requests
     measured = (("ttft", slo.ttft, times.ttft), ("tpot", slo.tpot, times.tpot), ("e2el", slo.e2e, times.e2el))
     return tuple(
-        Goal(name, limit, _known(result.metrics.get(f"{name}_attainment")), _within(requests, values, slo.attainment))
+        Goal(name, limit, known(result.metrics.get(f"{name}_attainment")), _within(requests, values, slo.attainment))
         for name, limit, values in measured
         if limit is not None
     )
@@ -132,6 +132,6 @@ def _within(requests: RequestRecords, milliseconds: NDArray[np.float64], share: 
     return float(np.partition(milliseconds, rank - 1)[rank - 1]) / 1e3
 
 
-def _known(value: float | None) -> float:
+def known(value: float | None) -> float:
     """A share; 0 where nothing was asked."""
     return value if value is not None and value == value else 0.0

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from simulator import units
 from simulator.errors import InputError, Problem, nearest
-from simulator.results.metrics import METRICS, WELL_KNOWN
+from simulator.metrics import METRICS
+from simulator.results.metrics import WELL_KNOWN
 from simulator.specs.base import Figure, Spec
 from simulator.specs.shape import Kind, below, canonical, suggestion
 from simulator.specs.written import dimension

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.results.metrics import METRICS
+from simulator.metrics import METRICS
 
 Figures = Mapping[str, float | None]
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.metrics import METRICS
 from simulator.results.ground import Ground
 from simulator.results.ground import plain as plain_ground
-from simulator.results.metrics import METRICS, like, metric
+from simulator.results.metrics import like, metric
 from simulator.results.obstacle import undecided
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write

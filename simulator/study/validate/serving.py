@@ -14,6 +14,7 @@ import numpy as np
 from simulator.errors import SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.serving import CLOSED_LOOP, MOST_AT_ONCE, MappedServing, ServingRow
+from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
 from simulator.run.measured.serving import map_serving_row
 from simulator.run.serve import ServingRun, run_serving
@@ -63,6 +64,8 @@ class ServingOutcome:
     assumed: tuple[str, ...] = ()
     conditions: Conditions | None = None
     """What its scenario stands on; None where nothing was simulated."""
+    extent: Extent | None = None
+    """How far it reaches."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
     memory_error: None = None
@@ -161,8 +164,16 @@ def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = No
     parts = score(mapped, run)
     if not all(isfinite(part.predicted) and part.predicted > 0 and isfinite(part.error * 2) for part in parts):
         raise Refused("a figure that cannot be compared")
-    known = conditions(scenario or mapped.scenario)
-    return ServingOutcome(mapped.row.id, mapped.row, parts, mapped.stack, assumed=mapped.assumed, conditions=known)
+    known = scenario or mapped.scenario
+    return ServingOutcome(
+        mapped.row.id,
+        mapped.row,
+        parts,
+        mapped.stack,
+        assumed=mapped.assumed,
+        conditions=conditions(known),
+        extent=extent(known),
+    )
 
 
 def run_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -> ServingRun:

@@ -12,6 +12,7 @@ from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.training import Row
 from simulator.interop.rows.training_names import counts_recomputation, numbers
+from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
 from simulator.run.measured.training import Mapped, map_row
 from simulator.run.simulate import simulate
@@ -42,6 +43,8 @@ class Outcome:
     feasible: bool = True
     conditions: Conditions | None = None
     """What its scenario stands on; None where nothing was simulated."""
+    extent: Extent | None = None
+    """How far it reaches."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
 
@@ -117,6 +120,7 @@ def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome
         memory_error=memory_error,
         feasible=result.feasible,
         conditions=conditions(scenario),
+        extent=extent(scenario),
     )
 
 

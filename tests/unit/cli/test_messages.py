@@ -44,6 +44,16 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ([QUICKSTART, f"cluster.node.accelerator.{SLOW}"], "`cluster.node.accelerator.memory.bandwidth` is 1.00 B/s"),
         ([QUICKSTART, "cluster.node.scale_up.latency=1000 d"], "`cluster.node.scale_up.latency` is 1000 d"),
         ([QUICKSTART, "+cluster.node.accelerator.sustained=0"], "sustained.value: `0` is out of range"),
+        ([QUICKSTART, "training.stages=[40,-8]"], "training.stages: -8 layers: a stage has 0 layers or more; write 2"),
+        ([SERVING, "+slo={ttft:1s}"], "write a space after the colon: `ttft: 1s`"),
+        ([SERVING, "requests.lengths=nothing"], "no file of request lengths `nothing`; write the path of a file, or a"),
+        ([QUICKSTART, "training.global_batch=1e30"], "is not a whole number of at most 1,000,000,000; write a"),
+        ([QUICKSTART, "+training.tokens=1e30"], "training.tokens: `1e+30` is out of range; write 1e+18 or less"),
+        (
+            [QUICKSTART, "cluster=clusters/tpu-v5p-pod", "cluster.nodes=4"],
+            "cluster.nodes: 4 nodes x 4 = 16 devices, but the network is a torus of 16 x 20 x 28 = 8,960 devices",
+        ),
+        ([QUICKSTART, "cluster=clusters/tpu-v5p-pod", "cluster.nodes=4"], "or `cluster.nodes: 2240`"),
     ],
 )
 def test_what_is_wrong_and_what_to_write(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import simulator as sim
 from simulator.cli import main
 from simulator.results import dumps, read, to_json
 from tests.factories import assert_same, out_of_memory, training_result
@@ -233,3 +234,11 @@ def test_a_host_that_is_too_small_is_exit_4_with_its_ledger(tmp_path: Path, caps
     assert "in a host of 1,000.0 GB" in page.read_text()
     host = read(saved).host
     assert host is not None and host.capacity == 1e12 and sum(host.at_peak.values()) == host.peak
+
+
+def test_the_head_of_the_page_names_the_overrides(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(QUICKSTART), "training.micro_batch=2", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["provenance"]["overrides"] == ["training.micro_batch=2"]
+    assert sim.run(QUICKSTART, ["training.micro_batch=2"]).provenance["overrides"] == ["training.micro_batch=2"]
+    assert main(["run", str(QUICKSTART), "training.micro_batch=2"]) == 0
+    assert " with training.micro_batch=2\n" in capsys.readouterr().out

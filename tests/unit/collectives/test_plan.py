@@ -81,11 +81,13 @@ def test_alone_all_three_agree_to_the_tick(machine: str, operation: str) -> None
         found = planned(machine, operation, algorithm)
         if found is not None:
             fabric, plan = found
-            closed = collectives.duration(plan, fabric, library)
+            closed = collectives.duration(plan)
             assert closed > 0
-            assert fluid(collectives.activities(plan, fabric, library), fabric) == closed
-            assert step_by_step(list(collectives.steps(plan, fabric, library)), fabric) == closed
-            cost = collectives.price(operation, [plan.group], SIZE, fabric, library, f"{algorithm}/{plan.protocol}")
+            assert fluid(collectives.activities(plan), fabric) == closed
+            assert step_by_step(list(collectives.steps(plan)), fabric) == closed
+            cost = collectives.price(
+                operation, plan.groups, SIZE, fabric, library, f"{algorithm}/{plan.choices[0].protocol}"
+            )
             assert cost.ticks.tolist() == [closed]
 
 
@@ -95,9 +97,9 @@ def test_what_auto_chooses_agrees_too(operation: str) -> None:
     group = [1, 14] if operation == "send" else range(16)
     for size in (64.0, 1e5, 1e9):
         plan = collectives.plan(operation, group, size, fabric, library)
-        ticks = collectives.duration(plan, fabric, library)
-        assert collectives.price(operation, [plan.group], size, fabric, library).slowest == ticks
-        assert fluid(collectives.activities(plan, fabric, library), fabric) == ticks
+        ticks = collectives.duration(plan)
+        assert collectives.price(operation, plan.groups, size, fabric, library).slowest == ticks
+        assert fluid(collectives.activities(plan), fabric) == ticks
 
 
 def test_every_algorithm_was_tried_somewhere() -> None:
@@ -110,10 +112,8 @@ def test_siblings_on_shared_cards_take_as_long_as_the_fluid_says() -> None:
     fabric, library = build(cluster(nodes=4, devices=4, nics=2)), two_protocols()
     groups = np.arange(16).reshape(4, 4).T
     cost = collectives.price("all_gather", groups, 1e8, fabric, library, "ring/wide")
-    found = [
-        collectives.activities(collectives.plan("all_gather", g, 1e8, fabric, library, "ring/wide"), fabric, library)
-        for g in groups
-    ]
+    plan = collectives.plan("all_gather", groups, 1e8, fabric, library, "ring/wide")
+    found = [collectives.activities(plan, group) for group in range(len(groups))]
     together = tape(
         *[[0]] * 4,
         runs={i: i for i in range(4)},
@@ -130,17 +130,17 @@ def test_a_group_of_one_or_no_bytes_makes_no_phases() -> None:
     fabric, library = build(cluster()), two_protocols()
     for group, size in (([3], 1e6), ([0, 1], 0.0)):
         plan = collectives.plan("all_reduce", group, size, fabric, library)
-        assert plan.phases == ()
-        assert collectives.duration(plan, fabric, library) == 0
-        assert collectives.activities(plan, fabric, library) == ()
-        assert list(collectives.steps(plan, fabric, library)) == []
+        assert plan.phases(0) == ()
+        assert collectives.duration(plan) == 0
+        assert collectives.activities(plan) == ()
+        assert list(collectives.steps(plan)) == []
 
 
 def test_the_plan_holds_ranks_and_bytes() -> None:
     fabric = build(cluster())
     plan = collectives.plan("all_gather", [6, 2, 4], 3e6, fabric, two_protocols(), "ring/wide")
-    (phase,) = plan.phases
-    assert plan.group == (2, 4, 6)
+    (phase,) = plan.phases(0)
+    assert plan.groups.tolist() == [[2, 4, 6]]
     assert (phase.repeat, phase.src.tolist(), phase.dst.tolist(), phase.size.tolist()) == (
         2,
         [2, 4, 6],
@@ -159,3 +159,28 @@ def test_the_own_piece_counts_as_a_share_of_a_step() -> None:
     ]
     latency = 20e6 + 2 * 2e6
     assert (times[1] - latency) / (times[0] - latency) == pytest.approx(1 + 0.4 / 2)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_bytes_by_group_sum_to_those_of_all(machine: str) -> None:
+    """Groups that run a collective so often carry the sum of what each carries alone, and use just these links."""
+    fabric = build(cluster(**MACHINES[machine]))
+    groups = np.arange(fabric.devices)[: fabric.devices // 2 * 2].reshape(2, -1).T
+    cost = collectives.price("all_reduce", groups, SIZE, fabric, two_protocols())
+    runs = np.arange(1.0, len(groups) + 1)
+    single = np.eye(len(groups))
+    assert cost.carried(np.ones(len(groups))) == pytest.approx(cost.load)
+    assert cost.carried(runs) == pytest.approx(sum(n * cost.carried(one) for n, one in zip(runs, single, strict=True)))
+    for group, one in enumerate(single):
+        load = cost.carried(one)
+        assert load.sum() == pytest.approx(sum(hops(cost.plan, group)))
+        assert [group in cost.plan.users(link) for link in np.flatnonzero(load)] == [True] * int((load > 0).sum())
+
+
+def hops(plan: collectives.Plan, group: int) -> list[float]:
+    """Bytes of each phase of a group times the links that they travel over."""
+    found = []
+    for phase in plan.phases(group):
+        paths = plan.fabric.paths(phase.src, phase.dst)
+        found.append(phase.repeat * float((phase.size * (paths >= 0).sum(axis=0)).sum()))
+    return found

@@ -101,7 +101,9 @@ def test_a_mesh_does_not_wrap() -> None:
 
 
 def test_a_torus_holds_exactly_the_cluster() -> None:
-    with pytest.raises(InputError, match=r"2 x 3 = 6 devices does not hold 2 nodes x 4 = 8"):
+    with pytest.raises(
+        InputError, match=r"cluster.nodes: 2 nodes x 4 = 8 devices, but .* torus of 2 x 3 = 6 devices; write a"
+    ):
         build(cluster(nodes=2, devices=4, kind="none", network=torus(2, 3)))
 
 

@@ -39,6 +39,18 @@ def test_nothing_is_added_for_empty_columns() -> None:
     assert len(draft) == 3
 
 
+def test_additions_seldom_copy_what_is_there() -> None:
+    """As lists grow: n operations that are added one by one are copied about twice in all, not n / 2 times."""
+    draft = two_lanes()
+    moved = 0
+    for _ in range(1000):
+        before = draft["key"]
+        draft.add(lane=0, kind=0)
+        moved += not np.shares_memory(before, draft["key"])
+    assert len(draft) == 1003
+    assert moved <= 10
+
+
 def test_what_waited_for_an_operation_waits_for_its_last_piece() -> None:
     draft = two_lanes()
     draft.cut(np.array([3, 1, 1]))

@@ -17,8 +17,27 @@ ESTIMATE = Ground("estimate", {"kernels": "estimate"}, "kernels (cdna2, estimate
 
 def test_the_sentence_says_what_the_figures_stand_on() -> None:
     assert VALIDATED.sentence == "measured and validated: 157 published runs on H100, mean error 4.9 %"
-    words = "estimate: weakest is kernels (cdna2, estimate); not validated but on 2 published runs in other conditions"
+    words = (
+        "estimate: estimated, not measured: kernels (cdna2); not validated but on 2 published runs in other conditions"
+    )
     assert ESTIMATE.sentence == words
+    inputs = {"accelerator": "datasheet", "kernels": "measured", "collectives": "datasheet", "stack": "measured"}
+    measured = Ground("measured", inputs, "accelerator (x, datasheet)", Validation())
+    assert measured.sentence == (
+        "measured: kernels and stack measured, accelerator and collectives from a datasheet; not validated"
+    )
+    data = Ground("datasheet", inputs, "accelerator (x, datasheet)", Validation())
+    assert data.sentence == "datasheet: from a datasheet, not measured: collectives; not validated"
+
+
+def test_the_sentence_says_what_no_validated_run_had_and_what_differs_from_its_profile() -> None:
+    held = Validation(5, 0.05, "this device and stack", beyond=("ZeRO-3", "offloaded activations"))
+    assert Ground("measured", {"kernels": "measured"}, "kernels (x, measured)", held).sentence == (
+        "measured: kernels measured; validated: 5 published runs on this device and stack, mean error 5.0 %; "
+        "none of them with ZeRO-3 or offloaded activations"
+    )
+    other = replace(ESTIMATE, validation=Validation(changed=("accelerator", "network")))
+    assert other.sentence.endswith("not validated: other figures than in the profile of the accelerator and network")
     assert Ground().sentence == ""
 
 

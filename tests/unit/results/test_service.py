@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.results.metrics import METRICS, compare, error_of_time
+from simulator.metrics import METRICS
+from simulator.results.metrics import compare, error_of_time
 from simulator.results.sample import spread, weighted_percentiles
 from simulator.results.service import (
     attainment,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
+from simulator.metrics import METRICS
 from simulator.results import read, save
-from simulator.results.metrics import METRICS, step_metrics
+from simulator.results.metrics import step_metrics
 from tests.factories import assert_same, training_result
 
 

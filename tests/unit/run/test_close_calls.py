@@ -50,12 +50,12 @@ def test_every_page_marks_it() -> None:
     roomy = simulate(load_scenario(QUICKSTART).scenario)
     assert not to_json(roomy)["memory_too_close"]
     told = document(compare([result, roomy], ["tight", "roomy"]))
-    assert "yes, too close to call" in compare_page.page(told)
+    assert f"yes, {CLOSE}" in compare_page.page(told)
     assert compare_page.fits(document(compare([roomy, roomy]))) == {}
     swept = sweep(QUICKSTART, ["cluster.node.accelerator.memory.capacity=44.5 GB,80 GB"]).document()
     assert [row["memory_too_close"] for row in swept["rows"]] == [True, False]
     text = sweep_page.page(swept, {"simulated": 2, "reused": 0})
-    assert "2 fit (1 too close to call: ?)" in text
+    assert f"2 fit (1 with {CLOSE}: ?)" in text
     assert "GB ?" in text
 
 

@@ -9,6 +9,7 @@ from simulator.run.simulate import simulate
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.scenario import Scenario
+from simulator.training import memory
 from tests import jobs
 
 TOKENS = 1024
@@ -28,6 +29,19 @@ def operations(result: Result) -> dict[tuple[int, str], tuple[int, int]]:
     spans = result.spans
     rows = zip(spans.lane, spans.name, spans.start.tolist(), spans.end.tolist(), strict=True)
     return {(spans.lanes[lane][0], spans.names[name]): (start, end) for lane, name, start, end in rows}
+
+
+def test_what_chunks_keep_is_asked_for_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once for each class of devices."""
+    asked = []
+
+    def counted(job: memory.Job, chunk: memory.Chunk) -> float:
+        asked.append(chunk)
+        return 1.0
+
+    monkeypatch.setattr(memory, "chunk_activations", counted)
+    simulate(scenario())
+    assert len(asked) == len(set(asked)) == 2
 
 
 def test_gaps_by_what_ends_them(result: Result) -> None:
@@ -129,3 +143,10 @@ def test_a_device_is_never_busy_for_more_than_the_whole_step() -> None:
     assert len(shares) == 150
     assert max(shares) <= 1 + 1e-12
     assert max(rounded) > 1
+
+
+@pytest.mark.parametrize(("vpp", "word"), [(1, "stage"), (2, "chunk")])
+def test_chunks_of_an_interleaved_schedule_are_not_called_stages(vpp: int, word: str) -> None:
+    names = simulate(jobs.scenario(pp=2, vpp=vpp, dp=4)).critical_path.by_operation
+    numbered = {name.split(", ")[1].split()[0] for name in names if ", " in name}
+    assert numbered == {word}

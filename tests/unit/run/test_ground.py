@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks import validation
 from simulator.report.catalogue.profiles import ROOMS
+from simulator.run.extent import Extent
 from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
 from simulator.specs import load_scenario, load_spec, names
 from simulator.specs.hardware import Accelerator
@@ -73,8 +74,44 @@ def test_conditions_tell_formats_and_kinds_of_models_apart() -> None:
 
 def test_errors_are_gathered_by_conditions() -> None:
     one, other = (Conditions("training", "a", "b", f, "dense", "") for f in ("fp8", "16 bits"))
-    found = validated([(one, 0.1), (other, -0.2), (one, -0.3)])
+    small, large = Extent(8, ("ZeRO-1",)), Extent(64, ("ZeRO-3",))
+    found = validated([(one, small, 0.1), (other, small, -0.2), (one, large, -0.3)])
     assert [(row["format"], row["rows"], row["mean_error"]) for row in found] == [("16 bits", 1, 0.2), ("fp8", 2, 0.2)]
+    assert [(row["devices"], row["features"]) for row in found] == [(8, ("ZeRO-1",)), (64, ("ZeRO-1", "ZeRO-3"))]
+
+
+@pytest.mark.parametrize(
+    ("override", "changed"),
+    [
+        ("cluster.node.accelerator.peak.bf16=2000 TFLOP/s", "accelerator"),
+        ("cluster.node.accelerator.kernels=generic", "accelerator"),
+        ("cluster.node.scale_up.bandwidth=900 GB/s", "network"),
+        ("stack.compute_efficiency=0.5", "stack"),
+    ],
+)
+def test_no_validated_run_speaks_for_other_figures_than_those_of_the_profiles(override: str, changed: str) -> None:
+    held = ground(load_scenario(QUICKSTART, [override]).scenario).validation
+    assert (held.rows, held.changed) == (0, (changed,))
+
+
+def test_memory_and_price_are_no_figures_of_time() -> None:
+    changes = ["cluster.node.accelerator.memory.capacity=200 GB", "cluster.node.accelerator.price=1 USD/h"]
+    assert ground(load_scenario(QUICKSTART, changes).scenario).kind == "measured and validated"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "beyond"),
+    [
+        (["training.offload_layers=1"], "offloaded activations"),
+        (["training.attention=unfused"], "unfused attention"),
+        (["cluster.nodes=8192"], "near 65,536 devices"),
+    ],
+)
+def test_what_no_validated_run_has_is_said_and_not_validated(overrides: list[str], beyond: str) -> None:
+    found = ground(load_scenario(QUICKSTART, overrides).scenario)
+    assert found.kind == "measured"
+    assert any(beyond in text for text in found.validation.beyond)
+    assert beyond in found.sentence
 
 
 def test_the_shipped_validation_is_of_profiles_that_exist() -> None:
@@ -83,7 +120,9 @@ def test_the_shipped_validation_is_of_profiles_that_exist() -> None:
     serving = {load_spec(ServingStack, name).name for name in names(Stack) if not _trains(name)}
     stacks = {"training": training, "serving": serving}
     assert len(shipped()) > 50
-    for known, rows, error in shipped():
+    for known, rows, error, reach in shipped():
+        assert reach.devices >= 1
+        assert known.kind == "serving" or reach.features
         assert known.device in devices
         assert known.stack in stacks[known.kind]
         assert rows > 0
@@ -106,14 +145,16 @@ def test_the_command_that_writes_the_validation_page_ships_its_errors(
     file = tmp_path / "validated.json"
     file.write_text('{"memory": {"rows": 1, "mean_error": 0.5}, "rows": []}')
     monkeypatch.setattr(validation, "VALIDATED", file)
-    one = Conditions("training", "a", "b", "fp8", "dense", "")
+    one, reach = Conditions("training", "a", "b", "fp8", "dense", ""), Extent(8, ("ZeRO-1",))
     rows = [
-        Outcome("x", measured_s=1.0, predicted_s=e, memory_error=m, conditions=one)
+        Outcome("x", measured_s=1.0, predicted_s=e, memory_error=m, conditions=one, extent=reach)
         for e, m in ((1.1, 0.1), (0.7, -0.3))
     ]
     validation.ship("training", [*rows, Outcome("y", refused="no")])
     served = one._replace(kind="serving")
-    validation.ship("serving", [ServingOutcome("z", parts=(Part("ttft", 1.0, 1.5, False),), conditions=served)])
+    validation.ship(
+        "serving", [ServingOutcome("z", parts=(Part("ttft", 1.0, 1.5, False),), conditions=served, extent=reach)]
+    )
     told = json.loads(file.read_text())
     assert told["memory"] == {"rows": 2, "mean_error": 0.2}
     assert [(row["kind"], row["rows"], row["mean_error"]) for row in told["rows"]] == [

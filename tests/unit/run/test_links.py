@@ -24,7 +24,7 @@ def result() -> Result:
 def test_links_that_overlapping_axes_overload_are_warned_of(result: Result) -> None:
     over = [load for load in result.links if load.peak > 1.001 * load.capacity]
     assert over
-    [warning] = [text for text in result.warnings if text.startswith("links carry more than they have")]
+    [warning] = [text for text in result.warnings if text.startswith("operations that overlap share links")]
     for load in over:
         assert load.name in warning
         assert all(f"`{name}`" in warning for name in load.at_peak)

@@ -46,9 +46,27 @@ def test_sizes_that_do_not_fit(changes: dict[str, int], path: str, words: str) -
 
 def test_mixtures_of_experts_are_refused() -> None:
     shape = jobs.model(experts=8, top_k=2)
-    with pytest.raises(InputError, match="mixtures of experts can be served, not trained yet") as caught:
+    with pytest.raises(InputError, match="is a mixture of experts, which can be served, but not trained") as caught:
         build_job(jobs.scenario(shape=shape))
     assert [problem.path for problem in caught.value.problems] == ["model.experts"]
+
+
+@pytest.mark.parametrize("key", ["offload_layers", "recompute_layers"])
+def test_no_stage_has_more_layers_than_the_model(key: str) -> None:
+    with pytest.raises(
+        InputError, match=r"999 layers of each stage, but .* has (\d+) in all.*write \1 or less"
+    ) as caught:
+        build_job(jobs.scenario(training={key: 999}))
+    assert [problem.path for problem in caught.value.problems] == [f"training.{key}"]
+
+
+def test_sequences_longer_than_the_model_is_made_for_are_a_warning() -> None:
+    shape = jobs.model().model_copy(update={"max_sequence": 1024})
+    fitting, longer = (build_job(jobs.scenario(shape=shape, sequence=size)) for size in (1024, 2048))
+    assert not fitting.warnings
+    assert [text.partition(" that ")[0] for text in longer.warnings] == [
+        "sequence_length 2,048 is more than the 1,024 tokens"
+    ]
 
 
 def test_what_has_no_effect_is_a_warning() -> None:

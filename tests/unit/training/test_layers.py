@@ -13,7 +13,12 @@ def test_layers() -> None:
 
 @pytest.mark.parametrize(
     ("stages", "words"),
-    [(None, "10 layers do not divide"), ((5, 5), "2 numbers"), ((4, 4, 1, 2), "sum 11"), ((-1, 4, 4, 3), "4 numbers")],
+    [
+        (None, "10 layers do not divide"),
+        ((5, 5), "2 numbers"),
+        ((4, 4, 1, 2), "sum to 11"),
+        ((-1, 4, 4, 3), "-1 layers: a stage has 0 layers or more"),
+    ],
 )
 def test_layers_that_do_not_divide_name_stages(stages: tuple[int, ...] | None, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:

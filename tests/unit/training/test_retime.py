@@ -5,22 +5,22 @@ import pytest
 
 from simulator.engine.meetings import lone_ticks
 from simulator.engine.tape import Activity, Use
+from simulator.program.content import Content
 from simulator.run.simulate import run
-from simulator.training.pricing import PassCost
 from simulator.training.retime import durations, retimed, slowed, stretched
 from tests import jobs
 from tests.tapes import tape
 
 
 def test_kernels_stretch_and_the_wait_for_the_host_shrinks_as_much() -> None:
-    compute, again, host = stretched(PassCost(100, 50, 30, 40), np.array([1.0, 1.2, 2.0, 0.8]))
+    compute, again, host = stretched(Content(100, 50, 40), np.array([1.0, 1.2, 2.0, 0.8]))
     assert compute.tolist() == [100, 120, 200, 80]
     assert again.tolist() == [50, 60, 100, 40]
     assert host.tolist() == [40, 10, 0, 70]
 
 
 def test_who_never_waited_for_the_host_does_not_begin_to() -> None:
-    assert stretched(PassCost(100, 0, 0, 0), np.array([0.5]))[2].tolist() == [0]
+    assert stretched(Content(100), np.array([0.5]))[2].tolist() == [0]
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -29,18 +29,16 @@ def test_durations_are_those_of_the_prices(overlap: bool, zero: int) -> None:
     """At factor 1 nothing changes; at any other the tape and the price lists tell the same."""
     software = jobs.stack(overlap_gradients=overlap, overlap_parameters=overlap)
     found = run(jobs.scenario(tp=2, pp=2, zero=zero, software=software))
-    prices, lone = found.classes.prices, lone_ticks(found.program.tape)
-    pace = np.ones((len(prices), 2, 2))
+    program, lone = found.program, lone_ticks(found.program.tape)
+    pace = np.ones((len(found.classes.prices), 2, 2))
     pace[:, :, 1] = [[1.25, 1.7]]
-    ticks = durations(found.program, prices, pace)
+    ticks = durations(program, pace)
     np.testing.assert_array_equal(ticks[:, 0], lone)
     assert (ticks[:, 1] >= lone).all() and (ticks[:, 1] > lone).any()
     assert (ticks[:, 1] <= np.ceil(1.7 * lone) + 8).all()
-    slow = slowed(prices[0], np.array([1.25, 1.7]), found.job.home)
-    forward = np.flatnonzero((found.program.columns.kind == 0) & (found.program.columns.piece < 0))
-    for op in forward.tolist():
-        chunk = int(found.program.columns.stage[op])
-        assert ticks[op, 1] == sum(piece.total for piece in slow.forward[chunk])
+    slow = slowed(program, retimed(program.tape, ticks[:, 1]), pace[:, :, 1])
+    lasting = np.array([lump.ticks for lump in slow.contents])[slow.columns.content]
+    np.testing.assert_array_equal(lasting, ticks[:, 1])
 
 
 def test_activities_work_longer() -> None:

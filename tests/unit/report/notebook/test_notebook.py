@@ -10,12 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError
+from simulator.metrics import METRICS
 from simulator.report.notebook.card import card, comparison_card, sweep_card
 from simulator.report.notebook.frames import FRAMES, frame
 from simulator.report.notebook.plotting import ComparisonPlots, Plots
 from simulator.report.serving import plots as serving_plots
 from simulator.report.step import plots
-from simulator.results.metrics import METRICS
 from simulator.study.compare.comparison import compare
 from simulator.study.compare.document import document
 from simulator.units import TICKS_PER_SECOND

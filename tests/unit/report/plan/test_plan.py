@@ -65,7 +65,16 @@ def test_a_rate_without_an_end_is_not_shown_as_one() -> None:
     text = plan_page.page(DOCUMENTS["unbounded"]())
     assert "met at every rate that was tried" in text
     assert re.search(r"largest rate, requests +> ", text)
+    assert re.search(r"for each device +> ", text)
     assert "  largest\n" not in text
+
+
+def test_of_several_layouts_a_rate_without_an_end_has_none_for_each_device_either() -> None:
+    endless = [planned(Simulated(lambda rate: 1.0), f"serving.parallel.tp={tp}") for tp in (1, 2)]
+    told = document(endless, Options())
+    (row,) = [line for line in plan_page.page(told).splitlines() if line.startswith(" tp 2 ")]
+    assert row.count("> ") == 2
+    assert plan_html.page(told).count("&gt; ") >= 4
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -268,3 +268,9 @@ def test_a_stall_stands_beside_exposed_communication() -> None:
     slow = tuple(dict(parts) | {"stall": 0.01} for parts in training_result().breakdown)
     assert "(stall besides: 10.0 ms)" in " ".join(page(training_result(breakdown=slow)).split())
     assert "stall besides" not in page(training_result())
+
+
+def test_the_same_letters_of_communication_say_what_they_are_in_each_table() -> None:
+    text = page(training_result())
+    where, path = text.index(": exposed communication)"), text.index(": communication on the path)")
+    assert text.index("Where the step goes") < where < text.index("Critical path") < path

@@ -10,6 +10,7 @@ from simulator.report.result.page import page
 from simulator.report.sweep import html as sweep_html
 from simulator.report.sweep import page as sweep_page
 from simulator.report.text.wording import figures
+from simulator.results.result import overridden
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 from simulator.study.compare.comparison import compare
@@ -94,3 +95,24 @@ def test_a_sweep_that_no_point_can_be_ranked_in_says_why() -> None:
         assert "No point has cost per million output tokens" in flat
         assert "`cluster.node.accelerator.price=2.50 USD/h`" in flat
     assert "No point" not in sweep_page.page(table.document(), {"simulated": 2, "reused": 0})
+
+
+def test_a_run_without_energy_says_which_power_is_missing() -> None:
+    changes = ["cluster=clusters/tpu-v5e-pod", "cluster.nodes=32", "stack=maxtext", "training.global_batch=256"]
+    result = simulate(load_scenario("scenarios/quickstart.yaml", changes).scenario)
+    for text in (page(result), html.document(result)):
+        assert "energy: no power of Google TPU v5e is known" in " ".join(text.split())
+    changes.append("cluster.node.accelerator.power.peak=200 W")
+    powered = simulate(load_scenario("scenarios/quickstart.yaml", changes).scenario)
+    assert "energy_j" in powered.metrics
+    assert "energy: no power" not in page(powered)
+
+
+@pytest.mark.parametrize("file", ["scenarios/quickstart.yaml", SERVING])
+def test_the_head_of_a_report_names_what_was_overridden(file: str) -> None:
+    result = simulate(load_scenario(file).scenario)
+    plain, changes = page(result), [f"seed={number}" for number in range(6)]
+    assert "with seed=" not in plain + html.document(result)
+    for text in (page(overridden(result, changes)), html.document(overridden(result, changes))):
+        assert "with seed=0, seed=1, seed=2, seed=3, 2 more" in text
+    assert overridden(result, []) is result

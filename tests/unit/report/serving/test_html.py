@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 
 from simulator.report.result.html import document
 from simulator.report.result.plots import save_plots
-from simulator.report.serving.contents import Cdf, cdfs, series, thinned
-from simulator.report.serving.html import busy_slots
+from simulator.report.serving.contents import WORDS, Cdf, cdfs, series, thinned
+from simulator.report.serving.html import SLOTS, busy_slots
 from simulator.report.serving.plots import PLOTS
 from simulator.report.step.profile_figures import figures
 from simulator.report.svg import curves
 from simulator.report.text import palette
+from simulator.results.request_time import PARTS
 from simulator.results.result import Result
 from tests.browser import acted, browsed, needs_browser
 from tests.services import Slo, asked, disaggregated, serve, serving_result
@@ -170,3 +171,8 @@ def test_figures_of_profiles_have_the_units_of_their_fields() -> None:
     known = {"value": 0.0015, "status": "measured", "source": "here"}
     scenario = {"serving": {}, "stack": {"iteration_overhead": known}, "cluster": {"made": {"up": known}}}
     assert [figure.value for figure in figures(scenario)] == ["1.50 ms", "0.00150"]
+
+
+def test_every_part_of_a_request_has_a_colour_and_a_word() -> None:
+    assert set(SLOTS) == set(PARTS) == set(WORDS)
+    assert len(set(SLOTS.values())) == len(PARTS)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from simulator.metrics import METRICS, SERVING
 from simulator.report.sweep import html as sweep_html
 from simulator.report.sweep import page as sweep_page
 from simulator.report.sweep import phrases
 from simulator.report.text.column_titles import short
-from simulator.results.metrics import METRICS, SERVING
 from simulator.study.sweep.table import Missed, Row, SweepTable, View
 
 HOW = {"simulated": 5, "reused": 1, "elapsed_s": 2.0}

@@ -119,9 +119,9 @@ def test_experts_that_replicas_share() -> None:
     assert found[6:] == [
         Product("linear", 4, 8, plain=True),
         Pass("other", 8 * 4),
-        Sum("tp", "all_gather", 8 * 2, among=True),
+        Sum("ep", "all_gather", 8 * 2, among=True),
         Experts("linear", 4, 2, 8, 6, True, 2),
-        Sum("tp", "reduce_scatter", 8 * 2, among=True),
+        Sum("ep", "reduce_scatter", 8 * 2, among=True),
         Product("linear", 24, 8),
         Pass("other", 3 * 12 * 2),
         Product("linear", 8, 12),

@@ -43,15 +43,16 @@ def test_fewer_weights_are_read_and_rows_are_sent() -> None:
     assert (alone.common, alone.together(128, 128)) == (None, 0) and shared.common is not None
     common = by_part([shared.common[0](np.array([128]))])
     assert 0.4 * whole["linear"] < own["linear"] + common["linear"] < 0.8 * whole["linear"]
-    assert whole["tp"] == own["tp"] == 0 < common["tp"]
+    assert whole["ep"] == own["ep"] == 0 < common["ep"]
+    assert common["tp"] == 0
     assert shared.together(128, 128) == sum(common.values())
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"ep": 2, "model": "llama-3-8b"}, "no experts to spread over 2 replicas"),
-        ({"ep": 3, "replicas": 3}, "128 experts to spread over 3"),
+        ({"ep": 2, "model": "llama-3-8b"}, "dense model, without experts .*leave `ep` out"),
+        ({"ep": 3, "replicas": 3}, "3 does not divide the 128 experts of .*write one of 2, 4, 8"),
         ({"ep": 2, "replicas": 3}, "3 replicas cannot share experts in groups of 2"),
         ({"ep": 2, "tp": 2}, "one device a stage"),
         ({"ep": 16, "replicas": 16}, "16 devices"),

@@ -171,11 +171,20 @@ def test_more_than_can_be_served_is_said() -> None:
     [
         ("requests.count=3", "requests.arrivals={poisson: 1000 /s}", "serving.batching.max_sequences=1"),
         ("requests.count=10", "requests.arrivals={poisson: 100 /s}", "serving.batching.max_sequences=1"),
-        ("requests.count=200", "requests.arrivals={poisson: 400 /s}"),  # all are there before one could be done
+        ("requests.count=30", "requests.arrivals={poisson: 400 /s}"),  # taken up before the first is done
     ],
 )
 def test_a_few_requests_or_a_burst_say_nothing_of_saturation(requests: tuple[str, ...]) -> None:
     assert not any("saturated" in warning for warning in served(*requests).warnings)
+
+
+@pytest.mark.parametrize(("rate", "count"), [(30, 200), (100, 100), (400, 200)])
+def test_a_heavy_overload_is_said_however_short_its_arrivals(rate: int, count: int) -> None:
+    """The replica takes up about five a second; a request runs for longer than all arrivals last."""
+    result = served(f"requests.count={count}", f"requests.arrivals={{poisson: {rate} /s}}")
+    [told] = [text for text in result.warnings if text.startswith("saturated: requests come at ")]
+    taken = float(told.partition("taken up at ")[2].partition("/s")[0])
+    assert 4 < taken < 8
 
 
 def queue(started: list[int]) -> Service:

@@ -1,5 +1,6 @@
 """The requests of a run: columns that fit together, the same for the same seed, each choice from its own stream."""
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from pydantic import ValidationError
 
 from simulator.errors import InputError
 from simulator.serving.workload.generate import ANY, NEVER, Workload, generate
-from simulator.serving.workload.sharing import BLOCK
+from simulator.serving.workload.sharing import BLOCK, Joined
 from simulator.specs.requests import Requests
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
@@ -370,3 +371,16 @@ def test_specs_refuse_what_makes_no_sense(keys: dict[str, Any], message: str) ->
     with pytest.raises(ValidationError) as caught:
         Requests.model_validate({"lengths": LENGTHS, "count": 3, **keys})
     assert message in str(caught.value)
+
+
+def test_slices_of_joined_blocks_are_those_of_a_tuple_without_a_copy() -> None:
+    joined = Joined(range(3), range(10, 14))
+    whole = tuple(joined)
+    for start, stop in product((None, *range(-8, 9)), repeat=2):
+        part = joined[start:stop]
+        assert isinstance(part, Joined)
+        assert (tuple(part), tuple(reversed(part))) == (whole[start:stop], whole[start:stop][::-1])
+    assert tuple(joined[::-2]) == whole[::-2]
+    assert [joined[place] for place in range(-7, 7)] == 2 * list(whole)
+    with pytest.raises(IndexError, match="no block 7 of 7"):
+        joined[7]

@@ -13,6 +13,7 @@ from simulator.report.plan.page import page
 from simulator.results.result import Result
 from simulator.results.service import REJECTED, latencies
 from simulator.specs.requests import Slo
+from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.document import document, feasible
 from simulator.study.plan.layouts import candidates
 from simulator.study.plan.plan import Options, Plan, best_per_device, cheapest, plan, plan_layout, promise
@@ -168,6 +169,23 @@ def test_the_document_says_all_of_a_rate() -> None:
     assert layout["at_best"]["metrics"]["request_goodput"] == pytest.approx(0.95 * layout["rate"])
     assert told["provenance"]["simulations"] == len(layout["curve"])
     assert told["assumptions"] == ["a block has 16 tokens"]
+
+
+class Close(Simulated):
+    """Arrivals that come by chance closer together than the rate says."""
+
+    def __call__(self, scenario: ServingScenario) -> Result:
+        found = super().__call__(scenario)
+        return replace(found, metrics={**found.metrics, "request_goodput": 1.3 * self.rates[-1]})
+
+
+def test_no_goodput_is_above_its_rate() -> None:
+    (layout,) = document([planned(Close(threshold(6.3)))], Options())["layouts"]
+    assert layout["at_best"]["goodput"] == pytest.approx(0.95 * layout["rate"])
+    assert all(probe["goodput"] <= probe["rate"] * probe["attainment"] for probe in layout["curve"])
+    talks = planned(Close(threshold(6.3)), "+requests.sessions={turns: {fixed: 3}, think: {fixed: 1}}")
+    (layout,) = document([talks], Options())["layouts"]  # a conversation has several requests
+    assert layout["at_best"]["goodput"] == pytest.approx(1.3 * layout["rate"])
 
 
 def test_layouts_that_a_cluster_has_room_for() -> None:

@@ -74,7 +74,7 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"parallelism": {"tp": 16}, "num_accelerators": 16}, "16 accelerators of 8"),
         ({"parallelism": {"tp": -1, "dp": -1}}, "parallel size below 1"),
         ({"parallelism": {"tp": 8, "ep": 2}, "num_accelerators": 8}, "expert parallelism 2 with tp 8"),
-        ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "no experts to spread"),
+        ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "without experts to spread"),
         ({"kind": "pd_disaggregated"}, "kind `pd_disaggregated`"),
         ({"input_len": None}, "lengths of prompts and answers are not stated"),
         ({"kind": "online_serving", "request_rate_per_s": 0}, "request_rate_per_s"),

@@ -1,0 +1,94 @@
+"""The figures that results have: their names, what they measure and how they are compared.
+
+Nothing is computed here, so that a scenario's published figures are checked without what computes ours.
+"""
+
+from typing import Literal, NamedTuple
+
+PERCENTILES = (90, 95, 99)
+"""Percentiles of latencies that are reported beside the median."""
+
+
+class Metric(NamedTuple):
+    """How a figure is read, printed and compared."""
+
+    label: str
+    """Words for a page."""
+    dimension: str
+    """One of `units.DIMENSIONS`."""
+    sense: Literal["time", "rate", "size"]
+    """`time`: less is faster; `rate`: more is faster; `size`: neither, a difference is just a difference."""
+    scale: float = 1.0
+    """Base units in one of the figure: 0.001 where it counts milliseconds."""
+
+
+def _latency(name: str, words: str) -> dict[str, Metric]:
+    """The keys of `vllm bench serve` for one latency, in milliseconds."""
+    kinds = {"mean": "mean", "median": "median", "std": "standard deviation of"}
+    kinds |= {f"p{p}": f"P{p}" for p in PERCENTILES}
+    return {f"{kind}_{name}_ms": Metric(f"{word} {words}", "time", "time", 1e-3) for kind, word in kinds.items()}
+
+
+SERVING: dict[str, Metric] = {
+    "duration": Metric("time from the first arrival to the last token", "time", "time"),
+    "completed": Metric("requests that finished", "count", "size"),
+    "failed": Metric("requests that were rejected", "count", "size"),
+    "unfinished": Metric("requests still in flight at the end", "count", "size"),
+    "total_input_tokens": Metric("tokens of the prompts", "count", "size"),
+    "total_output_tokens": Metric("tokens that came out", "count", "size"),
+    "request_throughput": Metric("requests/s", "rate", "rate"),
+    "request_goodput": Metric("requests/s within all objectives", "rate", "rate"),
+    "output_throughput": Metric("output tokens/s", "rate", "rate"),
+    "total_token_throughput": Metric("prompt and output tokens/s", "rate", "rate"),
+    "output_throughput_per_device": Metric("output tokens/s per device", "rate", "rate"),
+    "max_output_tokens_per_s": Metric("most output tokens in a second", "rate", "rate"),
+    "max_concurrent_requests": Metric("most requests at once", "count", "size"),
+    **_latency("ttft", "TTFT"),
+    **_latency("tpot", "TPOT"),
+    **_latency("itl", "ITL"),
+    **_latency("e2el", "E2E latency"),
+    "slo_attainment": Metric("requests within all objectives", "fraction", "rate"),
+    "ttft_attainment": Metric("requests within the TTFT objective", "fraction", "rate"),
+    "tpot_attainment": Metric("requests within the TPOT objective", "fraction", "rate"),
+    "e2el_attainment": Metric("requests within the E2E objective", "fraction", "rate"),
+    "mean_queue_ms": Metric("mean time in the queue", "time", "time", 1e-3),
+    "p99_queue_ms": Metric("P99 time in the queue", "time", "time", 1e-3),
+    "prefix_cache_hit_rate": Metric("prompt tokens that a prefix cache held", "fraction", "rate"),
+    "preemptions": Metric("preemptions", "count", "size"),
+    "mean_batch": Metric("sequences that decode at once", "count", "size"),
+    "mean_kv_usage": Metric("mean use of the cache blocks while working", "fraction", "size"),
+    "max_kv_usage": Metric("largest use of the cache blocks", "fraction", "size"),
+    "utilisation": Metric("share of time in which replicas work", "fraction", "size"),
+}
+"""The figures that only serving runs have: those of `vllm bench serve` and ours."""
+
+METRICS: dict[str, Metric] = {
+    "step_time_s": Metric("step time", "time", "time"),
+    "step_time_p50_s": Metric("median of step times", "time", "time"),
+    "step_time_p90_s": Metric("90th percentile of step times", "time", "time"),
+    "step_time_p95_s": Metric("95th percentile of step times", "time", "time"),
+    "step_time_p99_s": Metric("99th percentile of step times", "time", "time"),
+    "step_time_max_s": Metric("longest step", "time", "time"),
+    "tokens_per_s": Metric("tokens per second", "rate", "rate"),
+    "tokens_per_s_per_device": Metric("tokens per second and device", "rate", "rate"),
+    "tokens_per_day": Metric("tokens per day", "count", "rate"),
+    "samples_per_s": Metric("sequences per second", "rate", "rate"),
+    "model_flops_per_device": Metric("model FLOP/s per device", "flop_rate", "rate"),
+    "mfu": Metric("model FLOP utilisation (MFU)", "fraction", "rate"),
+    "mfu_causal": Metric("MFU with the causal half of attention", "fraction", "rate"),
+    "hardware_flops_per_device": Metric("hardware FLOP/s per device", "flop_rate", "rate"),
+    "hfu": Metric("hardware FLOP utilisation (HFU)", "fraction", "rate"),
+    "bubble_fraction": Metric("pipeline bubble", "fraction", "size"),
+    "exposed_communication_s": Metric("exposed communication", "time", "time"),
+    **SERVING,
+    "peak_memory_bytes": Metric("peak memory", "bytes", "size"),
+    "energy_j": Metric("energy of a step", "energy", "size"),
+    "cost_usd": Metric("cost of a step", "money", "size"),
+    "cost_per_day_usd": Metric("cost of a day", "money", "size"),
+    "energy_j_per_million_tokens": Metric("energy per million output tokens", "energy", "size"),
+    "cost_usd_per_million_tokens": Metric("cost per million output tokens", "money", "size"),
+    "run_time_s": Metric("time of the run", "time", "time"),
+    "run_energy_j": Metric("energy of the run", "energy", "size"),
+    "run_cost_usd": Metric("cost of the run", "money", "size"),
+}
+"""The figures of training steps and serving runs, by their names in the JSON form and in its order."""

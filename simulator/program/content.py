@@ -1,0 +1,135 @@
+"""What an instruction consists of: kernels, waiting for the host, and calls of collectives that keep their identity.
+
+A `Content` is what runs without a seam, such as the forward pass of a layer; an instruction is a `Lump` of contents,
+each as often as it runs. Times are ticks of the device alone. Durations, the breakdown, links and reasons read the
+same contents, so that nothing has to be guessed back from sums.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+OWN = -1
+"""The place of what the group of the instruction's own rank runs."""
+
+
+class Comm(NamedTuple):
+    """A collective that all groups of an axis run alike."""
+
+    operation: str
+    """For example `all_reduce`."""
+    axis: str
+    """Name of the axis of the mesh along which it communicates."""
+    size: float
+    """Bytes, as nccl-tests count them."""
+    among: str
+    """Which groups: the name of an axis, or of parts of one."""
+
+
+class Call(NamedTuple):
+    """Runs of one collective inside an instruction."""
+
+    comm: Comm
+    runs: int
+    exposed: int
+    """Ticks of all runs together that no kernel of the instruction hides."""
+    place: int = OWN
+    """Pipeline rank whose group runs it, the one of the instruction where it is `OWN`; of sends the number of the
+    hop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Ticks by what the device does meanwhile."""
+
+    compute: int = 0
+    recompute: int = 0
+    host: int = 0
+    """Waiting for the host: launches, activations on their way to or from its memory."""
+    memory: int = 0
+    """Of compute and recompute, the ticks of kernels that the memory bounds."""
+    latency: int = 0
+    """Of compute and recompute, the ticks of kernels that launches and other fixed costs bound."""
+    calls: tuple[Call, ...] = ()
+    """One for each collective and place."""
+
+    @property
+    def kernels(self) -> int:
+        """Ticks of kernels."""
+        return self.compute + self.recompute
+
+    @property
+    def exposed(self) -> int:
+        """Ticks of communication that nothing hides."""
+        return sum(call.exposed for call in self.calls)
+
+    @property
+    def total(self) -> int:
+        """Ticks of all of it."""
+        return self.compute + self.recompute + self.host + self.exposed
+
+    def __add__(self, other: "Content") -> "Content":
+        return Content(
+            self.compute + other.compute,
+            self.recompute + other.recompute,
+            self.host + other.host,
+            self.memory + other.memory,
+            self.latency + other.latency,
+            merged((*self.calls, *other.calls)) if self.calls and other.calls else self.calls or other.calls,
+        )
+
+    def times(self, count: int) -> "Content":
+        """The content `count` times in a row."""
+        return Content(
+            self.compute * count,
+            self.recompute * count,
+            self.host * count,
+            self.memory * count,
+            self.latency * count,
+            tuple(call._replace(runs=call.runs * count, exposed=call.exposed * count) for call in self.calls),
+        )
+
+    def again(self) -> "Content":
+        """The same work, counted as recomputation."""
+        return replace(self, compute=0, recompute=self.kernels)
+
+
+def merged(calls: Iterable[Call]) -> tuple[Call, ...]:
+    """Calls with those of one collective and place put together, in the order of first appearance."""
+    found: dict[tuple[Comm, int], Call] = {}
+    for call in calls:
+        known = found.get((call.comm, call.place))
+        if known is not None:
+            call = call._replace(runs=known.runs + call.runs, exposed=known.exposed + call.exposed)
+        found[call.comm, call.place] = call
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Lump:
+    """An instruction: contents that run one after the other."""
+
+    parts: tuple[tuple[Content, int], ...]
+    """Different contents, each with how often it runs."""
+
+    @cached_property
+    def whole(self) -> Content:
+        """All of it as one content."""
+        return sum((content.times(count) for content, count in self.parts), Content())
+
+    @cached_property
+    def ticks(self) -> int:
+        """What the instruction lasts alone."""
+        return self.whole.total
+
+    @cached_property
+    def communicates(self) -> bool:
+        """Whether it is communication and nothing else."""
+        return bool(self.whole.calls) and not self.whole.kernels
+
+
+def lump(contents: Iterable[Content]) -> Lump:
+    """The instruction that runs some contents."""
+    return Lump(tuple(Counter(contents).items()))

@@ -1,0 +1,99 @@
+"""How far validated runs reach: their devices and the features of layout that decide times, and what is changed here.
+
+Runs with the same device and stack say nothing of a way to shard, to offload or to attend that none of them used, nor
+of a scale far above theirs; and none of a device or stack with other figures than its profile.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from simulator.specs import load_spec, names
+from simulator.specs.base import Figure, Spec
+from simulator.specs.hardware import Accelerator, Cluster
+from simulator.specs.scenario import AnyScenario, Scenario
+
+FAR = 4
+"""Times the devices of the largest validated run from which on a run is beyond them."""
+
+
+class Extent(NamedTuple):
+    """What runs have that others may not."""
+
+    devices: int
+    """Devices that talk to each other; the most of several runs."""
+    features: tuple[str, ...]
+    """Features of layout, in words."""
+
+
+def extent(scenario: AnyScenario, cluster: Cluster | None = None) -> Extent:
+    """The extent of one run, on another cluster where one is given."""
+    return Extent(joined(scenario, cluster or scenario.cluster), tuple(_features(scenario)))
+
+
+def joined(scenario: AnyScenario, cluster: Cluster) -> int:
+    """Devices that talk to each other: all of a training run, those of a replica when serving."""
+    if isinstance(scenario, Scenario):
+        return cluster.devices
+    serving = scenario.serving
+    layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
+    return max(layout.devices * layout.ep for layout in layouts)
+
+
+def together(extents: Iterable[Extent]) -> Extent:
+    """What some of the runs have."""
+    known = list(extents)
+    features = sorted({name for one in known for name in one.features})
+    return Extent(max((one.devices for one in known), default=0), tuple(features))
+
+
+def beyond(own: Extent, held: Extent) -> tuple[str, ...]:
+    """What a run has that none of the validated ones had."""
+    new = [name for name in own.features if name not in held.features]
+    large = [f"near {own.devices:,} devices ({held.devices:,} at most)"] if own.devices >= FAR * held.devices else []
+    return (*new, *large)
+
+
+def changed(scenario: AnyScenario, cluster: Cluster) -> tuple[str, ...]:
+    """The inputs whose figures are not those of their profiles: `accelerator`, `network`, `stack`."""
+    device, stack = cluster.node.accelerator, scenario.stack
+    known = [_of_time(spec) for spec in _accelerators() if spec.name == device.name]
+    found = {
+        "accelerator": bool(known) and _of_time(device) not in known,
+        "network": any(map(_overridden, (cluster.node.scale_up, cluster.node.nics, cluster.network))),
+        "stack": _overridden(stack),
+    }
+    return tuple(name for name, yes in found.items() if yes)
+
+
+def _features(scenario: AnyScenario) -> Iterator[str]:
+    if not isinstance(scenario, Scenario):
+        if any(pool.role != "both" for pool in scenario.serving.pools):
+            yield "prefill and decode apart"
+        return
+    training, stack, layout = scenario.training, scenario.stack, scenario.training.parallel
+    zero = stack.zero if layout.zero is None else layout.zero
+    if scenario.cluster.devices > layout.tp * layout.pp * layout.cp:
+        yield f"ZeRO-{zero}"
+    if training.offload_layers:
+        yield "offloaded activations"
+    yield f"{training.attention or stack.attention} attention"
+
+
+def _of_time(spec: Accelerator) -> tuple[object, ...]:
+    """What decides times of an accelerator."""
+    figures = (spec.memory.bandwidth, spec.cores, spec.clock, spec.on_chip, spec.host_link, spec.sustained)
+    peaks = {name: figure.value for name, figure in spec.peak.items()}
+    return peaks, spec.kernels, *(None if figure is None else figure.value for figure in figures)
+
+
+def _overridden(spec: Spec | None) -> bool:
+    """Whether a figure of a spec was put there by an override."""
+    values = [] if spec is None else [getattr(spec, name) for name in type(spec).model_fields]
+    return any(isinstance(value, Figure) and value.source.startswith("override ") for value in values)
+
+
+@cache
+def _accelerators() -> tuple[Accelerator, ...]:
+    """All profiles of accelerators."""
+    return tuple(load_spec(Accelerator, name) for name in names(Accelerator))
