@@ -12,6 +12,7 @@ import numpy as np
 
 from simulator.axes import DP, PP, TP
 from simulator.errors import InputError, Problem
+from simulator.model.cut import Cut
 from simulator.parallel import Mesh, build_mesh
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
@@ -96,6 +97,11 @@ class Job:
     def dp(self) -> int:
         """Data-parallel replicas."""
         return self.mesh.sizes[DP.name]
+
+    @property
+    def cut(self) -> Cut:
+        """How the axes cut the model on one rank."""
+        return Cut(self.mesh.sizes, self.sequence_parallel, self.stack.dropout, self.causal)
 
     @property
     def shares(self) -> bool:
@@ -360,6 +366,9 @@ def _check_model(model: Model) -> None:
     if model.prompt_layers is not None:
         message = "models whose prompts skip layers can be served, not trained"
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
+    if len({(kind.attention, kind.mlp) for kind in model.kinds}) > 1:
+        message = "models whose layers have different blocks can be served, not trained yet"
+        raise InputError(Problem(message, path="model.pattern", hint="choose a model whose layers are alike"))
 
 
 def _check_recompute(training: Training) -> None:
