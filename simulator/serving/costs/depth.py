@@ -36,7 +36,7 @@ class Depth(NamedTuple):
 
     def passed(self, usual: LayerKind) -> tuple[tuple[LayerKind, int], ...]:
         """The same of those that all rows pass; a model with others has one kind."""
-        return ((usual, self.full),) if self.late else self.each(usual)
+        return ((usual, self.full),) if self.skipped else self.each(usual)
 
     @property
     def caches(self) -> int:
