@@ -16,7 +16,7 @@ from simulator.report.grounds import grounds
 from simulator.report.heads import short
 from simulator.report.markup import Markup, joined, tag
 from simulator.results.metrics import METRICS, mean
-from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
+from simulator.results.obstacle import Infeasibility, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
@@ -41,7 +41,7 @@ _HEADLINE = {
         "peak_memory_bytes",
     ),
 }
-_VERDICTS: dict[Obstacle, str] = {
+_VERDICTS: dict[Infeasibility, str] = {
     "out of memory": "Does not fit into memory: ",
     "all requests rejected": "Cannot serve: ",
 }

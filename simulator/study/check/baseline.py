@@ -28,6 +28,7 @@ from simulator.errors import InputError, Problem
 from simulator.results import writing
 from simulator.results.result import Result, Service
 from simulator.results.summary import ordered_metrics
+from simulator.run.kinds import KINDS
 from simulator.run.parts import axis_of
 from simulator.specs.yaml_text import decoded
 from simulator.study.compare.comparison import parts
@@ -152,7 +153,7 @@ def _parsed(document: Any, path: Path) -> Baseline:
 def _sound(values: Mapping[str, Any]) -> dict[str, bool]:
     """Whether the values of each table are what they must be."""
     return {
-        "kind": values["kind"] in ("training", "serving"),
+        "kind": values["kind"] in KINDS,
         "scenario": all(isinstance(value, str) for value in values["scenario"].values()),
         "metrics": _numbers(values["metrics"]),
         "parts": all(isinstance(table, dict) and _numbers(table) for table in values["parts"].values()),
