@@ -19,7 +19,7 @@ from simulator.report.text import palette, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
 from simulator.results.metrics import mean
-from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
+from simulator.results.obstacle import Infeasibility, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
@@ -44,7 +44,7 @@ _HEADLINE = {
         "peak_memory_bytes",
     ),
 }
-_VERDICTS: dict[Obstacle, str] = {
+_VERDICTS: dict[Infeasibility, str] = {
     "out of memory": "Does not fit into memory: ",
     "all requests rejected": "Cannot serve: ",
 }
