@@ -19,7 +19,7 @@ from simulator.training.job import Job
 from simulator.training.lowering import Prices
 from simulator.training.memory import Chunk
 from simulator.training.operators import Collective
-from simulator.training.pricing import LayerCosts, PassCost, Pricer, chunk_passes
+from simulator.training.pricing import LayerCosts, PassCost, Pricer, chunk_passes, recomputed_layers
 
 Ints = NDArray[np.int64]
 
@@ -174,6 +174,23 @@ class Pricing:
         calls = [self.calls(self.pieces(chunk, layer)[::-1], job.element, bucket)[::-1] for chunk in self.chunks]
         return [[self._all(self.gather, sizes) for sizes in pieces] for pieces in calls]
 
+    def regather_lists(self) -> list[list[Ints]]:
+        """Ticks of the gathers that the recomputation of each piece of each chunk makes; empty where it makes none."""
+        job = self.job
+        if not job.synchronous or job.dp == 1 or job.recompute != "full":
+            return [[] for _ in self.chunks]
+        none = np.zeros(self.network.chains.shape, np.int64)
+        sizes = [unit * job.element for unit in operators.gathered_units(job)]
+        found = []
+        for chunk in self.chunks:
+            again = recomputed_layers(job, chunk)
+            kept = [none] * (max(chunk.layers, 1) - again)
+            found.append(kept + [self._all(self._regather, sizes) for _ in range(again)])
+        return found
+
+    def _regather(self, size: float) -> Ints:
+        return self._over_shards(d.GATHER, "all_gather", size, self.job.microbatches)
+
     def _all(self, call: Callable[[float], Ints], sizes: list[float]) -> Ints:
         """Ticks (chains, pp) of calls one after the other."""
         return sum((call(size) for size in sizes), np.zeros(self.network.chains.shape, np.int64))
@@ -235,9 +252,10 @@ class Pricing:
         `marks` (chains,) are numbers that chains must share to be folded, whatever they pay.
         """
         tensor, sends = self.tensor_rows(), self.sends()
-        gathers, reduces, embedding = self.gather_lists(), self.reduce_lists(), self.embedding()
+        gathers, regathers, reduces = self.gather_lists(), self.regather_lists(), self.reduce_lists()
+        embedding = self.embedding()
         chains = len(self.network.chains)
-        by_stage = [*tensor.values(), *(t for lists in (gathers, reduces) for ticks in lists for t in ticks)]
+        by_stage = [*tensor.values(), *(t for lists in (gathers, regathers, reduces) for ticks in lists for t in ticks)]
         columns = [t.reshape(chains, -1) for t in by_stage]
         columns += [np.stack(pair, axis=1) for pair in sends] + [embedding[:, None]]
         rows = np.concatenate(columns, axis=1)
@@ -245,14 +263,16 @@ class Pricing:
         if fold == "tiers":
             spread, rows = _spread(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
             tensor = {key: _worst(t) for key, t in tensor.items()}
-            gathers, reduces = ([[_worst(t) for t in ticks] for ticks in lists] for lists in (gathers, reduces))
+            gathers, regathers, reduces = (
+                [[_worst(t) for t in ticks] for ticks in lists] for lists in (gathers, regathers, reduces)
+            )
             sends = [(_worst(a), _worst(b)) for a, b in sends]
             embedding = _worst(embedding)
         if marks is not None:
             rows = np.concatenate([rows, marks[:, None]], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
-        prices = tuple(self._list(int(c), tensor, sends, gathers, reduces, embedding) for c in examples)
+        prices = tuple(self._list(int(c), tensor, sends, gathers, regathers, reduces, embedding) for c in examples)
         members = tuple(np.flatnonzero(label == i) for i in range(len(examples)))
         return ChainClasses(
             prices,
@@ -270,6 +290,7 @@ class Pricing:
         tensor: dict[tuple[str, float], Ints],
         sends: list[tuple[Ints, Ints]],
         gathers: list[list[Ints]],
+        regathers: list[list[Ints]],
         reduces: list[list[Ints]],
         embedding: Ints,
     ) -> Prices:
@@ -292,6 +313,7 @@ class Pricing:
             send_forward=[int(a[chain]) for a, _ in sends] + [0],
             send_backward=[int(b[chain]) for _, b in sends] + [0],
             gather=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(gathers, job.home, strict=True)],
+            regather=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(regathers, job.home, strict=True)],
             reduce=[[int(t[chain, home]) for t in ticks] for ticks, home in zip(reduces, job.home, strict=True)],
             embedding=int(embedding[chain]),
             optimizer=[pricer.optimizer(p / shard) for p in owned],

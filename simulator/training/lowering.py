@@ -48,6 +48,8 @@ class Prices:
     """From chunk i + 1 to chunk i."""
     gather: Sequence[Sequence[int]]
     """Gather of the parameters of each piece of each chunk, in forward order."""
+    regather: Sequence[Sequence[int]]
+    """Gather that the recomputation of each piece makes besides, in forward order; empty where it makes none."""
     reduce: Sequence[Sequence[int]]
     """Reduction of the gradients of each piece, last layer first; pieces of one bucket carry 0 but for the last."""
     embedding: int
@@ -230,7 +232,8 @@ class ChainDraft:
     def shard_parameters(self, multiprocessors: list[int]) -> None:
         """Gather each piece before its use, two ahead; reduce its gradients after its backward pass.
 
-        Under ZeRO-2 what the forward pass gathered serves the backward pass too.
+        Under ZeRO-2 what the forward pass gathered serves the backward pass too. A synchronous stack gathers a piece
+        when all before it is done, and goes on when its gradients are reduced.
         """
         for rank in range(self.job.pp):
             pieces = np.flatnonzero(
@@ -253,7 +256,7 @@ class ChainDraft:
         backward = self.draft["kind"][users] == d.BACKWARD
         count = np.array([len(g) for g in self.prices.gather])[stage]
         layer = np.where(backward, count - 1 - position, position)
-        ticks = [self.prices.gather[s][p] for s, p in zip(stage, layer, strict=True)]
+        ticks = [self._gathered(s, p, b) for s, p, b in zip(stage, layer, backward, strict=True)]
         gathers = self._data(
             rank,
             resource,
@@ -265,8 +268,14 @@ class ChainDraft:
             piece=layer,
         )
         self.draft.after(users, gathers)
-        later = turns >= 2
-        self.draft.after(gathers[later], pieces[turns[later] - 2])
+        ahead = 1 if self.job.synchronous else 2
+        later = turns >= ahead
+        self.draft.after(gathers[later], pieces[turns[later] - ahead])
+
+    def _gathered(self, chunk: int, piece: int, backward: bool) -> int:
+        """Ticks in which a piece of a chunk gets its parameters for a pass."""
+        again = self.prices.regather[chunk]
+        return self.prices.gather[chunk][piece] + (again[piece] if backward and again else 0)
 
     def _reductions(self, rank: int, pieces: Ints, resource: int) -> None:
         backward = np.flatnonzero(self.draft["kind"][pieces] == d.BACKWARD)
@@ -277,7 +286,7 @@ class ChainDraft:
             resource,
             kind=d.REDUCE,
             stage=stage,
-            key=4 * backward + 11,
+            key=4 * backward + (7 if self.job.synchronous else 11),
             duration=np.array(ticks),
             microbatch=self.draft["microbatch"][pieces[backward]],
             piece=position,
