@@ -163,6 +163,10 @@ class Registered:
         found: Ints = self.first[which] + place
         return found
 
+    def ticks_of(self, which: Ints | int, place: Ints | int) -> Ints:
+        """Ticks of the contents at a place of a list."""
+        return self.lasting(self.numbers(which, place))
+
     def lasting(self, numbers: Ints) -> Ints:
         """Ticks of contents by number."""
         found: Ints = self.ticks[numbers - self.first[0]]

@@ -204,6 +204,10 @@ class Stack(Spec):
     list_overhead: Figure[Seconds] | None = None
     """Host time a rank where gathers and scatters take lists with a tensor a rank, each of which is copied by itself;
     None where they take one buffer."""
+    synchronous: bool = False
+    """Whether under ZeRO-3 the device is waited for around every collective over shards, so that none runs beside
+    computation, and parameters are released after every use, so that a recomputed forward pass gathers them once more
+    (DeepSpeed 0.3.x)."""
     owners: bool = False
     """Whether under ZeRO-1 and -2 each rank broadcasts the parameters that it updated, in place of one all-gather."""
     overlap_pipeline: bool = False

@@ -20,7 +20,7 @@ from simulator.training.job import Job
 from simulator.training.lowering import Prices
 from simulator.training.memory import Chunk
 from simulator.training.operators import Collective
-from simulator.training.pricing import LayerCosts, Pricer, called, chunk_passes
+from simulator.training.pricing import LayerCosts, Pricer, called, chunk_passes, recomputed_layers
 
 Ints = NDArray[np.int64]
 
@@ -150,6 +150,15 @@ class Pricing:
         calls = [self.calls(self.pieces(chunk, layer)[::-1], job.element, bucket)[::-1] for chunk in self.chunks]
         return [[[run for size in sizes for run in self.gather(size)] for sizes in pieces] for pieces in calls]
 
+    def regathers(self) -> list[list[list[Run]]]:
+        """Gathers that the recomputation of each piece of each chunk makes besides; empty where it makes none."""
+        job = self.job
+        if not job.synchronous or job.dp == 1 or job.recompute != "full":
+            return [[] for _ in self.chunks]
+        runs = [run for unit in operators.gathered_units(job) for run in self.gather(unit * job.element)]
+        again = [recomputed_layers(job, chunk) for chunk in self.chunks]
+        return [[[]] * (max(c.layers, 1) - n) + [runs] * n for c, n in zip(self.chunks, again, strict=True)]
+
     def reductions(self) -> list[list[list[Run]]]:
         """Reductions after each piece of each chunk, last layer first."""
         job = self.job
@@ -198,7 +207,8 @@ class Pricing:
 
         `marks` (chains,) are numbers that chains must share to be folded, whatever they pay.
         """
-        calls = _Calls(tuple(self.inside()), self.gathers(), self.reductions(), self.sends(), self.embedding())
+        lists = self.gathers(), self.regathers(), self.reductions()
+        calls = _Calls(tuple(self.inside()), *lists, self.sends(), self.embedding())
         known, chains = self.network.priced, len(self.network.chains)
         paid = {comm: known[comm].ticks for comm in calls.all() if comm in known}
         rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
@@ -243,10 +253,9 @@ class Pricing:
             weight_gradient=[second for _, second in halves],
             send_forward=[_sent(calls.sends.get(hop, []), paid) for hop in hops] + [Content()],
             send_backward=[_sent(calls.sends.get(hop[::-1], []), paid) for hop in hops] + [Content()],
-            gather=[[_runs(piece, paid, home) for piece in c] for c, home in zip(calls.gathers, job.home, strict=True)],
-            reduce=[
-                [_runs(piece, paid, home) for piece in c] for c, home in zip(calls.reductions, job.home, strict=True)
-            ],
+            gather=_pieces(calls.gathers, paid, job.home),
+            regather=_pieces(calls.regathers, paid, job.home),
+            reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=[pricer.optimizer(p / shard) for p in owned],
         )
@@ -273,6 +282,7 @@ class _Calls:
 
     inside: tuple[Comm, ...]
     gathers: list[list[list[Run]]]
+    regathers: list[list[list[Run]]]
     reductions: list[list[list[Run]]]
     sends: dict[tuple[int, int], list[tuple[Comm, int]]]
     embedding: Comm | None
@@ -280,7 +290,7 @@ class _Calls:
     def all(self) -> Iterator[Comm]:
         """The different collectives, in the order of first use."""
         yield from self.inside
-        for lists in (self.gathers, self.reductions):
+        for lists in (self.gathers, self.regathers, self.reductions):
             yield from (run.comm for pieces in lists for runs in pieces for run in runs)
         yield from (comm for calls in self.sends.values() for comm, _ in calls)
         if self.embedding is not None:
@@ -290,6 +300,11 @@ class _Calls:
 def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Content:
     """Collectives one after the other, each once."""
     return Content(calls=tuple(Call(comm, 1, int(paid[comm][place]), place) for comm, place in calls))
+
+
+def _pieces(chunks: list[list[list[Run]]], paid: Mapping[Comm, Ints], home: Sequence[int]) -> list[list[Content]]:
+    """Collectives over shards of each piece of each chunk, at the chunk's home."""
+    return [[_runs(piece, paid, place) for piece in chunk] for chunk, place in zip(chunks, home, strict=True)]
 
 
 def _runs(runs: Iterable[Run], paid: Mapping[Comm, Ints], place: int) -> Content:

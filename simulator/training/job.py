@@ -115,6 +115,11 @@ class Job:
         return sharded_per_pass(self.zero, self.stack)
 
     @property
+    def synchronous(self) -> bool:
+        """Whether parameters are gathered just before every use, recomputation included, with nothing beside it."""
+        return self.zero == 3 and self.stack.synchronous
+
+    @property
     def element(self) -> int:
         """Bytes of an activation or weight element."""
         return BYTES[self.precision]
@@ -409,7 +414,8 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     fused = (training.attention or stack.attention) == "fused"
     no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] == 1
     not_full = (training.recompute or stack.recompute) != "full"
-    always = sharded_per_pass(zero, stack)
+    waits = zero == 3 and stack.synchronous
+    always = sharded_per_pass(zero, stack) and not waits
     found: list[tuple[object, str]] = [
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
@@ -426,5 +432,7 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
             training.overlap_gradients is False and always,
             f"overlap_gradients: ZeRO-{zero} always reduces beside the pass",
         ),
+        (training.overlap_parameters and waits, "overlap_parameters: the stack waits for every gather of ZeRO-3"),
+        (training.overlap_gradients and waits, "overlap_gradients: the stack waits for every reduction of ZeRO-3"),
     ]
     return [f"no effect: {text}" for applies, text in found if applies]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simulator.engine.tape import Activity, Tape, Use
 from simulator.program import draft as d
 from simulator.program.content import Content, Lump
-from simulator.program.draft import SPREAD, Draft
+from simulator.program.draft import SPREAD, Draft, Registered
 from simulator.program.lowering import Lowered, lower
 from simulator.training.job import Job
 
@@ -48,6 +48,8 @@ class Prices:
     """From chunk i + 1 to chunk i."""
     gather: Sequence[Sequence[Content]]
     """Gather of the parameters of each piece of each chunk, in forward order."""
+    regather: Sequence[Sequence[Content]]
+    """Gather that the recomputation of each piece makes besides, in forward order; empty where it makes none."""
     reduce: Sequence[Sequence[Content]]
     """Reduction of the gradients of each piece, last layer first; pieces of one bucket are empty but for the last."""
     embedding: Sequence[Content]
@@ -140,11 +142,20 @@ class ChainDraft:
         """Run the passes."""
         self.pipeline()
         self.gathered, self.reduced = (self.draft.register(lists) for lists in (self.prices.gather, self.prices.reduce))
+        self.regathered = self._regathered()
         self.split()
         multiprocessors = [self.draft.resource() for _ in range(self.job.pp)] if self.job.shares else []
         if self.job.per_pass and self.job.dp > 1:
             self.shard_parameters(multiprocessors)
         self.finish(multiprocessors)
+
+    def _regathered(self) -> Registered:
+        """Gathers ahead of backward passes, those of recomputation included."""
+        again = self.prices.regather
+        if not any(again):
+            return self.gathered
+        pairs = (zip(own, more, strict=True) for own, more in zip(self.prices.gather, again, strict=True))
+        return self.draft.register([[first + second for first, second in pieces] for pieces in pairs])
 
     def lane(self, rank: int | Ints, name: str) -> Ints:
         """Number of a lane."""
@@ -246,7 +257,8 @@ class ChainDraft:
     def shard_parameters(self, multiprocessors: list[int]) -> None:
         """Gather each piece before its use, two ahead; reduce its gradients after its backward pass.
 
-        Under ZeRO-2 what the forward pass gathered serves the backward pass too.
+        Under ZeRO-2 what the forward pass gathered serves the backward pass too. A synchronous stack gathers a piece
+        when all before it is done, and goes on when its gradients are reduced.
         """
         for rank in range(self.job.pp):
             pieces = np.flatnonzero(
@@ -269,21 +281,22 @@ class ChainDraft:
         backward = self.draft["kind"][users] == d.BACKWARD
         count = np.array([len(g) for g in self.prices.gather])[stage]
         layer = np.where(backward, count - 1 - position, position)
-        numbers = self.gathered.numbers(stage, layer)
+        numbers = np.where(backward, self.regathered.numbers(stage, layer), self.gathered.numbers(stage, layer))
         gathers = self._data(
             rank,
             resource,
             kind=d.GATHER,
             stage=stage,
             key=4 * turns + 4,
-            duration=self.gathered.lasting(numbers),
+            duration=np.where(backward, self.regathered.ticks_of(stage, layer), self.gathered.ticks_of(stage, layer)),
             content=numbers,
             microbatch=self.draft["microbatch"][users],
             piece=layer,
         )
         self.draft.after(users, gathers)
-        later = turns >= 2
-        self.draft.after(gathers[later], pieces[turns[later] - 2])
+        ahead = 1 if self.job.synchronous else 2
+        later = turns >= ahead
+        self.draft.after(gathers[later], pieces[turns[later] - ahead])
 
     def _reductions(self, rank: int, pieces: Ints, resource: int) -> None:
         backward = np.flatnonzero(self.draft["kind"][pieces] == d.BACKWARD)
@@ -294,7 +307,7 @@ class ChainDraft:
             resource,
             kind=d.REDUCE,
             stage=stage,
-            key=4 * backward + 11,
+            key=4 * backward + (7 if self.job.synchronous else 11),
             duration=self.reduced.lasting(numbers),
             content=numbers,
             microbatch=self.draft["microbatch"][pieces[backward]],

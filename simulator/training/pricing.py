@@ -100,6 +100,8 @@ class Pricer:
         again = Content()
         for _, steps in operators.recomputed(job, 1):
             again = self.layer_pass(steps).again() if job.recompute == "full" else self.cost(steps).again()
+        if job.synchronous and job.recompute == "full":
+            again += self._lists(gathers)
         return LayerCosts(
             forward=self.layer_pass(operators.layer_forward(job)) + self._lists(gathers),
             backward=self.layer_pass(operators.layer_backward(job)) + self._lists(gathers + reductions),

@@ -138,6 +138,30 @@ def test_a_call_for_every_tensor_and_a_copy_for_every_rank() -> None:
     assert twice[1] - listed[1] == pytest.approx(8 * 4 * 8e-6 * 16 * 1e12, rel=1e-6)
 
 
+def test_a_synchronous_stack_runs_nothing_beside_its_collectives_and_gathers_again_to_recompute() -> None:
+    """Three gathers of a layer and one reduction, each alone on the device, as DeepSpeed 0.3.x synchronised it."""
+
+    def lasted(synchronous: bool, recompute: str) -> tuple[float, float]:
+        software = jobs.stack("deepspeed", synchronous=synchronous, list_overhead=None)
+        found = run(jobs.scenario(nodes=4, batch=32, software=software, training={"recompute": recompute}))
+        time = found.timeline.end - found.timeline.start
+        ends = [found.timeline.end[operations(found, kind)] for kind in (d.FORWARD, d.BACKWARD)]
+        starts = [found.timeline.start[operations(found, kind)] for kind in (d.FORWARD, d.BACKWARD)]
+        beside = 0
+        for i in np.concatenate([operations(found, d.GATHER), operations(found, d.REDUCE)]):
+            for start, end in zip(starts, ends, strict=True):
+                shared = np.minimum(end, found.timeline.end[i]) - np.maximum(start, found.timeline.start[i])
+                beside += int(np.maximum(shared, 0).sum())
+        return float(time[operations(found, d.GATHER)].sum()), float(beside)
+
+    _, hidden = lasted(False, "full")
+    twice, apart = lasted(True, "none")
+    thrice, alone = lasted(True, "full")
+    assert hidden > 0
+    assert apart == alone == 0
+    assert 1.4 < thrice / twice < 1.5  # embedding and head are not recomputed
+
+
 def test_owners_broadcast_what_they_updated_one_after_the_other() -> None:
     def gathered(**changes: object) -> int:
         found = run(jobs.scenario(nodes=4, batch=32, zero=1, software=jobs.stack("pytorch-ddp", **changes)))
