@@ -4,20 +4,21 @@ A claim is a figure: a metric of one run, the price of one iteration, the larges
 of a curve, or a ratio, difference or product of such figures. The claims are `workloads/measurements/papers.yaml`.
 """
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
-from benchmarks.fitted import priced
 from simulator import units
+from simulator.calibration.latency_models import Latencies, serve_fitted
+from simulator.results.result import Result
 from simulator.run.serve import serve
 from simulator.serving.costs.prices import ReplicaPrice
-from simulator.serving.fleet.system import resolve
+from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Spec
@@ -273,20 +274,24 @@ class Bench:
         """Largest rate of arrivals per device at which enough requests keep their objectives; 0 where none does."""
         if (name, changes, engine) not in self._goodputs:
             asked = scenario(name, changes)
-            with nullcontext() if engine is None else self._fitted(asked.model.name, engine):
-                found = plan_layout(Candidate(name, (), changes, asked), Options(tolerance=TOLERANCE))
+            run = serve if engine is None else self._fitted(asked.model.name, engine)
+            found = plan_layout(Candidate(name, (), changes, asked), Options(tolerance=TOLERANCE), run)
             self._goodputs[name, changes, engine] = found.rate_per_device or 0.0
         return self._goodputs[name, changes, engine]
 
-    def _fitted(self, model: str, engine: str) -> AbstractContextManager[None]:
-        """Runs in it take the latencies that were fitted to an engine."""
+    def _fitted(self, model: str, engine: str) -> Callable[[ServingScenario], Result]:
+        """A simulation whose iterations take the latencies that were fitted to an engine."""
         known = {
             fit.tp: (fit.prefill, fit.decode_small, fit.decode_large)
             for fits in self.fits
             for fit in fits.models
             if fit.engine == engine and scenario(fit.of).model.name == model
         }
-        return priced(lambda system: known[system.price.devices // len(system.price.stages)], self.fits[0].threshold)
+
+        def latencies(system: System) -> Latencies:
+            return known[system.price.devices // len(system.price.stages)]
+
+        return partial(serve_fitted, latencies=latencies, threshold=self.fits[0].threshold)
 
     def point(self, name: str, changes: tuple[str, ...], curve: Curve) -> float:
         """A metric where another one has a value; NaN outside the sweep."""

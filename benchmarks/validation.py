@@ -2,8 +2,8 @@
 
     python -m benchmarks.validation [--jobs 2]
 
-Reads benchmarks/left_out.json (made by `python -m benchmarks.fit_stacks ROWS --keep --leave-out`) for the errors of
-rows that the fit of their stack has not seen.
+Reads benchmarks/left_out.json (made by `clustersim calibrate stack ROWS --as-is --left-out benchmarks/left_out.json`)
+for the errors of rows that the fit of their stack has not seen.
 """
 
 import argparse

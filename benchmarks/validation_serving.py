@@ -2,9 +2,9 @@
 
     python -m benchmarks.validation_serving [--jobs 2] [--runs FOLDER]
 
-Reads benchmarks/left_out_serving.json (made by `python -m benchmarks.fit_serving_stacks ROWS --leave-out`) for the
-errors of rows that the fit of their stack has not seen. FOLDER holds measured runs of vLLM to replay
-(casys-kaist/LLMServingSim); without it the figures of the replays stay as they are on the page.
+Reads benchmarks/left_out_serving.json (made by `clustersim calibrate stack ROWS --left-out FILE`) for the errors of
+rows that the fit of their stack has not seen. FOLDER holds measured runs of vLLM to replay (casys-kaist/LLMServingSim);
+without it the figures of the replays stay as they are on the page.
 """
 
 import argparse

@@ -34,8 +34,6 @@ class Axis:
     """Why a size above 1 cannot be simulated in training; empty where it can."""
     instead: str = ""
     """What to write where it cannot."""
-    batch: bool = False
-    """Whether its ranks hold different sequences."""
 
     @property
     def exposed(self) -> str:
@@ -71,7 +69,7 @@ EP = _known(
         instead="leave `ep` out",
     )
 )
-DP = _known(Axis("dp", "data parallelism", "data-parallel", 3, colour="yellow", glyph="▚", slot=4, batch=True))
+DP = _known(Axis("dp", "data parallelism", "data-parallel", 3, colour="yellow", glyph="▚", slot=4))
 PP = _known(Axis("pp", "pipeline parallelism", "pipeline", 4, colour="cyan", glyph="▒", slot=6))
 
 

@@ -16,15 +16,17 @@ from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
 from simulator.serving.fleet.fleet import Fleet
-from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
+from simulator.serving.replica.blocks import Blocks, Memory
 from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
-from simulator.serving.replica.replica import COLUMNS, Memory, Replica
+from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import NEVER, Workload
 from tests.machines import cluster, profile
 
@@ -88,11 +90,10 @@ TOKENS = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=0, each=
 """10 ticks a row of the pass and nothing else."""
 
 
-class Watched(Replica):
-    """Stops at the moment at which it would break its own limits, and remembers what it admitted."""
+class WatchedBlocks(Blocks):
+    """Stop at the moment at which more is taken or given back than there is."""
 
-    admitted: list[tuple[int, Chunks, int]]
-    """(tick, prompts, sequences that decode) of each iteration with prompts."""
+    __slots__ = ()
 
     def take(self, blocks: int) -> None:
         super().take(blocks)
@@ -102,8 +103,15 @@ class Watched(Replica):
         super().give_back(blocks)
         assert 0 <= self.free <= self.memory.blocks
 
-    def welcome(self, batch: Batch) -> None:
-        super().welcome(batch)
+
+class Watched(Replica):
+    """Stops at the moment at which it would break its own limits, and remembers what it admitted."""
+
+    admitted: list[tuple[int, Chunks, int]]
+    """(tick, prompts, sequences that decode) of each iteration with prompts."""
+
+    def admit_transferred(self, batch: Batch) -> None:
+        super().admit_transferred(batch)
         assert batch.running <= self.policy.rules.max_sequences
 
     def make_room(self, batch: Batch, need: int, now: int) -> tuple[int, int]:
@@ -112,7 +120,7 @@ class Watched(Replica):
         return made
 
     def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:
-        self.admitted.append((now, list(chunks), batch.n))
+        self.admitted.append((now, list(chunks), batch.decodes.n))
         super().admit(batch, chunks, now)
         assert batch.running <= self.policy.rules.max_sequences
 
@@ -161,7 +169,7 @@ class Setting:
     router: str = "round-robin"
     cached: bool = False
     price: Price = field(default_factory=Price)
-    promise: int = 0
+    ttft_slo: int = 0
     sharers: int = 1
     """Replicas that share experts and run in step; a divisor of `replicas`."""
 
@@ -178,36 +186,36 @@ class System:
 
     def log(self, replica: int = 0) -> NDArray[np.int64]:
         """Rows of a replica's log."""
-        return np.frombuffer(self.replicas[replica].log, np.int64).reshape(-1, COLUMNS)
+        return np.frombuffer(self.replicas[replica].record.log, np.int64).reshape(-1, COLUMNS)
 
     def times(self, name: str) -> NDArray[np.int64]:
         """A column of the ledger."""
         return np.array(getattr(self.ledger, name), np.int64)
 
 
-def system(workload: Workload, setting: Setting = Setting(), leaps: bool = True, seed: int = 0) -> System:
+def system(workload: Workload, setting: Setting = Setting(), fast_forward: bool = True, seed: int = 0) -> System:
     """Replicas, a router and requests, before anything has happened."""
     network = _network()
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
-    ledger = open_ledger(workload, setting.promise)
+    ledger = open_ledger(workload, setting.ttft_slo)
     fleet = Fleet(agenda, ledger, workload, ROUTERS.get(setting.router), Choice(stream(seed, "router")))
     roles = ["both"] * setting.replicas
     if setting.decoders:
         roles = ["prefill"] * setting.replicas + ["decode"] * setting.decoders
-    replicas = tuple(replica(setting, number, role, fleet, leaps) for number, role in enumerate(roles))
+    replicas = tuple(replica(setting, number, role, fleet, fast_forward) for number, role in enumerate(roles))
     if setting.decoders:
         places = {number: (number,) for number in range(len(replicas))}
-        fleet.mover = Mover(agenda, ledger, network, profile(), places, 1000.0, 4, setting.by_layer)
-        fleet.mover.decoders = replicas[setting.replicas :]
+        fleet.kv_transfer = KvTransfer(agenda, ledger, network, profile(), places, 1000.0, 4, setting.by_layer)
+        fleet.kv_transfer.decoders = replicas[setting.replicas :]
     for first in range(0, setting.replicas if setting.sharers > 1 else 0, setting.sharers):
         Lockstep(agenda, list(replicas[first : first + setting.sharers]))
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     return System(workload, ledger, replicas, fleet, agenda)
 
 
-def run(workload: Workload, setting: Setting = Setting(), leaps: bool = True, seed: int = 0) -> System:
+def run(workload: Workload, setting: Setting = Setting(), fast_forward: bool = True, seed: int = 0) -> System:
     """The system when all is done."""
-    made = system(workload, setting, leaps, seed)
+    made = system(workload, setting, fast_forward, seed)
     made.agenda.run()
     return made
 
@@ -218,7 +226,7 @@ def _network() -> fabric.Fabric:
     return fabric.build(cluster())
 
 
-def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool) -> Watched:
+def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward: bool) -> Watched:
     blocks = setting.blocks if role != "decode" or setting.decode_blocks is None else setting.decode_blocks
     memory = Memory(blocks, setting.block_size, setting.watermark, 1000.0, setting.context, setting.swap, 1e15)
     rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
@@ -234,19 +242,20 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, leaps: bool)
         memory,
         fleet,
         PrefixCache(shared) if setting.cached else None,
-        leaps,  # type: ignore[arg-type]
+        fast_forward,  # type: ignore[arg-type]
         setting.instances * (1 if setting.serial else setting.stages),
         setting.reads_once and setting.cached,
     )
     made.admitted = []
+    made.blocks.__class__ = WatchedBlocks
     return made
 
 
 def gaps(ran: System) -> list[int]:
-    """Every time between two tokens of one request, rising: those that replicas noted, and those inside leaps."""
+    """Every time between two tokens of one request, rising: those that replicas noted, and those inside stretches."""
     found: list[int] = []
     for number, replica in enumerate(ran.replicas):
-        for ticks, count in zip(replica.gap_ticks, replica.gap_counts, strict=True):
+        for ticks, count in zip(replica.record.gap_ticks, replica.record.gap_counts, strict=True):
             found += [ticks] * count
         for _, count, first, growth, decodes, *_ in ran.log(number).tolist():
             for step in range(1, count):
@@ -258,13 +267,15 @@ def check(ran: System) -> None:
     """Nothing is lost: requests, tokens, blocks, places."""
     ledger = ran.ledger
     for replica in ran.replicas:
-        resident = 0 if replica.cache is None else len(replica.cache._pins) * replica.cache.blocks
-        assert replica.free + resident == replica.memory.blocks
-        assert replica.cache is None or replica.cache.idle_blocks == resident
-        assert (replica.outstanding, replica.pending, replica.coming) == (0, 0, 0)
-        assert not (replica.held or replica.shared or replica.waiting or replica.swapped or replica.ready)
+        blocks, cache, queue = replica.blocks, replica.blocks.cache, replica.queue
+        resident = 0 if cache is None else len(cache._pins) * cache.blocks
+        assert blocks.free + resident == blocks.memory.blocks
+        assert cache is None or cache.idle_blocks == resident
+        assert (queue.outstanding, queue.pending, queue.coming) == (0, 0, 0)
+        assert not (blocks.held or blocks.shared or queue.waiting or queue.swapped or queue.ready)
         for batch in replica.batches:
-            assert not (batch.n or batch.context or batch.partial or batch.rows or any(batch.counts))
+            own = batch.decodes
+            assert not (own.n or own.context or batch.partial or own.rows or any(own.counts))
     for request, status in enumerate(ledger.status):
         if status == FINISHED:
             assert ledger.done[request] == ledger.output[request]

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "plan": "simulator.cli.plan",
     "check": "simulator.cli.check",
     "validate": "simulator.cli.validate",
+    "calibrate": "simulator.cli.calibrate",
     "profiles": "simulator.cli.profiles",
     "schema": "simulator.cli.schema",
     "import": "simulator.cli.import_",

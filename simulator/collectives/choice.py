@@ -21,7 +21,6 @@ from simulator.collectives.rate import Rate, rate_of, rounded
 from simulator.collectives.tuner import Group, chosen
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
-from simulator.fabric.trunks import Trunks
 from simulator.specs.collectives import CollectiveProfile, Protocol
 
 Ints = NDArray[np.int64]
@@ -114,8 +113,8 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
 
 
 def _protocols(algorithm: str, name: str, profile: CollectiveProfile) -> list[tuple[str, Protocol]]:
-    if not name:
-        return list(profile.protocols_of(algorithm).items())
+    if not name:  # an algorithm that the library does not have itself may run any of its protocols
+        return list((profile.protocols_of(algorithm) or profile.protocols).items())
     if name not in profile.protocols:
         raise InputError(Problem(f"unknown protocol `{name}`", hint=nearest(name, profile.protocols)))
     return [(name, profile.protocols[name])]
@@ -142,9 +141,7 @@ def _group(layout: Layout, ranks: Ints) -> Group:
     """A group as a library sees it: its cards are those of the node with the fewest members."""
     place = layout.counts.index(layout.rails)
     first = int(layout.starts[place])
-    network, devices = layout.fabric.network, layout.fabric.per_node
-    local = ranks[first : first + layout.rails] % devices
-    cards = len(np.unique(network.card_of(local, devices))) if isinstance(network, Trunks) else layout.rails
+    cards = layout.fabric.network.cards(ranks[first : first + layout.rails])
     return Group(layout.members, layout.nodes, cards)
 
 

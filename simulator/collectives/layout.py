@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from simulator.collectives import cycles
 from simulator.fabric import Fabric
-from simulator.fabric.torus import Torus
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -97,8 +96,8 @@ class Layout:
 def layouts(groups: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
     """The different layouts of groups (g, n) with sorted members, each with the rows that have it."""
     node, device = np.divmod(groups, fabric.per_node)
-    if isinstance(fabric.network, Torus):
-        yield from _in_torus(groups, fabric, fabric.network)
+    if (grid := fabric.network.coordinates(groups)) is not None:
+        yield from _on_grid(grid, fabric)
         return
     parts = [np.diff(node, axis=1) > 0]
     if fabric.scale_up in ("links", "ring"):
@@ -114,12 +113,11 @@ def layouts(groups: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
         yield Layout(counts, tuple(local.tolist()), fabric), rows
 
 
-def _in_torus(groups: Ints, fabric: Fabric, torus: Torus) -> Iterator[tuple[Layout, Ints]]:
-    """Layouts of groups in a torus: by the boxes that they fill."""
-    places = torus.coordinates(groups)
+def _on_grid(places: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
+    """Layouts of groups on a grid, whose coordinates are (g, n, dimensions): by the boxes that they fill."""
     extent = places.max(axis=1) - places.min(axis=1) + 1
-    full = extent.prod(axis=1) == groups.shape[1]
-    members = groups.shape[1]
+    members = places.shape[1]
+    full = extent.prod(axis=1) == members
     for rows in _alike(np.where(full[:, None], extent, 0)):
         box = tuple(extent[rows[0]].tolist()) if full[rows[0]] else ()
         yield Layout((1,) * members, (0,) * members, fabric, box), rows

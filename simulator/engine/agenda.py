@@ -67,7 +67,7 @@ class Agenda:
         heappush(self.queue, (self.now, LAST, next(self._number), appointment))
         return appointment
 
-    def finally_(self, call: Call) -> Appointment:
+    def end_of_instant(self, call: Call) -> Appointment:
         """Call at the end of this instant, when all that begins in it has begun."""
         appointment = Appointment(call)
         heappush(self.queue, (self.now, LAST + 1, next(self._number), appointment))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from simpy import Environment
 
-from simulator.engine.moment import Moment
+from simulator.engine.event import Event
 from simulator.engine.tape import NEVER, Activity
 
 Solver = Callable[[list[int], list[int], list[float], list[float], list[float]], Sequence[float] | NDArray[np.float64]]
@@ -66,13 +66,13 @@ class Running:
             self.end = now + max(0, round(self.left / speed)) if speed > 0 else NEVER
 
 
-class Timer(Moment):
+class Timer(Event):
     """Ends the activities of a component that are due first."""
 
     component: list[Running]
 
 
-class Joining(Moment):
+class Joining(Event):
     """The end of a latency."""
 
     number: int
@@ -152,11 +152,11 @@ class Fluid:
     def _settle_later(self, running: Running) -> None:
         """Solve it at the end of this instant, when all that happens in it has happened."""
         if not self.dirty:
-            Moment(self.env, self._settle).after(0)
+            Event(self.env, self._settle).after(0)
             self.events += 1
         self.dirty[running] = None
 
-    def _settle(self, _: Moment) -> None:
+    def _settle(self, _: Event) -> None:
         """Solve every component that changed."""
         dirty, self.dirty = self.dirty, {}
         seen: set[Running] = set()

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.errors import InputError
+from simulator.fabric.scale_out import NETWORKS, ScaleOut
 from simulator.fabric.scale_up import NodeLinks, build_node
-from simulator.fabric.torus import Torus, build_torus
-from simulator.fabric.trunks import Trunks, build_trunks
 from simulator.specs.hardware import Cluster
 
 if TYPE_CHECKING:
@@ -63,8 +62,8 @@ class Fabric:
     """Devices in a node."""
     node: NodeLinks
     """Links of one node; all nodes are equal."""
-    network: Trunks | Torus | None
-    """What joins the nodes; None for a single node."""
+    network: ScaleOut
+    """What joins the nodes."""
     scale_up: str
     """Kind of the scale-up fabric (`ScaleUp.kind`)."""
     kinds: tuple[str, ...]
@@ -136,9 +135,9 @@ class Fabric:
         if inside.all():
             return self._inner(node, device, to_device)
         if not inside.any():
-            return self._outer(src, dst)
+            return self.network.paths(src, dst, self.first_outer)
         outside = ~inside
-        outer = self._outer(src[outside], dst[outside])
+        outer = self.network.paths(src[outside], dst[outside], self.first_outer)
         inner = self._inner(node[inside], device[inside], to_device[inside])
         matrix = np.full((max(len(outer), len(inner)), len(src)), -1, np.int64)
         matrix[: len(outer), outside] = outer
@@ -164,23 +163,6 @@ class Fabric:
         local = self.node.ways(device, to_device)
         return np.where(local >= 0, local + node * len(self.node.ends), -1)
 
-    def _outer(self, src: Ints, dst: Ints) -> Ints:
-        """Ways over the network."""
-        if self.network is None:
-            raise InputError(
-                "devices of the node are not joined: give it a `scale_up` fabric, or the cluster a network"
-            )
-        if isinstance(self.network, Torus):
-            paths = self.network.paths(src, dst)
-            return np.where(paths >= 0, paths + self.first_outer, -1)
-        return self.network.paths(*self._place(src), *self._place(dst), self.first_outer)
-
-    def _place(self, rank: Ints) -> tuple[Ints, Ints]:
-        """Node and card of ranks."""
-        assert isinstance(self.network, Trunks)
-        node, device = np.divmod(rank, self.per_node)
-        return node, self.network.card_of(device, self.per_node)
-
     def routes(self, src: ArrayLike, dst: ArrayLike) -> tuple[Ints, Ints]:
         """(flow, link) of every link that flows between ranks use; links of one flow stand in the order of the way."""
         paths = self.paths(src, dst)
@@ -204,13 +186,7 @@ class Fabric:
         """
         src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
         near = np.where(src == dst, 0, 1)
-        if self.network is None:
-            return near
-        if isinstance(self.network, Torus):
-            far = 1 + (self.network.paths(src, dst) >= 0).sum(axis=0)
-        else:
-            far = 2 + self.network.tiers(*self._place(src), *self._place(dst))
-        return np.where(src // self.per_node == dst // self.per_node, near, far)
+        return np.where(src // self.per_node == dst // self.per_node, near, self.network.tiers(src, dst))
 
     def tier(self, src: int, dst: int) -> int:
         """How far apart two ranks are, as `tiers` counts."""
@@ -230,11 +206,11 @@ class Fabric:
 def build(cluster: Cluster) -> Fabric:
     """The fabric of a cluster; InputError where its parts do not fit (a torus of another size, nodes without cards)."""
     node = build_node(cluster.node.devices, cluster.node.scale_up)
-    network = _network(cluster)
+    network = NETWORKS.get(cluster.network.kind, "cluster.network.kind").build(cluster)
     inner = cluster.nodes * len(node.ends)
     capacity, latency = [np.tile(node.capacity, cluster.nodes)], [np.tile(node.latency, cluster.nodes)]
     kinds, starts, following = ["scale-up"], [0], inner
-    for kind, count, block_capacity, block_latency in network.blocks if network else ():
+    for kind, count, block_capacity, block_latency in network.blocks:
         capacity.append(block_capacity)
         latency.append(block_latency)
         kinds.append(kind)
@@ -251,9 +227,3 @@ def build(cluster: Cluster) -> Fabric:
         capacity=np.concatenate(capacity),
         latency=np.concatenate(latency),
     )
-
-
-def _network(cluster: Cluster) -> Trunks | Torus | None:
-    if cluster.network.kind == "none":
-        return None
-    return build_torus(cluster) if cluster.network.kind == "torus" else build_trunks(cluster)

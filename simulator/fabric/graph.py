@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING
 
 import networkx
 
-from simulator.fabric.torus import Torus
-
 if TYPE_CHECKING:
     from simulator.fabric.fabric import Fabric
 
@@ -22,9 +20,7 @@ def draw(fabric: "Fabric") -> networkx.DiGraph:
             _edge(graph, fabric, _point(fabric, node, start), _point(fabric, node, stop), base + link)
         for start, stop in fabric.node.free:
             _edge(graph, fabric, _point(fabric, node, start), _point(fabric, node, stop), None)
-    network = fabric.network
-    edges = () if network is None else network.edges() if isinstance(network, Torus) else network.edges(fabric.per_node)
-    for begin, end, number in edges:
+    for begin, end, number in fabric.network.edges():
         _edge(graph, fabric, begin, end, None if number is None else fabric.first_outer + number)
     return graph
 

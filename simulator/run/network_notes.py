@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from simulator.fabric.scale_out import NETWORKS
 from simulator.results.result import LinkLoad
 from simulator.specs.hardware import Cluster, Level
 
@@ -26,7 +27,6 @@ def ordered_rings(cluster: Cluster, links: Sequence[LinkLoad]) -> tuple[str, ...
     return (f"rings and trees follow the nodes in their order, so the fewest hops leave {listed}; others are slower",)
 
 
-def _oversubscribed(cluster: Cluster) -> list[Level]:
-    """Levels of a tree that give less upwards than comes from below."""
-    levels = cluster.network.levels if cluster.network.kind == "tree" else ()
-    return [level for level in levels if level.oversubscription > 1]
+def _oversubscribed(cluster: Cluster) -> tuple[Level, ...]:
+    """Levels that give less upwards than comes from below."""
+    return NETWORKS.get(cluster.network.kind).oversubscribed(cluster.network)

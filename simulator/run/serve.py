@@ -16,13 +16,14 @@ from simulator.results.result import Result
 from simulator.run.service import gather
 from simulator.run.too_long import too_long
 from simulator.serving.fleet.fleet import Fleet
-from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
+from simulator.serving.replica.blocks import Memory
 from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
-from simulator.serving.replica.replica import Memory, Replica
+from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
@@ -51,7 +52,7 @@ class ServingRun:
     replicas: tuple[Replica, ...]
     homes: tuple[System, ...]
     """The pool of each replica."""
-    mover: Mover | None
+    kv_transfer: KvTransfer | None
     events: int
 
 
@@ -106,20 +107,20 @@ def _run(
     router = ROUTERS.get(scenario.serving.router, "serving.router")
     systems = resolve(scenario) if systems is None else systems
     workload = _workload(scenario, systems)
-    promise = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
-    ledger = open_ledger(workload, promise)
+    ttft_slo = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
+    ledger = open_ledger(workload, ttft_slo)
     if not all(system.price.fits for system in systems):
         return ServingRun(scenario, systems, workload, ledger, (), (), None, 0)
     network = fabric.build(scenario.cluster)
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
     fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")))
-    leaps = scenario.leap if leap is None else leap
+    fast_forward = scenario.leap if leap is None else leap
     homes = tuple(system for system in systems for _ in range(system.replicas))
     replicas = tuple(
-        _replica(system, i, number, agenda, ledger, fleet, leaps)
+        _replica(system, i, number, agenda, ledger, fleet, fast_forward)
         for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
     )
-    places = {
+    devices = {
         number: system.devices(i)
         for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
     }
@@ -127,15 +128,17 @@ def _run(
         profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
         token = max(system.price.kv_replica_bytes for system in systems)
         by_layer = scenario.serving.transfer == "layer"
-        fleet.mover = Mover(agenda, ledger, network, profile, places, token, scenario.model.layers, by_layer)
-        fleet.mover.decoders = [replica for replica in replicas if replica.role == "decode"]
+        fleet.kv_transfer = KvTransfer(
+            agenda, ledger, network, profile, devices, token, scenario.model.layers, by_layer
+        )
+        fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
     _in_step(replicas, homes, agenda, scenario.stack)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     try:
         agenda.run(progress)
     except OverflowError:
         raise too_long(scenario, units.to_seconds(int(workload.arrival.max()))) from None
-    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.mover, agenda.events)
+    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, agenda.events)
 
 
 def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:
@@ -148,7 +151,9 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
         first += peers
 
 
-def _replica(system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, leaps: bool) -> Replica:
+def _replica(
+    system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, fast_forward: bool
+) -> Replica:
     price, accelerator = system.price, system.cluster.node.accelerator
     rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * price.devices
     memory = Memory(
@@ -172,7 +177,7 @@ def _replica(system: System, i: int, number: int, agenda: Agenda, ledger: Ledger
         memory,
         fleet,
         _cache(system, ledger),
-        leaps,
+        fast_forward,
         system.instances * (1 if price.serial else len(price.stages)),
         system.reads_once,
     )

@@ -29,7 +29,8 @@ from simulator.run.ground import ground, memory_error
 from simulator.run.network_notes import unused_oversubscription
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
-from simulator.serving.replica.replica import COLUMNS, Replica
+from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.replica import Replica
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash
 
@@ -151,7 +152,7 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         block_size=price.block_size,
         weights=price.weights_bytes,
         iterations=iterations_of(replica),
-        busy=units.to_seconds(replica.busy),
+        busy=units.to_seconds(replica.record.busy),
         parts=_parts(replica, _log(replica)),
         batches=len(replica.batches),
     )
@@ -159,7 +160,7 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
 
 def _log(replica: Replica) -> Ints:
     """The columns of a replica's log."""
-    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS).T)
+    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T)
     return rows
 
 
@@ -169,10 +170,10 @@ def iterations_of(replica: Replica) -> Iterations:
     count, blocks = rows[1], rows[8]
     mean, last = blocks.astype(np.float64), blocks.copy()
     if replica.policy.grows:
-        replica.usage.settle()
-        mean[count > 1] = np.frombuffer(replica.usage.mean, np.float64)
-        last[count > 1] = np.frombuffer(replica.usage.last, np.int64)
-    waited = np.array(replica.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
+        replica.record.usage.settle()
+        mean[count > 1] = np.frombuffer(replica.record.usage.mean, np.float64)
+        last[count > 1] = np.frombuffer(replica.record.usage.last, np.int64)
+    waited = np.array(replica.record.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
     columns = [*rows[:10], waited, mean, last]
     return Iterations(*columns)
 
@@ -182,26 +183,27 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
     # A static batch computes rows of members that are done as well: what they cost is found under attention.
     seconds: dict[str, float] = {}
-    for price in replica.prices:
+    record, prices = replica.record, replica.stages.prices
+    for price in prices:
         for body, amount in ((price.body, decodes + tokens), (price.ending, decodes + ended)):
             sizes, times = _times(amount, count)
             for part, each in body(sizes).items():
-                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(replica.prices)
-        if price.common is not None and replica.shared_rows:
-            asked = np.array(list(replica.shared_rows), np.int64).T
+                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(prices)
+        if price.common is not None and record.shared_rows:
+            asked = np.array(list(record.shared_rows), np.int64).T
             for shared, amount in zip(price.common, asked, strict=True):
-                sizes, times = _times(amount, np.array(list(replica.shared_rows.values()), np.int64))
+                sizes, times = _times(amount, np.array(list(record.shared_rows.values()), np.int64))
                 for part, each in shared(sizes).items():
-                    seconds[part] += float(each @ times) / len(replica.prices)
-    host = replica.prices[0].host
+                    seconds[part] += float(each @ times) / len(prices)
+    host = prices[0].host
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
-    seconds["host"] = waits / len(replica.prices) / units.TICKS_PER_SECOND
-    if replica.copied:
-        seconds["host transfer"] = replica.copied / len(replica.prices) / units.TICKS_PER_SECOND
-    if replica.waits:
-        seconds["idle for peers"] = units.to_seconds(sum(replica.waits))
-    seconds["attention"] = units.to_seconds(replica.busy) - sum(seconds.values())
+    seconds["host"] = waits / len(prices) / units.TICKS_PER_SECOND
+    if record.copied:
+        seconds["host transfer"] = record.copied / len(prices) / units.TICKS_PER_SECOND
+    if record.waits:
+        seconds["idle for peers"] = units.to_seconds(sum(record.waits))
+    seconds["attention"] = units.to_seconds(record.busy) - sum(seconds.values())
     return {part: value for part, value in seconds.items() if value > 0}
 
 
@@ -213,24 +215,24 @@ def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
 
 
 def _gaps(replicas: tuple[Replica, ...]) -> TokenGaps:
-    """Gaps at the first iteration of each row, as noted, and those inside leaps, from the rows."""
-    ticks = [np.frombuffer(replica.gap_ticks, np.int64) for replica in replicas]
-    counts = [np.frombuffer(replica.gap_counts, np.int64) for replica in replicas]
+    """Gaps at the first iteration of each row, as noted, and those inside stretches, from the rows."""
+    ticks = [np.frombuffer(replica.record.gap_ticks, np.int64) for replica in replicas]
+    counts = [np.frombuffer(replica.record.gap_counts, np.int64) for replica in replicas]
     for replica in replicas:
-        log = np.frombuffer(replica.log, np.int64).reshape(-1, COLUMNS)
-        leaps = log[log[:, 1] > 1]
-        more = leaps[:, 1] - 1
-        row = np.repeat(np.arange(len(leaps)), more)
+        log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS)
+        stretches = log[log[:, 1] > 1]
+        more = stretches[:, 1] - 1
+        row = np.repeat(np.arange(len(stretches)), more)
         step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
-        ticks.append(leaps[row, 2] + step * leaps[row, 3])
-        counts.append(leaps[row, 4])
+        ticks.append(stretches[row, 2] + step * stretches[row, 3])
+        counts.append(stretches[row, 4])
     return TokenGaps(np.concatenate(ticks), np.concatenate(counts))
 
 
 def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
-    if run.mover is None:
+    if run.kv_transfer is None:
         return None
-    rows = run.mover.rows
+    rows = run.kv_transfer.rows
     columns = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
     request, start, end = np.ascontiguousarray(columns)
     return Transfers(row[request], start, end, np.array([row[3] for row in rows], np.float64))

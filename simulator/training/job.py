@@ -78,7 +78,7 @@ class Job:
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     recompute_share: float = 1.0
     """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
-    heads_in_flight: int = 1
+    logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -257,13 +257,13 @@ def build_job(scenario: Scenario) -> Job:
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
         algorithms=training.algorithms,
-        heads_in_flight=_heads_in_flight(schedule),
+        logits_in_flight=_logits_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),
         warnings=(*_warnings(training, mesh, stack, zero), *_long(training, model)),
     )
 
 
-def _heads_in_flight(schedule: Schedule) -> int:
+def _logits_in_flight(schedule: Schedule) -> int:
     """Most microbatches between forward and backward pass of the last stage."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
     return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))

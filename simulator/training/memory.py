@@ -125,7 +125,7 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     if chunk.first:
         total += kept_bytes(job, embedding_ops(job))
     if chunk.last:
-        total += kept_bytes(job, head_ops(job)) + (head_activations(job) if job.heads_in_flight > 1 else 0.0)
+        total += kept_bytes(job, head_ops(job)) + (head_activations(job) if job.logits_in_flight > 1 else 0.0)
     return total
 
 
@@ -169,7 +169,7 @@ def working_memory(job: Job, stage: int) -> float:
     if not any(c.last for c in chunks):
         return inside
     gradient = float(job.element * job.tokens * vocabulary_shard(job))
-    return max(inside, gradient + (head_activations(job) if job.heads_in_flight == 1 else 0.0))
+    return max(inside, gradient + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
 
 
 def peak_activations(job: Job, stage: int) -> float:

@@ -7,9 +7,8 @@ D + R D^2 / (4 (2 - R D)); on more devices that are K times as fast together D /
 import pytest
 
 from benchmarks.claims import scenario
-from benchmarks.fitted import FittedStage, Latencies, priced
+from simulator.calibration.latency_models import FittedStage, Latencies, serve_fitted
 from simulator.results.result import Result
-from simulator.run.serve import serve
 
 PROMPT, ANSWER = 512, 20
 FITS: Latencies = (18.103, 0.10191, 7.1223e-06), (19.935, 0.00062694, 0.038507), (7.1662, 0.0005798, 0.15831)
@@ -29,8 +28,7 @@ def run(rate: float, *changes: str, faster: float = 1.0, output: int = 1, count:
         *changes,
     )
     prefill, *decode = (tuple(x / faster for x in each) for each in FITS)
-    with priced(lambda system: (prefill, *decode), THRESHOLD):  # type: ignore[arg-type,return-value]
-        return serve(scenario("distserve/vllm-13b", shape))
+    return serve_fitted(scenario("distserve/vllm-13b", shape), lambda _: (prefill, *decode), THRESHOLD)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6])

@@ -306,5 +306,5 @@ def iterations(service: Service | None) -> str:
     """How much was simulated."""
     rows = sum(len(r.iterations.count) for r in service.replicas) if service is not None else 0
     every = sum(int(r.iterations.count.sum()) for r in service.replicas) if service is not None else 0
-    leaps = f" in {wording.plural(rows, 'stretch')} without a change" if rows < every else ""
-    return wording.plural(every, "iteration") + leaps
+    stretches = f" in {wording.plural(rows, 'stretch')} without a change" if rows < every else ""
+    return wording.plural(every, "iteration") + stretches

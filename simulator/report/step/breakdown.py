@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
+from simulator.axes import AXES
 from simulator.report.step.reasons import tables
 from simulator.report.step.sections import chains
 from simulator.report.text.bars import LEAST, Axis, Stack
@@ -31,9 +32,6 @@ _LOOKS = {
     "compute": ("green", "█", "compute"),
     "recompute": ("bright_green", "▤", "recomp."),
     "optimizer": ("white", "◆", "optim."),
-    "exposed_tp": ("blue", "▓", "tp"),
-    "exposed_pp": ("cyan", "▒", "pp"),
-    "exposed_dp": ("yellow", "▚", "dp"),
     "host": ("magenta", "▞", "host"),
     "stall": ("red", "▞", "stall"),
     "wait": ("bright_black", "░", "wait"),
@@ -102,7 +100,7 @@ class _Breakdown:
 
     def look(self, key: str) -> tuple[str, str, str]:
         """Colour, glyph and name of a part; colours need no glyphs to tell the parts from each other."""
-        style, glyph, name = _LOOKS.get(key) or ("magenta", "▞", clean(key).removeprefix(EXPOSED).replace("_", " "))
+        style, glyph, name = _look(key)
         return style, "█" if self.coloured and glyph not in _IDLE else glyph, name
 
     def heading(self, key: str) -> Text:
@@ -148,9 +146,20 @@ def critical_path(result: Result) -> Iterable[RenderableType]:
     yield _made_of(result, step_s)
 
 
+def _look(key: str) -> tuple[str, str, str]:
+    """Colour, glyph and short name of a part; those of exposed communication are its axis's."""
+    if key in _LOOKS:
+        return _LOOKS[key]
+    name = key.removeprefix(EXPOSED)
+    if key.startswith(EXPOSED) and AXES.has(name):
+        axis = AXES.get(name)
+        return axis.colour, axis.glyph, axis.name
+    return "magenta", "▞", clean(name).replace("_", " ")
+
+
 def _axes(keys: Iterable[str], meaning: str) -> str:
     """What the columns mean that are named by an axis of the mesh, where there are such."""
-    axes = ", ".join(_LOOKS[key][2] for key in keys if key.startswith(EXPOSED) and key in _LOOKS)
+    axes = ", ".join(_look(key)[2] for key in keys if key.startswith(EXPOSED))
     return axes and f" ({axes}: {meaning})"
 
 

@@ -4,6 +4,7 @@ The colours are those of Okabe and Ito (Color Universal Design, 2008), which peo
 blindness tell apart, with lighter ones of the same hues for dark pages and greys for what is idle.
 """
 
+from simulator.axes import AXES
 from simulator.report.text.plain import clean
 from simulator.results.metrics import EXPOSED
 
@@ -44,9 +45,6 @@ _PARTS = {
     "compute": (BLUE, "compute"),
     "recompute": (SKY, "recompute"),
     "optimizer": (GREEN, "optimizer"),
-    "exposed_tp": (ORANGE, "exposed tensor-parallel communication"),
-    "exposed_pp": (YELLOW, "exposed pipeline communication"),
-    "exposed_dp": (VERMILION, "exposed data-parallel communication"),
     "host": (PURPLE, "waiting for the host"),
     "stall": (CONTRAST, "slower beside collectives (stall)"),
     "offload": (GREY, "offload"),
@@ -84,6 +82,9 @@ def part(key: str) -> tuple[int, str]:
     if key in _PARTS:
         return _PARTS[key]
     if key.startswith(EXPOSED):
+        if AXES.has(key.removeprefix(EXPOSED)):
+            axis = AXES.get(key.removeprefix(EXPOSED))
+            return axis.slot, f"exposed {axis.adjective} communication"
         return PURPLE, f"exposed {clean(key.removeprefix(EXPOSED))} communication"
     return GREY, clean(key).replace("_", " ")
 

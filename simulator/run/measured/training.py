@@ -1,14 +1,22 @@
-"""Training rows as jobs: what a row leaves open is chosen by what fits into the memory and by the clock."""
+"""Training rows as jobs: what a row leaves open is chosen by what fits into the memory and by the clock.
+
+A rate of FLOPs that a row publishes is turned into a step time with the formula that its authors counted by.
+"""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import ValidationError
 
 from simulator.errors import InputError
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.training import Draft, Row, draft
+from simulator.interop.rows.training_names import counts_recomputation
+from simulator.results.result import Result
 from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch, made_to_fit
+from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
+from simulator.training import flops
 from simulator.training.job import Job, build_job
 
 
@@ -45,3 +53,33 @@ def _settled(drafted: Draft, assumed: list[str]) -> Scenario:
     if left.least_chunks is not None:
         scenario = choose_chunks(scenario, left.least_chunks, left.gives_way, assumed)
     return made_to_fit(scenario, assumed) if left.gives_way else scenario
+
+
+def simulated(mapped: Mapped, scenario: Scenario | None = None) -> Result:
+    """A step of a row, or of a variant of its scenario; the sweep serves where nothing is shared."""
+    executor: Literal["simpy", "max-plus"] = "simpy" if mapped.job.shares else "max-plus"
+    return simulate(scenario or mapped.scenario, fold="tiers", executor=executor)
+
+
+def measured_step(row: Row, job: Job) -> float:
+    """Seconds of the step that the row's primary metric stands for."""
+    value = float(getattr(row, row.primary_metric))
+    tokens = float(row.global_batch * row.seq_len)
+    match row.primary_metric:
+        case "step_s":
+            return value
+        case "tokens_per_s_per_device":
+            return tokens / (value * row.devices)
+        case "samples_per_s":
+            return row.global_batch / value
+        case "mfu":
+            return _counted(row, job) / (value * (row.peak_flops_bf16 or 0.0) * row.devices)
+    return _counted(row, job) / (value * row.devices)
+
+
+def _counted(row: Row, job: Job) -> float:
+    """FLOPs of a step as the row's authors count them."""
+    if row.primary_metric != "mfu" and counts_recomputation(row.flops_convention):
+        again = job.model.layers * flops.layer_forward_flops(job) * job.global_batch
+        return flops.model_flops(job) + again
+    return flops.model_flops(job)

@@ -18,9 +18,9 @@ class Depth(NamedTuple):
 
     full: int
     """That all rows pass."""
-    late: int
+    skipped: int
     """That only rows pass which give a token."""
-    late_caches: int
+    skipped_caches: int
     """Keys and values that those have."""
     kinds: tuple[tuple[LayerKind, int], ...] = ()
     """How many of its layers are of each kind; all alike where left out."""
@@ -28,7 +28,7 @@ class Depth(NamedTuple):
     @property
     def layers(self) -> int:
         """All of them."""
-        return self.full + self.late
+        return self.full + self.skipped
 
     def each(self, usual: LayerKind) -> tuple[tuple[LayerKind, int], ...]:
         """(kind, layers) of all of them; `usual` is the kind where they are alike."""
@@ -36,12 +36,12 @@ class Depth(NamedTuple):
 
     def passed(self, usual: LayerKind) -> tuple[tuple[LayerKind, int], ...]:
         """The same of those that all rows pass; a model with others has one kind."""
-        return ((usual, self.full),) if self.late else self.each(usual)
+        return ((usual, self.full),) if self.skipped else self.each(usual)
 
     @property
     def caches(self) -> int:
         """Keys and values that the stage keeps of a token."""
-        return self.full + self.late_caches
+        return self.full + self.skipped_caches
 
 
 def depths(model: Model, counts: Sequence[int]) -> tuple[Depth, ...]:

@@ -67,10 +67,10 @@ class Pieces:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
         kinds = depth.passed(self.shard.model.kinds[0])
         pieces: list[tuple[int, Piece]] = self._layers(kinds)
-        pieces += [(depth.late_caches, piece) for piece in keys(self.shard)] if depth.late else []
+        pieces += [(depth.skipped_caches, piece) for piece in keys(self.shard)] if depth.skipped else []
         pieces += [(1, piece) for piece in embedding(self.shard)] if first else []
         launches = sum(count * (kernels(layer(self.shard, kind=kind)) + 1) for kind, count in kinds)
-        launches += depth.late_caches * kernels(keys(self.shard))
+        launches += depth.skipped_caches * kernels(keys(self.shard))
         return self._passed(pieces, launches, depth.full * launch)
 
     def _layers(self, kinds: Iterable[tuple[LayerKind, int]]) -> list[tuple[int, Piece]]:
@@ -81,16 +81,16 @@ class Pieces:
         """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
         stage."""
         pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
-        if not depth.late:
+        if not depth.skipped:
             return lambda rows: self._total(pieces, rows)
-        pieces += [(depth.late, piece) for piece in layer(self.shard, late=True)]
-        return self._passed(pieces, depth.late * (kernels(layer(self.shard, late=True)) + 1), depth.late * launch)
+        pieces += [(depth.skipped, piece) for piece in layer(self.shard, late=True)]
+        return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
 
     def together(self, depth: Depth) -> tuple[Priced, Priced]:
         """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
         kinds = depth.passed(self.shard.model.kinds[0])
         body = [(count, piece) for count, piece in self._layers(kinds) if together(piece)]
-        ending = [(depth.late, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.late]
+        ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
         return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
 
     def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> Priced:

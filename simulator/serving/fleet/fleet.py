@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from simulator.engine.agenda import Agenda
-from simulator.serving.fleet.mover import Mover
+from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.replica import Replica
@@ -25,7 +25,7 @@ class Fleet:
         self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
         self.entrances: list[Replica] = []
         """Replicas that take new requests."""
-        self.mover: Mover | None = None
+        self.kv_transfer: KvTransfer | None = None
         timed = [request for request, tick in enumerate(ledger.arrival) if tick != NEVER]
         self._timed = deque(timed)
         self._any: deque[int] = deque()
@@ -73,7 +73,9 @@ class Fleet:
 
     def _route(self, request: int, now: int) -> None:
         entrances = self.entrances
-        if self.mover is not None and not any(replica.could_run(request) for replica in self.mover.decoders):
+        if self.kv_transfer is not None and not any(
+            replica.could_run(request) for replica in self.kv_transfer.decoders
+        ):
             self.ledger.status[request] = REJECTED
             self.finished(request, now)
             return
@@ -95,15 +97,15 @@ class Fleet:
                     self._arrive(follower)
                 else:
                     self.agenda.at(arrival, partial(self._arrive, follower))
-        if self.mover is not None:
-            self.mover.room()
+        if self.kv_transfer is not None:
+            self.kv_transfer.room()
 
     def hand_over(self, request: int, replica: Replica, now: int) -> None:
         """A prompt is done on a replica that does not decode."""
-        assert self.mover is not None
-        self.mover.hand_over(request, replica)
+        assert self.kv_transfer is not None
+        self.kv_transfer.hand_over(request, replica)
 
     def early(self, request: int, replica: Replica, begin: int, end: int) -> None:
         """The last iteration of a prompt begins on a replica that does not decode."""
-        if self.mover is not None:
-            self.mover.early(request, replica, begin, end)
+        if self.kv_transfer is not None:
+            self.kv_transfer.early(request, replica, begin, end)

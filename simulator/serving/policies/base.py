@@ -34,11 +34,11 @@ class Policy(ABC):
     reserve: ClassVar[Literal["chunk", "prompt", "whole"]] = "chunk"
     """What memory an admission takes: of the tokens to be worked on, of the prompt, of the prompt and the whole
     answer."""
-    timeless: ClassVar[bool] = True
+    time_invariant: ClassVar[bool] = True
     """Whether its choice does not depend on the time."""
     in_order: ClassVar[bool] = True
     """Whether a request that cannot be admitted keeps those behind it waiting."""
-    together: ClassVar[bool] = False
+    static_batch: ClassVar[bool] = False
     """Whether the members of a batch leave together."""
     chunked: ClassVar[bool] = True
     """Whether a prompt may be cut over several iterations; if not, one longer than the budget is worked on whole."""
@@ -60,7 +60,7 @@ class Policy(ABC):
 
     def order(self, batch: "Batch", now: int) -> Iterable[int]:
         """Waiting requests in the order in which they are looked at."""
-        return batch.replica.waiting
+        return batch.replica.queue.waiting
 
 
 POLICIES: Registry[type[Policy]] = Registry("batching policy")
@@ -69,36 +69,36 @@ POLICIES: Registry[type[Policy]] = Registry("batching policy")
 def fill(
     policy: Policy, batch: "Batch", budget: int, room: int, waiting: Iterable[int], started: Sequence[int] | None = None
 ) -> Chunks:
-    """Prompts under way first, then waiting ones, in their order while places, tokens and blocks last."""
+    """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
     replica = batch.replica
-    left = replica.ledger.left
+    blocks, remaining = replica.blocks, replica.ledger.remaining_tokens
     chunks: Chunks = []
-    size, free, places = replica.block_size, room, policy.rules.max_sequences - batch.running
-    by_piece = replica.reserve == "chunk"
-    most = len(batch.partial) + max(0, min(places, len(replica.waiting)))
+    size, free, slots = blocks.size, room, policy.rules.max_sequences - batch.running
+    by_piece = blocks.reserve == "chunk"
+    most = len(batch.partial) + max(0, min(slots, len(replica.queue.waiting)))
     # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
-    plenty = by_piece and replica.cache is None and room - replica.watermark >= budget // size + 2 * most
+    plenty = by_piece and blocks.cache is None and room - blocks.watermark >= budget // size + 2 * most
     for request in batch.partial if started is None else started:
-        chunk = min(left[request], budget)
+        chunk = min(remaining[request], budget)
         if chunk <= 0:
             return chunks
         if not plenty:
-            blocks = replica.blocks_for(request, chunk) if by_piece else 0
-            if blocks > free:
-                chunk = min(chunk, free * size + replica.slack(request))
+            needed = blocks.blocks_for(request, chunk) if by_piece else 0
+            if needed > free:
+                chunk = min(chunk, free * size + blocks.slack(request))
                 if chunk <= 0:
                     return chunks
-                blocks = free
-            free -= blocks
+                needed = free
+            free -= needed
         chunks.append((request, chunk))
         budget -= chunk
     if batch.closed:
         return chunks
-    free -= replica.watermark
+    free -= blocks.watermark
     for request in waiting:
-        if budget <= 0 or places <= 0:
+        if budget <= 0 or slots <= 0:
             break
-        chunk = left[request] if replica.cache is None else replica.uncached(request)
+        chunk = remaining[request] if blocks.cache is None else blocks.uncached(request)
         if chunk > budget:
             if policy.chunked:
                 chunk = budget
@@ -107,13 +107,13 @@ def fill(
                     break
                 continue
         if not plenty:
-            blocks = replica.demand(request, chunk)
-            if blocks > free:
+            needed = blocks.demand(request, chunk)
+            if needed > free:
                 if policy.in_order:
                     break
                 continue
-            free -= blocks
+            free -= needed
         chunks.append((request, chunk))
         budget -= chunk
-        places -= 1
+        slots -= 1
     return chunks

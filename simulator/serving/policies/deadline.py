@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 @POLICIES.add("deadline")
 class Deadline(VllmV1):
-    """As `vllm-v1`, but by the time left until the promised first token, less what the prompt itself will take.
+    """As `vllm-v1`, but by the time left until the first token is due, less what the prompt itself will take.
 
     Requests that are late already come after those that can still be in time.
     """
 
-    timeless = False
+    time_invariant = False
 
     def order(self, batch: "Batch", now: int) -> Iterable[int]:
         """By latest start that still meets the objective; missed ones last, by arrival."""
         replica = batch.replica
-        arrival, promise = replica.ledger.arrival, replica.ledger.promise
+        arrival, ttft_slo = replica.ledger.arrival, replica.ledger.ttft_slo
 
         def rank(request: int) -> tuple[bool, int, int]:
-            start = arrival[request] + promise - replica.alone(request)
+            start = arrival[request] + ttft_slo - replica.alone(request)
             return start < now, start if start >= now else arrival[request], request
 
         return sorted(replica.waiting, key=rank)

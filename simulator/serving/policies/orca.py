@@ -12,11 +12,11 @@ UNBOUNDED = 1 << 62
 
 @POLICIES.add("orca")
 class Orca(Policy):
-    """Prompts and decodes in one iteration (selective batching); only places and memory limit it (OSDI 2022)."""
+    """Prompts and decodes in one iteration (selective batching); only slots and memory limit it (OSDI 2022)."""
 
     reserve = "whole"
     chunked = False
 
     def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
-        """All sequences decode beside every prompt that finds a place."""
+        """All sequences decode beside every prompt that finds a slot."""
         return fill(self, batch, UNBOUNDED, room, self.order(batch, now)), True

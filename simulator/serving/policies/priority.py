@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Priority(VllmV1):
     """As `vllm-v1`, but waiting requests are looked at by class; each `ageing` of waiting raises one by a class."""
 
-    timeless = False
+    time_invariant = False
 
     def order(self, batch: "Batch", now: int) -> Iterable[int]:
         """By class less the classes gained by waiting, then by arrival."""

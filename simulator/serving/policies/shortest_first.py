@@ -18,5 +18,5 @@ class ShortestFirst(VllmV1):
 
     def order(self, batch: "Batch", now: int) -> Iterable[int]:
         """By tokens left, then by arrival."""
-        left = batch.replica.ledger.left
-        return sorted(batch.replica.waiting, key=lambda request: (left[request], request))
+        remaining = batch.replica.ledger.remaining_tokens
+        return sorted(batch.replica.waiting, key=lambda request: (remaining[request], request))

@@ -15,7 +15,7 @@ class Static(Policy):
     """Prompts of a whole batch first, then its decodes; rows of members that are done are computed until all are."""
 
     reserve = "whole"
-    together = True
+    static_batch = True
     chunked = False
 
     def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:

@@ -24,13 +24,13 @@ class Ledger:
     """Identities of the blocks that a prompt begins with, see `Workload`."""
     prefix_block: int
     """Tokens of such a block."""
-    promise: int = 0
+    ttft_slo: int = 0
     """Ticks from an arrival to the first token that an objective allows; 0 where there is none."""
     scheduled: list[int] = field(init=False)
     """Start of the first iteration that worked on it."""
     first_token: list[int] = field(init=False)
     finish: list[int] = field(init=False)
-    left: list[int] = field(init=False)
+    remaining_tokens: list[int] = field(init=False)
     """Tokens of the prompt (after a preemption also of what came out before) that are still to be worked on."""
     cached: list[int] = field(init=False)
     """Tokens that a prefix cache held."""
@@ -47,7 +47,7 @@ class Ledger:
         """Nothing has happened yet."""
         n = len(self.prompt)
         self.scheduled, self.first_token, self.finish = [NEVER] * n, [NEVER] * n, [NEVER] * n
-        self.left = self.prompt[:]
+        self.remaining_tokens = self.prompt[:]
         self.cached, self.done, self.preemptions = [0] * n, [0] * n, [0] * n
         self.replica, self.status = [-1] * n, [IN_FLIGHT] * n
 
@@ -55,8 +55,8 @@ class Ledger:
         return len(self.prompt)
 
 
-def open_ledger(workload: Workload, promise: int = 0) -> Ledger:
-    """The ledger of a workload; `promise` is the ticks from an arrival to the first token that an objective allows."""
+def open_ledger(workload: Workload, ttft_slo: int = 0) -> Ledger:
+    """The ledger of a workload; `ttft_slo` is the ticks from an arrival to the first token that an objective allows."""
     return Ledger(
         arrival=workload.arrival.tolist(),
         prompt=workload.prompt.tolist(),
@@ -64,5 +64,5 @@ def open_ledger(workload: Workload, promise: int = 0) -> Ledger:
         priority=workload.priority.tolist(),
         prefix=workload.prefix,
         prefix_block=workload.prefix_block,
-        promise=promise,
+        ttft_slo=ttft_slo,
     )

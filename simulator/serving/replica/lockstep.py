@@ -11,7 +11,6 @@ in every iteration where it captures graphs at all, SGLang in those that replay 
 that gets a request meanwhile begins with the next iteration of the group.
 """
 
-from array import array
 from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Agenda
@@ -34,14 +33,13 @@ class Lockstep:
         """Batches that begin in this instant: ticks of their own work, rows, and rows that give a token."""
         for member in members:
             member.group = self
-            member.leaps = False
-            member.waits = array("q")
+            member.fast_forwards = False
 
     def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
         """A batch begins an iteration of so many ticks of work of its own and so many rows, of which `sampled` give a
         token."""
         if not self.entered:
-            self.agenda.finally_(self._settle)
+            self.agenda.end_of_instant(self._settle)
         self.entered.append((batch, own, rows, sampled))
 
     def _rows(self, entered: list[int]) -> int:
@@ -54,11 +52,11 @@ class Lockstep:
         entered, self.entered = self.entered, []
         longest = max(own for _, own, _, _ in entered)
         shared = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
-        span = longest + self.members[0].prices[0].together(*shared)
+        span = longest + self.members[0].stages.prices[0].together(*shared)
         end = self.agenda.now + span
         for member in self.members:
-            member.gate = end
+            member.stages.gate = end
         for batch, own, _, _ in entered:
-            batch.first, batch.growth = span, 0
-            batch.replica.meet(shared, longest - own)
-            batch.appoint(end)
+            batch.stretch.first, batch.stretch.growth = span, 0
+            batch.replica.record.meet(shared, longest - own)
+            batch.schedule_end(end)

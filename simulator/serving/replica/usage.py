@@ -1,4 +1,4 @@
-"""Cache blocks in use over the iterations of leaps, in closed form.
+"""Cache blocks in use over the iterations of stretches, in closed form.
 
 Iteration j of m begins with u_j = u + sum of t_i over i < j blocks, where t_i is how many sequences take a block in
 iteration i: those whose last block is then full, so that t_i depends on i modulo the block size only. With L(k) the
@@ -23,42 +23,44 @@ Ints = NDArray[np.int64]
 
 
 class Usage:
-    """Mean and last number of blocks of each leap of a replica."""
+    """Mean and last number of blocks of each stretch of a replica."""
 
-    __slots__ = ("_counts", "_leaps", "_size", "last", "mean")
+    __slots__ = ("_counts", "_size", "_stretches", "last", "mean")
 
     def __init__(self, block_size: int) -> None:
-        """No leaps yet."""
+        """No stretches yet."""
         self._size = block_size
-        self._leaps, self._counts = array("q"), array("q")
+        self._stretches, self._counts = array("q"), array("q")
         self.mean = array("d")
-        """Blocks in use over the ticks of each leap, on average."""
+        """Blocks in use over the ticks of each stretch, on average."""
         self.last = array("q")
         """Blocks in use when its last iteration begins."""
 
     def note(self, count: int, first: int, growth: int, used: int, iteration: int, counts: Sequence[int]) -> None:
-        """A leap of `count` iterations is over, of which number `iteration` was the first and began with `used` blocks;
-        `counts` are sequences by (cached tokens - iterations) modulo the block size."""
-        self._leaps.extend((count, first, growth, used, iteration))
+        """A stretch of `count` iterations is over; number `iteration` was its first and began with `used` blocks.
+
+        `counts` are sequences by (cached tokens - iterations) modulo the block size.
+        """
+        self._stretches.extend((count, first, growth, used, iteration))
         self._counts.extend(counts)
         if len(self._counts) >= MOST:
             self.settle()
 
     def settle(self) -> None:
         """Sum up what is remembered."""
-        if not self._leaps:
+        if not self._stretches:
             return
-        leaps = np.frombuffer(self._leaps, np.int64).reshape(-1, 5).T
+        stretches = np.frombuffer(self._stretches, np.int64).reshape(-1, 5).T
         counts = np.frombuffer(self._counts, np.int64).reshape(-1, self._size)
-        mean, last = _held(leaps, counts)
+        mean, last = _held(stretches, counts)
         self.mean.extend(mean.tolist())
         self.last.extend(last.tolist())
-        self._leaps, self._counts = array("q"), array("q")
+        self._stretches, self._counts = array("q"), array("q")
 
 
-def _held(leaps: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """(mean, last) blocks of each leap; `leaps` are columns of what `note` is told, `counts` is (leaps, block size)."""
-    count, first, growth, used, iteration = leaps
+def _held(stretches: Ints, counts: Ints) -> tuple[Floats, Ints]:
+    """(mean, last) blocks of each stretch, from columns of what `note` takes; `counts` is (stretches, block size)."""
+    count, first, growth, used, iteration = stretches
     size = counts.shape[1]
     offset = np.arange(size)
     place = (-iteration % size)[:, None] - offset

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
+from simulator.run.measured.scores import Part
 from simulator.run.serve import run_serving
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
@@ -21,7 +22,6 @@ from simulator.specs.model import Model
 from simulator.specs.requests import Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, Layout, NumberFormats, Serving, ServingStack
-from simulator.study.validate.serving import Part
 from simulator.units import TICKS_PER_SECOND
 
 Times = dict[str, NDArray[np.float64]]

@@ -1,53 +1,21 @@
-"""Serving rows simulated and scored: every error is one of time, whichever metric the row publishes.
-
-Where all requests come at once the measured run may be longer than what is simulated: a few times the batch that fits.
-From then on a run repeats itself, so that its rest takes the time of the last whole batches in proportion.
-"""
+"""Serving rows simulated and scored: every error is one of time, whichever metric the row publishes."""
 
 import re
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from math import isfinite
-
-import numpy as np
 
 from simulator.errors import SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
-from simulator.interop.rows.serving import CLOSED_LOOP, MOST_AT_ONCE, MappedServing, ServingRow
+from simulator.interop.rows.serving import CLOSED_LOOP, MappedServing, ServingRow
 from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
+from simulator.run.measured.scores import Part, scored
 from simulator.run.measured.serving import map_serving_row
-from simulator.run.serve import ServingRun, run_serving
-from simulator.serving.costs.prices import StagePrice
-from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
-from simulator.units import TICKS_PER_SECOND
 
-WAVES = 3
-"""Batches that are simulated where more requests wait."""
-KEPT = 12
-"""Prices that are kept for rows that share them."""
 MEASURED = re.compile(r"(A100|H100|H200) SXM")
 """Devices whose kernels are measured."""
 SPARSE = re.compile(r"deepseek-?[ -]?(v3|r1(?!.*distill| 14b))|mixtral|gpt-oss|-A\d+B", re.I)
 """Mixtures of experts."""
-_prices: "OrderedDict[str, tuple[StagePrice, ...]]" = OrderedDict()
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One figure of a row and what was simulated for it."""
-
-    metric: str
-    measured: float
-    predicted: float
-    rate: bool
-    """Whether more is faster."""
-
-    @property
-    def error(self) -> float:
-        """Of time: positive is too slow."""
-        return (self.measured / self.predicted if self.rate else self.predicted / self.measured) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +128,7 @@ def validate_serving_row(row: ServingRow) -> ServingOutcome:
 
 def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -> ServingOutcome:
     """Simulate a row, or a variant of its scenario; raises Refused where nothing can be compared."""
-    run = run_mapped(mapped, scenario)
-    parts = score(mapped, run)
-    if not all(isfinite(part.predicted) and part.predicted > 0 and isfinite(part.error * 2) for part in parts):
-        raise Refused("a figure that cannot be compared")
-    known = scenario or mapped.scenario
+    parts, known = scored(mapped, scenario), scenario or mapped.scenario
     return ServingOutcome(
         mapped.row.id,
         mapped.row,
@@ -174,147 +138,3 @@ def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = No
         conditions=conditions(known),
         extent=extent(known),
     )
-
-
-def run_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -> ServingRun:
-    """The run of a row; raises Refused where the model or its requests do not fit."""
-    scenario = scenario or mapped.scenario
-    systems = shared_prices(scenario, resolve(scenario))
-    if not all(system.price.fits for system in systems):
-        raise Refused("the model does not fit into the memory")
-    count = scenario.requests.count or 1
-    if mapped.steady:
-        batch = max(batch_that_fits(scenario, systems[0]), 1) * systems[0].replicas
-        count = min(mapped.requests, WAVES * batch, MOST_AT_ONCE)
-    changed = scenario.requests.model_copy(update={"count": count})
-    scenario = scenario.model_copy(update={"requests": changed})
-    run = run_serving(scenario, systems=systems)
-    if min(run.ledger.finish) < 0:
-        raise Refused("requests do not fit into the memory")
-    return run
-
-
-def batch_that_fits(scenario: ServingScenario, system: System) -> int:
-    """Requests that run at once on a replica when all wait."""
-    lengths = scenario.requests.lengths
-    assert lengths is not None
-    prompt, output = lengths.prompt.fixed, lengths.output.fixed
-    if prompt is None or output is None:
-        return min(system.rules.max_sequences, 512)
-    size = system.price.block_size
-    held = -(-round(prompt + output) // size)
-    if not system.rules.max_sequences or not held:
-        return 1
-    return min(system.rules.max_sequences * len(system.price.stages), system.price.blocks // held)
-
-
-def shared_prices(scenario: ServingScenario, systems: tuple[System, ...]) -> tuple[System, ...]:
-    """Systems that share what was priced for earlier rows of the same model, machine, layout, formats and software."""
-    (system,) = systems
-    key = "|".join(
-        (
-            scenario.cluster.model_dump_json(),
-            scenario.model.name,
-            scenario.serving.parallel.model_dump_json(),
-            scenario.serving.precision.model_dump_json(),
-            scenario.stack.model_dump_json(),
-        )
-    )
-    known = _prices.setdefault(key, system.price.stages)
-    _prices.move_to_end(key)
-    while len(_prices) > KEPT:
-        _prices.popitem(last=False)
-    return (replace(system, price=replace(system.price, stages=known)),)
-
-
-# ---- scores --------------------------------------------------------------------------------------------------------
-
-
-def score(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
-    """The figures of a row beside the simulated ones; raises Refused where the row has none that is scored."""
-    match mapped.row.kind:
-        case "offline_throughput" | "static_batch_throughput" | "decode_throughput" | "single_stream_decode":
-            return (_answers(mapped, run),)
-        case "single_stream_prefill" | "prefill_throughput" | "first_token_latency":
-            return (_prompts(mapped, run),)
-    return _latencies(mapped, run)
-
-
-def duration(mapped: MappedServing, run: ServingRun) -> float:
-    """Seconds of the measured run, continued in proportion where fewer requests were simulated."""
-    finish = np.sort(np.array(run.ledger.finish, np.int64)) / TICKS_PER_SECOND
-    more = mapped.requests - len(finish)
-    total = float(finish[-1] - max(run.ledger.arrival[0], 0) / TICKS_PER_SECOND)
-    if more <= 0:
-        return total
-    wave = len(finish) // WAVES
-    last, first = len(finish) - wave - 1, len(finish) - 2 * wave - 1
-    return total + more * float(finish[last] - finish[first]) / wave
-
-
-def _answers(mapped: MappedServing, run: ServingRun) -> Part:
-    row, ledger = mapped.row, run.ledger
-    spread = len(ledger.prompt)
-    output, prompt = sum(ledger.output) / spread, sum(ledger.prompt) / spread
-    if row.kind == "single_stream_decode":
-        first = ledger.first_token[0]
-        step = (ledger.finish[0] - first) / TICKS_PER_SECOND / max(ledger.output[0] - 1, 1)
-        if measured := row.metrics.get("tpot_s"):
-            return Part("tpot_s", float(measured), step, False)
-        return Part("output_tokens_per_s", _figure(row, "output_tokens_per_s"), 1 / step, True)
-    time = duration(mapped, run)
-    devices = row.num_accelerators or 1
-    for metric, tokens in (
-        ("output_tokens_per_s", output),
-        ("output_tokens_per_s_per_accel", output / devices),
-        ("total_tokens_per_s", output + prompt),
-        ("total_tokens_per_s_per_accel", (output + prompt) / devices),
-    ):
-        if row.metrics.get(metric):
-            return Part(metric, _figure(row, metric), mapped.requests * tokens / time, True)
-    if row.metrics.get("makespan_s"):
-        return Part("makespan_s", _figure(row, "makespan_s"), time, False)
-    raise Refused("no rate of output tokens in the row")
-
-
-def _prompts(mapped: MappedServing, run: ServingRun) -> Part:
-    row, ledger = mapped.row, run.ledger
-    time = (max(ledger.first_token) - max(ledger.arrival[0], 0)) / TICKS_PER_SECOND
-    devices = row.num_accelerators or 1
-    if row.metrics.get("ttft_s"):
-        return Part("ttft_s", _figure(row, "ttft_s"), time, False)
-    for metric, share in (("input_tokens_per_s", 1), ("input_tokens_per_s_per_accel", devices)):
-        if row.metrics.get(metric):
-            return Part(metric, _figure(row, metric), sum(ledger.prompt) / share / time, True)
-    raise Refused("no time to the first token in the row")
-
-
-def _latencies(mapped: MappedServing, run: ServingRun) -> tuple[Part, ...]:
-    """Mean time to the first token and per token after it; the whole time of one request where no other is known."""
-    row, ledger = mapped.row, run.ledger
-    arrival, first, finish = (np.array(c, np.int64) for c in (ledger.arrival, ledger.first_token, ledger.finish))
-    later = np.maximum(np.array(ledger.output, np.int64) - 1, 1)
-    ttft = float((first - arrival).mean() / TICKS_PER_SECOND)
-    several = np.array(ledger.output) > 1
-    tpot = float(((finish - first) / later)[several].mean() / TICKS_PER_SECOND) if several.any() else 0.0
-    gap = float((finish - first).sum() / later.sum() / TICKS_PER_SECOND)
-    whole = float((finish - arrival).mean() / TICKS_PER_SECOND)
-    found = []
-    for choices in (
-        (("ttft_mean_s", ttft), ("ttft_s", ttft)),
-        (("tpot_mean_s", tpot), ("tpot_s", tpot), ("itl_mean_s", gap), ("tbt_s", gap), ("e2e_latency_s", whole)),
-    ):
-        for metric, value in choices:
-            if row.metrics.get(metric):
-                found.append(Part(metric, _figure(row, metric), value, False))
-                break
-    if not found:
-        raise Refused("no latency in the row")
-    return tuple(found)
-
-
-def _figure(row: ServingRow, metric: str) -> float:
-    value = row.metrics.get(metric)
-    if not value or value < 0:
-        raise Refused(f"no {metric} in the row")
-    return float(value)

@@ -11,14 +11,11 @@ from simulator.errors import SimulatorError
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.training import Row
-from simulator.interop.rows.training_names import counts_recomputation, numbers
+from simulator.interop.rows.training_names import numbers
 from simulator.run.extent import Extent, extent
 from simulator.run.ground import Conditions, conditions
-from simulator.run.measured.training import Mapped, map_row
-from simulator.run.simulate import simulate
+from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
 from simulator.specs.scenario import Scenario
-from simulator.training import flops
-from simulator.training.job import Job
 
 SIXTEEN = ("fp16", "bf16")
 """Formats in scope."""
@@ -106,9 +103,9 @@ def validate_row(row: Row) -> Outcome:
 
 
 def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome:
-    """Simulate a row, or a variant of its scenario; the sweep serves where nothing is shared."""
+    """Simulate a row, or a variant of its scenario."""
     scenario = scenario or mapped.scenario
-    result = simulate(scenario, fold="tiers", executor="simpy" if mapped.job.shares else "max-plus")
+    result = simulated(mapped, scenario)
     peak = result.metrics["peak_memory_bytes"]
     memory_error = peak / mapped.row.mem_bytes - 1 if mapped.row.mem_bytes else None
     return Outcome(
@@ -122,30 +119,6 @@ def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome
         conditions=conditions(scenario),
         extent=extent(scenario),
     )
-
-
-def measured_step(row: Row, job: Job) -> float:
-    """Seconds of the step that the row's primary metric stands for."""
-    value = float(getattr(row, row.primary_metric))
-    tokens = float(row.global_batch * row.seq_len)
-    match row.primary_metric:
-        case "step_s":
-            return value
-        case "tokens_per_s_per_device":
-            return tokens / (value * row.devices)
-        case "samples_per_s":
-            return row.global_batch / value
-        case "mfu":
-            return _counted(row, job) / (value * (row.peak_flops_bf16 or 0.0) * row.devices)
-    return _counted(row, job) / (value * row.devices)
-
-
-def _counted(row: Row, job: Job) -> float:
-    """FLOPs of a step as the row's authors count them."""
-    if row.primary_metric != "mfu" and counts_recomputation(row.flops_convention):
-        again = job.model.layers * flops.layer_forward_flops(job) * job.global_batch
-        return flops.model_flops(job) + again
-    return flops.model_flops(job)
 
 
 def validate_line(line: Line) -> Outcome:

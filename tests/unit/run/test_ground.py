@@ -7,11 +7,12 @@ from benchmarks import validation
 from simulator.report.catalogue.profiles import ROOMS
 from simulator.run.extent import Extent
 from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
+from simulator.run.measured.scores import Part
 from simulator.specs import load_scenario, load_spec, names
 from simulator.specs.hardware import Accelerator
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
-from simulator.study.validate.serving import Part, ServingOutcome
+from simulator.study.validate.serving import ServingOutcome
 from simulator.study.validate.training import Outcome
 
 QUICKSTART = "scenarios/quickstart.yaml"

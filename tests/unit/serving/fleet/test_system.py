@@ -235,12 +235,12 @@ def test_pauses_and_moves_name_rows_of_the_records() -> None:
 
 
 @pytest.mark.parametrize("change", [(), ("+seed=7",)])
-def test_leaping_changes_nothing_at_real_prices(change: tuple[str, ...]) -> None:
+def test_fast_forward_changes_nothing_at_real_prices(change: tuple[str, ...]) -> None:
     scenario = loaded(
         *change, "+serving.kv_cache={blocks: 400}", "requests.arrivals={poisson: 20 /s}", "serving.context=4096"
     )
-    leaping, stepping = serve(scenario, leap=True).service, serve(scenario, leap=False).service
-    assert leaping is not None and stepping is not None
+    forwarded, stepping = serve(scenario, leap=True).service, serve(scenario, leap=False).service
+    assert forwarded is not None and stepping is not None
     for name in ("arrival", "scheduled", "first_token", "finish", "preemptions", "status"):
-        assert (getattr(leaping.requests, name) == getattr(stepping.requests, name)).all()
-    assert leaping.replicas[0].busy == stepping.replicas[0].busy
+        assert (getattr(forwarded.requests, name) == getattr(stepping.requests, name)).all()
+    assert forwarded.replicas[0].busy == stepping.replicas[0].busy

@@ -162,14 +162,14 @@ def test_deadline_goes_by_what_is_due_first() -> None:
     """A long prompt has to start earlier; one that is late already comes last."""
     rows = [(0, 100, 1), (1, 10, 1), (2, 60, 1)]
     setting: dict[str, Any] = {"most": 1, "budget": 200, "price": TOKENS}
-    assert served(rows, "deadline", promise=5000, **setting).ledger.scheduled == [0, 1600, 1000]
-    assert served(rows, "deadline", promise=1200, **setting).ledger.scheduled == [0, 1000, 1100]
-    late_last = served([(0, 100, 1), (1, 10, 1), (990, 10, 1)], "deadline", promise=900, **setting)
+    assert served(rows, "deadline", ttft_slo=5000, **setting).ledger.scheduled == [0, 1600, 1000]
+    assert served(rows, "deadline", ttft_slo=1200, **setting).ledger.scheduled == [0, 1000, 1100]
+    late_last = served([(0, 100, 1), (1, 10, 1), (990, 10, 1)], "deadline", ttft_slo=900, **setting)
     assert late_last.ledger.scheduled == [0, 1100, 1000]
     # Both late: by arrival, although the long one should have begun earlier. Just in time is not late.
-    assert served(rows, "deadline", promise=500, **setting).ledger.scheduled == [0, 1000, 1100]
+    assert served(rows, "deadline", ttft_slo=500, **setting).ledger.scheduled == [0, 1000, 1100]
     just = [(0, 100, 1), (1, 10, 1), (2, 10, 1)]
-    assert served(just, "deadline", promise=1099, **setting).ledger.scheduled == [0, 1000, 1100]
+    assert served(just, "deadline", ttft_slo=1099, **setting).ledger.scheduled == [0, 1000, 1100]
 
 
 @pytest.mark.parametrize("policy", ["sarathi", "guaranteed", "vllm-v1", "orca"])

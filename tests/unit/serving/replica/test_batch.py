@@ -1,4 +1,4 @@
-"""A batch: what its iterations take, how far it leaps, and that an arrival cuts a leap at the next boundary."""
+"""A batch: what its iterations take, how far it is fast-forwarded, and where an arrival ends a stretch."""
 
 import pytest
 
@@ -29,28 +29,28 @@ def test_pieces_of_a_prompt_read_those_before() -> None:
     assert ran.ledger.finish == [1 + 8 * 8 + 1 + 8 * 16 + 1 + 4 * 20]
 
 
-def test_decodes_in_a_row_are_one_leap() -> None:
+def test_decodes_in_a_row_are_one_stretch() -> None:
     ran = run(asked([(0, 20, 100)]), Setting(price=PLAIN))
     assert [row[:7] for row in ran.log().tolist()] == [[0, 1, 250, 0, 0, 20, 1], [250, 99, 81, 1, 1, 0, 0]]
-    stepping = run(asked([(0, 20, 100)]), Setting(price=PLAIN), leaps=False)
+    stepping = run(asked([(0, 20, 100)]), Setting(price=PLAIN), fast_forward=False)
     assert len(stepping.log()) == 100
     assert stepping.ledger.finish == ran.ledger.finish
 
 
-def test_a_leap_ends_where_the_price_bends() -> None:
+def test_a_stretch_ends_where_the_price_bends() -> None:
     price = Price(row=10, read=1, edge=60, base=0, overhead=50, each=0)
     ran = run(asked([(0, 20, 100)]), Setting(price=price))
     assert ran.log()[1:, 1].tolist() == [40, 59]
     assert ran.log()[2, 7] == 61
 
 
-def test_a_leap_ends_where_a_member_does() -> None:
+def test_a_stretch_ends_where_a_member_does() -> None:
     ran = run(asked([(0, 5, 10), (0, 5, 30)]), Setting(price=PLAIN))
     assert ran.log()[1:, [1, 4]].tolist() == [[9, 2], [20, 1]]
 
 
 @pytest.mark.parametrize("late", [0, 1, 40, 80])
-def test_an_arrival_cuts_a_leap_at_the_boundary_at_or_after_it(late: int) -> None:
+def test_an_arrival_cuts_a_stretch_at_the_boundary_at_or_after_it(late: int) -> None:
     boundaries = [250]
     for j in range(60):
         boundaries.append(boundaries[-1] + 81 + j)
@@ -72,17 +72,17 @@ def test_an_arrival_that_finds_no_place_does_not_cut() -> None:
     assert ran.ledger.scheduled[1] == ran.ledger.finish[0]
 
 
-def test_routers_see_tokens_in_the_middle_of_a_leap() -> None:
+def test_routers_see_tokens_in_the_middle_of_a_stretch() -> None:
     seen = {}
-    for leaps in (True, False):
-        made = system(asked([(0, 20, 50)]), Setting(price=PLAIN), leaps)
+    for fast_forward in (True, False):
+        made = system(asked([(0, 20, 50)]), Setting(price=PLAIN), fast_forward)
         counts: list[int] = []
         for tick in (100, 251, 900, 2000):
             made.agenda.at(
                 tick, lambda _, made=made, counts=counts: counts.append(made.replicas[0].tokens(made.agenda.now))
             )
         made.agenda.run()
-        seen[leaps] = counts
+        seen[fast_forward] = counts
     assert seen[True] == seen[False]
     assert seen[True][1] == 21 and seen[True] == sorted(seen[True])
 
@@ -118,13 +118,3 @@ def test_a_run_that_is_cut_short_leaves_requests_in_flight() -> None:
     assert made.ledger.status == [IN_FLIGHT] * 2
     made.agenda.run()
     assert made.ledger.status == [FINISHED] * 2
-
-
-@pytest.mark.parametrize("iteration", [0, 1, 5])
-def test_free_blocks_suffice_for_the_most_iterations_that_take_no_more(iteration: int) -> None:
-    fleet = system(asked([(0, 20, 1)]), Setting(block_size=4))
-    batch = fleet.replicas[0].batches[0]
-    batch.counts, batch.iteration = [0, 2, 0, 1], iteration
-    for free in range(20):
-        most = max([count for count in range(1, 50) if batch._grown(count) <= free], default=1)
-        assert batch._affordable(free) == (most, batch._grown(most))

@@ -49,12 +49,12 @@ def test_all_requests_are_answered_and_waiting_for_peers_is_told() -> None:
         assert sum(replica.parts.values()) == pytest.approx(replica.busy)
 
 
-def test_groups_in_step_do_not_leap() -> None:
+def test_groups_in_step_are_not_fast_forwarded() -> None:
     """Every row of their iterations is one iteration, asked for or not."""
-    leaping, single = run("+serving.parallel={ep: 2}"), run("+serving.parallel={ep: 2}", "leap=false")
-    assert leaping.service is not None and single.service is not None
-    assert all((replica.iterations.count == 1).all() for replica in leaping.service.replicas)
-    assert (leaping.service.requests.finish == single.service.requests.finish).all()
+    forwarded, single = run("+serving.parallel={ep: 2}"), run("+serving.parallel={ep: 2}", "leap=false")
+    assert forwarded.service is not None and single.service is not None
+    assert all((replica.iterations.count == 1).all() for replica in forwarded.service.replicas)
+    assert (forwarded.service.requests.finish == single.service.requests.finish).all()
 
 
 def test_stages_beside_shared_experts_are_not_held_in_step_and_this_is_told() -> None:

@@ -11,7 +11,7 @@ PLAIN = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=50, each=
 
 
 def test_blocks_in_use_follow_the_tokens() -> None:
-    ran = run(asked([(0, 10, 12)]), Setting(price=PLAIN), leaps=False)
+    ran = run(asked([(0, 10, 12)]), Setting(price=PLAIN), fast_forward=False)
     assert ran.log()[:, 8].tolist() == [3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5]
 
 
@@ -74,8 +74,8 @@ def test_swapping_brings_it_back_without_computing() -> None:
 def test_copies_to_and_from_the_host_are_told() -> None:
     ran = crowded(swap=1000)
     assert ran.ledger.pauses
-    assert ran.replicas[0].copied == 2 * 59  # 40 tokens and 19 of the 20 that came out, at a tick each, there and back
-    assert crowded().replicas[0].copied == 0
+    assert ran.replicas[0].record.copied == 2 * 59  # 40 tokens and 19 of the 20 that came out, a tick each, both ways
+    assert crowded().replicas[0].record.copied == 0
 
 
 def test_a_full_host_memory_leaves_computing_again() -> None:
@@ -130,7 +130,7 @@ def test_prompts_that_hold_each_other_up_start_again() -> None:
 def test_busy_time_is_the_time_of_its_iterations() -> None:
     ran = crowded()
     rows = ran.log()
-    assert ran.replicas[0].busy == int((rows[:, 1] * rows[:, 2]).sum())
+    assert ran.replicas[0].record.busy == int((rows[:, 1] * rows[:, 2]).sum())
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])

@@ -1,4 +1,4 @@
-"""Blocks in use over leaps, against every iteration on its own."""
+"""Blocks in use over stretches, against every iteration on its own."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from pytest import approx
 from simulator.serving.replica import usage
 from simulator.serving.replica.usage import Usage
 
-LEAPS = st.lists(
+STRETCHES = st.lists(
     st.tuples(
         st.integers(2, 90),
         st.integers(1, 10**9),
@@ -33,18 +33,18 @@ def one_by_one(
     return area, ticks, last
 
 
-@given(LEAPS)
-def test_leaps_hold_what_their_iterations_hold(leaps: list[tuple[int, int, int, int, int, list[int]]]) -> None:
+@given(STRETCHES)
+def test_stretches_hold_what_their_iterations_hold(stretches: list[tuple[int, int, int, int, int, list[int]]]) -> None:
     found = Usage(5)
-    for leap in leaps:
-        found.note(*leap)
+    for stretch in stretches:
+        found.note(*stretch)
     found.settle()
-    expected = [one_by_one(*leap) for leap in leaps]
+    expected = [one_by_one(*stretch) for stretch in stretches]
     assert list(found.mean) == approx([area / ticks for area, ticks, _ in expected], rel=1e-12)
     assert list(found.last) == [last for *_, last in expected]
 
 
-def test_many_leaps_are_summed_up_on_the_way() -> None:
+def test_many_stretches_are_summed_up_on_the_way() -> None:
     found = Usage(4)
     for _ in range(usage.MOST // 4 + 3):
         found.note(3, 10, 1, 7, 5, [1, 0, 2, 0])

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.fit_requests import FITTED, QUOTED, points, spearman
+from simulator.calibration.lengths import FITTED, QUOTED, points, spearman
 from simulator.interop.traces import TraceColumns, read
 from simulator.serving.workload.lengths import lengths
 from simulator.specs import load_spec, names

@@ -11,10 +11,11 @@ from simulator.interop.rows.jsonl import Refused, read_lines, read_row, sample
 from simulator.interop.rows.serving import MappedServing, ServingRow
 from simulator.interop.rows.serving_names import CLUSTERS, FORMATS, MODELS, STACKS, cluster, model, stack, stack_name
 from simulator.report.validation.page import page
+from simulator.run.measured.scores import WAVES, Part, duration, run_mapped
 from simulator.run.measured.serving import map_serving_row
 from simulator.specs import data_root
 from simulator.study.validate.published import KINDS, chosen
-from simulator.study.validate.serving import WAVES, Part, ServingOutcome, duration, run_mapped, validate_serving_row
+from simulator.study.validate.serving import ServingOutcome, validate_serving_row
 
 ROW: dict[str, Any] = {
     "id": "s1",

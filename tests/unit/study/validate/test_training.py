@@ -10,11 +10,11 @@ import pytest
 from simulator.cli import main
 from simulator.interop.rows.jsonl import LONGEST, Refused, parse_line, read_lines, read_row, sample
 from simulator.interop.rows.training import Row
-from simulator.run.measured.training import map_row
+from simulator.run.measured.training import map_row, measured_step
 from simulator.specs import data_root
 from simulator.study.validate.accuracy import TRAINING, ranking, statistics, summary
 from simulator.study.validate.published import KINDS
-from simulator.study.validate.training import Outcome, measured_step, validate_line, validate_row
+from simulator.study.validate.training import Outcome, validate_line, validate_row
 
 ROW: dict[str, Any] = {
     "id": "r1",

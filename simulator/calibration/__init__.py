@@ -1,0 +1,1 @@
+"""Coefficients of profiles and stacks, fitted on measurements."""

@@ -1,0 +1,1 @@
+"""Collective profiles fitted on measured collectives."""

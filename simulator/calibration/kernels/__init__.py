@@ -1,0 +1,1 @@
+"""Kernel profiles condensed from measured kernels."""

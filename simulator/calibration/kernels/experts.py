@@ -1,0 +1,246 @@
+"""Fit mixtures of experts by family of kernels.
+
+Devices of equal silicon share what is arithmetic and host (`launch`, `rate`, `passes`); `memory` and `ramp` are each
+one's own. A family is what an engine runs: `FAMILIES` says which rows of which table stand for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from simulator.calibration.asked import read_table
+from simulator.calibration.fitting import (
+    CHIPS,
+    TABLES,
+    Floats,
+    Found,
+    Parameter,
+    errors,
+    of_device,
+    shared,
+    solution,
+    unsettled,
+)
+from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
+from simulator.cost import Device
+from simulator.cost.experts import ExpertCurve, expert_seconds
+from simulator.cost.rows import Weights
+from simulator.specs.hardware import Accelerator
+from simulator.specs.resolve import load_spec
+
+Report = list[dict[str, object]]
+
+EXPERTS = {
+    "launch": Parameter(1.5e-5, 2e-6, 6e-5),
+    "rate": Parameter(0.7, 0.2, 1.5, False),
+    "memory": Parameter(0.9, 0.3, 1.3, False),
+    "delay": Parameter(1.5e-6, 2e-7, 2e-5),
+    "passes": Parameter(1, 0.2, 10),
+}
+SKEW = {"skew": Parameter(0.7, 0.2, 1, False)}
+"""Rows of the tables with skewed routing hit as many experts as this share of them would with independent choices."""
+"""`delay` are the seconds that each product is behind a steady stream, from a kernel's start in a graph to a launch of
+the host that nothing hides; the profile holds its traffic (`ramp`). `memory` ends where all of the bandwidth is
+reached."""
+OWN = ("memory", "delay")
+WARM = {"l40s": 1e8}
+"""Weights of fewer bytes than these are found in the cache by the benchmark's next loop: such rows are left out."""
+COLUMNS = (
+    "moe_dtype",
+    "moe_ep_size",
+    "moe_tp_size",
+    "kernel_source",
+    "num_tokens",
+    "inter_size",
+    "hidden_size",
+    "topk",
+    "num_experts",
+    "distribution",
+    "latency",
+)
+"""Columns of a table of mixtures."""
+UNGATED = (1024, 2688)
+"""Hidden sizes of models in the tables whose experts have two matrices: left out, the tables do not say so."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Rows of a table: framework and version, format in the table, kernels whose name contains `kernel`."""
+
+    compute: str
+    version: str
+    dtype: str
+    kernel: str
+
+    @property
+    def size(self) -> float:
+        """Bytes of a weight."""
+        return 2.0 if self.compute == "bf16" else 1.0
+
+
+FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
+    ("a100-sxm",): {
+        "triton": (Family("bf16", "vllm/0.14.0", "bfloat16", ""),),
+        "cutlass": (Family("bf16", "trtllm/1.0.0", "bfloat16", ""),),
+    },
+    ("h100-sxm", "h200-sxm"): {
+        "triton": (
+            Family("bf16", "vllm/0.24.0", "bfloat16", "triton"),
+            Family("fp8", "vllm/0.24.0", "fp8_block", "triton"),
+        ),
+        "cutlass": (
+            Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
+            Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
+        ),
+    },
+    ("b200-sxm",): {
+        "trtllm-gen": (
+            Family("bf16", "vllm/0.24.0", "bfloat16", "flashinfer_trtllm"),
+            Family("fp8", "vllm/0.24.0", "fp8_block", "flashinfer_trtllm"),
+        ),
+        "cutlass": (
+            Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
+            Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
+        ),
+    },
+    ("l40s",): {
+        "triton": (
+            Family("bf16", "vllm/0.24.0", "bfloat16", "triton"),
+            Family("fp8", "vllm/0.24.0", "fp8_block", "triton"),
+        ),
+        "cutlass": (
+            Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
+            Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
+        ),
+    },
+}
+"""Chip: family: formats. `triton` is vLLM's kernel (fp8 with a scale for each block of a matrix), `cutlass` the grouped
+product of TensorRT-LLM (fp8 with one scale a matrix), `trtllm-gen` FlashInfer's kernels of Blackwell, which vLLM takes
+there."""
+
+
+def hold_back(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """A column `held`: a random quarter of the shapes."""
+    shapes = table[keys].drop_duplicates().sample(frac=0.25, random_state=1)
+    held = pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(shapes))
+    return table.assign(held=held)
+
+
+def read_experts(data: Path, profile: str, version: str, dtype: str, kernel: str) -> pd.DataFrame:
+    """Mixtures of gated experts cut over tensor parallelism only, by rows."""
+    folder, _, _, _ = TABLES[profile]
+    table = read_table(data / folder / "moe" / version / "moe_perf.parquet", COLUMNS)
+    table = table[(table.moe_dtype == dtype) & (table.moe_ep_size == 1) & table.kernel_source.str.contains(kernel)]
+    table = table[(table.num_tokens <= 16384) & (table.inter_size % table.moe_tp_size == 0)]
+    table = table[~table.hidden_size.isin(UNGATED) & (table.topk != 22)]
+    table = table.assign(inner=table.inter_size // table.moe_tp_size, seconds=table.latency * 1e-3)
+    read = np.minimum(table.num_experts, table.num_tokens * table.topk) * 3.0 * table.hidden_size * table.inner
+    table = table[(table.inner >= 64) & (read >= WARM.get(profile, 0.0))].reset_index(drop=True)
+    return hold_back(table, ["hidden_size", "inter_size", "topk", "num_experts"])
+
+
+def expert_times(
+    table: pd.DataFrame,
+    found: Found,
+    device: Device,
+    compute: str,
+    size: float,
+    widening: tuple[float, float] = (1.0, 1.0),
+) -> Floats:
+    """Predicted seconds of each row."""
+    ramp = found["delay"] * device.bandwidth
+    curve = ExpertCurve(found["launch"], found["rate"], found["memory"], ramp, found["passes"])
+    products, times = replace(device.gemm[compute], result_size=2.0), np.empty(len(table))
+    keys = ["hidden_size", "inner", "topk", "num_experts"]
+    for shape, rows in table.assign(place=np.arange(len(table))).groupby(keys):
+        hidden, inner, top_k, experts = (int(side) for side in np.array(shape))
+        count = rows.num_tokens.to_numpy()
+        free = experts * (1 - (1 - top_k / experts) ** (count * found["skew"]))
+        even = (rows.distribution == "balanced").to_numpy()
+        hit = np.where(even, np.minimum(experts, count * top_k), np.clip(free, top_k, None))
+        weights = Weights(size, *widening, slim=size < 1)
+        times[rows.place] = expert_seconds(count, hit, top_k, hidden, inner, True, curve, products, weights)
+    return times
+
+
+SHAPES = 24
+
+
+def _some_shapes(table: pd.DataFrame) -> pd.DataFrame:
+    """All rows of some shapes: the model prices the rows of a shape at once."""
+    keys = ["hidden_size", "inner", "topk", "num_experts"]
+    shapes = table[keys].drop_duplicates()
+    return table.merge(shapes.sample(min(SHAPES, len(shapes)), random_state=0), on=keys)
+
+
+def fit_family(
+    tables: dict[str, pd.DataFrame], devices: dict[str, Device], family: Family, start: Found
+) -> tuple[Found, list[str]]:
+    """(coefficients of the devices of a chip, what their rows do not settle)."""
+    samples = {p: _some_shapes(table) for p, table in tables.items()}
+    measured = np.log(np.concatenate([sample.seconds.to_numpy() for sample in samples.values()]))
+
+    def residuals(found: Found) -> Floats:
+        each = [
+            expert_times(rows, of_device(found, p), devices[p], family.compute, family.size)
+            for p, rows in samples.items()
+        ]
+        return np.asarray(np.log(np.concatenate(each)) - measured)
+
+    parameters = shared(EXPERTS | SKEW, OWN, list(tables))
+    for profile, device in devices.items():
+        most = device.bandwidth / device.gemm[family.compute].bandwidth
+        parameters[f"memory@{profile}"] = replace(EXPERTS["memory"], high=most)
+    solved = solution(parameters, residuals, start, 20)
+    return solved.found, unsettled(f"{' and '.join(tables)} experts {family.version} {family.compute}", solved)
+
+
+ROWS = ((1, 16), (17, 256), (257, 16384))
+
+
+def fit_chip(
+    data: Path, devices: dict[str, Device]
+) -> tuple[dict[str, dict[str, dict[str, Found]]], Report, list[str]]:
+    """(coefficients by profile, family and format, rows of the report, what is not settled) of a chip's devices."""
+    chip = tuple(devices)
+    found: dict[str, dict[str, dict[str, Found]]] = {profile: {} for profile in chip}
+    report: Report = []
+    loose: list[str] = []
+    for name, kinds in FAMILIES[chip].items():
+        for family in kinds:
+            tables = {p: read_experts(data, p, family.version, family.dtype, family.kernel) for p in chip}
+            seen = {p: table[~table.held] for p, table in tables.items()}
+            blind, _ = fit_family(seen, devices, family, {})
+            final, lines = fit_family(tables, devices, family, blind)
+            loose += lines
+            for profile, table in tables.items():
+                predicted = expert_times(
+                    table, of_device(blind, profile), devices[profile], family.compute, family.size
+                )
+                for low, high in ROWS:
+                    mask = (table.held & table.num_tokens.between(low, high)).to_numpy()
+                    label = f"experts {name} {family.compute}"
+                    row: dict[str, object] = {"profile": profile, "dtype": label, "shapes": f"{low} to {high:,} rows"}
+                    report.append(row | {"set": "held out"} | errors(table[mask], predicted[mask]))
+                found[profile].setdefault(name, {})[family.compute] = of_device(final, profile)
+    return found, report, loose
+
+
+def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> list[str]:
+    """Lines of YAML of one profile."""
+    chip = next(chip for chip in CHIPS if profile in chip)
+    folder = TABLES[profile][0]
+    lines = ["experts:"]
+    for name, known in families.items():
+        lines.append(f"  {name}:")
+        for kind in FAMILIES[chip][name]:
+            table = f"{folder}/moe/{kind.version} {kind.dtype}"
+            source = f"fitted on ai-dynamo/aiconfigurator {table} (Apache-2.0) by {COMMAND}"
+            bandwidth = load_spec(Accelerator, TABLES[profile][2]).memory.bandwidth.value
+            own = known[kind.compute] | {"ramp": known[kind.compute]["delay"] * bandwidth}
+            coefficients = {key: own[key] for key in ("launch", "rate", "memory", "ramp", "passes")}
+            lines += [f"    {kind.compute}:", *group_yaml(coefficients, source, 6)]
+    return lines

@@ -1,0 +1,87 @@
+"""Iterations priced by a latency model that authors fitted to their own measurements, in place of ours.
+
+Running a scenario with them separates what its kernels cost from what its policies, queues and memory make of it. The
+model is DistServe's (arXiv:2401.09670): a prefill takes a + b (sum of tokens) + c (sum of squares), a decode a + b
+(cached tokens) + c (sequences); a pipeline stage takes its share of either.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.results.result import Result
+from simulator.run.serve import run_serving
+from simulator.run.service import gather
+from simulator.serving.fleet.system import System, resolve
+from simulator.specs.scenario import ServingScenario
+
+MILLISECOND = 10**9
+"""Ticks."""
+FAR = 1 << 62
+
+Coefficients = tuple[float, float, float]
+Latencies = tuple[Coefficients, Coefficients, Coefficients]
+"""Of prefill, of decodes in small batches and in large ones, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedStage:
+    """A stage of a replica, with the promises of `StagePrice`."""
+
+    latencies: Latencies
+    threshold: int
+    """Sequences from which a batch is large."""
+    stages: int = 1
+    """Stages that share the time."""
+    common: None = None
+    """Nothing is shared with other replicas."""
+
+    def rows(self, tokens: int, sampled: int) -> int:
+        """Nothing depends on the rows alone."""
+        return 0
+
+    def decode(self, sequences: int) -> tuple[tuple[int, int, int], ...]:
+        """One line in the cached tokens."""
+        a, b, c = self.latencies[1 if sequences < self.threshold else 2]
+        return ((FAR, self._ticks(a + c * sequences), self._ticks(b)),)
+
+    def prompt(self, chunk: int, before: int) -> int:
+        """A prefill of one prompt."""
+        return self.prompts([(chunk, before)])
+
+    def prompts(self, pieces: Sequence[tuple[int, int]]) -> int:
+        """A prefill of several."""
+        a, b, c = self.latencies[0]
+        return self._ticks(a + sum(b * chunk + c * chunk * (chunk + 2 * before) for chunk, before in pieces))
+
+    def host(self, sequences: int) -> int:
+        """Nothing beyond the fit."""
+        return 0
+
+    def send(self, tokens: int) -> int:
+        """Nothing beyond the fit."""
+        return 0
+
+    def body(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """No parts are known."""
+        return {}
+
+    ending = body
+
+    def _ticks(self, milliseconds: float) -> int:
+        return round(milliseconds * MILLISECOND / self.stages)
+
+
+def serve_fitted(scenario: ServingScenario, latencies: Callable[[System], Latencies], threshold: int) -> Result:
+    """Simulate a serving scenario whose iterations take what was fitted; memory stays ours."""
+    systems = tuple(_fitted(system, latencies(system), threshold) for system in resolve(scenario))
+    return gather(run_serving(scenario, systems=systems))
+
+
+def _fitted(system: System, latencies: Latencies, threshold: int) -> System:
+    stages = len(system.price.stages)
+    stage: Any = FittedStage(latencies, threshold, stages)
+    return replace(system, price=replace(system.price, stages=(stage,) * stages))

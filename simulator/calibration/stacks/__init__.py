@@ -1,0 +1,1 @@
+"""The numbers of software stacks fitted on published rows."""

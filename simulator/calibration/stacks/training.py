@@ -1,0 +1,228 @@
+"""Fit the three numbers of each training stack on published step times, and say what is left without a source.
+
+For each stack the mean of |log(simulated / measured)| over its dense 16-bit rows of tiers 1 and 2 is minimised, each
+source weighing as the square root of its rows, by a search along one coordinate after the other. Then every number is
+moved away from its best value until the rows tell the difference (`calibration.identified`). A layer overhead that zero
+replaces as well is dropped, an overlap quality of which every value does as well keeps its starting value, and the
+others are fitted again. Only a number that its rows identify is `measured`.
+
+Leave-one-source-out fits a stack without one source and scores that source; a stack with a single source is scored
+with the medians of the other stacks' numbers. Simulating a row takes 0.05 to 0.1 s. A stack needs 30 to 60 points for
+the fit and as many for the intervals: with `--samples 40 --jobs 2` all stacks together take about an hour on two cores,
+`--left-out` as long again.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from math import exp, log
+from statistics import median
+
+import numpy as np
+
+from simulator.calibration.asked import Asked, as_rows, save
+from simulator.calibration.identified import Floats, Interval, worse
+from simulator.calibration.stacks.numbers import Point, at, fitted_file, origin, put, report, weights
+from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row, sample
+from simulator.interop.rows.training import Row
+from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
+from simulator.specs.training import Stack
+
+FIELDS = ("compute_efficiency", "layer_overhead", "overlap_quality")
+STEPS = {
+    "compute_efficiency": (0.06, 0.03, 0.01),
+    "layer_overhead": (500e-6, 200e-6, 100e-6),
+    "overlap_quality": (0.2, 0.1, 0.1),
+}
+BOUNDS = {"compute_efficiency": (0.5, 1.0), "layer_overhead": (0.0, 3e-3), "overlap_quality": (0.3, 1.0)}
+START = {"compute_efficiency": 0.82, "layer_overhead": 200e-6, "overlap_quality": 0.9}
+PARTNER = (1, 0, 0)
+"""The number that each one trades against, which is fitted anew in its profile."""
+EFFICIENCY, OVERHEAD, QUALITY = range(3)
+
+MEASURED = ("A100", "A800", "H100", "H200")
+"""Devices whose kernels are measured: errors elsewhere are not the stack's."""
+
+_rows: dict[str, Mapped] = {}  # of a process that simulates: set once, when it starts
+
+
+def load(lines: Sequence[Line], each: int | None) -> dict[str, list[Mapped]]:
+    """Rows that count, by stack file name; at most `each` a source."""
+    found = defaultdict(list)
+    for line in sample(list(lines), each) if each else lines:
+        try:
+            mapped = map_row(read_row(Row, parse_line(line)))
+        except Refused:
+            continue
+        row = mapped.row
+        if row.tier <= 2 and row.precision in ("fp16", "bf16", "amp_bf16") and row.device.startswith(MEASURED):
+            found[fitted_file(Stack.folder or "", FIELDS[0], mapped.stack)].append(mapped)
+    return found
+
+
+def take(rows: Sequence[Mapped]) -> None:
+    """Make rows known to this process, which then simulates them by their names."""
+    _rows.update({mapped.row.id: mapped for mapped in rows})
+
+
+def ratio(task: tuple[str, Point]) -> float:
+    """log(simulated / measured) of a row at a point."""
+    name, point = task
+    mapped = _rows[name]
+    result = simulated(mapped, at(mapped, FIELDS, point))
+    error = result.metrics["step_time_s"] / measured_step(mapped.row, mapped.job) - 1
+    return log(1 + error)
+
+
+class Fit:
+    """Search over one set of rows."""
+
+    def __init__(self, pool: ProcessPoolExecutor, rows: list[Mapped]) -> None:
+        self.pool, self.rows = pool, rows
+        self.weights = np.array([weights(rows)[m.row.id] for m in rows])
+        self.known: dict[Point, Floats] = {}
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """Numbers that are fitted. Few rows carry few: 10 all three, 4 the efficiency, fewer none."""
+        count = len(FIELDS) if len(self.rows) >= 10 else 1 if len(self.rows) >= 4 else 0
+        return tuple(range(count))
+
+    def losses(self, point: Point) -> Floats:
+        """Absolute log ratios by row; shape (rows,)."""
+        if point not in self.known:
+            ratios = self.pool.map(ratio, [(m.row.id, point) for m in self.rows], chunksize=2)
+            self.known[point] = np.abs(np.fromiter(ratios, np.float64))
+        return self.known[point]
+
+    def loss(self, point: Point) -> float:
+        """Weighted mean of the absolute log ratios."""
+        return float(self.weights @ self.losses(point) / self.weights.sum())
+
+    def search(self, start: Point, free: Sequence[int] | None = None, first: int = 0) -> Point:
+        """Coordinate search in some of the numbers, with steps that shrink from the `first` one on."""
+        point = start
+        for size in range(first, len(STEPS[FIELDS[0]])):
+            moved = True
+            while moved:
+                moved = False
+                for i in self.free if free is None else free:
+                    for sign in (1, -1):
+                        candidate = _stepped(point, i, sign * STEPS[FIELDS[i]][size])
+                        if candidate != point and self.loss(candidate) < self.loss(point) - 1e-5:
+                            point, moved = candidate, True
+        return point
+
+    def fitted(self) -> tuple[Point, tuple[Interval, ...]]:
+        """The best point and what the rows say about each number, without those that they do not tell."""
+        start = tuple(START.values())
+        point = self.search(start)
+        free = list(self.free)
+        intervals = self.intervals(point)
+        if OVERHEAD in free and intervals[OVERHEAD].low <= 0.0:
+            point, free = (point[EFFICIENCY], 0.0, point[QUALITY]), [i for i in free if i != OVERHEAD]
+        if QUALITY in free and intervals[QUALITY].verdict == "not identified":
+            point, free = (*point[:QUALITY], start[QUALITY]), [i for i in free if i != QUALITY]
+        if len(free) < len(self.free):
+            point = self.search(point, free, first=1)
+            intervals = self.intervals(point)
+        return point, intervals
+
+    def intervals(self, point: Point) -> tuple[Interval, ...]:
+        """Between which values each number does as well as at a point."""
+        return tuple(
+            Interval(point[i], self._end(point, i, -1), self._end(point, i, 1), BOUNDS[FIELDS[i]])
+            if i in self.free
+            else Interval(point[i], *BOUNDS[FIELDS[i]], BOUNDS[FIELDS[i]], fitted=False)
+            for i in range(len(FIELDS))
+        )
+
+    def _end(self, point: Point, i: int, sign: int) -> float:
+        """The last value in one direction that does as well, with the partner of the number fitted anew."""
+        step, last = STEPS[FIELDS[i]][-1], point
+        while (moved := _stepped(last, i, sign * step)) != last:
+            partner = [j for j in (PARTNER[i],) if j in self.free]
+            moved = self.search(moved, partner, first=1)
+            if worse(self.losses(point), self.losses(moved), self.weights):
+                break
+            last, step = moved, 2 * step
+        return last[i]
+
+
+def _stepped(point: Point, i: int, step: float) -> Point:
+    """A point with one number moved, within its bounds."""
+    low, high = BOUNDS[FIELDS[i]]
+    return (*point[:i], round(min(max(point[i] + step, low), high), 9), *point[i + 1 :])
+
+
+def errors(pool: ProcessPoolExecutor, rows: list[Mapped], point: Point) -> list[float]:
+    """Relative errors of rows at a point."""
+    return [exp(r) - 1 for r in pool.map(ratio, [(m.row.id, point) for m in rows], chunksize=2)]
+
+
+def shown(field: str, value: float) -> str:
+    """A number as stack files have it."""
+    return f"{value * 1e6:.0f} us" if field == "layer_overhead" else f"{value:.3g}"
+
+
+def said(field: str, interval: Interval) -> str:
+    """What the rows say about a number, in words."""
+    if interval.verdict == "not fitted":
+        return "too few rows to fit it"
+    between = f"{shown(field, interval.low)} to {shown(field, interval.high)} do as well"
+    dropped = field == "layer_overhead" and interval.value == 0.0
+    return f"{'dropped' if dropped else interval.verdict}, {between}"
+
+
+def figure(field: str, interval: Interval, source: str) -> str:
+    """A fitted number as YAML; only what the rows identify is measured."""
+    status = "measured" if interval.verdict == "identified" else "estimate"
+    value = shown(field, interval.value)
+    return f'{{value: {value}, status: {status}, source: "{source}; {said(field, interval)}"}}'
+
+
+def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
+    """Fit every stack asked for, say its numbers and errors, write what was asked for."""
+    stacks = load(lines, asked.samples)
+    chosen = asked.chosen(sorted(stacks), "stack")
+    everything = [mapped for rows in stacks.values() for mapped in rows]
+    with ProcessPoolExecutor(asked.jobs, initializer=take, initargs=(everything,)) as pool:
+        points: dict[str, Point] = {}
+        for name in chosen:
+            rows = stacks[name]
+            fit = Fit(pool, rows)
+            points[name], intervals = kept(fit, asked.intervals) if asked.as_is else fit.fitted()
+            asked.say(report(f"{name} {points[name]}", errors(pool, rows, points[name])))
+            for field, interval in zip(FIELDS, intervals, strict=False):
+                asked.say(f"  {field} {shown(field, interval.value)}: {said(field, interval)}")
+            if asked.out and intervals:
+                source = origin("step times", rows)
+                put(asked.out, name, {f: figure(f, i, source) for f, i in zip(FIELDS, intervals, strict=True)})
+        if asked.left_out:
+            save(asked.left_out, as_rows(left_out(asked, pool, stacks, points)))
+
+
+def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
+    """A stack's numbers as they are and, where asked for, what the rows say about each."""
+    stack = fit.rows[0].scenario.stack
+    point = tuple(getattr(stack, field).value for field in FIELDS)
+    return point, fit.intervals(point) if profile else ()
+
+
+def left_out(
+    asked: Asked, pool: ProcessPoolExecutor, stacks: dict[str, list[Mapped]], points: dict[str, Point]
+) -> dict[str, float]:
+    """The error of every row under a fit that has not seen its source, by row."""
+    by_row: dict[str, float] = {}
+    for name, point in points.items():
+        for source in sorted({m.row.source for m in stacks[name]}):
+            seen = [m for m in stacks[name] if m.row.source != source]
+            others = [p for n, p in points.items() if n != name]
+            start = tuple(median(p[i] for p in others) for i in range(len(FIELDS))) if others else point
+            fitted = Fit(pool, seen).search(point) if seen else start
+            rows = [m for m in stacks[name] if m.row.source == source]
+            found = errors(pool, rows, fitted)
+            asked.say(report(f"  without {source}: {name}", found))
+            by_row |= dict(zip((m.row.id for m in rows), found, strict=True))
+    asked.say(report("left out, all rows", list(by_row.values())))
+    return by_row

@@ -1,0 +1,65 @@
+"""Fit the coefficients of profiles and stacks to measurements, and report what is left and on what.
+
+Nothing is written but into the folder of --out and the files that options name; what ships stays as it is. What WHAT
+takes: `kernels TABLES ROWS`, `collectives DATA`, `all-reduce TABLES`, `stack ROWS`, `lengths TRACES`
+(docs/howto/calibrate.md says where they come from). A fit takes minutes to an hour.
+"""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from simulator.cli import console
+from simulator.cli.numbers import whole
+
+SUMMARY = "fit kernels, collectives and software stacks to measurements"
+EXAMPLES = (
+    "kernels aiconfigurator kernels.jsonl --profile l40s --out fitted",
+    "collectives measured --profile nccl-v100",
+    "stack workloads/measurements/training.jsonl --profile fsdp --samples 10 --out fitted",
+    "stack workloads/measurements/serving.jsonl --as-is",
+)
+_WHAT = ("kernels", "collectives", "all-reduce", "stack", "lengths")
+_OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "report")
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `calibrate`."""
+    parser.add_argument("what", metavar="WHAT", choices=_WHAT, help=", ".join(_WHAT))
+    parser.add_argument("files", metavar="FILE", nargs="*", help="measurements: files or folders")
+    parser.add_argument("--profile", metavar="NAME", action="append", help="fit only this profile or stack; repeat it")
+    parser.add_argument("--out", metavar="FOLDER", help="write the fitted files into this folder")
+    parser.add_argument(
+        "--samples", metavar="N", type=whole(), help="products of a table (kernels), rows of a source (stack) at most"
+    )
+    parser.add_argument("--part", choices=("products", "serving"), help="fit only this part of a kernel profile")
+    parser.add_argument("--jobs", metavar="N", type=whole(), help="processes to simulate with (stack; default: 1)")
+    parser.add_argument("--starts", metavar="N", type=whole(), help="descents of a fit (collectives; default: 1)")
+    parser.add_argument("--as-is", action="store_true", default=None, help="report the shipped numbers, fit nothing")
+    parser.add_argument(
+        "--intervals", action="store_true", default=None, help="with --as-is, say which other numbers do as well"
+    )
+    parser.add_argument(
+        "--left-out", metavar="FILE", type=Path, help="write the error of each row under a fit without its source"
+    )
+    parser.add_argument("--report", metavar="FILE", type=Path, help="write the table of errors as Markdown (kernels)")
+
+
+def execute(arguments: Namespace) -> int:
+    """Check the outputs, fit, report."""
+    from simulator.calibration.asked import Asked
+    from simulator.calibration.kinds import calibrate
+    from simulator.cli import outputs
+
+    named = {"--left-out": arguments.left_out, "--report": arguments.report}
+    written = {option: str(path) for option, path in named.items() if path is not None}
+    outputs.check(written, inputs=tuple(arguments.files), printable="")
+    given = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) is not None}
+    asked = Asked(
+        tuple(map(Path, arguments.files)),
+        tuple(arguments.profile or ()),
+        Path(arguments.out) if arguments.out else None,
+        **given,
+        say=lambda text: console.write(text + "\n"),
+    )
+    calibrate(arguments.what, asked, tuple(given))
+    return 0

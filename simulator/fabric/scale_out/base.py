@@ -1,0 +1,62 @@
+"""What a network between nodes can be asked, whatever its kind."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.registry import Registry
+from simulator.specs.hardware import Cluster, Level, Network
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Point = tuple[str | int, ...]
+Block = tuple[str, int, Floats, Floats]
+"""(kind, links, capacity in bytes/s, latency in s) of links with consecutive numbers."""
+
+
+class ScaleOut(ABC):
+    """Links that join the nodes of a cluster, numbered from 0 in the order of `blocks`. Flows are between ranks."""
+
+    __slots__ = ()
+
+    @classmethod
+    @abstractmethod
+    def build(cls, cluster: Cluster) -> Self:
+        """The network of a cluster; InputError where its parts do not fit."""
+
+    @classmethod
+    def oversubscribed(cls, network: Network) -> tuple[Level, ...]:
+        """Levels that give less upwards than comes from below."""
+        return ()
+
+    @property
+    @abstractmethod
+    def blocks(self) -> Sequence[Block]:
+        """All links."""
+
+    @abstractmethod
+    def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
+        """Links, counted from `first`, in the order of the way, padded with -1; shape (longest way, flows)."""
+
+    @abstractmethod
+    def tiers(self, src: Ints, dst: Ints) -> Ints:
+        """How far apart ranks of different nodes are, as `Fabric.tiers` counts; shape (flows,)."""
+
+    @abstractmethod
+    def edges(self) -> Iterable[tuple[Point, Point, int | None]]:
+        """(from, to, link or None where the way is free) of everything, for drawing."""
+
+    def coordinates(self, rank: Ints) -> Ints | None:
+        """Coordinates of ranks on a grid, one more dimension than `rank`; None where devices lie on none."""
+        return None
+
+    def cards(self, rank: Ints) -> int:
+        """Ports by which these ranks of one node leave it."""
+        return len(rank)
+
+
+NETWORKS: Registry[type[ScaleOut]] = Registry("network")
+"""Networks by `Network.kind`."""

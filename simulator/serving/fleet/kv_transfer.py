@@ -1,0 +1,158 @@
+"""Caches on their way from prefill to decode replicas, as flows on the cluster's fabric.
+
+A finished prompt waits, in the memory of its prefill replica, until a decode replica has room for it, first come first
+served; the replica with the fewest requests pulls it. All devices of the one send to all devices of the other at once,
+each its share of the bytes; flows that meet on a link share it. With `transfer: layer` the flow starts when the first
+layer of the prompt's last iteration is done and the cache is complete one layer's transfer after the last.
+
+Left out: keys and values of earlier pieces of a prompt that could have left before its last iteration.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from simulator import collectives, units
+from simulator.engine.agenda import Agenda
+from simulator.engine.tape import Activity, Use
+from simulator.fabric import Fabric
+from simulator.serving.replica.ledger import Ledger
+from simulator.serving.replica.replica import Replica
+from simulator.specs.collectives import CollectiveProfile
+
+PROBE = 1e9
+"""Bytes of the transfer that the route between two replicas is measured with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Between the devices of two replicas."""
+
+    latency: int
+    """Ticks before bytes move."""
+    work: float
+    """Ticks that a byte takes alone."""
+    uses: tuple[tuple[int, float], ...]
+    """(link, bytes per tick that it is asked for)."""
+
+
+@dataclass(slots=True)
+class KvTransfer:
+    """Transfers between pools."""
+
+    agenda: Agenda
+    ledger: Ledger
+    fabric: Fabric
+    profile: CollectiveProfile
+    devices: dict[int, tuple[int, ...]]
+    """Devices of each replica."""
+    token_bytes: float
+    """Keys and values of a token, all layers."""
+    layers: int
+    by_layer: bool
+    """Whether layers leave as they are done."""
+    decoders: Sequence[Replica] = ()
+    queue: deque[tuple[int, Replica]] = field(default_factory=deque)
+    """Finished prompts that no decode replica had room for."""
+    fresh: list[tuple[int, Replica]] = field(default_factory=list)
+    """Prompts that were finished in this instant."""
+    called: bool = False
+    """Whether room is looked for at the end of this instant."""
+    rows: list[tuple[int, int, int, float]] = field(default_factory=list)
+    """(request, start, end, bytes) of what has moved."""
+    turn: int = 0
+    """The first decode replica that is looked at among equally busy ones."""
+    _routes: dict[tuple[int, int], Route] = field(default_factory=dict)
+    _early: dict[int, Replica] = field(default_factory=dict)
+    """Requests whose cache is on its way before their prompt is done, and who takes it."""
+
+    def early(self, request: int, source: Replica, begin: int, end: int) -> None:
+        """The last iteration of a prompt runs from `begin` to `end`: let its layers leave one by one."""
+        target = self._target(request) if self.by_layer and not self.queue else None
+        if target is None:
+            return
+        self._early[request] = target
+        start = begin + (end - begin) // self.layers
+        route = self._route(source, target)
+        tail = round(route.work * self._bytes(request) / self.layers) + route.latency
+
+        def arrived() -> None:
+            complete = max(self.agenda.now, end + tail)
+            self.agenda.at(complete, lambda _: self._done(request, source, target, start))
+
+        self.agenda.at(start, lambda _: self.agenda.start(self._activity(request, source, target), arrived))
+
+    def hand_over(self, request: int, source: Replica) -> None:
+        """A prompt is done: its cache leaves, now or when there is room, unless it is on its way."""
+        if self._early.pop(request, None) is None:
+            self.fresh.append((request, source))
+            self.room()
+
+    def room(self) -> None:
+        """Decode replicas may have room: look when all that ends in this instant has ended."""
+        if not self.called and (self.queue or self.fresh):
+            self.called = True
+            self.agenda.at(self.agenda.now, self._pull)
+
+    def _pull(self, _: object) -> None:
+        """Start what decode replicas have room for."""
+        self.called = False
+        self.queue.extend(sorted(self.fresh, key=lambda entry: entry[0]))
+        self.fresh.clear()
+        now = self.agenda.now
+        while self.queue:
+            request, source = self.queue[0]
+            target = self._target(request)
+            if target is None:
+                return
+            self.queue.popleft()
+
+            def arrived(request: int = request, source: Replica = source, target: Replica = target) -> None:
+                self._done(request, source, target, now)
+
+            self.agenda.start(self._activity(request, source, target), arrived)
+
+    def _target(self, request: int) -> Replica | None:
+        """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
+        count = len(self.decoders)
+        turns = [(self.turn + i) % count for i in range(count)]
+        for i in sorted(turns, key=lambda i: self.decoders[i].outstanding):
+            if self.decoders[i].accept(request):
+                self.turn = (i + 1) % count
+                return self.decoders[i]
+        return None
+
+    def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:
+        self.rows.append((request, start, self.agenda.now, self._bytes(request)))
+        source.blocks.release(request, self.ledger.prompt[request])
+        source.wake()
+        target.arrived(request)
+
+    def _bytes(self, request: int) -> float:
+        return self.ledger.prompt[request] * self.token_bytes
+
+    def _activity(self, request: int, source: Replica, target: Replica) -> Activity:
+        route = self._route(source, target)
+        uses = tuple(Use(link, rate, 1.0) for link, rate in route.uses)
+        return Activity(route.latency, max(1, round(route.work * self._bytes(request))), uses)
+
+    def _route(self, source: Replica, target: Replica) -> Route:
+        key = source.number, target.number
+        if key not in self._routes:
+            self._routes[key] = self._measured(self.devices[key[0]], self.devices[key[1]])
+        return self._routes[key]
+
+    def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Route:
+        """The route of equal shares from every source device to the target devices that hold the same part."""
+        count = max(len(sources), len(targets))
+        pairs = [(sources[i * len(sources) // count], targets[i * len(targets) // count]) for i in range(count)]
+        cost = collectives.price("send", pairs, PROBE / count, self.fabric, self.profile)
+        moving = max(int(cost.moving.max()), 1)
+        latency = int((cost.ticks - cost.moving).max())
+        capacity = self.fabric.capacity / units.TICKS_PER_SECOND
+        alone = (cost.load / capacity).max()
+        uses = tuple(
+            (link, min(float(capacity[link]), float(cost.load[link]) / alone))
+            for link in cost.load.nonzero()[0].tolist()
+        )
+        return Route(latency, moving / PROBE, uses)

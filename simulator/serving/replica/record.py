@@ -1,0 +1,69 @@
+"""What a replica writes down while it runs, from which `run` makes the Result: iterations, gaps, use of the cache."""
+
+from array import array
+from typing import TYPE_CHECKING
+
+from simulator.serving.replica.usage import Usage
+
+if TYPE_CHECKING:
+    from simulator.serving.replica.batch import Batch
+
+COLUMNS = 11
+"""Numbers of a row of a replica's log, in the order of `results.Iterations`, and the prompts that end."""
+
+
+class Record:
+    """Columns that only grow."""
+
+    __slots__ = ("busy", "copied", "gap_counts", "gap_ticks", "log", "shared_rows", "usage", "waits")
+
+    def __init__(self, block_size: int) -> None:
+        """Nothing has happened yet."""
+        self.log = array("q")
+        """`COLUMNS` numbers an iteration, or a stretch."""
+        self.usage = Usage(block_size)
+        self.gap_ticks, self.gap_counts = array("q"), array("q")
+        """Ticks between two tokens of a request, and how many requests had that gap."""
+        self.waits = array("q")
+        """Ticks in which it waited for replicas in step with it, in each iteration; nothing where there are none."""
+        self.shared_rows: dict[tuple[int, int], int] = {}
+        """Iterations by the rows of all these, and those of them that gave a token."""
+        self.busy = 0
+        """Ticks in which it worked, the mean over its stages."""
+        self.copied = 0
+        """Ticks of its first stage in which it copied to and from the host."""
+
+    def meet(self, rows: tuple[int, int], waited: int) -> None:
+        """An iteration works on so many (rows, rows that give a token) of the group, and waits so many ticks for it."""
+        self.shared_rows[rows] = self.shared_rows.get(rows, 0) + 1
+        self.waits.append(waited)
+
+    def gap(self, ticks: int, count: int) -> None:
+        """So many requests waited so long for a token."""
+        self.gap_ticks.append(ticks)
+        self.gap_counts.append(count)
+
+    def note(self, batch: "Batch", now: int, grows: bool, turns: bool) -> None:
+        """Write down an iteration, or a stretch, that is over.
+
+        `grows`: sequences take blocks as they grow; `turns`: batches take turns, so that work is not time.
+        """
+        work, stretch, decodes = batch.work, batch.stretch, batch.decodes
+        start, count, first, growth = stretch.start, stretch.count, stretch.first, stretch.growth
+        n = decodes.n if work.decoding else 0
+        context = decodes.context if n else 0
+        self.log.extend(
+            (start, count, first, growth, n, work.tokens, len(work.chunks), context, work.used, work.queued, work.ended)
+        )
+        if count > 1 and grows:
+            self.usage.note(count, first, growth, work.used, decodes.iteration, decodes.counts)
+        if not turns:
+            self.busy += now - start
+        if n:
+            fresh, end = decodes.fresh, start + first
+            if n > len(fresh):
+                self.gap_ticks.append(end - decodes.last)
+                self.gap_counts.append(n - len(fresh))
+            for tick in fresh:
+                self.gap_ticks.append(end - tick)
+                self.gap_counts.append(1)

@@ -1,0 +1,81 @@
+"""What third parties add: one file each, found by its entry point, and nothing else touched."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module, metadata
+from sys import modules
+from types import SimpleNamespace
+
+import pytest
+
+from simulator import registry
+from simulator.axes import AXES
+from simulator.collectives.algorithms import ALGORITHMS
+from simulator.errors import InputError
+from simulator.model.blocks import MLPS
+from simulator.report.result import html
+from simulator.results import Result
+from simulator.run.simulate import simulate
+from simulator.training.schedules import SCHEDULES
+from tests import jobs
+
+Install = Callable[[str], None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install a module of this folder as a plug-in, until the test is over."""
+    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS):
+        monkeypatch.setattr(known, "_things", dict(known._things))
+
+    def entry(name: str) -> None:
+        module = f"tests.plugins.{name}"
+        monkeypatch.delitem(modules, module, raising=False)
+        point = SimpleNamespace(name=name, value=module, load=lambda: import_module(module))
+        monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
+        registry.load_plugins.cache_clear()
+
+    yield entry
+    registry.load_plugins.cache_clear()
+
+
+def step(**training: object) -> Result:
+    """A step of 4 stages, or of as many data-parallel devices where `pp` is 1."""
+    return simulate(jobs.scenario(devices=4, batch=16, pp=int(training.pop("pp", 4)), training=training))
+
+
+def test_a_pipeline_schedule(install: Install) -> None:
+    """Backward passes in another order take as long as GPipe's."""
+    install("schedule_last_first")
+    plain, added = step(schedule="gpipe"), step(schedule="last-first")
+    assert added.metrics["step_time_s"] == pytest.approx(plain.metrics["step_time_s"], rel=0.02)
+    spans = added.spans
+    last = spans.names.index("backward")
+    backward = (spans.name == last) & (spans.stage == 3)
+    assert spans.microbatch[backward].tolist() == list(reversed(range(16)))
+
+
+def test_a_collective_algorithm(install: Install) -> None:
+    """The hub's link carries the gradients of all others, so three times what a ring asks of it."""
+    install("algorithm_star")
+    overlap = {"overlap_gradients": False, "pp": 1}
+    ring = step(**overlap, algorithms={"dp": "ring"})
+    star = step(**overlap, algorithms={"dp": "star"})
+    exposed = [result.breakdown[0]["exposed_dp"] for result in (ring, star)]
+    assert exposed[1] > 2.5 * exposed[0]
+    busiest = [max(load.bytes for load in result.links) for result in (ring, star)]
+    assert busiest[1] > 1.9 * busiest[0]
+
+
+def test_a_parallel_axis(install: Install) -> None:
+    """Two devices along the axis halve the MLP, sum over their own groups, and show under the axis's name."""
+    install("axis_features")
+    shape = jobs.model(hidden=4096, heads=32, pattern=[{"repeat": 8, "mlp": "features"}])
+    one, two = (simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=fp, shape=shape)) for fp in (1, 2))
+    assert two.scenario["training"]["parallel"]["more"] == {"fp": 2}
+    assert "exposed_fp" not in one.breakdown[0]
+    assert all(part["exposed_fp"] > 0 for part in two.breakdown)
+    assert two.metrics["step_time_s"] > one.metrics["step_time_s"]  # half as many replicas, and attention is not cut
+    assert two.breakdown[0]["compute"] < 2 * one.breakdown[0]["compute"]
+    assert "feature-parallel" in html.document(two)
+    with pytest.raises(InputError, match="fp 3 x tp 1 x cp 1 x dp 1 x pp 2 = 6, but the cluster has 4 devices"):
+        simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=3, shape=shape))

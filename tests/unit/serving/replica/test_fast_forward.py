@@ -1,0 +1,28 @@
+"""A stretch in closed form, against its iterations one by one."""
+
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.serving.replica.fast_forward import DecodeLine, Stretch
+from tests.replicas import Price
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 4), st.integers(0, 500))
+def test_boundaries_are_those_of_the_iterations(count: int, first: int, growth: int, later: int) -> None:
+    stretch = Stretch()
+    stretch.start, stretch.count, stretch.first, stretch.growth = 1000, count, first, growth
+    ends = list(accumulate(first + i * growth for i in range(count)))
+    assert [stretch.lasts(i + 1) for i in range(count)] == ends
+    later = min(later, ends[-1])
+    assert stretch.done_by(1000 + later) == sum(end <= later for end in ends)
+    assert stretch.boundary(1000 + later) == max(1, sum(end < later for end in ends) + 1)
+
+
+def test_the_line_bends_where_the_curve_does() -> None:
+    line = DecodeLine()
+    curve = Price(read=2, edge=100, base=7)
+    ticks = [line.at(curve, 3, context) for context in (50, 100, 101)]  # type: ignore[arg-type]
+    assert ticks == [107, 207, 10 + 4 * 101]
+    assert (line.sequences, line.base, line.slope) == (3, 10, 4)
