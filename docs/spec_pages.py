@@ -22,7 +22,7 @@ from simulator.specs.kernels import (
     Tile,
     WeightOnlyKernels,
 )
-from simulator.specs.model import Model
+from simulator.specs.model import Layers, Model
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
     Arrivals,
@@ -74,7 +74,7 @@ def serving_specs() -> str:
 
 def model_specs() -> str:
     """The keys of a model."""
-    return _sections(Model)
+    return _sections(Model, Layers)
 
 
 def hardware_specs() -> str:

@@ -31,6 +31,8 @@ class Spec(BaseModel):
     """Foreign names of fields (Megatron's, torchtitan's) and the field they stand for."""
     elsewhere: ClassVar[dict[str, str]] = {}
     """Keys that a reader may well expect here and that belong to another kind of file, and what to say of them."""
+    under: ClassVar[dict[str, str]] = {}
+    """Fields that may be written under the key of another one, in the place of its value."""
     bare: ClassVar[str] = ""
     """The field that a bare number where the spec should stand is most likely meant for."""
 

@@ -125,10 +125,18 @@ def _walk(loc: tuple[str | int, ...], root: _Step) -> list[_Step]:
     """The nodes along a location; parts that name no node (members of unions, missing keys) are passed over."""
     steps = [root]
     for part in loc:
-        child = steps[-1].node.child(str(part))
+        key = str(part)
+        child = steps[-1].node.child(key)
+        if child is None and (key := _other_key(steps[-1].kind, key)):
+            child = steps[-1].node.child(key)
         if child is not None:
-            steps.append(_Step(str(part), child, below(steps[-1].kind, str(part))))
+            steps.append(_Step(key, child, below(steps[-1].kind, str(part))))
     return steps
+
+
+def _other_key(kind: Kind, key: str) -> str:
+    """The key under which a field may be written besides; empty where there is none."""
+    return next((spec.under[key] for spec in specs(kind) if key in spec.under), "")
 
 
 def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, str]:

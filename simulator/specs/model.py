@@ -48,6 +48,8 @@ class Model(Spec):
         "n_kv_heads": "kv_heads",
     }
 
+    under: ClassVar[dict[str, str]] = {"pattern": "layers"}
+
     name: str
     """Name of the model."""
     layers: Annotated[int, Field(ge=1, le=10_000)]

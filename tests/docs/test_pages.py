@@ -117,6 +117,20 @@ assert 0 < one < ring""",
     ),
     (
         "docs/extending.md",
+        "my_attention.py",
+        """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+steps, replicas = [], []
+for name in ("keys-as-values", "grouped"):
+    steps.append(simulate(load_scenario("quickstart", [f"model.attention={name}"]).scenario))
+    served = load_scenario("serving/quickstart", [f"model.attention={name}", "requests.count=20"])
+    replicas.append(simulate(served.scenario).service.replicas[0])
+assert steps[0].metrics["step_time_s"] < steps[1].metrics["step_time_s"]
+assert replicas[0].blocks > 1.9 * replicas[1].blocks""",
+    ),
+    (
+        "docs/extending.md",
         "my_policies.py",
         """
 from simulator.run.dispatch import simulate

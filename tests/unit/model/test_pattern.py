@@ -73,6 +73,21 @@ def test_the_message_names_the_place(tmp_path: Path) -> None:
         load_spec(Model, str(file))
 
 
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ("{repeat: 0}", r"deep.yaml:5:23: layers.1.repeat: `0` is out of range"),
+        ("{repeats: 2}", r"deep.yaml:5:15: layers.1.repeats: unknown key `repeats`; did you mean `repeat`"),
+        ("4", r"deep.yaml:5:14: layers.1: `4` stands where keys are needed"),
+    ],
+)
+def test_wrong_groups_of_layers_are_found_in_their_list(group: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text(f"name: deep\nhidden: 1024\nheads: 8\nvocabulary: 1000\nlayers: [{{}}, {group}]\n")
+    with pytest.raises(InputError, match=words):
+        load_spec(Model, str(file))
+
+
 def test_stages_hold_the_layers_of_each_kind_that_are_theirs() -> None:
     first, second = depths(model(**EXPERTS, **DEEP), (31, 30))
     assert [(kind.mlp, count) for kind, count in first.kinds] == [("dense", 3), ("moe", 28)]
