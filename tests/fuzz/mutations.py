@@ -42,7 +42,7 @@ ATOMS: tuple[Any, ...] = (
     7,
     64,
     1000,
-    10**5,  # a million requests are served in half a minute, longer than an input may take
+    10**6,
     10**9,
     10**12,
     10**18,
@@ -146,10 +146,30 @@ def tree(random: Random) -> Input:
     document = json.loads(json.dumps(random.choice(trees())))
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         _change(document, random)
+    _bound(document)
     command = random.choices(("run", "explain"), (3, 1))[0]
     return Input(
         [command, "s.yaml", *(["--quiet"] if command == "run" else [])], {"s.yaml": json.dumps(document).encode()}
     )
+
+
+LARGEST = {
+    ("training", "global_batch"): 12_288,
+    ("training", "steps"): 1_000,
+    ("requests", "count"): 100,
+}
+"""Counts of work that any scenario does within the time of an input."""
+MEANT = 10**9
+"""Counts above it are refused."""
+
+
+def _bound(document: Any) -> None:
+    """Clip counts of work that are valid and merely take long, so that what takes too long is wrong."""
+    for (part, key), largest in LARGEST.items():
+        settings = document.get(part)
+        count = settings.get(key) if isinstance(settings, dict) else None
+        if isinstance(count, (int, float)) and largest < count <= MEANT:
+            settings[key] = largest
 
 
 def _change(document: Any, random: Random) -> None:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator import collectives
 from simulator.fabric import build
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
+from tests.effort import examples
 from tests.machines import cluster, two_protocols
 
 
@@ -20,7 +21,7 @@ def ticks(gigabytes: float, size: float, pairs: int, library: CollectiveProfile)
 
 @given(st.floats(5, 200), st.floats(1.001, 1.5), st.floats(1e4, 1e8), st.integers(1, 4))
 @example(100, 1.1, 1e6, 4)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_more_bandwidth_is_never_slower_where_siblings_share_a_bus(
     gigabytes: float, factor: float, size: float, pairs: int
 ) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import collectives
@@ -14,6 +14,7 @@ from simulator.fabric import build
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.resolve import load_spec
+from tests.effort import simulations
 from tests.machines import profile
 
 
@@ -65,7 +66,7 @@ def test_a_plugin_that_chooses_across_nodes_leaves_the_choice_to_the_modelled_ti
 
 
 @given(st.sampled_from(["dgx-a100", "dgx-h100"]), st.sampled_from([2, 4]), st.floats(1e3, 1e9), st.floats(0.3, 3))
-@settings(max_examples=30, deadline=None)
+@simulations(30)
 def test_more_bandwidth_is_never_slower(machine: str, nodes: int, size: float, change: float) -> None:
     """What is chosen does not depend on the bandwidth of the links, so more of it only helps."""
     cluster = load_spec(Cluster, machine).model_copy(update={"nodes": nodes})
