@@ -207,6 +207,7 @@ def validate(
     The form is that of `clustersim validate --json`; errors are of time, positive is too slow. Raises InputError where
     no row at all can be simulated, with the reasons.
     """
+    from simulator.results.documents.form import plain
     from simulator.specs import data_root
     from simulator.study import executors
     from simulator.study.lines import read_lines
@@ -224,7 +225,8 @@ def validate(
     what.check(groups)
     outcomes = what.validate(lines, processes)
     _check_usable(named, outcomes)
-    return what.document(what.summary(outcomes, groups), outcomes)
+    found: dict[str, Any] = plain(what.document(what.summary(outcomes, groups), outcomes))
+    return found
 
 
 def _check_usable(files: Sequence[str], outcomes: Sequence[Any]) -> None:

@@ -1,8 +1,7 @@
 """What a Result stands on: how its inputs are known, and whether runs like it were held against measured ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 KINDS = ("measured and validated", "measured", "datasheet", "estimate")
 """From the firmest to the weakest."""
@@ -48,18 +47,32 @@ class Ground:
         return f"{self.kind}: weakest is {self.weakest}; {checked}"
 
 
-def plain(ground: Ground) -> dict[str, Any]:
-    """The field `ground` of every JSON form."""
+@dataclass(frozen=True, slots=True)
+class StatedGround:
+    """A ground as it is written: the field `ground` of every JSON form."""
+
+    kind: str | None
+    sentence: str
+    """All of it in one line; empty where nothing is known."""
+    inputs: Mapping[str, str]
+    weakest: str | None
+    validated_rows: int
+    validated_mean_error: float | None
+    validated_elsewhere: int
+
+
+def stated(ground: Ground) -> StatedGround:
+    """A ground with its sentence."""
     known = ground.validation
-    return {
-        "kind": ground.kind or None,
-        "sentence": ground.sentence,
-        "inputs": dict(ground.inputs),
-        "weakest": ground.weakest or None,
-        "validated_rows": known.rows,
-        "validated_mean_error": known.mean_error if known.rows else None,
-        "validated_elsewhere": known.elsewhere,
-    }
+    return StatedGround(
+        kind=ground.kind or None,
+        sentence=ground.sentence,
+        inputs=dict(ground.inputs),
+        weakest=ground.weakest or None,
+        validated_rows=known.rows,
+        validated_mean_error=known.mean_error if known.rows else None,
+        validated_elsewhere=known.elsewhere,
+    )
 
 
 def weakest_of(grounds: Iterable[Ground]) -> Ground:
