@@ -43,5 +43,5 @@ def _of(entry: CheckedScenario) -> Iterable[str]:
 
 
 def _command(properties: Mapping[str, object], message: str) -> str:
-    told = ",".join(f"{key}={escaped_property(str(value))}" for key, value in properties.items() if value is not None)
-    return f"::error {told}::{escaped(message)}"
+    place = ",".join(f"{key}={escaped_property(str(value))}" for key, value in properties.items() if value is not None)
+    return f"::error {place}::{escaped(message)}"

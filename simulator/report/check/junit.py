@@ -49,9 +49,9 @@ def _case(suite: xml.Element, entry: CheckedScenario, kind: str, lasted: float) 
     names = {"name": sound(file.stem), "classname": sound(folder), "time": f"{lasted:.3f}"}
     case = xml.SubElement(suite, "testcase", names)
     if kind:
-        told = lines(entry)
-        attributes = {"type": entry.state, "message": sound(told[0] if told else "")}
-        xml.SubElement(case, kind, attributes).text = sound("\n".join(told))
+        said = lines(entry)
+        attributes = {"type": entry.state, "message": sound(said[0] if said else "")}
+        xml.SubElement(case, kind, attributes).text = sound("\n".join(said))
 
 
 def sound(text: str) -> str:

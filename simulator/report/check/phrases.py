@@ -65,13 +65,13 @@ def through(entry: CheckedScenario) -> str:
 def reason(entry: CheckedScenario) -> str:
     """Whether the scenario or the simulator is another one, and the command that accepts it."""
     versions = entry.version
-    told = f"version {versions.before}"
+    version = f"version {versions.before}"
     if versions.before != versions.after:
-        told = f"version {versions.before} to {versions.after}"
+        version = f"version {versions.before} to {versions.after}"
     if entry.edited:
-        why = f"the scenario says otherwise in {clean(', '.join(map(str, entry.edited)))} ({told})"
+        why = f"the scenario says otherwise in {clean(', '.join(map(str, entry.edited)))} ({version})"
     else:
-        why = f"the scenario says the same, the simulator or a file that it reads does not ({told})"
+        why = f"the scenario says the same, the simulator or a file that it reads does not ({version})"
     done = entry.state == "rewritten"
     return why if done else f"{why}; if it should: {clean(entry.accept)}"
 

@@ -76,19 +76,19 @@ def times(document: ComparisonDocument) -> Iterable[Markup]:
         yield from stacks(runs)
         keys = visible(runs)
         rows = [(run.name, *(f"{100 * run.parts.get(key, 0.0):.1f}" for key in keys)) for run in runs]
-        heads = ("run name", *(f"{part(key)[1]} n" for key in keys))
+        titles = ("run name", *(f"{part(key)[1]} n" for key in keys))
         first = next(run.name for run in runs)
-        yield tag("details", tag("summary", f"in percent of the time of {first}"), table(heads, rows))
+        yield tag("details", tag("summary", f"in percent of the time of {first}"), table(titles, rows))
 
 
 def stacks(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
     """A legend and a bar of parts for each run."""
     keys, longest = visible(runs), max(sum(run.parts.values()) for run in runs)
     yield pictures.legend(part(key) for key in keys)
-    yield pictures.bars(((_told(run), _bar(run, keys, longest)) for run in runs), named=True)
+    yield pictures.bars(((_name(run), _bar(run, keys, longest)) for run in runs), named=True)
 
 
-def _told(run: ComparedRun) -> str:
+def _name(run: ComparedRun) -> str:
     return run.name if run.feasible else f"{run.name} (does not fit)"
 
 
@@ -156,9 +156,9 @@ def _assumptions(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
 
 
 def _provenance(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
-    facts = ("version", "seed", "scenario")
-    rows = [(run.name, *(str(run.provenance.get(fact, "-")) for fact in facts)) for run in runs]
-    yield table(("run name", *(f"{fact} path" for fact in facts)), rows)
+    keys = ("version", "seed", "scenario")
+    rows = [(run.name, *(str(run.provenance.get(key, "-")) for key in keys)) for run in runs]
+    yield table(("run name", *(f"{key} path" for key in keys)), rows)
     text = "The report of a single run lists every figure of its hardware and software profiles with its source."
     yield tag("p", text, class_="soft small")
 
@@ -168,8 +168,8 @@ def _bar(run: ComparedRun, keys: Sequence[str], longest: float) -> Markup:
     drawn = []
     for key in keys:
         (slot, words), share = part(key), run.parts.get(key, 0.0)
-        told = f"{words}: {units.format(share * scale, 'time')}, {wording.percent(share)}"
-        drawn.append((share / (longest or 1.0), slot, told))
+        hover = f"{words}: {units.format(share * scale, 'time')}, {wording.percent(share)}"
+        drawn.append((share / (longest or 1.0), slot, hover))
     return pictures.stacked(drawn, f"{run.name}: what its time consists of", moot=not run.feasible)
 
 

@@ -70,8 +70,8 @@ def _blocks(document: ComparisonDocument, width: int, everything: bool, rest: st
     yield Text("")
     rows = chosen(document, everything)
     figures = {label(name, document): cells(name, row, document) for name, row in rows.items()}
-    heads = {label(name, document): short(name) for name in rows}
-    yield from _table(names, fits(document) | figures, heads, width)
+    titles = {label(name, document): short(name) for name in rows}
+    yield from _table(names, fits(document) | figures, titles, width)
     if left := len(document.metrics) - len(rows):
         yield Text(f"{wording.plural(left, 'further figure')} {rest}", "dim")
     yield from notes(held_against(document), [d.sentence for d in document.differences], "dim")
@@ -99,8 +99,8 @@ def subject(document: ComparisonDocument) -> Iterable[str]:
     apart = list(document.differing.items())
     if apart:
         more = f" and {wording.plural(len(apart) - _MOST_APART, 'more setting')}" if len(apart) > _MOST_APART else ""
-        told = [f"{key} {', '.join(values)}" for key, values in apart[:_MOST_APART]]
-        yield f"differ in {'; '.join(told)}{more}"
+        said = [f"{key} {', '.join(values)}" for key, values in apart[:_MOST_APART]]
+        yield f"differ in {'; '.join(said)}{more}"
 
 
 def held_against(document: ComparisonDocument) -> str:
@@ -125,8 +125,8 @@ def fits(document: ComparisonDocument) -> dict[str, list[Cell]]:
 
 
 def _fit(run: ComparedRun) -> str:
-    told = "yes" if run.feasible else "no"
-    return f"{told}, too close to call" if run.memory_too_close else told
+    said = "yes" if run.feasible else "no"
+    return f"{said}, too close to call" if run.memory_too_close else said
 
 
 def cells(metric: str, row: ComparedMetric, document: ComparisonDocument) -> list[Cell]:
@@ -136,11 +136,11 @@ def cells(metric: str, row: ComparedMetric, document: ComparisonDocument) -> lis
 
 
 def _table(
-    names: list[str], figures: Mapping[str, list[Cell]], heads: Mapping[str, str], width: int
+    names: list[str], figures: Mapping[str, list[Cell]], titles: Mapping[str, str], width: int
 ) -> Iterable[RenderableType]:
     """The figures in the form that fits: names over columns, numbers over columns, or a row for each run.
 
-    Figures are called by their words; by their `heads` over columns.
+    Figures are called by their words; by their `titles` over columns.
     """
     room = width - _MARGIN - max(map(len, figures), default=0) - _GAP
     widest = [max((len(found[i].marked) for found in figures.values()), default=0) for i in range(len(names))]
@@ -151,7 +151,7 @@ def _table(
                 yield from _numbered(names)
             yield _columns(called, figures)
             return
-    briefly = {heads.get(words, words): found for words, found in figures.items()}
+    briefly = {titles.get(words, words): found for words, found in figures.items()}
     if max(map(len, names)) > _LONGEST_NAME:
         yield from _numbered(names)
         yield from _rows(numbers, briefly, width)
@@ -169,40 +169,40 @@ def _numbered(names: Sequence[str]) -> Iterable[RenderableType]:
     yield Text("")
 
 
-def _columns(heads: Sequence[str], figures: Mapping[str, list[Cell]]) -> RenderableType:
+def _columns(titles: Sequence[str], figures: Mapping[str, list[Cell]]) -> RenderableType:
     """A row for each figure."""
-    table = grid("left", *_right(heads))
-    table.add_row("", *(Text(f"{head}  ", "bold") for head in heads))
+    table = grid("left", *_right(titles))
+    table.add_row("", *(Text(f"{caption}  ", "bold") for caption in titles))
     for words, found in figures.items():
         table.add_row(words, *map(_text, found))
     return table
 
 
-def _rows(heads: Sequence[str], figures: Mapping[str, list[Cell]], width: int) -> Iterable[RenderableType]:
+def _rows(titles: Sequence[str], figures: Mapping[str, list[Cell]], width: int) -> Iterable[RenderableType]:
     """A row for each run, in as many tables as the figures need."""
-    room = width - _MARGIN - max(map(len, heads)) - _GAP
+    room = width - _MARGIN - max(map(len, titles)) - _GAP
     group: list[tuple[str, list[Cell], int]] = []
     for words, found in figures.items():
         longest = max(len(f"{word}  ") for word in words.split())
         size = max(_NARROWEST_HEAD, longest, *(len(cell.marked) for cell in found))
         if group and sum(w + _GAP for *_, w in group) + size + _GAP > room:
-            yield _piece(heads, group)
+            yield _piece(titles, group)
             yield Text("")
             group = []
         group.append((words, found, size))
     if group:
-        yield _piece(heads, group)
+        yield _piece(titles, group)
 
 
-def _piece(heads: Sequence[str], group: Sequence[tuple[str, list[Cell], int]]) -> RenderableType:
+def _piece(titles: Sequence[str], group: Sequence[tuple[str, list[Cell], int]]) -> RenderableType:
     table = grid("left", *_right(group))
     labels = [wrap(words, size - 2) for words, _, size in group]
     deepest = max(map(len, labels))
     for line in range(deepest):  # the last line of every label stands on the figures
         pieces = (["", *words][max(line - deepest + len(words) + 1, 0)] for words in labels)
         table.add_row("", *(Text(f"{piece}  " if piece else "", "dim") for piece in pieces))
-    for number, head in enumerate(heads):
-        table.add_row(Text(head, "bold"), *(_text(found[number]) for _, found, _ in group))
+    for number, caption in enumerate(titles):
+        table.add_row(Text(caption, "bold"), *(_text(found[number]) for _, found, _ in group))
     return table
 
 

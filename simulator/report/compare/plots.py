@@ -23,16 +23,6 @@ _BESIDE = 15.0  # percent of room for numbers at bars that are cut
 _ROOM = 0.11  # inches that a bar with its number takes
 _MOST_RUNS = 40  # that `figures` shows
 _CAP = 100.0  # percent at which an axis ends; what goes beyond is written at its bar
-_SLOTS = (
-    palette.BLUE,
-    palette.ORANGE,
-    palette.GREEN,
-    palette.VERMILION,
-    palette.PURPLE,
-    palette.SKY,
-    palette.YELLOW,
-    palette.CONTRAST,
-)
 _HATCHES = ("", "///", "...", "xxx", "|||")  # tell runs of one colour apart, so that there are 40 looks
 
 
@@ -50,7 +40,7 @@ def parts(document: ComparisonDocument, axes: "Axes | None" = None) -> "Axes":
         for bar, run in zip(bars, runs, strict=True):
             bar.set_alpha(1.0 if run.feasible else _FADED)
         left += sizes
-    axes.set_yticks(range(len(runs)), [_told(run.name, run) for run in runs], fontsize="small")
+    axes.set_yticks(range(len(runs)), [_name(run.name, run) for run in runs], fontsize="small")
     axes.set_ylim(max(len(runs), 1) - 0.5, -0.5)
     first = _plain(runs[0].name) if runs else ""
     axes.set_xlabel(f"{words[:1].lower()}{words[1:]}, % of the time of {first}" if runs else "no run has a time")
@@ -72,14 +62,14 @@ def figures(document: ComparisonDocument, axes: "Axes | None" = None) -> "Axes":
     for place, run in enumerate(others):
         change = np.array([_percent_beyond(values[run], first) for first, values in known.values()])
         at = np.arange(len(known)) + (place - (len(others) - 1) / 2) * thick
-        turn, slot = divmod(place, len(_SLOTS))
+        turn, slot = divmod(place, len(palette.DISTINCT))
         axes.barh(
             at,
             np.clip(change, -_CAP, _CAP),
             height=thick,
-            label=_told(names[run], runs[run]),
+            label=_name(names[run], runs[run]),
             linewidth=0,
-            color=palette.LIGHT[_SLOTS[slot]],
+            color=palette.LIGHT[palette.DISTINCT[slot]],
             hatch=_HATCHES[turn],
             edgecolor="white",
             alpha=1.0 if runs[run].feasible else _FADED,
@@ -139,6 +129,6 @@ def _heighten(axes: "Axes", bars: int) -> None:
         axes.figure.set_figheight(max(axes.figure.get_figheight(), _ROOM * bars))
 
 
-def _told(name: str, run: ComparedRun) -> str:
+def _name(name: str, run: ComparedRun) -> str:
     """A run's name on a plot, and whether it does not fit."""
     return _plain(name) + ("" if run.feasible else " (does not fit)")

@@ -102,9 +102,9 @@ def sweep_card(document: SweepDocument) -> str:
         ("point", *map(short, names)),
         [(row.name, *(_figure(name, row.metrics.get(name)) for name in names)) for row in shown],
     )
-    told = wording.plural(len(rows), "point") + (f", {lost} that do not fit or are refused" if lost else "")
-    told += f"; the best {len(shown)} by {METRICS[best.metric].label}" if shown else ""
-    head = (_div(document.name, style=_STRONG), _div(told, style=_SOFT), *_ground(*grounds(document.rows)))
+    said = wording.plural(len(rows), "point") + (f", {lost} that do not fit or are refused" if lost else "")
+    said += f"; the best {len(shown)} by {METRICS[best.metric].label}" if shown else ""
+    head = (_div(document.name, style=_STRONG), _div(said, style=_SOFT), *_ground(*grounds(document.rows)))
     return _framed(*head, *([table] if shown else []))
 
 
@@ -186,8 +186,8 @@ def _stacks(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
 def _stacked(parts: Iterable[tuple[float, int, str]], text: str, pixels: int) -> Markup:
     """A bar of (share of the width, slot, what it says when pointed at)."""
     pieces = [
-        _div(style=f"flex:0 0 {100 * share:.3f}%;background:{palette.LIGHT[slot]}", title=told)
-        for share, slot, told in parts
+        _div(style=f"flex:0 0 {100 * share:.3f}%;background:{palette.LIGHT[slot]}", title=hover)
+        for share, slot, hover in parts
         if share > 0
     ]
     return _div(*pieces, style=f"{_BAR};height:{pixels}px", role="img", aria_label=text)
@@ -201,12 +201,12 @@ def _legend(entries: Iterable[tuple[int, str]]) -> Markup:
     return _div(*swatches, style=_LEGEND)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], strong: Iterable[tuple[int, int]] = ()) -> Markup:
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], strong: Iterable[tuple[int, int]] = ()) -> Markup:
     """Rows of words and figures; `strong` are the cells (row, column) to stand out."""
     marked = set(strong)
-    lines = [_line(heads, {*range(len(heads))}, "columnheader")]
+    lines = [_line(titles, {*range(len(titles))}, "columnheader")]
     lines += [_line(row, {j for i, j in marked if i == at}, "cell") for at, row in enumerate(rows)]
-    columns = f"grid-template-columns:repeat({len(heads)},auto)"
+    columns = f"grid-template-columns:repeat({len(titles)},auto)"
     return _div(_div(*lines, style=f"{_TABLE};{columns}", role="table"), style="overflow-x:auto;margin:.4rem 0")
 
 

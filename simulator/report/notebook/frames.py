@@ -36,8 +36,8 @@ def comparison_frame(document: ComparisonDocument) -> "DataFrame":
     metrics = {name: row.values for name, row in document.metrics.items()}
     keys = dict.fromkeys(key for run in document.runs for key in run.parts)
     shares = {f"part.{key}": [run.parts.get(key) for run in document.runs] for key in keys}
-    facts = {key: [getattr(run, key) for run in document.runs] for key in ("kind", "feasible")}
-    return made({**facts, **metrics, **shares}, index=list(document.names), name="run")
+    known = {key: [getattr(run, key) for run in document.runs] for key in ("kind", "feasible")}
+    return made({**known, **metrics, **shares}, index=list(document.names), name="run")
 
 
 def _metrics(result: Result) -> "DataFrame":
@@ -121,11 +121,11 @@ def _replicas(result: Result) -> "DataFrame":
     if result.service is None:
         raise InputError(Problem(f"{result.name} has no replicas", hint="they are of runs that serve"))
     replicas = result.service.replicas
-    facts = {key: [getattr(one, key) for one in replicas] for key in ("pool", "role", "devices", "device", "blocks")}
+    known = {key: [getattr(one, key) for one in replicas] for key in ("pool", "role", "devices", "device", "blocks")}
     keys = dict.fromkeys(key for one in replicas for key in one.parts)
     parts = {f"{key}_s": [one.parts.get(key, 0.0) for one in replicas] for key in keys}
     busy = {"busy_s": [one.busy for one in replicas]}
-    return made(facts | busy | parts, index=[one.name for one in replicas], name="replica")
+    return made(known | busy | parts, index=[one.name for one in replicas], name="replica")
 
 
 FRAMES: dict[str, Callable[[Result], "DataFrame"]] = {

@@ -16,17 +16,6 @@ from simulator.report.text import palette, scales, wording
 from simulator.report.text.grounds import grounds
 from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate
 
-SLOTS = (
-    palette.BLUE,
-    palette.ORANGE,
-    palette.GREEN,
-    palette.VERMILION,
-    palette.PURPLE,
-    palette.SKY,
-    palette.YELLOW,
-    palette.CONTRAST,
-)
-"""Colours of the layouts of a plot."""
 _HEIGHT = 260.0
 _ROOM = 1.04  # of the highest value, so that it does not touch the edge
 
@@ -39,21 +28,21 @@ def page(document: PlanDocument) -> str:
 
 def drawn(document: PlanDocument) -> list[Rated]:
     """Layouts whose curves are drawn: those with a largest rate, the best for each device first, as many as colours."""
-    return [found for found in phrases.ranked(document) if len(found.layout.curve) > 1][: len(SLOTS)]
+    return [found for found in phrases.ranked(document) if len(found.layout.curve) > 1][: len(palette.DISTINCT)]
 
 
 def _body(document: PlanDocument) -> Iterable[Markup]:
     yield from _title(document)
     yield tag("main", *_sections(document))
     known = document.provenance
-    facts = [
+    made_of = [
         wording.plural(known.simulations, "simulation"),
         f"largest rates to {100 * document.tolerance:g} %",
         f"seed {known.seed}",
         f"scenario {known.scenario}",
         "simulated, not measured",
     ]
-    yield tag("footer", tag("p", " · ".join(facts), class_="soft small"))
+    yield tag("footer", tag("p", " · ".join(made_of), class_="soft small"))
 
 
 def _title(document: PlanDocument) -> Iterable[Markup]:
@@ -121,8 +110,8 @@ def _objectives(document: PlanDocument, probe: ProbedRate) -> Iterable[Markup]:
     ]
     bar = pictures.stacked([(probe.attainment, palette.GREEN if probe.meets else palette.VERMILION, "all")], "all")
     rows.append(("all", "", wording.percent(probe.attainment), "", bar))
-    heads = ("objective name", "at most n", "met by n", f"{share} of them source", "of all requests bar")
-    yield table(heads, rows)
+    titles = ("objective name", "at most n", "met by n", f"{share} of them source", "of all requests bar")
+    yield table(titles, rows)
 
 
 def _layouts(document: PlanDocument) -> Iterable[Markup]:
@@ -136,12 +125,7 @@ def _layouts(document: PlanDocument) -> Iterable[Markup]:
         label = f"{layout.name}: {rate(layout.rate_per_device)} a device"
         rows.append(
             (
-                layout.name,
-                f"{layout.devices:,}",
-                phrases.largest(layout),
-                rate(layout.rate_per_device),
-                OBJECTIVES.get(layout.binding or "", "-"),
-                figure(best, "utilisation"),
+                *phrases.cells(found),
                 figure(best, "cost_usd_per_million_tokens"),
                 price,
                 phrases.remark(document, layout),
@@ -188,16 +172,20 @@ def _curves(
     probes = [probe for found in layouts for probe in found.layout.curve]
     end = max(probe.rate for probe in probes)
     high = top or _ROOM * max(map(value, probes)) or 1.0
-    lines = [_line(found.layout, slot, value, end, high) for found, slot in zip(layouts, SLOTS, strict=False)]
+    lines = [
+        _line(found.layout, slot, value, end, high) for found, slot in zip(layouts, palette.DISTINCT, strict=False)
+    ]
     goals = [layouts[0].rate / end] if len(layouts) == 1 else []
     if what == "attainment":
         wanted = np.full(2, document.slo.attainment)
         lines.append(Curve(np.array([0.0, 1.0]), wanted, palette.GREY, name="wanted"))
     if len(layouts) > 1:
-        yield pictures.legend([(slot, found.layout.name) for found, slot in zip(layouts, SLOTS, strict=False)])
+        yield pictures.legend(
+            [(slot, found.layout.name) for found, slot in zip(layouts, palette.DISTINCT, strict=False)]
+        )
     upward = scales.marks(0.0, 1.0, "fraction") if top else scales.marks(0.0, high, word="/s")
-    told = pictures.Told(100.0, "%") if top else pictures.Told(high, "/s")
-    picture = curves.curves(lines, f"{what} over rate", goals, height=_HEIGHT, told=told)
+    readout = pictures.Readout(100.0, "%") if top else pictures.Readout(high, "/s")
+    picture = curves.curves(lines, f"{what} over rate", goals, height=_HEIGHT, readout=readout)
     yield graph(end, leveled(upward, picture, across(scales.marks(0.0, end, word="/s"))), unit="/s")
     dashed = " Dashed: the largest rate." if goals else ""
     grey = " Grey: the share that is wanted." if what == "attainment" else ""

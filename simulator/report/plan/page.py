@@ -33,8 +33,8 @@ def _blocks(document: PlanDocument, elapsed_s: float | None) -> Iterable[Rendera
     )
     if len(layouts) == 1:
         yield Text(clean(phrases.verdict(document, layouts[0])), "bold" if document.feasible else "bold red")
-    if told := phrases.target(document):
-        yield Text(told, "bold green" if document.feasible else "bold red")
+    if answer := phrases.target(document):
+        yield Text(answer, "bold green" if document.feasible else "bold red")
     yield from _one(document, layouts[0]) if len(layouts) == 1 else _several(document)
     if gap := phrases.without_price(document):
         yield Text(gap, "dim")
@@ -135,15 +135,11 @@ def _layouts(document: PlanDocument, layouts: list[Rated]) -> RenderableType:
     table = _table(("", "devices", "rate", "per device", "limited by", "busy", "USD/Mtoken", ""), "lrrrlrrl")
     table.columns[0].no_wrap = max(len(found.layout.name) for found in layouts) <= _LONGEST
     table.columns[-1].no_wrap = False
-    for layout, _, best in layouts:
+    for found in layouts:
+        layout, _, best = found
         cost = best.metrics.get("cost_usd_per_million_tokens")
         table.add_row(
-            clean(layout.name),
-            f"{layout.devices:,}",
-            phrases.largest(layout),
-            rate(layout.rate_per_device),
-            OBJECTIVES.get(layout.binding or "", "-"),
-            figure(best, "utilisation"),
+            *phrases.cells(found),
             "-" if cost is None else f"{cost:#.3g}",
             phrases.remark(document, layout),
             style=_style(layout),

@@ -22,6 +22,28 @@ _PROCESSES = {
 _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 
 
+class Rated(NamedTuple):
+    """A layout that carries some rate."""
+
+    layout: PlannedLayout
+    rate: float
+    """The largest, per second."""
+    best: ProbedRate
+    """What was seen there."""
+
+    @property
+    def per_device(self) -> float:
+        """The rate for each device, per second."""
+        return self.layout.rate_per_device or 0.0
+
+
+def rated(layout: PlannedLayout) -> Rated | None:
+    """A layout with its rate; None where it has none."""
+    if layout.rate is None or layout.at_best is None:
+        return None
+    return Rated(layout, layout.rate, layout.at_best)
+
+
 def rate(value: float | None) -> str:
     """Arrivals per second with three significant digits; the page says of what."""
     return "-" if value is None else f"{wording.rate(value)}/s"
@@ -155,6 +177,19 @@ def without_price(document: PlanDocument) -> str:
     return clean(missing_price(dict.fromkeys(name for one in document.layouts for name in one.unpriced)))
 
 
+def cells(found: Rated) -> tuple[str, str, str, str, str, str]:
+    """Name, devices, largest rate, rate for each device, what limits it, how busy the replicas are."""
+    layout = found.layout
+    return (
+        clean(layout.name),
+        f"{layout.devices:,}",
+        largest(layout),
+        rate(layout.rate_per_device),
+        OBJECTIVES.get(layout.binding or "", "-"),
+        figure(found.best, "utilisation"),
+    )
+
+
 def marks(layout: PlannedLayout) -> str:
     """What a layout is the best at."""
     said = ["cheapest"] if layout.cheapest else []
@@ -167,28 +202,6 @@ def remark(document: PlanDocument, layout: PlannedLayout) -> str:
     short = "" if layout.settled or layout.cheapest else "run too short"
     close = "memory too close to call" if layout.memory_too_close else ""
     return ", ".join(filter(None, [marks(layout), missed, short, close]))
-
-
-class Rated(NamedTuple):
-    """A layout that carries some rate."""
-
-    layout: PlannedLayout
-    rate: float
-    """The largest, per second."""
-    best: ProbedRate
-    """What was seen there."""
-
-    @property
-    def per_device(self) -> float:
-        """The rate for each device, per second."""
-        return self.layout.rate_per_device or 0.0
-
-
-def rated(layout: PlannedLayout) -> Rated | None:
-    """A layout with its rate; None where it has none."""
-    if layout.rate is None or layout.at_best is None:
-        return None
-    return Rated(layout, layout.rate, layout.at_best)
 
 
 def ranked(document: PlanDocument) -> list[Rated]:
@@ -208,8 +221,8 @@ def without(document: PlanDocument) -> list[str]:
 
 def _reason(layout: PlannedLayout) -> str:
     if layout.state == "cut":
-        told = f"misses at {rate(layout.missed_at)}, 95 % of the best for each device"
-        return f"{told} (`--every` finds its rate)"
+        missed = f"misses at {rate(layout.missed_at)}, 95 % of the best for each device"
+        return f"{missed} (`--every` finds its rate)"
     if layout.state != "unreachable" or layout.at_best is None:
         return f"{layout.state}: {layout.reason}"
     name, goal = min(layout.at_best.objectives.items(), key=lambda item: float(item[1].attainment))

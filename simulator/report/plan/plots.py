@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.report.plan.html import SLOTS, drawn
+from simulator.report.plan.html import drawn
 from simulator.report.svg.figures import legend_below, plain, save_figures
 from simulator.report.text import palette
 from simulator.results.documents.plan import PlanDocument, ProbedRate
@@ -46,7 +46,7 @@ def save_plots(document: PlanDocument, folder: str | Path) -> list[Path]:
 def _lines(document: PlanDocument, axes: "Axes", value: Callable[[ProbedRate], float]) -> float:
     """The curves of all layouts that have one; returns the highest value."""
     layouts = drawn(document)
-    for (layout, largest, best), slot in zip(layouts, SLOTS, strict=False):
+    for (layout, largest, best), slot in zip(layouts, palette.DISTINCT, strict=False):
         probes, colour = layout.curve, palette.LIGHT[slot]
         name = plain(layout.name) or f"simulated, largest rate {largest:.3g}/s"
         axes.plot([probe.rate for probe in probes], [value(probe) for probe in probes], color=colour, label=name)

@@ -31,8 +31,8 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
         yield from ledger.out_of_memory(result)
         yield blocks.heading("If it fitted")
     yield sections.headline(result)
-    if told := sections.causal(result):
-        yield Text(told, "dim")
+    if remark := sections.causal(result):
+        yield Text(remark, "dim")
     yield from sections.whole_run(result)
     yield from sections.a_day(result)
     if gap := sections.without_price(result):

@@ -122,12 +122,12 @@ def breakdown(result: Result) -> Iterable[RenderableType]:
     step_s = max(sum(parts.values()) for parts in result.breakdown) or 1.0
     yield heading("Where the step goes, in percent of it")
     average = mean(result.breakdown, [c.ranks for c in result.classes])
-    yield _Breakdown(_rows(result, average), average, _visible(result.breakdown, step_s), step_s)
+    yield _Breakdown(_rows(result, average), average, visible(result.breakdown, step_s), step_s)
     if said := chains(result):
         yield Text(said, "dim")
 
 
-def _visible(parts: Sequence[dict[str, float]], step_s: float) -> list[str]:
+def visible(parts: Sequence[dict[str, float]], step_s: float) -> list[str]:
     """Parts of which at least one row shows more than 0.0."""
     keys = dict.fromkeys(key for part in parts for key in part)
     return [key for key in keys if any(part.get(key, 0.0) >= _INVISIBLE * step_s for part in parts)]
@@ -141,7 +141,7 @@ def critical_path(result: Result) -> Iterable[RenderableType]:
         return
     yield heading("Critical path: what the step waited for, in percent of it")
     rows = [_Row("whole path", len(path.operations), path.seconds), *_stretches(result)]
-    yield _Breakdown(rows, path.seconds, _visible([path.seconds], step_s), step_s, counted="ops")
+    yield _Breakdown(rows, path.seconds, visible([path.seconds], step_s), step_s, counted="ops")
     yield _made_of(result, step_s)
 
 

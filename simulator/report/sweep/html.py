@@ -60,8 +60,8 @@ def _body(document: SweepDocument) -> Iterable[Markup]:
         tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
     )
     yield tag("main", *_sections(document))
-    facts = f"clustersim {document.provenance['version']} · seed {document.provenance['seed']}"
-    yield tag("footer", tag("p", f"{facts} · simulated, not measured", class_="soft small"))
+    made_by = f"clustersim {document.provenance['version']} · seed {document.provenance['seed']}"
+    yield tag("footer", tag("p", f"{made_by} · simulated, not measured", class_="soft small"))
 
 
 def _sections(document: SweepDocument) -> Iterable[Markup]:
@@ -88,12 +88,12 @@ def _sections(document: SweepDocument) -> Iterable[Markup]:
 
 def _points(document: SweepDocument, numbers: Sequence[int], first: tuple[str, ...]) -> Markup:
     names = phrases.columns(document, first)
-    heads = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
+    titles = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
     rows = [
         (*map(phrases.value, row.values.values()), *(phrases.figure(row, name) for name in names))
         for row in phrases.rows_of(document, numbers)
     ]
-    return table([*heads, *(f"{short(name)} n" for name in names)], rows)
+    return table([*titles, *(f"{short(name)} n" for name in names)], rows)
 
 
 def _front(document: SweepDocument, front: ParetoFront) -> Iterable[Markup]:
@@ -129,7 +129,7 @@ def _axis(metric: str, values: list[float]) -> scatter.Axis:
 def _everything(document: SweepDocument) -> Iterable[Markup]:
     rows = document.rows
     names = phrases.columns(document)
-    heads = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
+    titles = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
     shown = [
         (
             f"{row.point:,}",
@@ -139,6 +139,6 @@ def _everything(document: SweepDocument) -> Iterable[Markup]:
         )
         for row in rows[:MOST_ROWS]
     ]
-    listed = table(["point n", *heads, "status class", *(f"{short(name)} n" for name in names)], shown)
+    listed = table(["point n", *titles, "status class", *(f"{short(name)} n" for name in names)], shown)
     more = [tag("p", f"The first {MOST_ROWS:,} of {len(rows):,}.", class_="soft")] if len(rows) > MOST_ROWS else []
     yield tag("details", tag("summary", wording.plural(len(rows), "point")), *more, listed)

@@ -57,21 +57,21 @@ def axis_words(keys: list[str]) -> list[str]:
     return [clean(word if last.count(word) == 1 else key) for word, key in zip(last, keys, strict=True)]
 
 
-def value(told: Any) -> str:
+def value(given: Any) -> str:
     """A value of an axis."""
-    if isinstance(told, dict):
-        return "{" + ", ".join(f"{key}: {value(item)}" for key, item in told.items()) + "}"
-    if isinstance(told, list):
-        return "[" + ", ".join(map(value, told)) + "]"
-    return "none" if told is None else str(told).lower() if isinstance(told, bool) else clean(str(told))
+    if isinstance(given, dict):
+        return "{" + ", ".join(f"{key}: {value(item)}" for key, item in given.items()) + "}"
+    if isinstance(given, list):
+        return "[" + ", ".join(map(value, given)) + "]"
+    return "none" if given is None else str(given).lower() if isinstance(given, bool) else clean(str(given))
 
 
 def subject(document: SweepDocument) -> str:
     """What was varied."""
     words = axis_words(list(document.axes))
     parts = [
-        f"{word} {', '.join(map(value, told[:8]))}{' ...' if len(told) > 8 else ''}"
-        for word, told in zip(words, document.axes.values(), strict=True)
+        f"{word} {', '.join(map(value, given[:8]))}{' ...' if len(given) > 8 else ''}"
+        for word, given in zip(words, document.axes.values(), strict=True)
     ]
     return " · ".join(parts)
 
@@ -117,10 +117,10 @@ def missed(document: SweepDocument) -> Iterator[str]:
     """Where conditions leave nothing, how far each was from what there is."""
     if not document.dropped or any(row.status == "ok" for row in document.rows):
         return
-    for told in document.conditions:
-        low, high = (wording.figure(told.metric, value) for value in (told.least, told.most))
+    for one in document.conditions:
+        low, high = (wording.figure(one.metric, value) for value in (one.least, one.most))
         size = low if low == high else f"{low} to {high}"
-        yield f"{told.condition}: it was {size}; {wording.plural(told.met, 'point')} would meet this one alone"
+        yield f"{one.condition}: it was {size}; {wording.plural(one.met, 'point')} would meet this one alone"
 
 
 def reasons(document: SweepDocument, status: str, most: int = 5) -> Iterator[str]:

@@ -21,21 +21,21 @@ def heat(document: SweepDocument, axes: "Axes") -> "Axes":
     """A metric over two axes of the sweep; grey cells need more memory than there is, white ones have no point."""
     from matplotlib.patches import Rectangle
 
-    told = _heat_of(document)
-    cells = np.array([[np.nan if c is None else c for c in row] for row in told.cells], np.float64)
+    shown = _heat_of(document)
+    cells = np.array([[np.nan if c is None else c for c in row] for row in shown.cells], np.float64)
     drawn = axes.imshow(np.ma.masked_invalid(cells), cmap="viridis", aspect="auto", origin="upper")
-    across, upward = phrases.axis_words([told.x, told.y])
-    axes.set_xticks(range(len(told.x_values)), [plain(phrases.value(v)) for v in told.x_values])
-    axes.set_yticks(range(len(told.y_values)), [plain(phrases.value(v)) for v in told.y_values])
+    across, upward = phrases.axis_words([shown.x, shown.y])
+    axes.set_xticks(range(len(shown.x_values)), [plain(phrases.value(v)) for v in shown.x_values])
+    axes.set_yticks(range(len(shown.y_values)), [plain(phrases.value(v)) for v in shown.y_values])
     axes.set_xlabel(plain(across))
     axes.set_ylabel(plain(upward))
     axes.grid(visible=False)
-    bar = axes.figure.colorbar(drawn, ax=axes, format=_words(told.metric))
-    bar.set_label(plain(phrases.label(told.metric)))
+    bar = axes.figure.colorbar(drawn, ax=axes, format=_words(shown.metric))
+    bar.set_label(plain(phrases.label(shown.metric)))
     if cells.size <= _MOST_FIGURES:
-        for (row, column), shade in np.ndenumerate(np.array(phrases.shades(told), np.float64)):
+        for (row, column), shade in np.ndenumerate(np.array(phrases.shades(shown), np.float64)):
             if np.isfinite(shade):
-                text = wording.figure(told.metric, float(cells[row, column]))
+                text = wording.figure(shown.metric, float(cells[row, column]))
                 colour = "black" if shade > 0.6 else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
     for (column, row), needed in _full(document).items():
@@ -43,11 +43,11 @@ def heat(document: SweepDocument, axes: "Axes") -> "Axes":
         if cells.size <= _MOST_FIGURES:
             words = f"needs\n{wording.figure('peak_memory_bytes', needed)}"
             axes.text(column, row, words, ha="center", va="center", color="dimgrey", fontsize=8)
-    for row, marks in enumerate(phrases.gaps(document, told)):
+    for row, marks in enumerate(phrases.gaps(document, shown)):
         for column, mark in enumerate(marks):
             if mark == phrases.REFUSED:
                 axes.text(column, row, mark, ha="center", va="center", color="black", fontsize=8)
-    if words := phrases.gap_words(document, told, full="grey"):
+    if words := phrases.gap_words(document, shown, full="grey"):
         axes.set_title(words, fontsize="small", loc="right")
     return axes
 
@@ -59,12 +59,12 @@ def _heat_of(document: SweepDocument) -> HeatMap:
 
 def _full(document: SweepDocument) -> dict[tuple[int, int], float]:
     """By (column, row) of the cells in which no point fits into memory, the bytes that the least of them needs."""
-    told = _heat_of(document)
+    shown = _heat_of(document)
     found: dict[tuple[int, int], float] = {}
     for point in document.rows:
-        cell = (told.x_values.index(point.values[told.x]), told.y_values.index(point.values[told.y]))
+        cell = (shown.x_values.index(point.values[shown.x]), shown.y_values.index(point.values[shown.y]))
         needed = point.metrics.get("peak_memory_bytes")
-        if point.status == "out of memory" and needed is not None and told.cells[cell[1]][cell[0]] is None:
+        if point.status == "out of memory" and needed is not None and shown.cells[cell[1]][cell[0]] is None:
             found[cell] = min(needed, found.get(cell, needed))
     return found
 

@@ -125,8 +125,10 @@ def _plots(done: Sequence[Scored]) -> Iterable[Markup]:
     band = ((low, 1 - _NEAR), (low, 1 + _NEAR), (high, 1 + _NEAR), (high, 1 - _NEAR))
     yield scatter.scatter(ratios, axis, ratio, "ratio of simulated to measured time", band=band, height=420)
     beyond = sum(not ratio.holds(point.y) for point in ratios)
-    told = f" Hollow at the frame: {wording.plural(beyond, 'row')} beyond it." if beyond else ""
-    yield tag("p", f"The band is 10 % either way.{told} Point at a mark to read which row it is.", class_="soft small")
+    hollow = f" Hollow at the frame: {wording.plural(beyond, 'row')} beyond it." if beyond else ""
+    yield tag(
+        "p", f"The band is 10 % either way.{hollow} Point at a mark to read which row it is.", class_="soft small"
+    )
 
 
 def _tip(row: ValidatedRow) -> str:

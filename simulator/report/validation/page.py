@@ -92,11 +92,14 @@ def _table(title: str, groups: Mapping[str, ErrorStatistics]) -> list[str]:
     lines = [head]
     for name, s in groups.items():
         if s.rows:
-            told, figures = clean(name), " ".join(f"{100 * getattr(s, key):6.1f}%" for key in ("mean", "median", "p90"))
-            if len(told) > _NAME:  # on a line of its own, so that no column moves
-                lines.append(f"  {told}")
-                told = ""
-            lines.append(f"  {told:<{_NAME}} {s.rows:4d} {figures} {100 * s.signed:+6.1f}%")
+            label, figures = (
+                clean(name),
+                " ".join(f"{100 * getattr(s, key):6.1f}%" for key in ("mean", "median", "p90")),
+            )
+            if len(label) > _NAME:  # on a line of its own, so that no column moves
+                lines.append(f"  {label}")
+                label = ""
+            lines.append(f"  {label:<{_NAME}} {s.rows:4d} {figures} {100 * s.signed:+6.1f}%")
     return [*lines, ""]
 
 
