@@ -65,10 +65,10 @@ def lock_step(lanes: int, operations: int) -> Tape:
     """Lanes that compute and then meet, over and over."""
     duration = np.tile([1_000, 77], lanes * operations // 2)
     duration += np.where(duration > 77, np.repeat(np.arange(lanes), operations), 0)
-    meeting = np.tile(np.where(np.arange(operations) % 2, np.arange(operations), -1), lanes)
+    rendezvous = np.tile(np.where(np.arange(operations) % 2, np.arange(operations), -1), lanes)
     none = np.full(len(duration), -1)
     nothing = np.zeros(len(duration) + 1, np.int64)
-    return Tape(np.arange(lanes + 1) * operations, duration, nothing, np.zeros(0, np.int64), meeting, none)
+    return Tape(np.arange(lanes + 1) * operations, duration, nothing, np.zeros(0, np.int64), rendezvous, none)
 
 
 def main() -> None:

@@ -11,21 +11,21 @@ from simulator.engine.tape import Activity, Tape, Timeline
 def tape(
     *lanes: Sequence[int],
     after: dict[int, Sequence[int]] | None = None,
-    meetings: Sequence[Sequence[int]] = (),
+    rendezvous: Sequence[Sequence[int]] = (),
     runs: dict[int, int] | None = None,
     activities: Sequence[Activity] = (),
     capacity: Sequence[float] = (),
 ) -> Tape:
     """A tape from the durations of each lane; operations are numbered lane after lane.
 
-    `after` maps an operation to those it waits for, `meetings` lists the members of each, `runs` maps an operation to
+    `after` maps an operation to those it waits for, `rendezvous` lists the members of each, `runs` maps an operation to
     its activity.
     """
     duration = [ticks for lane in lanes for ticks in lane]
     rows = [list((after or {}).get(op, ())) for op in range(len(duration))]
-    meeting, activity = np.full(len(duration), -1), np.full(len(duration), -1)
-    for number, members in enumerate(meetings):
-        meeting[list(members)] = number
+    member, activity = np.full(len(duration), -1), np.full(len(duration), -1)
+    for number, members in enumerate(rendezvous):
+        member[list(members)] = number
     for op, number in (runs or {}).items():
         activity[op] = number
     return Tape(
@@ -33,7 +33,7 @@ def tape(
         duration=np.array(duration, np.int64),
         after_start=_starts([len(row) for row in rows]),
         after=np.array([other for row in rows for other in row], np.int64),
-        meeting=meeting,
+        rendezvous=member,
         activity=activity,
         activities=tuple(activities),
         capacity=np.array(capacity, np.float64),
@@ -53,7 +53,7 @@ def times(timeline: Timeline) -> list[tuple[int, int]]:
 def tapes(
     draw: st.DrawFn, activities: Sequence[Activity] = (), capacity: Sequence[float] = (), sound: bool = False
 ) -> Tape:
-    """Small tapes with dependencies, meetings and, where given, activities; `sound` ones do not deadlock."""
+    """Small tapes with dependencies, rendezvous and, where given, activities; `sound` ones do not deadlock."""
     sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=5))
     total = sum(sizes)
     lane_of = np.repeat(np.arange(len(sizes)), sizes)
@@ -65,18 +65,18 @@ def tapes(
     for later, earlier in draw(st.lists(pairs, max_size=total)):
         if lane_of[later] != lane_of[earlier] and (not sound or rank[earlier] < rank[later]):
             after.setdefault(later, []).append(earlier)
-    meetings: list[list[int]] = []
+    rendezvous: list[list[int]] = []
     if not sound:
         free = list(place)
         for size in draw(st.lists(st.integers(1, 4), max_size=3)):
-            meetings.append(free[:size])
+            rendezvous.append(free[:size])
             free = free[size:]
     runs = {op: draw(st.integers(-1, len(activities) - 1)) for op in range(total)} if activities else {}
     lanes = np.split(np.array(ticks, np.int64), np.cumsum(sizes)[:-1])
     return tape(
         *[lane.tolist() for lane in lanes],
         after=after,
-        meetings=[m for m in meetings if m],
+        rendezvous=[m for m in rendezvous if m],
         runs=runs,
         activities=activities,
         capacity=capacity,

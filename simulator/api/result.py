@@ -235,8 +235,9 @@ def _speed(result: results.Result) -> str:
         from simulator.results.obstacle import obstacle
 
         return _INFEASIBLE[obstacle(result)]
-    name = "step_time_s" if result.kind == "training" else "output_throughput"
-    unit = "" if result.kind == "training" else " output tokens/s"
+    from simulator.run.kinds import KINDS
+
+    name, unit = KINDS[result.kind].headline
     return f"{figure(name, result.metrics.get(name, float('nan')))}{unit}"
 
 

@@ -9,7 +9,7 @@ import simulator.run  # noqa: F401  (the readers of foreign files)
 from simulator.api.arguments import as_yaml, path_of, shown, strings
 from simulator.errors import InputError, Problem
 from simulator.specs import load_scenario
-from simulator.specs.scenario import AnyScenario, ServingScenario
+from simulator.specs.scenario import AnyScenario
 
 Overrides = Mapping[str, Any] | Sequence[str] | str | None
 """Changes of a scenario: `{"training.micro_batch": 2}`, or `["training.micro_batch=2"]` as on the command line."""
@@ -39,7 +39,9 @@ class Scenario:
     @property
     def kind(self) -> str:
         """`training` or `serving`."""
-        return "serving" if isinstance(self.spec, ServingScenario) else "training"
+        from simulator.run.kinds import kind_of
+
+        return kind_of(self.spec).name
 
     def change(self, overrides: Overrides) -> "Scenario":
         """The same file read again with further overrides; InputError with every problem found."""

@@ -57,10 +57,10 @@ class _Scene:
         return [int(other) for other in after if not self.ended[other]]
 
     def absent(self, op: int) -> list[int]:
-        """Members of the meeting of `op` whose lanes are not ready for it."""
-        if self.tape.meeting[op] < 0:
+        """Members of the rendezvous of `op` whose lanes are not ready for it."""
+        if self.tape.rendezvous[op] < 0:
             return []
-        members = np.flatnonzero(self.tape.meeting == self.tape.meeting[op]).tolist()
+        members = np.flatnonzero(self.tape.rendezvous == self.tape.rendezvous[op]).tolist()
         return [m for m in members if self.head.get(self.tape.lane_of(m)) != m or self.unmet(m)]
 
     def blockers(self, lane: int) -> list[int]:
@@ -75,9 +75,9 @@ class _Scene:
         if unmet:
             whom = _shorten([f"{tape.name(other)} of {tape.lane_name(tape.lane_of(other))}" for other in unmet], LISTED)
             what = "waits for " + ", ".join(whom)
-        elif tape.meeting[op] >= 0:
+        elif tape.rendezvous[op] >= 0:
             lanes = [tape.lane_name(tape.lane_of(m)) for m in self.absent(op)]
-            what = f"waits in meeting {tape.meeting[op]} for " + ", ".join(_shorten(lanes, LISTED))
+            what = f"waits in rendezvous {tape.rendezvous[op]} for " + ", ".join(_shorten(lanes, LISTED))
         else:
             what = "waits for its share of a resource"
         return f"{tape.lane_name(lane)}: next is {tape.name(op)}, which {what}"

@@ -17,7 +17,7 @@ from simpy.events import NORMAL
 from simulator.engine.deadlock import deadlock
 from simulator.engine.event import Event
 from simulator.engine.fluid import Fluid, Solver
-from simulator.engine.meetings import gather
+from simulator.engine.rendezvous import gather
 from simulator.engine.tape import NEVER, Ints, Tape, Timeline, too_long, verify
 
 Progress = Callable[[int], None]
@@ -26,7 +26,7 @@ Progress = Callable[[int], None]
 STRIDE = 1 << 14
 """Events between two reports of progress; a power of two."""
 SPECIAL = -1
-"""In the list of durations: the operation belongs to a meeting or runs an activity."""
+"""In the list of durations: the operation belongs to a rendezvous or runs an activity."""
 NONE, SEVERAL = -1, -2
 """In the list of dependencies: there is none, or more than one."""
 
@@ -51,27 +51,27 @@ class WatchedEnvironment(Environment):
 class Run:
     """The state that the interpreters of one execution share.
 
-    Lists are indexed by operation or by *slot*: what ends as one, an operation alone or a whole meeting.
+    Lists are indexed by operation or by *slot*: what ends as one, an operation alone or a whole rendezvous.
     """
 
     def __init__(self, env: Environment, tape: Tape, solver: Solver | None) -> None:
         """Turn the columns of the tape into lists, which Python reads faster."""
         self.env = env
         self.tape = tape
-        self.meetings = gather(tape)
-        self.fluid = Fluid(env, self.meetings.activities, tape.capacity, solver)
-        n, member = len(tape), self.meetings.number >= 0
-        self.slots: Ints = np.where(member, n + self.meetings.number, np.arange(n))
+        self.rendezvous = gather(tape)
+        self.fluid = Fluid(env, self.rendezvous.activities, tape.capacity, solver)
+        n, member = len(tape), self.rendezvous.number >= 0
+        self.slots: Ints = np.where(member, n + self.rendezvous.number, np.arange(n))
         self.slot: list[int] = self.slots.tolist()
         self.duration: list[int] = np.where(member | (tape.activity >= 0), SPECIAL, tape.duration).tolist()
         self.wait, self.waits = _dependencies(tape, self.slots)
-        size = n + len(self.meetings.size)
+        size = n + len(self.rendezvous.size)
         self.end: list[int] = [NEVER] * size
         """When each slot ends; known from its start on unless it runs an activity."""
         self.done: list[Event | None] = [None] * size
         """The event of each slot that runs or is waited for."""
-        self.absent: list[int] = self.meetings.size.tolist()
-        """Members of each meeting that are not ready yet."""
+        self.absent: list[int] = self.rendezvous.size.tolist()
+        """Members of each rendezvous that are not ready yet."""
         self.begin: dict[int, int] = {}
         """When each special slot started."""
         self.extra = 0
@@ -119,26 +119,26 @@ class Run:
         return event
 
     def special(self, op: int, slot: int, now: int) -> Event:
-        """Join a meeting, start it if this lane is the last to come, or start an activity; returns its end."""
+        """Join a rendezvous, start it if this lane is the last to come, or start an activity; returns its end."""
         event = self.done[slot] or self.awaited(slot)
-        meeting = slot - len(self.duration)
-        if meeting < 0:
+        rendezvous = slot - len(self.duration)
+        if rendezvous < 0:
             self.begin[slot] = now
             self.fluid.start(int(self.tape.activity[op]), lambda: self.finish(slot, event))
             return event
-        self.absent[meeting] -= 1
-        if not self.absent[meeting]:
+        self.absent[rendezvous] -= 1
+        if not self.absent[rendezvous]:
             self.begin[slot] = now
-            self.meet(meeting, slot, event, now)
+            self.meet(rendezvous, slot, event, now)
         return event
 
-    def meet(self, meeting: int, slot: int, event: Event, now: int) -> None:
+    def meet(self, rendezvous: int, slot: int, event: Event, now: int) -> None:
         """All members are ready: start."""
-        activity = int(self.meetings.activity[meeting])
+        activity = int(self.rendezvous.activity[rendezvous])
         if activity >= 0:
             self.fluid.start(activity, lambda: self.finish(slot, event))
         else:
-            ticks = int(self.meetings.ticks[meeting])
+            ticks = int(self.rendezvous.ticks[rendezvous])
             self.end[slot] = now + ticks
             event.after(ticks)
 

@@ -1,7 +1,7 @@
 """The tape: what every lane does, in order, as columns.
 
 The engine reads nothing else. An operation starts when its lane is free, the operations that it comes `after` have
-ended and, where it belongs to a meeting, all other members are ready too. It then lasts `duration` ticks or, where
+ended and, where it belongs to a rendezvous, all other members are ready too. It then lasts `duration` ticks or, where
 it names an activity on shared resources, as long as its share of them makes it last.
 """
 
@@ -46,7 +46,7 @@ class Activity(NamedTuple):
 class Tape:
     """Operations 0 .. n-1, lane after lane.
 
-    Shapes: `lane_start` (lanes + 1,), `duration`, `meeting` and `activity` (n,), `after_start` (n + 1,), `after` (m,).
+    Shapes: `lane_start` (lanes + 1,); `duration`, `rendezvous`, `activity` (n,); `after_start` (n + 1,); `after` (m,).
     """
 
     lane_start: Ints
@@ -57,15 +57,15 @@ class Tape:
     """Row pointers of `after`."""
     after: Ints
     """Operations of other lanes that must have ended before this one starts."""
-    meeting: Ints
-    """Meetings by any number, -1 for none: members start together and end together, as late as the longest needs.
+    rendezvous: Ints
+    """Rendezvous by any number, -1 for none: members start together and end together, as late as the longest needs.
 
     Members that name different activities run one activity together that needs what all of them need.
     """
     activity: Ints
     """Index into `activities`, -1 for none."""
     activities: tuple[Activity, ...] = ()
-    """Distinct activities; several operations may name one (each runs its own copy, a meeting runs one)."""
+    """Distinct activities; several operations may name one (each runs its own copy, a rendezvous runs one)."""
     capacity: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Units per tick of each shared resource."""
     lane_names: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ def _complaints(tape: Tape) -> Iterator[tuple[bool, str]]:
     """Checks in the order in which they build on each other, each with what to say."""
     n = len(tape)
     yield not _are_pointers(tape.lane_start, n), "`lane_start` does not rise from 0 to the number of operations"
-    yield len(tape.meeting) != n or len(tape.activity) != n, "columns differ in length"
+    yield len(tape.rendezvous) != n or len(tape.activity) != n, "columns differ in length"
     yield len(tape.after_start) != n + 1, "`after_start` has not one entry more than there are operations"
     yield not _are_pointers(tape.after_start, len(tape.after)), "`after_start` does not rise from 0 to len(after)"
     yield bool(np.any((tape.after < 0) | (tape.after >= n))), "`after` names an operation that is not there"

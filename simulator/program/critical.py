@@ -11,7 +11,7 @@ def critical_path(tape: Tape, timeline: Timeline) -> Ints:
     """Operations without a gap from tick 0 to the makespan, in the order of time; shape (k,).
 
     Each starts at the tick at which the one before it ends. Where several predecessors end at that tick the one on
-    the same lane is named, and of a meeting the member that was ready last. ValueError where the timeline leaves a
+    the same lane is named, and of a rendezvous the member that was ready last. ValueError where the timeline leaves a
     gap, so that it cannot be of this tape.
     """
     if not len(tape):
@@ -31,15 +31,15 @@ class _Walk:
     """Goes from an operation to the one that it waited for."""
 
     def __init__(self, tape: Tape, timeline: Timeline) -> None:
-        """Index the lanes and the meetings."""
+        """Index the lanes and the rendezvous."""
         self.tape, self.timeline = tape, timeline
         self.is_first = np.zeros(len(tape) + 1, np.bool_)
         self.is_first[tape.lane_start[:-1]] = True
-        self.order = np.argsort(tape.meeting, kind="stable")
-        self.meetings = tape.meeting[self.order]
+        self.order = np.argsort(tape.rendezvous, kind="stable")
+        self.rendezvous = tape.rendezvous[self.order]
 
     def step(self, op: int) -> tuple[int, int]:
-        """The member of the meeting of `op` (or itself) that was ready last, and what that waited for, -1 at tick 0."""
+        """The last member to be ready of the rendezvous of `op` (or itself), and what it waited for, -1 at tick 0."""
         start = int(self.timeline.start[op])
         if start == 0:
             return op, -1
@@ -51,11 +51,11 @@ class _Walk:
         raise ValueError(f"nothing ends at tick {start}, when {name} starts: this is another tape's timeline")
 
     def members(self, op: int) -> list[int]:
-        """The operation, then the others of its meeting."""
-        meeting = self.tape.meeting[op]
-        if meeting < 0:
+        """The operation, then the others of its rendezvous."""
+        rendezvous = self.tape.rendezvous[op]
+        if rendezvous < 0:
             return [op]
-        low, high = np.searchsorted(self.meetings, [meeting, meeting + 1])
+        low, high = np.searchsorted(self.rendezvous, [rendezvous, rendezvous + 1])
         return [op, *(int(other) for other in self.order[low:high] if other != op)]
 
     def before(self, op: int) -> Iterator[int]:

@@ -40,7 +40,7 @@ KINDS = (
 )
 """Names of operations by code: those of `Kind`, then what a step does around its schedule."""
 
-COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "meeting", "activity", "content")
+COLUMNS = ("lane", "key", "kind", "stage", "microbatch", "piece", "duration", "rendezvous", "activity", "content")
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Draft:
             duration=self["duration"][order],
             after_start=after_start,
             after=earlier[by_later],
-            meeting=self["meeting"][order],
+            rendezvous=self["rendezvous"][order],
             activity=self["activity"][order],
             activities=tuple(self.activities),
             capacity=np.ones(self.resources),

@@ -1,13 +1,13 @@
 """The max-plus executor: when each operation runs, without a clock.
 
 Each operation starts at the latest end of what it waits for: its lane, the operations that it comes after, the other
-members of its meeting. That is exact as long as no resource is asked for more than it has; this is checked
+members of its rendezvous. That is exact as long as no resource is asked for more than it has; this is checked
 afterwards, and `NotExact` says where it is not so.
 
 The sweep goes by rounds: in each, every lane whose next operation is ready advances by one, all lanes at once. So
 that a round is a handful of array operations, a tape is first rewritten to *rows* that wait for at most one thing: an
-operation that comes after several others becomes a row for each of them, and a member of a meeting arrives in one
-row and meets in the next, which waits for the meeting to be complete.
+operation that comes after several others becomes a row for each of them, and a member of a rendezvous arrives in one
+row and meets in the next, which waits for the rendezvous to be complete.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.deadlock import deadlock
-from simulator.engine.meetings import Meetings, gather, lone_ticks
+from simulator.engine.rendezvous import Rendezvous, gather, lone_ticks
 from simulator.engine.tape import NEVER, Ints, Tape, Timeline, too_long, verify
 from simulator.errors import InputError
 
@@ -34,27 +34,27 @@ def sweep(tape: Tape) -> Timeline:
     Raises NotExact where activities contend, DeadlockError, InputError and ValueError as `execute` does.
     """
     verify(tape)
-    meetings = gather(tape)
-    ticks = _ticks(tape, meetings)
+    rendezvous = gather(tape)
+    ticks = _ticks(tape, rendezvous)
     if ticks.max(initial=0) >= NEVER:
         raise too_long()
-    rows = rows_of(tape, meetings, ticks)
-    end = _rounds(rows, meetings)[rows.last]
+    rows = rows_of(tape, rendezvous, ticks)
+    end = _rounds(rows, rendezvous)[rows.last]
     ended = end < NEVER
     if not ended.all():
         latest = int(end.max(where=ended, initial=0)) + int(ticks.max())
         raise deadlock(tape, ended) if latest < NEVER else too_long()
     timeline = Timeline(end - ticks, end)
-    if meetings.activities:
-        _refuse_contention(tape, meetings, timeline)
+    if rendezvous.activities:
+        _refuse_contention(tape, rendezvous, timeline)
     return timeline
 
 
-def _ticks(tape: Tape, meetings: Meetings) -> Ints:
+def _ticks(tape: Tape, rendezvous: Rendezvous) -> Ints:
     """How long each operation lasts when nothing contends; shape (n,)."""
     ticks = lone_ticks(tape)
-    members = meetings.number >= 0
-    ticks[members] = meetings.ticks[meetings.number[members]]
+    members = rendezvous.number >= 0
+    ticks[members] = rendezvous.ticks[rendezvous.number[members]]
     return ticks
 
 
@@ -62,7 +62,7 @@ def _ticks(tape: Tape, meetings: Meetings) -> Ints:
 class Rows:
     """Rows 0 .. r - 1, lane after lane, each lane closed by a row that never runs.
 
-    `wait` counts in the array of ends, which holds one entry a row, then time 0, then never, then the meetings.
+    `wait` counts in the array of ends, which holds one entry a row, then time 0, then never, then the rendezvous.
     """
 
     wait: Ints
@@ -70,18 +70,18 @@ class Rows:
     ticks: Ints
     """What it lasts; shape (r,)."""
     arrives: Ints
-    """The meeting at which a lane arrives with this row, -1 for none; shape (r,)."""
+    """The rendezvous at which a lane arrives with this row, -1 for none; shape (r,)."""
     last: Ints
     """The row with which each operation ends; shape (n,)."""
     head: Ints
     """The first row of each lane; shape (lanes,)."""
 
 
-def rows_of(tape: Tape, meetings: Meetings, ticks: Ints) -> Rows:
+def rows_of(tape: Tape, rendezvous: Rendezvous, ticks: Ints) -> Rows:
     """Rewrite a tape so that each row waits for at most one thing."""
     lanes = np.arange(len(tape.lane_start) - 1)
     waits = np.diff(tape.after_start)
-    member = meetings.number >= 0
+    member = rendezvous.number >= 0
     size = np.maximum(waits, 1) + member
     before = np.concatenate(([0], np.cumsum(size)))
     first = before[:-1] + np.repeat(lanes, np.diff(tape.lane_start))
@@ -90,23 +90,23 @@ def rows_of(tape: Tape, meetings: Meetings, ticks: Ints) -> Rows:
     wait = np.full(count, count, np.int64)
     within = np.arange(len(tape.after)) - np.repeat(tape.after_start[:-1], waits)
     wait[np.repeat(first, waits) + within] = last[tape.after]
-    wait[last[member]] = count + 2 + meetings.number[member]
+    wait[last[member]] = count + 2 + rendezvous.number[member]
     wait[before[tape.lane_start[1:]] + lanes] = count + 1
     row_ticks = np.zeros(count, np.int64)
     row_ticks[last] = ticks
     arrives = np.full(count, -1, np.int64)
-    arrives[last[member] - 1] = meetings.number[member]
+    arrives[last[member] - 1] = rendezvous.number[member]
     return Rows(wait, row_ticks, arrives, last, before[tape.lane_start[:-1]] + lanes)
 
 
-def _rounds(rows: Rows, meetings: Meetings) -> Ints:
+def _rounds(rows: Rows, rendezvous: Rendezvous) -> Ints:
     """When each row ends, NEVER where it does not run; shape (r,)."""
     count = len(rows.wait)
-    end = np.full(count + 2 + len(meetings.size), NEVER, np.int64)
+    end = np.full(count + 2 + len(rendezvous.size), NEVER, np.int64)
     end[count] = 0
     head = rows.head.copy()
     free = np.zeros(len(head), np.int64)
-    absent, latest = meetings.size.copy(), np.zeros(len(meetings.size), np.int64)
+    absent, latest = rendezvous.size.copy(), np.zeros(len(rendezvous.size), np.int64)
     while True:
         ends = end.take(rows.wait.take(head))
         ready = ends < NEVER
@@ -123,17 +123,17 @@ def _rounds(rows: Rows, meetings: Meetings) -> Ints:
 
 
 def _arrive(arriving: Ints, when: Ints, absent: Ints, latest: Ints, begin: Ints) -> None:
-    """Count the lanes that arrive at meetings; one that is complete begins when the last of them came."""
+    """Count the lanes that arrive at rendezvous; one that is complete begins when the last of them came."""
     np.subtract.at(absent, arriving, 1)
     np.maximum.at(latest, arriving, when)
     complete = arriving[absent[arriving] == 0]
     begin[complete] = latest[complete]
 
 
-def _refuse_contention(tape: Tape, meetings: Meetings, timeline: Timeline) -> None:
+def _refuse_contention(tape: Tape, rendezvous: Rendezvous, timeline: Timeline) -> None:
     """NotExact where the activities, run as if alone, together ask for more than a resource has."""
-    number, start = _copies(tape, meetings, timeline)
-    uses = [(i, use.resource, use.rate) for i, activity in enumerate(meetings.activities) for use in activity.uses]
+    number, start = _copies(tape, rendezvous, timeline)
+    uses = [(i, use.resource, use.rate) for i, activity in enumerate(rendezvous.activities) for use in activity.uses]
     if not uses or not number.size:
         return
     activity, resource, rate = (np.array(column) for column in zip(*uses, strict=True))
@@ -142,18 +142,18 @@ def _refuse_contention(tape: Tape, meetings: Meetings, timeline: Timeline) -> No
     low, high = np.searchsorted(number, activity), np.searchsorted(number, activity, side="right")
     row = np.repeat(np.arange(len(uses)), high - low)
     copy = np.arange(len(row)) - np.repeat(np.cumsum(high - low) - high, high - low)
-    latency, work = (np.array([a[i] for a in meetings.activities], np.int64)[activity[row]] for i in (0, 1))
+    latency, work = (np.array([a[i] for a in rendezvous.activities], np.int64)[activity[row]] for i in (0, 1))
     begin = start[copy] + latency
     share = rate[row] / tape.capacity[resource[row]]
     _sweep_load(resource[row], begin, begin + work, share)
 
 
-def _copies(tape: Tape, meetings: Meetings, timeline: Timeline) -> tuple[Ints, Ints]:
-    """Every activity that ran, a meeting once: its number and its start."""
-    alone = np.flatnonzero((tape.activity >= 0) & (meetings.number < 0))
-    _, example = np.unique(meetings.number, return_index=True)
-    example = example[meetings.number[example] >= 0]
-    together = meetings.activity
+def _copies(tape: Tape, rendezvous: Rendezvous, timeline: Timeline) -> tuple[Ints, Ints]:
+    """Every activity that ran, a rendezvous once: its number and its start."""
+    alone = np.flatnonzero((tape.activity >= 0) & (rendezvous.number < 0))
+    _, example = np.unique(rendezvous.number, return_index=True)
+    example = example[rendezvous.number[example] >= 0]
+    together = rendezvous.activity
     runs = together >= 0
     number = np.concatenate((tape.activity[alone], together[runs]))
     return number, np.concatenate((timeline.start[alone], timeline.start[example][runs]))

@@ -6,10 +6,10 @@ from typing import Literal
 from simulator.results.result import HostMemory, MemoryUse, Result
 from simulator.results.service import REJECTED
 
-Obstacle = Literal["out of memory", "all requests rejected"]
+Infeasibility = Literal["out of memory", "all requests rejected"]
 
 
-def obstacle(result: Result) -> Obstacle:
+def obstacle(result: Result) -> Infeasibility:
     """What makes an infeasible result one: memory, unless there were requests and none could ever run."""
     if result.service is not None and bool((result.service.requests.status == REJECTED).all()):
         return "all requests rejected"

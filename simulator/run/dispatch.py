@@ -5,7 +5,8 @@ from typing import Literal
 
 from simulator.errors import InputError, Problem
 from simulator.results.result import Result
-from simulator.specs.scenario import AnyScenario, ServingScenario
+from simulator.run.kinds import kind_of
+from simulator.specs.scenario import AnyScenario
 
 
 def simulate(
@@ -22,19 +23,9 @@ def simulate(
     InputError for what cannot be simulated and for an option of the other kind; what does not fit into memory is a
     Result with `feasible` False.
     """
-    if isinstance(scenario, ServingScenario):
-        _refuse({"fold": fold, "executor": executor}, "serves")
-        from simulator.run.serve import serve
-
-        return serve(scenario, leap=leap, progress=progress)
-    _refuse({"leap": leap}, "trains")
-    from simulator.run.simulate import simulate as train
-
-    return train(scenario, fold=fold, executor=executor or "simpy", progress=progress)
-
-
-def _refuse(options: dict[str, object], does: str) -> None:
-    """InputError for an option that was given and has no meaning for this kind of scenario."""
-    for name, value in options.items():
-        if value is not None:
-            raise InputError(Problem(f"`{name}` has no meaning for a scenario that {does}", hint="leave it out"))
+    kind = kind_of(scenario)
+    given = {"fold": fold, "executor": executor, "leap": leap}
+    for name, value in given.items():
+        if value is not None and name not in kind.options:
+            raise InputError(Problem(f"`{name}` has no meaning for a scenario that {kind.does}", hint="leave it out"))
+    return kind.simulate(scenario, progress=progress, **{name: given[name] for name in kind.options})

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from simulator.run.kinds import kind_of
 from simulator.specs import load_spec, names
 from simulator.specs.base import Figure, Spec
 from simulator.specs.hardware import Accelerator, Cluster
@@ -28,16 +29,7 @@ class Extent(NamedTuple):
 
 def extent(scenario: AnyScenario, cluster: Cluster | None = None) -> Extent:
     """The extent of one run, on another cluster where one is given."""
-    return Extent(joined(scenario, cluster or scenario.cluster), tuple(_features(scenario)))
-
-
-def joined(scenario: AnyScenario, cluster: Cluster) -> int:
-    """Devices that talk to each other: all of a training run, those of a replica when serving."""
-    if isinstance(scenario, Scenario):
-        return cluster.devices
-    serving = scenario.serving
-    layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
-    return max(layout.devices * layout.ep for layout in layouts)
+    return Extent(kind_of(scenario).group(scenario, cluster or scenario.cluster), tuple(_features(scenario)))
 
 
 def together(extents: Iterable[Extent]) -> Extent:

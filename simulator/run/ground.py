@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 from simulator.cost.device import WIDER, kernels_named
 from simulator.results.ground import MEASURABLE, Ground, Validation, weakest_of
-from simulator.run.extent import Extent, beyond, changed, extent, joined, together
+from simulator.run.extent import Extent, beyond, changed, extent, together
+from simulator.run.kinds import kind_of
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.kernels import ANY_FAMILY, KernelProfile
-from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyScenario, ServingScenario
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
 
@@ -64,14 +65,14 @@ class Shipped(NamedTuple):
 def conditions(scenario: AnyScenario, cluster: Cluster | None = None) -> Conditions:
     """The conditions of a scenario, on another cluster where one is given."""
     cluster = cluster or scenario.cluster
-    number = _format(scenario)
+    number = kind_of(scenario).precision(scenario)
     return Conditions(
-        "training" if isinstance(scenario, Scenario) else "serving",
+        kind_of(scenario).name,
         cluster.node.accelerator.name,
         scenario.stack.name,
         "16 bits" if number in SIXTEEN else number,
         "experts" if scenario.model.experts else "dense",
-        cluster.collectives if joined(scenario, cluster) > 1 else "",
+        cluster.collectives if kind_of(scenario).group(scenario, cluster) > 1 else "",
     )
 
 
@@ -164,12 +165,12 @@ def _inputs(scenario: AnyScenario, cluster: Cluster) -> Iterator[tuple[str, tupl
     """Each input with its status and what it is."""
     accelerator, stack = cluster.node.accelerator, scenario.stack
     kernels = kernels_named(accelerator.kernels)
-    number = _format(scenario)
+    number = kind_of(scenario).precision(scenario)
     native = next((name for name in (number, *WIDER.get(number, ())) if name in accelerator.peak), "")
     peaks = [figure for name, figure in accelerator.peak.items() if name == native]
     yield "accelerator", (_weakest([f.status for f in (*peaks, accelerator.memory.bandwidth)]), accelerator.name)
     yield "kernels", (_weakest(_kernels(scenario, kernels, native)), kernels.name)
-    if joined(scenario, cluster) > 1:
+    if kind_of(scenario).group(scenario, cluster) > 1:
         profile = _collectives(cluster.collectives)
         yield "network", (_weakest([figure.status for figure in _links(cluster)]), cluster.name)
         yield "collectives", (_best([figure.status for figure in _rates(profile, cluster)]), profile.name)
@@ -241,13 +242,6 @@ def _same(one: Conditions, wanted: Conditions) -> bool:
 def _validation(rows: Sequence[Shipped], what: str) -> Validation:
     number = sum(row.rows for row in rows)
     return Validation(number, sum(row.rows * row.mean_error for row in rows) / max(number, 1), what)
-
-
-def _format(scenario: AnyScenario) -> str:
-    """The number format that decides the kernels."""
-    if isinstance(scenario, Scenario):
-        return scenario.training.precision or scenario.stack.precision
-    return scenario.serving.precision.weights or "bf16"
 
 
 def _weakest(statuses: Iterable[str]) -> str:

@@ -35,26 +35,26 @@ class Sent:
     comm: Comm
     runs: Floats
     """By group of the collective."""
-    users: dict[int, NDArray[np.int64]]
+    users: dict[int, set[int]]
     """Groups in which each device class took part."""
 
 
 def sent(program: Program, classes: ChainClasses) -> list[Sent]:
     """Everything that the instructions of a program sent, by name of the operation and collective."""
-    columns = program.columns
-    kinds = np.stack([columns.lane // len(LANES), columns.kind, columns.content], axis=1)
-    alike, counts = np.unique(kinds[columns.content >= 0], axis=0, return_counts=True)
+    columns, contents = program.columns, len(program.contents)
+    code = ((columns.lane // len(LANES)) * len(d.KINDS) + columns.kind) * contents + columns.content
     found: dict[tuple[str, Comm], Sent] = {}
-    for (device, kind, content), count in zip(alike.tolist(), counts.tolist(), strict=True):
+    for alike, count in zip(*map(np.ndarray.tolist, np.unique(code, return_counts=True)), strict=True):
+        (device, kind), content = divmod(alike // contents, len(d.KINDS)), alike % contents
         chain, rank = divmod(device, classes.ranks.shape[1])
         for call in program.contents[content].whole.calls:
             priced = classes.priced[call.comm]
-            one = found.setdefault(
-                (d.KINDS[kind], call.comm), Sent(d.KINDS[kind], call.comm, np.zeros(len(priced.cost.ticks)), {})
-            )
+            key = d.KINDS[kind], call.comm
+            if key not in found:
+                found[key] = Sent(*key, np.zeros(len(priced.cost.ticks)), {})
             rows = priced.rows[classes.members[chain], rank if call.place == OWN else call.place]
-            np.add.at(one.runs, rows, count * call.runs / priced.members)
-            one.users[device] = np.union1d(one.users.get(device, rows[:0]), rows)
+            np.add.at(found[key].runs, rows, count * call.runs / priced.members)
+            found[key].users.setdefault(device, set()).update(rows.tolist())
     return list(found.values())
 
 
@@ -87,8 +87,8 @@ def _users(classes: ChainClasses, flows: list[Sent], link: int) -> tuple[int, ..
     """The device classes in groups that send over a link."""
     found: set[int] = set()
     for flow in flows:
-        groups = classes.priced[flow.comm].cost.plan.users(link)
-        found.update(device for device, rows in flow.users.items() if np.isin(rows, groups).any())
+        groups = set(classes.priced[flow.comm].cost.plan.users(link).tolist())
+        found.update(device for device, rows in flow.users.items() if not rows.isdisjoint(groups))
     return tuple(sorted(found))
 
 

@@ -100,7 +100,7 @@ def _run(
     def lower(marks: Ints | None) -> Lowered:
         classes = Pricing(job, device, network).classes(chosen, marks)
         _check_size(len(job.schedule) * len(classes.prices))
-        return Lowered(classes, Lowering(job).run(classes.prices, classes.meetings))
+        return Lowered(classes, Lowering(job).run(classes.prices, classes.rendezvous))
 
     def executed(tape: Tape) -> Timeline:
         return _execute(tape, executor, progress, job.shares)

@@ -1,10 +1,32 @@
 """The shape of a decoder transformer."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from simulator.specs.base import Count, Format, Spec
+
+
+class LayerKind(NamedTuple):
+    """Which blocks a layer has."""
+
+    attention: str
+    mlp: str
+    window: int | None = None
+    """Tokens that its attention looks back to; None for all, and where layers with a window are only counted."""
+
+
+class Layers(Spec):
+    """Consecutive layers of one kind; what is left out is as the model says."""
+
+    repeat: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many there are."""
+    attention: str | None = None
+    """Kind of attention."""
+    mlp: str | None = None
+    """Kind of MLP: `dense` (of width `ffn`), `moe` (experts of width `expert_ffn`), or one that a plug-in adds."""
+    window: Count | None = None
+    """Tokens that their attention looks back to; the whole context where left out."""
 
 
 class Model(Spec):
@@ -29,7 +51,9 @@ class Model(Spec):
     name: str
     """Name of the model."""
     layers: Annotated[int, Field(ge=1, le=10_000)]
-    """Transformer layers."""
+    """Transformer layers; a list in place of the number stands for `pattern`, and its sum for the number."""
+    pattern: tuple[Layers, ...] = ()
+    """Kinds of layers in their order, repeated until they are all of `layers`; all alike where left out."""
     hidden: Count
     """Width of the residual stream."""
     heads: Count
@@ -40,6 +64,10 @@ class Model(Spec):
     """Size of a head; hidden / heads where left out."""
     ffn: Count = Field(default=0, validate_default=False)
     """Inner width of the MLP; 4 hidden where left out."""
+    attention: str = "grouped"
+    """Kind of attention: `grouped` (multi-head, grouped, multi-query), or one that a plug-in adds."""
+    options: dict[str, int | float | str] = Field(default_factory=dict)
+    """Sizes that kinds of plug-ins need besides."""
     gated_ffn: bool = False
     """Whether the MLP multiplies by a gate (SwiGLU, GeGLU): three matrices instead of two."""
     experts: Count | None = None
@@ -97,6 +125,37 @@ class Model(Spec):
         """Share of the layers that have a sliding window."""
         return 0.0 if self.window is None else (self.windowed_layers or self.layers) / self.layers
 
+    @property
+    def kinds(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer."""
+        usual, spread = "moe" if self.experts else "dense", self.windowed_layers is not None
+        if not self.pattern:
+            return (LayerKind(self.attention, usual, None if spread else self.window),) * self.layers
+        one = [
+            LayerKind(group.attention or self.attention, group.mlp or usual, group.window)
+            for group in self.pattern
+            for _ in range(group.repeat)
+        ]
+        return tuple(one * (self.layers // len(one)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, data: object) -> object:
+        """A list of layers is their pattern, and layers of it with a window are counted."""
+        if not isinstance(data, dict):
+            return data
+        data = dict(data)
+        if isinstance(data.get("layers"), list | tuple):
+            data["pattern"] = data["layers"]
+            data["layers"] = sum(_whole(group, "repeat", 1) for group in data["pattern"])
+        groups = [group for group in data.get("pattern") or () if isinstance(group, dict)]
+        windows = {group["window"] for group in groups if isinstance(group.get("window"), int)}
+        if len(windows) == 1 and isinstance(data.get("layers"), int) and "window" not in data:
+            count = sum(_whole(group, "repeat", 1) for group in groups)
+            seen = sum(_whole(group, "repeat", 1) for group in groups if group.get("window"))
+            data |= {"window": windows.pop(), "windowed_layers": seen * data["layers"] // max(count, 1)}
+        return data
+
     @model_validator(mode="before")
     @classmethod
     def _derive(cls, data: object) -> object:
@@ -107,6 +166,36 @@ class Model(Spec):
                 data.setdefault("head_dim", data["hidden"] // data["heads"])
             data.setdefault("ffn", 4 * data["hidden"])
         return data
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        """A pattern fills the layers, and what its kinds need is there."""
+        count = sum(group.repeat for group in self.pattern)
+        if count and self.layers % count:
+            found = " + ".join(str(group.repeat) for group in self.pattern)
+            raise ValueError(
+                f"the pattern has {found} = {count} layers, which do not add up to {self.layers}: "
+                f"write `repeat` so that they sum to {self.layers} or a divisor of it"
+            )
+        if self.pattern and self.prompt_layers is not None:
+            raise ValueError("`pattern` and `prompt_layers` are not described together")
+        kinds = {kind.mlp for kind in self.kinds}
+        if "moe" in kinds and self.experts is None:
+            raise ValueError(
+                "the pattern has layers with `mlp: moe` and the model no experts: write `experts`, `top_k`"
+            )
+        if self.experts is not None and "moe" not in kinds:
+            raise ValueError("the model has experts and no layer of its pattern has them: write `mlp: moe` for some")
+        windows = {group.window for group in self.pattern if group.window is not None}
+        if len(windows) > 1:
+            raise ValueError(f"windows of {sorted(windows)} tokens in one model are not simulated yet: write one size")
+        if (
+            self.pattern
+            and self.window is not None
+            and sum(kind.window is not None for kind in self.kinds) != (self.windowed_layers or self.layers)
+        ):
+            raise ValueError("`window` of the pattern and of the model differ: write it in one of them")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -127,3 +216,9 @@ class Model(Spec):
         if self.experts is not None and self.top_k is not None and self.top_k > self.experts:
             raise ValueError(f"top_k {self.top_k} is more than the {self.experts} experts")
         return self
+
+
+def _whole(group: object, key: str, default: int) -> int:
+    """A whole number of a mapping, before anything of it is checked."""
+    found = group.get(key, default) if isinstance(group, dict) else default
+    return found if isinstance(found, int) else default

@@ -36,15 +36,15 @@ def program() -> str:
 
 def key(scenario: AnyScenario) -> str:
     """The key of a scenario's outcome under this program."""
-    told = dump(scenario)
-    parts = {"program": program(), "scenario": told, "files": dict(_files(told))}
+    fields = dump(scenario)
+    parts = {"program": program(), "scenario": fields, "files": dict(_files(fields))}
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _files(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _files(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, hash) of each file that the scenario names and that is read only when it runs."""
-    named = {text for text in _texts(told.values()) if text.endswith(_SUFFIXES)}
-    trace = told.get("requests", {}).get("trace")
+    named = {text for text in _texts(fields.values()) if text.endswith(_SUFFIXES)}
+    trace = fields.get("requests", {}).get("trace")
     for text in sorted(named if trace is None else named | {trace}):  # a trace is known by its content, not its name
         for path in (Path(text), data_root() / text):
             if path.is_file():

@@ -5,6 +5,7 @@ from math import prod
 from typing import Any
 
 from simulator import units
+from simulator.run.kinds import kind_of_fields
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.written import dimension_at
 
@@ -33,7 +34,7 @@ _LONGEST = 60
 _AXES = ("tp", "pp", "vpp", "cp", "ep", "dp")
 
 
-def facts(scenario: Mapping[str, Any]) -> dict[str, str]:
+def scenario_fields(scenario: Mapping[str, Any]) -> dict[str, str]:
     """Name, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
     found = {
         "scenario": _word(scenario, "name"),
@@ -49,7 +50,7 @@ def facts(scenario: Mapping[str, Any]) -> dict[str, str]:
 
 def shared(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The facts that are the same for all scenarios."""
-    every = [facts(scenario) for scenario in scenarios]
+    every = [scenario_fields(scenario) for scenario in scenarios]
     return {name: words for name, words in every[0].items() if all(one.get(name) == words for one in every)}
 
 
@@ -58,7 +59,7 @@ def differing(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
     Of runs that train and runs that serve only the facts: they have no setting in common.
     """
-    mixed = len({"serving" in scenario for scenario in scenarios}) > 1
+    mixed = len({kind_of_fields(scenario).name for scenario in scenarios}) > 1
     every = [_named(scenario) if mixed else _settings(scenario) for scenario in scenarios]
     found = {}
     for key in dict.fromkeys(key for one in every for key in one):
@@ -72,7 +73,7 @@ def _named(scenario: Mapping[str, Any]) -> dict[str, str]:
     known = ("model", "devices", "cluster", "stack")
     return {
         key: words.partition(" (")[0] if key in ("model", "stack") else words
-        for key, words in facts(scenario).items()
+        for key, words in scenario_fields(scenario).items()
         if key in known
     }
 
@@ -154,7 +155,7 @@ def _replicas(scenario: Mapping[str, Any], pool: Any) -> int:
 
 def _layout(scenario: Mapping[str, Any]) -> str:
     """The parallel axes that cut something; `dp` also where it follows from the number of devices."""
-    path = "serving.parallel" if "serving" in scenario else "training.parallel"
+    path = kind_of_fields(scenario).layout
     sizes = {axis: size for axis in _AXES if (size := _whole(scenario, f"{path}.{axis}")) is not None}
     if "dp" not in sizes and path.startswith("training"):
         number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)

@@ -36,7 +36,7 @@ class ChainClasses:
     """One price list a class."""
     members: tuple[Ints, ...]
     """Chains of each class."""
-    meetings: Ints
+    rendezvous: Ints
     """For each class, the data-parallel group that it waits in, -1 where all its peers are of its own class."""
     ranks: Ints
     """Ranks of every chain; shape (chains, pp)."""
@@ -215,7 +215,7 @@ class Pricing:
         return ChainClasses(
             prices,
             members,
-            _meetings(label, examples, peers),
+            _rendezvous(label, examples, peers),
             self.network.chains,
             {comm: known[comm] for comm in paid},
             tuple(sorted(self.outside)),
@@ -327,7 +327,7 @@ def _spread(rows: Ints) -> float:
     return float(np.max((high - low) / np.maximum(high, 1), initial=0.0))
 
 
-def _meetings(label: Ints, examples: Ints, peers: Ints) -> Ints:
+def _rendezvous(label: Ints, examples: Ints, peers: Ints) -> Ints:
     """Data-parallel groups in which chains of different classes wait for each other."""
     found = np.full(len(examples), -1, np.int64)
     for i, chain in enumerate(examples.tolist()):

@@ -7,6 +7,11 @@ look-ups, norms and other elementwise work count nothing. For a GPT of l layers 
 V/12lh) and, with full recomputation, 96 B s l h^2 (1 + s/6h + V/16lh).
 """
 
+from simulator.model.blocks.ends import head
+from simulator.model.cut import Cut
+from simulator.model.layers import layer
+from simulator.model.ops import Op
+from simulator.model.tensors import core, multiplied
 from simulator.training.job import Job
 
 CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
@@ -14,24 +19,22 @@ CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head
 
 def layer_forward_flops(job: Job) -> float:
     """FLOPs of one layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
-    return _matrices(job) + attention_flops(job)
+    return 2.0 * job.sequence * multiplied(_whole_layer(job)) + attention_flops(job)
 
 
-def _matrices(job: Job) -> float:
-    model = job.model
-    attention = model.hidden * model.head_dim * (2 * model.heads + 2 * model.kv_heads)
-    mlp = model.hidden * model.ffn * (3 if model.gated_ffn else 2)
-    return 2.0 * job.sequence * (attention + mlp)
+def _whole_layer(job: Job) -> list[Op]:
+    return list(layer(job.model, Cut(), job.model.kinds[0]))
 
 
 def attention_flops(job: Job) -> float:
     """FLOPs of scores and weighted values over one sequence, full square."""
-    return 4.0 * job.sequence**2 * job.model.heads * job.model.head_dim
+    found = core(_whole_layer(job))
+    return 4.0 * job.sequence**2 * (found.attended if found else 0)
 
 
 def head_forward_flops(job: Job) -> float:
     """FLOPs of the output head over one sequence."""
-    return 2.0 * job.sequence * job.model.hidden * job.model.vocabulary
+    return 2.0 * job.sequence * multiplied(head(job.model, Cut()))
 
 
 def model_flops(job: Job) -> float:

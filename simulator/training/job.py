@@ -12,6 +12,7 @@ import numpy as np
 
 from simulator.axes import DP, PP, TP
 from simulator.errors import InputError, Problem
+from simulator.model.cut import Cut
 from simulator.parallel import Mesh, build_mesh
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
@@ -77,7 +78,7 @@ class Job:
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     recompute_share: float = 1.0
     """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
-    heads_in_flight: int = 1
+    logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -96,6 +97,11 @@ class Job:
     def dp(self) -> int:
         """Data-parallel replicas."""
         return self.mesh.sizes[DP.name]
+
+    @property
+    def cut(self) -> Cut:
+        """How the axes cut the model on one rank."""
+        return Cut(self.mesh.sizes, self.sequence_parallel, self.stack.dropout, self.causal)
 
     @property
     def shares(self) -> bool:
@@ -251,13 +257,13 @@ def build_job(scenario: Scenario) -> Job:
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
         algorithms=training.algorithms,
-        heads_in_flight=_heads_in_flight(schedule),
+        logits_in_flight=_logits_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),
         warnings=(*_warnings(training, mesh, stack, zero), *_long(training, model)),
     )
 
 
-def _heads_in_flight(schedule: Schedule) -> int:
+def _logits_in_flight(schedule: Schedule) -> int:
     """Most microbatches between forward and backward pass of the last stage."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
     return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))
@@ -360,6 +366,9 @@ def _check_model(model: Model) -> None:
     if model.prompt_layers is not None:
         message = "models whose prompts skip layers can be served, not trained"
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
+    if len({(kind.attention, kind.mlp) for kind in model.kinds}) > 1:
+        message = "models whose layers have different blocks can be served, not trained yet"
+        raise InputError(Problem(message, path="model.pattern", hint="choose a model whose layers are alike"))
 
 
 def _check_recompute(training: Training) -> None:

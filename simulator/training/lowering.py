@@ -98,11 +98,11 @@ class Lowering:
         self.job = job
         self.draft = Draft()
 
-    def run(self, chains: Sequence[Prices], meetings: Ints) -> Program:
-        """Lower all chains; `meetings` (chains,) numbers the data-parallel groups whose chains wait for each other,
+    def run(self, chains: Sequence[Prices], rendezvous: Ints) -> Program:
+        """Lower all chains; `rendezvous` (chains,) numbers the data-parallel groups whose chains wait for each other,
         -1 none."""
         for number, prices in enumerate(chains):
-            self._chain(number, prices, int(meetings[number]))
+            self._chain(number, prices, int(rendezvous[number]))
         names = tuple((c, r, name) for c in range(len(chains)) for r in range(self.job.pp) for name in LANES)
         labels = tuple(f"chain {c} rank {r} {name}" for c, r, name in names)
         tape, order = self.draft.build(labels)
@@ -111,8 +111,8 @@ class Lowering:
 
     # ---- one chain -----------------------------------------------------------------------------------------------
 
-    def _chain(self, number: int, prices: Prices, meeting: int) -> None:
-        part = ChainDraft(self.job, prices, number * self.job.pp, meeting)
+    def _chain(self, number: int, prices: Prices, rendezvous: int) -> None:
+        part = ChainDraft(self.job, prices, number * self.job.pp, rendezvous)
         part.build()
         columns = {name: part.draft[name] for name in d.COLUMNS}
         for name, known in (("activity", self.draft.activities), ("content", self.draft.contents)):
@@ -131,9 +131,9 @@ class Lowering:
 class ChainDraft:
     """The draft of one chain; its lanes start at lane 4 x `first_rank`."""
 
-    def __init__(self, job: Job, prices: Prices, first_rank: int, meeting: int) -> None:
+    def __init__(self, job: Job, prices: Prices, first_rank: int, rendezvous: int) -> None:
         self.job, self.prices = job, prices
-        self.first_rank, self.meeting = first_rank, meeting
+        self.first_rank, self.rendezvous = first_rank, rendezvous
         self.draft = Draft()
 
     def build(self) -> None:
@@ -230,18 +230,18 @@ class ChainDraft:
         self.draft["activity"][operations] = [known[t] for t in durations.tolist()]
 
     def _data(self, rank: int, resource: int, **columns: Ints | int) -> Ints:
-        """Collectives on the data lane of a rank, members of a meeting where chains wait for each other."""
+        """Collectives on the data lane of a rank, members of a rendezvous where chains wait for each other."""
         numbers = self.draft.add(lane=self.lane(rank, "data"), **columns)
         self._shared(numbers, resource, 1.0 - self.job.stack.overlap_quality.value)
-        if self.meeting >= 0:
-            self.draft["meeting"][numbers] = self._meeting_number(rank, numbers)
+        if self.rendezvous >= 0:
+            self.draft["rendezvous"][numbers] = self._rendezvous_number(rank, numbers)
         return numbers
 
-    def _meeting_number(self, rank: int, numbers: Ints) -> Ints:
+    def _rendezvous_number(self, rank: int, numbers: Ints) -> Ints:
         """The same number for the same collective in every chain of the group."""
         local = numbers - len(self.draft) + len(numbers)
         done = int((self.draft["lane"][: numbers[0]] == self.lane(rank, "data")).sum())
-        return (self.meeting * self.job.pp + rank) * (1 << 24) + done + local
+        return (self.rendezvous * self.job.pp + rank) * (1 << 24) + done + local
 
     def shard_parameters(self, multiprocessors: list[int]) -> None:
         """Gather each piece before its use, two ahead; reduce its gradients after its backward pass.
@@ -372,9 +372,9 @@ class ChainDraft:
             reductions = self.draft.add(
                 lane=self.lane(rank, "compute"), kind=d.REDUCE, key=key, duration=ticks, content=content, **columns
             )
-            if self.meeting >= 0:
-                first = (self.meeting * len(self.job.chunks) + chunk) * (1 << 24) + (1 << 61) + (1 << 60)
-                self.draft["meeting"][reductions] = first + columns["microbatch"]
+            if self.rendezvous >= 0:
+                first = (self.rendezvous * len(self.job.chunks) + chunk) * (1 << 24) + (1 << 61) + (1 << 60)
+                self.draft["rendezvous"][reductions] = first + columns["microbatch"]
 
     def _last_reduction(self, rank: int) -> Ints:
         """The reduction that ends last on the data lane of a rank; shape (1,), or (0,) where there is none."""
@@ -385,8 +385,10 @@ class ChainDraft:
         content = self.draft.content(contents)
         ticks = self.draft.contents[content].ticks
         number = self.draft.add(lane=self.lane(rank, "compute"), key=key, kind=kind, duration=ticks, content=content)
-        if self.meeting >= 0:
-            self.draft["meeting"][number] = ((self.meeting * self.job.pp + rank) * len(d.KINDS) + kind) + (1 << 60)
+        if self.rendezvous >= 0:
+            self.draft["rendezvous"][number] = ((self.rendezvous * self.job.pp + rank) * len(d.KINDS) + kind) + (
+                1 << 60
+            )
 
     def _overlapped_reduction(self, rank: int, chunk: int, resource: int) -> None:
         pieces = self._pieces(self._passes(chunk, d.BACKWARD, d.WEIGHT), -1)
@@ -414,7 +416,7 @@ class ChainDraft:
                 kind=d.EMBEDDING,
                 duration=np.array([self.draft.contents[number].ticks for number in contents]),
                 content=np.array(contents),
-                meeting=(1 << 61) + self.first_rank,
+                rendezvous=(1 << 61) + self.first_rank,
             )
             for number, rank in zip(sums, ranks, strict=True):
                 waits = self._last_reduction(int(rank))

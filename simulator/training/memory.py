@@ -8,19 +8,24 @@ flight comes out of the simulated schedule. Left out: allocator fragmentation be
 and tensors that frameworks keep by accident.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.model.ops import Op
+from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, widest_result
 from simulator.program.actions import Kind
 from simulator.training.job import Job
 from simulator.training.operators import (
+    embedding_ops,
     embedding_parameters,
+    head_ops,
     head_parameters,
+    layer_ops,
     layer_parameters,
-    local_tokens,
+    local_rows,
     vocabulary_shard,
-    widths,
 )
 
 
@@ -78,27 +83,30 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
     return states
 
 
-def layer_activations(job: Job) -> float:
-    """Bytes that one layer keeps of one microbatch for its backward pass when nothing is recomputed.
+def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
+    """Bytes that operations keep of one microbatch, tensor by tensor; scores and logits are apart.
 
     What only a product's weight gradient needs (outputs of norms, of the activation, of the attention) is kept as the
     product read it; a fused attention keeps its own output besides, where that is another format.
     """
-    element, wide = job.element, job.kept_input
-    local = local_tokens(job) * job.model.hidden
-    width = widths(job)
-    qkv, attended = width["attention in"][1], width["attention out"][0]
-    inner, activated = width["mlp in"][1], width["mlp out"][0]
-    output = wide + (element if job.attention == "fused" and wide != element else 0)
-    kept = 2 * local * (element + wide)
-    kept += job.tokens * ((qkv + inner) * element + attended * output + activated * wide)
-    masks = 2 * local if job.stack.dropout else 0.0
-    return kept + masks + attention_activations(job)
+    ops = list(ops)
+    size = {FACTOR: job.kept_input, PLAIN: job.element, MASK: 1}
+    total = sum(local_rows(job, one.rows) * one.elements * size[one.form] for one in kept(ops))
+    found = core(ops)
+    if found is not None and job.attention == "fused" and job.kept_input != job.element:
+        total += job.tokens * found.attended * job.element
+    return total
+
+
+def layer_activations(job: Job) -> float:
+    """Bytes that one layer keeps of one microbatch for its backward pass when nothing is recomputed."""
+    return kept_bytes(job, layer_ops(job)) + attention_activations(job)
 
 
 def attention_activations(job: Job) -> float:
     """Bytes of scores, probabilities and masks of one layer and microbatch; 4 bytes a row of statistics where fused."""
-    rows = job.micro_batch * max(job.model.heads // job.tp, 1) * job.sequence
+    found = core(layer_ops(job))
+    rows = job.tokens * (found.heads if found else 0)
     if job.attention == "fused":
         return 4.0 * rows
     per_score = 2 * job.element + 1 if job.stack.dropout else job.element
@@ -113,17 +121,17 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     stay = chunk.layers - min(job.offload_layers, chunk.layers)
     again = min(job.recomputed(chunk.layers), stay)
     boundary = boundary_activations(job)
-    kept = again * boundary + (stay - again) * whole_layer(job)
-    if chunk.first and job.stack.dropout:
-        kept += local_tokens(job) * job.model.hidden
+    total = again * boundary + (stay - again) * whole_layer(job)
+    if chunk.first:
+        total += kept_bytes(job, embedding_ops(job))
     if chunk.last:
-        kept += 2 * boundary + (head_activations(job) if job.heads_in_flight > 1 else 0.0)
-    return kept
+        total += kept_bytes(job, head_ops(job)) + (head_activations(job) if job.logits_in_flight > 1 else 0.0)
+    return total
 
 
 def boundary_activations(job: Job) -> float:
     """Bytes of one microbatch between two layers on one rank."""
-    return local_tokens(job) * job.model.hidden * job.element
+    return local_rows(job, job.cut.rows) * job.model.hidden * job.element
 
 
 def whole_layer(job: Job) -> float:
@@ -151,7 +159,7 @@ def working_memory(job: Job, stage: int) -> float:
     host or goes there.
     """
     chunks = chunks_of_stage(job, stage)
-    inside = 2.0 * job.tokens * widths(job)["mlp in"][1] * job.element
+    inside = 2.0 * job.tokens * widest_result(layer_ops(job)) * job.element
     if job.recompute == "full":
         inside += layer_activations(job)
     elif job.recompute == "selective":
@@ -161,7 +169,7 @@ def working_memory(job: Job, stage: int) -> float:
     if not any(c.last for c in chunks):
         return inside
     gradient = float(job.element * job.tokens * vocabulary_shard(job))
-    return max(inside, gradient + (head_activations(job) if job.heads_in_flight == 1 else 0.0))
+    return max(inside, gradient + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
 
 
 def peak_activations(job: Job, stage: int) -> float:

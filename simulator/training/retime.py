@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.meetings import lone_ticks
+from simulator.engine.rendezvous import lone_ticks
 from simulator.engine.tape import Activity, Tape
 from simulator.program.content import Content, Lump
 from simulator.training.lowering import Program

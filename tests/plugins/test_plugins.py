@@ -10,6 +10,9 @@ import pytest
 from simulator import registry
 from simulator.axes import AXES
 from simulator.collectives.algorithms import ALGORITHMS
+from simulator.errors import InputError
+from simulator.model.blocks import MLPS
+from simulator.report.result import html
 from simulator.results import Result
 from simulator.run.simulate import simulate
 from simulator.training.schedules import SCHEDULES
@@ -21,7 +24,7 @@ Install = Callable[[str], None]
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Install a module of this folder as a plug-in, until the test is over."""
-    for known in (SCHEDULES, ALGORITHMS, AXES):
+    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS):
         monkeypatch.setattr(known, "_things", dict(known._things))
 
     def entry(name: str) -> None:
@@ -61,3 +64,18 @@ def test_a_collective_algorithm(install: Install) -> None:
     assert exposed[1] > 2.5 * exposed[0]
     busiest = [max(load.bytes for load in result.links) for result in (ring, star)]
     assert busiest[1] > 1.9 * busiest[0]
+
+
+def test_a_parallel_axis(install: Install) -> None:
+    """Two devices along the axis halve the MLP, sum over their own groups, and show under the axis's name."""
+    install("axis_features")
+    shape = jobs.model(hidden=4096, heads=32, pattern=[{"repeat": 8, "mlp": "features"}])
+    one, two = (simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=fp, shape=shape)) for fp in (1, 2))
+    assert two.scenario["training"]["parallel"]["more"] == {"fp": 2}
+    assert "exposed_fp" not in one.breakdown[0]
+    assert all(part["exposed_fp"] > 0 for part in two.breakdown)
+    assert two.metrics["step_time_s"] > one.metrics["step_time_s"]  # half as many replicas, and attention is not cut
+    assert two.breakdown[0]["compute"] < 2 * one.breakdown[0]["compute"]
+    assert "feature-parallel" in html.document(two)
+    with pytest.raises(InputError, match="fp 3 x tp 1 x cp 1 x dp 1 x pp 2 = 6, but the cluster has 4 devices"):
+        simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=3, shape=shape))

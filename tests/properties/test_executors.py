@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simulator.engine.executor import execute
-from simulator.engine.meetings import gather, lone_ticks
+from simulator.engine.rendezvous import gather, lone_ticks
 from simulator.engine.tape import Activity, Tape, Use
 from simulator.errors import DeadlockError
 from simulator.fabric.sharing import max_min
@@ -82,15 +82,15 @@ def test_no_resource_gives_more_than_it_has(made: Tape) -> None:
 
 
 @given(tapes())
-def test_meetings_start_and_end_together(made: Tape) -> None:
+def test_rendezvous_start_and_end_together(made: Tape) -> None:
     try:
         timeline = execute(made)
     except DeadlockError:
         assume(False)
     number = gather(made).number
-    for meeting in range(number.max(initial=-1) + 1):
-        assert len(np.unique(timeline.start[number == meeting])) == 1
-        assert len(np.unique(timeline.end[number == meeting])) == 1
+    for rendezvous in range(number.max(initial=-1) + 1):
+        assert len(np.unique(timeline.start[number == rendezvous])) == 1
+        assert len(np.unique(timeline.end[number == rendezvous])) == 1
 
 
 @given(tapes())
@@ -114,7 +114,7 @@ def test_where_nothing_is_shared_less_work_never_hurts(made: Tape, less: int, da
     op = data.draw(st.integers(0, len(made) - 1))
     shorter = made.duration.copy()
     shorter[op] = min(shorter[op], less)
-    quicker = Tape(made.lane_start, shorter, made.after_start, made.after, made.meeting, made.activity)
+    quicker = Tape(made.lane_start, shorter, made.after_start, made.after, made.rendezvous, made.activity)
     assert sweep(quicker).makespan <= sweep(made).makespan
 
 

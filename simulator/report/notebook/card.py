@@ -20,7 +20,7 @@ from simulator.report.text.grounds import grounds
 from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
 from simulator.results.documents.sweep import RankedPoints, SweepDocument
 from simulator.results.metrics import mean
-from simulator.results.obstacle import Obstacle, filled, nothing_served, obstacle, reason, remarks
+from simulator.results.obstacle import Infeasibility, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
@@ -45,7 +45,7 @@ _HEADLINE = {
         "peak_memory_bytes",
     ),
 }
-_VERDICTS: dict[Obstacle, str] = {
+_VERDICTS: dict[Infeasibility, str] = {
     "out of memory": "Does not fit into memory: ",
     "all requests rejected": "Cannot serve: ",
 }

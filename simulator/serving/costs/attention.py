@@ -65,7 +65,7 @@ class Attention:
             "cuts_all": decode.cuts_all,
             "scale": self.layers.layers * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
             "prompt_scale": self.layers.full * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
-            "per_key": 4.0 * curve.rows * shard.model.head_dim / rate_at(shard.model.head_dim, curve.forward),
+            "per_key": 4.0 * curve.rows * shard.head_dim / rate_at(shard.head_dim, curve.forward),
             "row_seconds": (row / curve.bandwidth, row / decode.query),
             "token_seconds": shard.kv_bytes / curve.bandwidth,
             "score_seconds": (self.stack.attention_kernel == UNFUSED) * shard.heads * SCORE_BYTES / curve.bandwidth,
@@ -84,9 +84,9 @@ class Attention:
             shard.kv_heads,
             group,
             shard.kv_bytes,
-            4.0 * shard.heads * shard.model.head_dim,
+            4.0 * shard.heads * shard.head_dim,
             narrow,
-            self.stack.groups(group, shard.model.head_dim),
+            self.stack.groups(group, shard.head_dim),
             self.device.decode,
         )
         least, start, step = (round(time * self.scale) for time in (floor, base, slope))

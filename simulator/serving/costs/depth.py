@@ -5,11 +5,12 @@ ones project their keys and values from it. Rows that give a token, the last one
 Groups of later layers may share one cache (AcrossKV). Left out: what the last row of a prompt reads in later layers.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from simulator.specs.model import Model
+from simulator.specs.model import LayerKind, Model
 
 
 class Depth(NamedTuple):
@@ -21,11 +22,21 @@ class Depth(NamedTuple):
     """That only rows pass which give a token."""
     skipped_caches: int
     """Keys and values that those have."""
+    kinds: tuple[tuple[LayerKind, int], ...] = ()
+    """How many of its layers are of each kind; all alike where left out."""
 
     @property
     def layers(self) -> int:
         """All of them."""
         return self.full + self.skipped
+
+    def each(self, usual: LayerKind) -> tuple[tuple[LayerKind, int], ...]:
+        """(kind, layers) of all of them; `usual` is the kind where they are alike."""
+        return self.kinds or ((usual, self.layers),)
+
+    def passed(self, usual: LayerKind) -> tuple[tuple[LayerKind, int], ...]:
+        """The same of those that all rows pass; a model with others has one kind."""
+        return ((usual, self.full),) if self.skipped else self.each(usual)
 
     @property
     def caches(self) -> int:
@@ -38,4 +49,8 @@ def depths(model: Model, counts: Sequence[int]) -> tuple[Depth, ...]:
     end = model.layers if model.prompt_layers is None else model.prompt_layers
     full = [min(count, max(0, end - (after - count))) for count, after in zip(counts, accumulate(counts), strict=True)]
     late = [count - kept for count, kept in zip(counts, full, strict=True)]
-    return tuple(Depth(kept, left, -(-left // model.cache_group)) for kept, left in zip(full, late, strict=True))
+    ends = list(accumulate(counts))
+    mixed = model.kinds if model.pattern else ()
+    kinds = [tuple(Counter(mixed[end - n : end]).items()) for n, end in zip(counts, ends, strict=True)]
+    caches = [-(-left // model.cache_group) for left in late]
+    return tuple(Depth(*stage) for stage in zip(full, late, caches, kinds, strict=True))

@@ -54,11 +54,9 @@ def footprint(
     first, last = stage == 0, stage == len(layers) - 1
     tables = shard.embedding_weights() if first else 0.0
     tables += shard.head_weights() if last and not (first and model.tied_embeddings) else 0.0
-    layer = shard.linear_weights() * formats.weight_size + shard.plain_weights() * formats.plain_size
-    weights = layers[stage].layers * layer + tables * formats.table_size
-    gates = 2 if model.gated_ffn else 1
-    visits = model.top_k + model.shared_experts if model.top_k else 1
-    widest = max(shard.qkv + shard.attended, (gates + 1) * shard.inner * visits)
+    kinds = layers[stage].each(model.kinds[0])
+    weights = sum(count * shard.layer_bytes(kind) for kind, count in kinds) + tables * formats.table_size
+    widest = max(shard.widest(kind) for kind, _ in kinds)
     rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
     kv_token = layers[stage].caches * shard.kv_bytes * cached_share(model, context)

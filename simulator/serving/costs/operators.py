@@ -1,19 +1,39 @@
-"""The forward pass of one pipeline stage on one device, as pieces whose cost depends on the rows of the pass.
+"""The blocks of a model on one device of a serving engine, as pieces whose cost depends on the rows of the pass.
 
-A row is a token that the pass works on; t devices of a tensor-parallel group cut heads and the inner width of the MLP,
-so that a layer ends each half with a sum over the group (Shoeybi et al., arXiv:1909.08053). Attention reads the cache
-and is not among the pieces: its cost depends on contexts. What a device holds is rounded up where sizes do not divide.
-
-Where attention and MLP stand side by side (GPT-J, Falcon), their parts are added first and one sum ends the layer.
+A row is a token that the pass works on. The operations are those of `simulator.model`; what engines fuse is added here:
+a residual addition runs in the norm after it, elementwise operations are one kernel each, and rows are rounded to a
+narrower format before a product that wants one. Attention reads the cache and is not among the pieces: its cost depends
+on contexts. What a device holds is rounded up where sizes do not divide.
 
 Left out: biases (added where products are written), copies and reshapes.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
+from simulator.axes import EP, TP
+from simulator.model import layers
+from simulator.model.blocks import QUERIES, WHOLE, ends
+from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL
+from simulator.model.cut import Cut
+from simulator.model.ops import (
+    COPY,
+    LAYER,
+    TABLE,
+    WIDE,
+    AttentionCore,
+    CacheWrite,
+    Comm,
+    Elementwise,
+    Lookup,
+    Op,
+    Sample,
+)
+from simulator.model.ops import Experts as Mixture
+from simulator.model.ops import Product as Matrix
+from simulator.model.tensors import BIAS, cached, core, multiplied, tensors
 from simulator.serving.costs.formats import Formats
-from simulator.specs.model import Model
+from simulator.specs.model import LayerKind, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,171 +114,162 @@ class Shard:
     """Whether elementwise operations are fused into few kernels."""
     sharers: int = 1
     """Replicas over which the experts are spread."""
+    core: AttentionCore = field(init=False, compare=False)
+    """Attention of a layer on the fullest device."""
+    kv_bytes: float = field(init=False, compare=False)
+    """Bytes of the keys and values of one token in one layer."""
+
+    def __post_init__(self) -> None:
+        ops = list(layers.attention_of(self.model, self.cut, self.model.kinds[0]))
+        found = core(ops)
+        if found is None:
+            raise ValueError(f"attention of kind {self.model.attention} states no core")
+        object.__setattr__(self, "core", found)
+        object.__setattr__(self, "kv_bytes", cached(ops) * self.formats.kv_size)
+
+    @property
+    def cut(self) -> Cut:
+        """How the axes cut the model."""
+        return Cut({TP.name: self.tp, EP.name: self.sharers})
 
     @property
     def heads(self) -> int:
         """Query heads of the fullest device."""
-        return -(-self.model.heads // self.tp)
+        return self.core.heads
 
     @property
     def kv_heads(self) -> int:
         """Key and value heads of the fullest device; copied where there are fewer than devices."""
-        return -(-self.model.kv_heads // self.tp)
+        return self.core.kv_heads
 
     @property
-    def qkv(self) -> int:
-        """Columns of the product before attention."""
-        return (self.heads + 2 * self.kv_heads) * self.model.head_dim
+    def head_dim(self) -> int:
+        """Size of a head."""
+        return self.core.head_dim
 
     @property
     def attended(self) -> int:
         """Inputs of the product after attention."""
-        return self.heads * self.model.head_dim
+        return self.core.attended
 
-    @property
-    def inner(self) -> int:
-        """Inner width of the dense MLP, or of one expert."""
-        model = self.model
-        return -(-(model.ffn if model.experts is None else model.expert_ffn or model.ffn) // self.tp)
+    def ops(self, kind: LayerKind) -> list[Op]:
+        """Operations of a layer."""
+        return list(layers.layer(self.model, self.cut, kind, beside=True))
 
-    @property
-    def vocabulary(self) -> int:
-        """Entries of the vocabulary on one device."""
-        return -(-self.model.vocabulary // self.tp)
+    def layer_bytes(self, kind: LayerKind) -> float:
+        """Bytes of the weights of a layer: its matrices in their format, norms and routers as activations are. Blocks
+        side by side are counted with a norm each, as GPT-NeoX and Falcon 40B have them."""
+        ops = layers.layer(self.model, self.cut, kind)
+        found = [tensor for tensor in tensors(ops) if tensor.kind != BIAS]
+        linear = sum(tensor.elements for tensor in found if tensor.format == LAYER)
+        plain = sum(tensor.elements for tensor in found if tensor.format != LAYER)
+        return linear * self.formats.weight_size + plain * self.formats.plain_size
 
-    @property
-    def kv_bytes(self) -> float:
-        """Bytes of the keys and values of one token in one layer."""
-        return 2.0 * self.kv_heads * self.model.head_dim * self.formats.kv_size
-
-    def linear_weights(self) -> float:
-        """Weights of the linear layers of one layer, experts included."""
-        model = self.model
-        attention = float(model.hidden * (self.qkv + self.attended))
-        mlp = float(model.hidden * self.inner * (3 if model.gated_ffn else 2))
-        if model.experts is None:
-            return attention + mlp
-        return attention + mlp * (model.experts / self.sharers + model.shared_experts)
+    def widest(self, kind: LayerKind) -> float:
+        """Elements of the widest intermediates of a layer that a row has at once."""
+        attention, mlp = self.core.kept + self.core.attended, 0.0
+        for op in self.ops(kind):
+            if isinstance(op.does, Elementwise) and op.does.kind == ACTIVATION:
+                mlp += op.does.forward.read + op.does.forward.written
+            elif isinstance(op.does, Mixture):
+                mlp += op.does.top_k * op.does.inner * (3.0 if op.does.gated else 2.0)
+        return max(attention, mlp)
 
     def token_flops(self) -> float:
         """Multiplications and additions of the linear layers of all layers for one row."""
-        model = self.model
-        mlps = 1 if model.top_k is None else model.top_k + model.shared_experts
-        attention = float(model.hidden * (self.qkv + self.attended))
-        return 2.0 * model.layers * (attention + mlps * model.hidden * self.inner * (3 if model.gated_ffn else 2))
+        counts = {kind: self.model.kinds.count(kind) for kind in set(self.model.kinds)}
+        return 2.0 * sum(count * multiplied(filter(_linear, self.ops(kind))) for kind, count in counts.items())
 
     def context_flops(self) -> float:
         """Multiplications and additions of the attention of all layers for one query and one cached token."""
-        return 4.0 * self.model.layers * self.heads * self.model.head_dim
-
-    def plain_weights(self) -> float:
-        """Weights of one layer that stay in 16 bits: norms and the router."""
-        model = self.model
-        return model.hidden * (4.0 if model.norm == "layernorm" else 2.0) + model.hidden * float(model.experts or 0)
+        return 4.0 * self.model.layers * self.attended
 
     def embedding_weights(self) -> float:
         """Weights of the input embedding."""
-        positions = (self.model.max_sequence or 0) if self.model.position == "learned" else 0
-        return float(self.vocabulary + positions) * self.model.hidden
+        return _tables(ends.embedding(self.model, self.cut))
 
     def head_weights(self) -> float:
         """Weights of the output head."""
-        return float(self.vocabulary) * self.model.hidden
+        return _tables(ends.head(self.model, self.cut))
 
 
-def _passes(shard: Shard, row_bytes: float, kernels: int = 1) -> Pass:
+def _linear(op: Op) -> bool:
+    return not (isinstance(op.does, Matrix) and op.does.format != LAYER)
+
+
+def _tables(ops: Iterable[Op]) -> float:
+    return sum(tensor.elements for tensor in tensors(ops) if tensor.format == TABLE)
+
+
+def keys(shard: Shard) -> Iterator[Piece]:
+    """Keys and values of one layer that prompts do not pass."""
+    return _pieces(shard, layers.keys(shard.model, shard.cut, shard.model.kinds[0]), joined=False)
+
+
+def layer(shard: Shard, late: bool = False, kind: LayerKind | None = None) -> Iterator[Piece]:
+    """One layer, apart from attention; `late`: the keys and values of its rows are there already."""
+    part = QUERIES if late else WHOLE
+    return _pieces(shard, layers.layer(shard.model, shard.cut, kind or shard.model.kinds[0], part, beside=True))
+
+
+def embedding(shard: Shard) -> Iterator[Piece]:
+    """Looking up the tokens and positions."""
+    return _pieces(shard, ends.embedding(shard.model, shard.cut))
+
+
+def head(shard: Shard) -> Iterator[Piece]:
+    """Last norm, logits of the sampled rows, gathered, and the choice of tokens over logits in fp32."""
+    return _pieces(shard, ends.with_choice(shard.model, shard.cut))
+
+
+def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Piece]:
+    """Pieces of operations; `joined` norms add the residual before them."""
+    formats, size = shard.formats, shard.formats.plain_size
+    for op in ops:
+        does = op.does
+        if isinstance(does, Matrix):
+            if does.format == LAYER:
+                yield from _cast(shard, does.inputs)
+            plain = does.format == WIDE or (does.format == TABLE and not formats.whole)
+            yield Product("head" if does.format == TABLE else "linear", does.outputs, does.inputs, plain)
+        elif isinstance(does, Elementwise):
+            yield from _elementwise(shard, does, joined)
+        elif isinstance(does, Lookup):
+            yield _passes(shard, (3.0 if does.learned else 2.0) * does.width * size)
+        elif isinstance(does, CacheWrite):
+            kept = does.elements * formats.kv_size
+            yield Write("other", kept, kept * size / formats.kv_size)
+        elif isinstance(does, Mixture):
+            sizes = does.experts, does.top_k, does.hidden, does.inner, does.gated, does.sharers
+            yield Experts("linear", *sizes)
+        elif isinstance(does, Sample):
+            yield Pass("head", does.width * (size + 4.0 + 4.0), 3)
+        elif isinstance(does, Comm):
+            if does.operation != COPY:
+                yield Sum(does.axis.name, does.operation, does.width * size, among=does.axis == EP)
+        elif not isinstance(does, AttentionCore):
+            raise TypeError(f"{op.name}: {type(does).__name__} is not compiled for serving")
+
+
+def _elementwise(shard: Shard, does: Elementwise, joined: bool) -> Iterator[Piece]:
+    """A residual addition is part of the norm that follows, which reads the stream too and writes their sum."""
+    moved = does.forward.read + does.forward.written
+    if does.kind == NORM and joined:
+        moved *= 2.0
+    if does.kind != RESIDUAL:
+        yield _passes(shard, moved * (does.element or shard.formats.plain_size))
+
+
+def _passes(shard: Shard, row_bytes: float) -> Pass:
     """Elementwise kernels; unfused frameworks read and write about twice as much in twice as many of them."""
     factor = 1 if shard.fused else 2
-    return Pass("other", row_bytes * factor, kernels * factor)
+    return Pass("other", row_bytes * factor, factor)
 
 
 def _cast(shard: Shard, width: int) -> Iterator[Piece]:
     """Rounding the input of a product to a narrower format: the scale of each row, then the row."""
     if shard.formats.cast:
         yield Pass("other", width * (shard.formats.plain_size + shard.formats.factor_size), 2)
-
-
-def keys(shard: Shard) -> Iterator[Piece]:
-    """Keys and values of one layer that prompts do not pass."""
-    model, size = shard.model, shard.formats.plain_size
-    yield _passes(shard, 2.0 * model.hidden * size)
-    yield from _cast(shard, model.hidden)
-    yield Product("linear", 2 * shard.kv_heads * model.head_dim, model.hidden)
-    if model.position == "rotary":
-        yield _passes(shard, 2.0 * shard.kv_heads * model.head_dim * size)
-    yield Write("other", shard.kv_bytes, shard.kv_bytes * size / shard.formats.kv_size)
-
-
-def layer(shard: Shard, late: bool = False) -> Iterator[Piece]:
-    """One layer, apart from attention; `late`: the keys and values of its rows are there already."""
-    model, size = shard.model, shard.formats.plain_size
-    norm_and_residual = _passes(shard, 4.0 * model.hidden * size)
-    yield norm_and_residual
-    yield from _cast(shard, model.hidden)
-    kv_heads = 0 if late else shard.kv_heads
-    yield Product("linear", (shard.heads + 2 * kv_heads) * model.head_dim, model.hidden)
-    if model.position == "rotary":
-        yield _passes(shard, 2.0 * (shard.heads + kv_heads) * model.head_dim * size)
-    if not late:
-        yield Write("other", shard.kv_bytes, shard.kv_bytes * size / shard.formats.kv_size)
-    yield from _cast(shard, shard.attended)
-    yield Product("linear", model.hidden, shard.attended)
-    if model.parallel_mlp:
-        yield _passes(shard, 3.0 * model.hidden * size)  # both branches are read and their sum is written
-    else:
-        yield from _sum(shard)
-        yield norm_and_residual
-    yield from _mlp(shard) if model.experts is None else _experts(shard)
-    yield from _sum(shard)
-
-
-def _mlp(shard: Shard, width: int | None = None) -> Iterator[Piece]:
-    """A dense MLP of the given inner width."""
-    model, inner, size = shard.model, width or shard.inner, shard.formats.plain_size
-    gates = 2 if model.gated_ffn else 1
-    yield from _cast(shard, model.hidden)
-    yield Product("linear", gates * inner, model.hidden)
-    yield _passes(shard, (gates + 1.0) * inner * size)
-    yield from _cast(shard, inner)
-    yield Product("linear", model.hidden, inner)
-
-
-def _experts(shard: Shard) -> Iterator[Piece]:
-    """Router, choice, experts; the shared ones run as one dense MLP."""
-    model = shard.model
-    assert model.experts is not None and model.top_k is not None
-    yield Product("linear", model.experts, model.hidden, plain=True)
-    yield _passes(shard, 8.0 * model.experts)
-    sent = model.hidden * shard.formats.plain_size
-    if shard.sharers > 1:
-        yield Sum("ep", "all_gather", sent, among=True)
-    yield Experts("linear", model.experts, model.top_k, model.hidden, shard.inner, model.gated_ffn, shard.sharers)
-    if shard.sharers > 1:
-        yield Sum("ep", "reduce_scatter", sent, among=True)
-    if model.shared_experts:
-        yield from _mlp(shard, shard.inner * model.shared_experts)
-
-
-def _sum(shard: Shard) -> Iterator[Piece]:
-    if shard.tp > 1:
-        yield Sum("tp", "all_reduce", shard.model.hidden * shard.formats.plain_size)
-
-
-def embedding(shard: Shard) -> Iterator[Piece]:
-    """Looking up the tokens and positions."""
-    passes = 3.0 if shard.model.position == "learned" else 2.0
-    yield _passes(shard, passes * shard.model.hidden * shard.formats.plain_size)
-    yield from _sum(shard)
-
-
-def head(shard: Shard) -> Iterator[Piece]:
-    """Last norm, logits of the sampled rows, gathered, and the choice of tokens over logits in fp32."""
-    model, size = shard.model, shard.formats.plain_size
-    yield _passes(shard, 4.0 * model.hidden * size)
-    yield Product("head", shard.vocabulary, model.hidden, plain=not shard.formats.whole)
-    if shard.tp > 1:
-        yield Sum("tp", "all_gather", shard.vocabulary * shard.tp * size)
-    yield Pass("head", model.vocabulary * (size + 4.0 + 4.0), 3)
 
 
 def kernels(pieces: Iterator[Piece]) -> int:

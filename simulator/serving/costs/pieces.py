@@ -33,6 +33,7 @@ from simulator.serving.costs.operators import (
 )
 from simulator.serving.costs.sizes import Sizes
 from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.model import LayerKind
 from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND
 
@@ -64,11 +65,17 @@ class Pieces:
 
     def body(self, depth: Depth, first: bool, launch: float) -> Priced:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
-        pieces: list[tuple[int, Piece]] = [(depth.full, piece) for piece in layer(self.shard)]
+        kinds = depth.passed(self.shard.model.kinds[0])
+        pieces: list[tuple[int, Piece]] = self._layers(kinds)
         pieces += [(depth.skipped_caches, piece) for piece in keys(self.shard)] if depth.skipped else []
         pieces += [(1, piece) for piece in embedding(self.shard)] if first else []
-        launches = depth.full * (kernels(layer(self.shard)) + 1) + depth.skipped_caches * kernels(keys(self.shard))
+        launches = sum(count * (kernels(layer(self.shard, kind=kind)) + 1) for kind, count in kinds)
+        launches += depth.skipped_caches * kernels(keys(self.shard))
         return self._passed(pieces, launches, depth.full * launch)
+
+    def _layers(self, kinds: Iterable[tuple[LayerKind, int]]) -> list[tuple[int, Piece]]:
+        """Pieces of layers of each kind, with how often each runs."""
+        return [(count, piece) for kind, count in kinds for piece in layer(self.shard, kind=kind)]
 
     def ending(self, depth: Depth, last: bool, launch: float) -> Priced:
         """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
@@ -81,7 +88,8 @@ class Pieces:
 
     def together(self, depth: Depth) -> tuple[Priced, Priced]:
         """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
-        body = [(depth.full, piece) for piece in layer(self.shard) if together(piece)]
+        kinds = depth.passed(self.shard.model.kinds[0])
+        body = [(count, piece) for count, piece in self._layers(kinds) if together(piece)]
         ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
         return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
 

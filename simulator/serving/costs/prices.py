@@ -241,6 +241,9 @@ def _other_experts(model: Model, device: Device, stack: ServingStack, formats: F
 
 
 def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
+    if len({kind.attention for kind in model.kinds}) > 1:
+        message = f"layers of {model.name} have different kinds of attention, which is not simulated yet"
+        raise InputError(Problem(message, path="model.pattern", hint="write one kind as the model's `attention`"))
     if layout.devices > cluster.devices:
         taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
         message = f"a replica takes {taken}, the cluster has {cluster.devices}"

@@ -60,7 +60,7 @@ class Policy(ABC):
 
     def order(self, batch: "Batch", now: int) -> Iterable[int]:
         """Waiting requests in the order in which they are looked at."""
-        return batch.replica.waiting
+        return batch.replica.queue.waiting
 
 
 POLICIES: Registry[type[Policy]] = Registry("batching policy")
@@ -75,7 +75,7 @@ def fill(
     chunks: Chunks = []
     size, free, slots = blocks.size, room, policy.rules.max_sequences - batch.running
     by_piece = blocks.reserve == "chunk"
-    most = len(batch.partial) + max(0, min(slots, len(replica.waiting)))
+    most = len(batch.partial) + max(0, min(slots, len(replica.queue.waiting)))
     # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
     plenty = by_piece and blocks.cache is None and room - blocks.watermark >= budget // size + 2 * most
     for request in batch.partial if started is None else started:

@@ -22,4 +22,4 @@ class Guaranteed(Policy):
 
     def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
         """All sequences decode; prompts fill what they leave of the budget."""
-        return fill(self, batch, self.rules.token_budget - batch.n, room, self.order(batch, now)), True
+        return fill(self, batch, self.rules.token_budget - batch.decodes.n, room, self.order(batch, now)), True

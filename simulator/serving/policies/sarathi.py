@@ -17,4 +17,4 @@ class Sarathi(Policy):
         """All sequences decode; prompts fill what is left of the budget, rounded down to whole tiles."""
         budget, tile = self.rules.token_budget, self.rules.tile
         whole = budget - budget % tile if budget > tile else budget
-        return fill(self, batch, whole - batch.n, room, self.order(batch, now)), True
+        return fill(self, batch, whole - batch.decodes.n, room, self.order(batch, now)), True

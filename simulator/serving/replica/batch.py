@@ -31,15 +31,14 @@ class Work:
         self.used = self.queued = 0
         """Blocks in use, without those that its decodes take, and requests waiting, when it began."""
 
-    def begin(self, chunks: Chunks, decoding: bool, remaining: list[int]) -> None:
+    def begin(self, chunks: Chunks, remaining: list[int]) -> None:
         """Work on these pieces; `remaining` are tokens of prompts by request."""
-        self.chunks, self.decoding = chunks, decoding
+        self.chunks = chunks
         tokens = ended = 0
-        if chunks:
-            for request, chunk in chunks:
-                tokens += chunk
-                if remaining[request] == chunk:
-                    ended += 1
+        for request, chunk in chunks:
+            tokens += chunk
+            if remaining[request] == chunk:
+                ended += 1
         self.tokens, self.ended = tokens, ended
 
 
@@ -109,7 +108,7 @@ class Batch:
             return
         if queue.ready:
             replica.admit_transferred(self)
-        need = decodes.need()
+        need = decodes.counts[-decodes.iteration % blocks.size] if decodes.n else 0  # `need`, without the call
         extra, self.closed = 0, False
         if queue.swapped or need > blocks.free:
             before = replica.preempted
@@ -142,7 +141,9 @@ class Batch:
         """Find how long the iteration lasts, and make the appointment at its end."""
         replica, work, stretch = self.replica, self.work, self.stretch
         blocks, stages = replica.blocks, replica.stages
-        work.begin(chunks, decoding, replica.ledger.remaining_tokens)
+        work.decoding = decoding
+        if chunks or work.chunks:
+            work.begin(chunks, replica.ledger.remaining_tokens)
         work.queued = len(replica.queue.waiting)
         stretch.start, stretch.count, stretch.growth = now, 1, 0
         n = self.decodes.n + self.decodes.rows if decoding else 0
@@ -185,8 +186,11 @@ class Batch:
         if chunks:
             ticks += stages.prompts(price, chunks)
         if n:
-            if self.decodes.shared_prefixes is None:
-                ticks += line.at(price, n, self.decodes.context)
+            context = self.decodes.context
+            if n == line.sequences and context <= line.limit:  # as in the iteration before
+                ticks += line.base + line.slope * context
+            elif self.decodes.shared_prefixes is None:
+                ticks += line.at(price, n, context)
             else:
                 reading, line.slope, line.limit = stages.decode(0, n, self.decodes)
                 ticks += reading

@@ -77,13 +77,13 @@ class Decodes:
 
     def advance(self, count: int, now: int) -> list[int]:
         """So many iterations are over now; requests that got their last token, in the order of their ends."""
-        self.iteration += count
+        iteration = self.iteration = self.iteration + count
         self.context += count * (self.n + self.rows)
         self.last = now
         if self.fresh:
             self.fresh.clear()
         ends, members, done = self.ends, self.members, []
-        while ends and ends[0][0] <= self.iteration:
+        while ends and ends[0][0] <= iteration:
             end, request = heappop(ends)
             if members.get(request) == end:
                 del members[request]

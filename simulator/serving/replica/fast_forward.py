@@ -55,10 +55,9 @@ class DecodeLine:
         """Tokens of context up to which the line holds."""
 
     def at(self, price: "StagePrice", sequences: int, context: int) -> int:
-        """Ticks of so many sequences with so many tokens of context; the line is remembered."""
-        if sequences != self.sequences or context > self.limit:
-            for self.limit, self.base, self.slope in price.decode(sequences):
-                if context <= self.limit:
-                    break
-            self.sequences = sequences
+        """Ticks of so many sequences with so many tokens of context; the line is kept."""
+        for self.limit, self.base, self.slope in price.decode(sequences):
+            if context <= self.limit:
+                break
+        self.sequences = sequences
         return self.base + self.slope * context

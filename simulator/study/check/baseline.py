@@ -13,6 +13,7 @@ Parts are tables of seconds (`memory`: bytes) by name:
 
 import json
 import math
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from simulator.errors import InputError, Problem
 from simulator.results import writing
 from simulator.results.result import Result, Service
 from simulator.results.summary import ordered_metrics
+from simulator.run.kinds import KINDS
 from simulator.run.parts import axis_of
 from simulator.specs.yaml_text import decoded
 from simulator.study.compare.comparison import parts
@@ -49,6 +51,7 @@ _FIELDS = {
     "metrics": dict,
     "parts": dict,
 }
+_OF_PLACE = re.compile(r", (stage|chunk) \d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def _parsed(document: Any, path: Path) -> Baseline:
 def _sound(values: Mapping[str, Any]) -> dict[str, bool]:
     """Whether the values of each table are what they must be."""
     return {
-        "kind": values["kind"] in ("training", "serving"),
+        "kind": values["kind"] in KINDS,
         "scenario": all(isinstance(value, str) for value in values["scenario"].values()),
         "metrics": _numbers(values["metrics"]),
         "parts": all(isinstance(table, dict) and _numbers(table) for table in values["parts"].values()),
@@ -178,7 +181,7 @@ def _without_stages(seconds: Mapping[str, float]) -> dict[str, float]:
     """Operations of all stages together: a hundred stages would be a large file that says no more."""
     found: dict[str, float] = defaultdict(float)
     for name, value in seconds.items():
-        found[name.partition(", stage")[0]] += value
+        found[_OF_PLACE.sub("", name)] += value
     return dict(found)
 
 

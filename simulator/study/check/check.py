@@ -15,14 +15,13 @@ from simulator.errors import InputError, Problem
 from simulator.metrics import METRICS
 from simulator.results.metrics import metric
 from simulator.results.result import Result
+from simulator.run.kinds import KINDS
 from simulator.run.parts import axis_of
 from simulator.study.check.baseline import Baseline
 
 SAME = 1e-9
 """Relative difference that is none: platforms round differently in the last bits."""
 WIDEST = 10.0
-HEADLINE = {"training": "step_time_s", "serving": "mean_e2el_ms"}
-"""The figure that the parts of each kind of run sum to; its tolerance is theirs."""
 _MEMORY = "peak_memory_bytes"
 _EXAMPLE = "write `1%` for all figures or `mfu=1%` for one"
 
@@ -136,7 +135,7 @@ def parse_tolerances(texts: Iterable[str]) -> Tolerances:
 
 def check(before: Baseline, after: Baseline, tolerances: Tolerances, links: Mapping[str, str]) -> Verdict:
     """Hold a run against its baseline; `links` names the slowest link of each communication, see `slowest_links`."""
-    headline = HEADLINE[after.kind]
+    headline = KINDS[after.kind].whole  # its tolerance is that of the parts
     order = dict.fromkeys([headline, *METRICS, *before.metrics, *after.metrics])
     figures = [Moved(name, before.metrics.get(name), after.metrics.get(name)) for name in order]
     differing = [one for one in figures if _differs(one.before, one.after, tolerances.of(one.metric))]

@@ -102,8 +102,8 @@ def check_case(case: Case, tolerances: Tolerances, update: bool = False) -> Chec
     except SimulatorError as error:
         if error.exit_code == SimulatorError.exit_code:
             raise
-        told = error.problems if isinstance(error, InputError) else (Problem(str(error)),)
-        return Checked(case, "refused", before, problems=tuple(_of(case, one) for one in told))
+        problems = error.problems if isinstance(error, InputError) else (Problem(str(error)),)
+        return Checked(case, "refused", before, problems=tuple(_of(case, one) for one in problems))
     after, links = baseline.observe(result), slowest_links(result)
     verdict = check(before, after, tolerances, links) if before else None
     state: State = "missing" if verdict is None else "same" if verdict.same else "moved"

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 from simulator.errors import InputError, Problem
 from simulator.metrics import METRICS
 from simulator.results.ground import Ground
-from simulator.results.metrics import error_of_time, mean
+from simulator.results.metrics import error_of_time
 from simulator.results.obstacle import undecided
-from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
+from simulator.run.kinds import KINDS
 from simulator.study import header
 from simulator.study.compare.notes import PER_STEP, notes, step_tokens
 
-SPEED = {"training": "tokens_per_s", "serving": "mean_e2el_ms"}
-"""The figure that says how fast a run of each kind is: of training the tokens, as steps may be of other sizes."""
 HEADLINE = frozenset(
     {
         "step_time_s",
@@ -54,7 +52,7 @@ HEADLINE = frozenset(
         "peak_memory_bytes",
     }
 )
-"""Figures for which most people compare; `energy_j` and `cost_usd` are added to those of training."""
+"""Figures for which most people compare; a kind adds its own (`ScenarioKind.columns`)."""
 ALIKE = 1e-3
 """Share of a figure within which runs are equal; so are those with the same three digits, which a page prints."""
 
@@ -164,7 +162,7 @@ def compare(results: Sequence[Result], names: Sequence[str] | None = None, chang
     mixed = len({result.kind for result in results}) > 1
     rows = tuple(_row(name, results, mixed or (len(steps) > 1 and name in PER_STEP)) for name in _common(results))
     timed = [_Timed(result, parts(result) if result.metrics else {}) for result in results]
-    first = {kind: _first(timed, kind) for kind in SPEED}
+    first = {kind: _first(timed, kind) for kind in KINDS}
     pairs = [(i, first[result.kind]) for i, result in enumerate(results)]
     ratios = [nan if at is None else _ratio(timed[at], timed[i]) for i, at in pairs]
     runs = tuple(_run(one, name, ratio) for one, name, ratio in zip(timed, shown, ratios, strict=True))
@@ -204,9 +202,7 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 def parts(result: Result) -> dict[str, float]:
     """Seconds of a step, or of a request, by what they consist of, on average over devices or requests."""
-    if result.service is not None:
-        return mean_request_time(result.service)
-    return mean(result.breakdown, [c.ranks for c in result.classes]) if result.breakdown else {}
+    return KINDS[result.kind].parts(result)
 
 
 def _common(results: Sequence[Result]) -> list[str]:
@@ -219,8 +215,7 @@ def _common(results: Sequence[Result]) -> list[str]:
 def _row(name: str, results: Sequence[Result], unequal: bool) -> Row:
     values = tuple(_number(result.metrics.get(name)) for result in results)
     best = () if unequal or name in SKIPPED else _best(name, values, [result.feasible for result in results])
-    training = results[0].kind == "training" and name in ("energy_j", "cost_usd")
-    return Row(name, values, best, name in HEADLINE or training)
+    return Row(name, values, best, name in HEADLINE | KINDS[results[0].kind].columns)
 
 
 def _number(value: float | None) -> float | None:
@@ -250,7 +245,7 @@ class _Timed(NamedTuple):
     @property
     def speed(self) -> float:
         """The figure that says how fast it is; NaN where nothing ran."""
-        speed = self.result.metrics.get(SPEED[self.result.kind], nan)
+        speed = self.result.metrics.get(KINDS[self.result.kind].speed, nan)
         return speed if isfinite(speed) and speed > 0 and sum(self.seconds.values()) > 0 else nan
 
 
@@ -261,7 +256,7 @@ def _first(timed: Sequence[_Timed], kind: str) -> int | None:
 
 def _ratio(first: _Timed, other: _Timed) -> float:
     """Time of another run over that of the first, less 1; NaN where it has none."""
-    return error_of_time(SPEED[first.result.kind], first.speed, other.speed)
+    return error_of_time(KINDS[first.result.kind].speed, first.speed, other.speed)
 
 
 def _run(one: _Timed, name: str, ratio: float) -> Run:
@@ -277,4 +272,4 @@ def _difference(run: Run, first: Run, ratio: float) -> Difference:
     keys = dict.fromkeys((*first.shares, *run.shares))
     added = {key: run.shares.get(key, 0.0) - first.shares.get(key, 0.0) for key in keys}
     ordered = dict(sorted(added.items(), key=lambda item: -abs(item[1])))
-    return Difference(run.name, first.name, SPEED[run.kind], ratio, ordered, run.feasible)
+    return Difference(run.name, first.name, KINDS[run.kind].speed, ratio, ordered, run.feasible)

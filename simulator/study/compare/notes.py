@@ -10,6 +10,7 @@ from simulator.results.metrics import mean
 from simulator.results.obstacle import obstacle, reason
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
+from simulator.run.kinds import KINDS
 
 PER_STEP = frozenset(
     {
@@ -37,10 +38,10 @@ def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str])
     yield from _unpriced(results)
     if len({result.kind for result in results}) > 1:
         yield _kinds(pairs, shown)
-    for kind, told in (("training", _training), ("serving", _serving)):
+    for kind, noted in _NOTED.items():
         alike = [(result, name) for result, name in pairs if result.kind == kind and result.metrics]
         if len(alike) > 1:
-            yield from told(alike)
+            yield from noted(alike)
 
 
 def _infeasible(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
@@ -67,7 +68,7 @@ def step_tokens(result: Result) -> float:
 
 def _kinds(pairs: Sequence[tuple[Result, str]], shown: Sequence[str]) -> str:
     """What runs that train and runs that serve have in common."""
-    trains, serves = (_listed([name for result, name in pairs if result.kind == kind]) for kind in METRICS_OF)
+    trains, serves = (_listed([name for result, name in pairs if result.kind == kind]) for kind in KINDS)
     known = {name for result, _ in pairs for name in result.metrics if name in METRICS}
     common = f"both have {_listed([METRICS[name].label for name in shown])}" if shown else "they share no figure"
     return (
@@ -75,10 +76,6 @@ def _kinds(pairs: Sequence[tuple[Result, str]], shown: Sequence[str]) -> str:
         " figures that only one kind has are left out (`clustersim run FILE` shows all of a run);"
         " times are held against each other within a kind"
     )
-
-
-METRICS_OF = ("training", "serving")
-"""The kinds of run in the order in which they are named."""
 
 
 def _training(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
@@ -142,9 +139,7 @@ def _devices(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
 
 
 def _number_of_devices(result: Result) -> int:
-    if result.service is not None:
-        return sum(replica.devices for replica in result.service.replicas)
-    return sum(c.ranks for c in result.classes)
+    return KINDS[result.kind].devices(result)
 
 
 def _differ(pairs: Sequence[tuple[Result, str]], what: str, path: str) -> Iterable[str]:
@@ -169,3 +164,7 @@ def _listed(words: Sequence[str]) -> str:
     if len(words) > _MOST_NAMED + 1:
         return f"{', '.join(words[:_MOST_NAMED])} and {len(words) - _MOST_NAMED} more"
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+_NOTED = {"training": _training, "serving": _serving}
+"""What is said of runs of one kind."""

@@ -197,15 +197,15 @@ def _endings() -> Iterator[str]:
 
 def _outcome(text: str) -> Outcome:
     """The outcome of a row; ValueError, TypeError or KeyError for one that no sweep has written."""
-    told: dict[str, Any] = json.loads(text)
-    metrics, texts = told["metrics"], [told["reason"], *told["warnings"]]
-    if told["status"] not in get_args(Status) or not all(isinstance(one, str) for one in texts):
+    kept: dict[str, Any] = json.loads(text)
+    metrics, texts = kept["metrics"], [kept["reason"], *kept["warnings"]]
+    if kept["status"] not in get_args(Status) or not all(isinstance(one, str) for one in texts):
         raise ValueError("no outcome of a point")
     if metrics is not None:
         metrics = {name: None if value is None else _finite(value) for name, value in metrics.items()}
-    elif told["status"] == "ok":
+    elif kept["status"] == "ok":
         raise ValueError("a point without figures")
-    return Outcome(told["status"], told["reason"], metrics, tuple(told["warnings"]))
+    return Outcome(kept["status"], kept["reason"], metrics, tuple(kept["warnings"]))
 
 
 def _finite(value: object) -> float:

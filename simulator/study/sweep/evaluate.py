@@ -3,20 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from math import isfinite
 from typing import Literal
 
 from simulator.errors import InputError, Problem
 from simulator.results.obstacle import obstacle, reason
 from simulator.results.result import Result
-from simulator.run.dispatch import simulate
-from simulator.run.gather import gather
-from simulator.run.simulate import run
-from simulator.specs import load_spec
-from simulator.specs.collectives import CollectiveProfile
+from simulator.run.kinds import kind_of
 from simulator.specs.resolve import restored
-from simulator.specs.scenario import AnyScenario, Scenario
 from simulator.study import fingerprint
 
 Status = Literal["ok", "out of memory", "all requests rejected", "refused", "failed"]
@@ -45,24 +39,12 @@ def evaluate(document: str, program: str) -> Outcome:
         hint = "install the same version for all workers, and start them in folders with the same profiles"
         raise InputError(Problem("a worker has another version of the simulator, or other profiles", hint=hint))
     try:
-        return _outcome(_simulated(restored(json.loads(document))))
+        scenario = restored(json.loads(document)).model_copy(update={"published": ()})
+        return _outcome(kind_of(scenario).evaluate(scenario))
     except InputError as error:
         return Outcome("refused", " ".join(str(error).split()))
     except Exception as error:  # the point's row says it, and the sweep goes on
         return Outcome("failed", f"internal error: {type(error).__name__}: {str(error)[:300]}")
-
-
-def _simulated(scenario: AnyScenario) -> Result:
-    """As `dispatch.simulate`, but without events where the max-plus sweep gives the same step, and files read once."""
-    scenario = scenario.model_copy(update={"published": ()})
-    if isinstance(scenario, Scenario):
-        return gather(run(scenario, profile=_profile(scenario.cluster.collectives)))
-    return simulate(scenario)
-
-
-@cache
-def _profile(name: str) -> CollectiveProfile:
-    return load_spec(CollectiveProfile, name)
 
 
 def _outcome(result: Result) -> Outcome:

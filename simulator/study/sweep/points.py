@@ -130,8 +130,8 @@ def _point(template: Template, axes: Sequence[Axis], conditions: Sequence[Condit
     later = [condition for condition in conditions if condition.of == "scenario"]
     if not all(condition.holds(value_at(scenario, condition.key)) for condition in later):
         return None
-    told = json.dumps(document, separators=(",", ":"))
-    known = (scenario_hash(scenario), fingerprint.key(scenario), told)
+    text = json.dumps(document, separators=(",", ":"))
+    known = (scenario_hash(scenario), fingerprint.key(scenario), text)
     return Point(number, overrides, values, scenario.name, *known, ground=ground(scenario))
 
 

@@ -16,10 +16,12 @@ import simulator
 from simulator.errors import InputError, Problem, SimulatorError
 from simulator.results.documents.sweep import MissedCondition
 from simulator.results.prices import unpriced
+from simulator.run.kinds import kind_of
 from simulator.specs import dump
+from simulator.specs.base import Spec
 from simulator.specs.overrides import parse
 from simulator.specs.resolve import Template, read_template
-from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyScenario
 from simulator.specs.written import template_of
 from simulator.specs.yaml_text import plain
 from simulator.study import fingerprint, header
@@ -62,8 +64,8 @@ def sweep(
     template = _template(source).changed(overrides)
     parsed = _axes(axes)
     example = _example(template, parsed)
-    kind, seed, about = type(example), example.seed, _subject(example, parsed)
-    conditions = parse_conditions(where, [_key(axis) for axis in parsed], kind)
+    kind, seed, about = kind_of(example), example.seed, _header(example, parsed)
+    conditions = parse_conditions(where, [_key(axis) for axis in parsed], kind.spec)
     chosen = points(template, parsed, conditions, random, seed)
     distinct = {point.key: point.document for point in chosen if point.key}
     run = _Run(distinct, progress)
@@ -73,7 +75,7 @@ def sweep(
     kept = tuple(row for row in rows if row.status != "ok" or _meets(row, conditions))
     return SweepTable(
         name=_name(chosen),
-        kind="serving" if kind is ServingScenario else "training",
+        kind=kind.name,
         axes={_key(axis): tuple(_values(axis)) for axis in parsed},
         rows=kept,
         where=tuple(where),
@@ -137,7 +139,7 @@ class _Run:
 
 
 def _template(source: str | Path | AnyScenario) -> Template:
-    return template_of(source) if isinstance(source, (Scenario, ServingScenario)) else read_template(source)
+    return template_of(source) if isinstance(source, Spec) else read_template(source)
 
 
 def _axes(axes: Axes) -> tuple[Axis, ...]:
@@ -163,10 +165,10 @@ def _example(template: Template, axes: Sequence[Axis]) -> AnyScenario:
         return template.changed([axis.overrides[0] for axis in axes]).filled()[0]
 
 
-def _subject(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
+def _header(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
     """What no axis varies, in words."""
     varied = tuple(_key(axis) for axis in axes)
-    known = header.facts(dump(example))
+    known = header.scenario_fields(dump(example))
     for name, paths in header.DEPENDS.items():
         if any(
             key == path or key.startswith(f"{path}.") or path.startswith(f"{key}.") for key in varied for path in paths

@@ -24,13 +24,12 @@ from simulator.results.metrics import like, metric
 from simulator.results.obstacle import undecided
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
+from simulator.run.kinds import KINDS
 from simulator.study.sweep.conditions import axis_named
 from simulator.study.sweep.evaluate import Status
 from simulator.study.sweep.frontier import front, heat, ranked
 from simulator.study.variants import short_name
 
-BEST = {"training": "tokens_per_s", "serving": "output_throughput"}
-"""The figure by which points of each kind are ranked unless another one is asked for."""
 BEST_OF_PROMISE = "request_goodput"
 """The same where the scenario promises something (`slo`): requests within all objectives."""
 
@@ -40,7 +39,7 @@ class View:
     """What to make of a table."""
 
     by: str | None = None
-    """Metric that ranks the points; None for the one of `BEST`."""
+    """Metric that ranks the points; None for the one of their kind."""
     pareto: tuple[str, str] | None = None
     """Two metrics."""
     heat: tuple[str, str, str] | None = None
@@ -112,7 +111,7 @@ class SweepTable:
     changes: tuple[str, ...] = ()
     """Overrides of all points."""
     ranks_by: str = ""
-    """The figure that ranks the points unless another one is asked for; empty: that of `BEST`."""
+    """The figure that ranks the points unless another one is asked for; empty: that of their kind."""
     unpriced: tuple[str, ...] = ()
     """Devices of the scenario whose price is not known, so that points may have no cost."""
     missed: tuple[MissedCondition, ...] = ()
@@ -195,7 +194,7 @@ class SweepTable:
 
     @property
     def _usual(self) -> str:
-        return self.ranks_by or BEST[self.kind]
+        return self.ranks_by or KINDS[self.kind].best
 
     def csv(self) -> str:
         """The table as CSV; what is not there is empty."""

@@ -31,21 +31,21 @@ def test_every_stuck_lane_its_operation_and_what_it_waits_for(run: Executor) -> 
 
 
 @both
-def test_a_meeting_that_one_cannot_reach(run: Executor) -> None:
+def test_a_rendezvous_that_one_cannot_reach(run: Executor) -> None:
     with pytest.raises(DeadlockError) as caught:
-        run(tape([1], [1], [1, 1], meetings=[[0, 1, 3]], after={2: [0]}))
+        run(tape([1], [1], [1, 1], rendezvous=[[0, 1, 3]], after={2: [0]}))
     assert str(caught.value).splitlines()[1:] == [
         "they wait in a circle: lane 0 -> lane 2 -> lane 0",
-        "lane 0: next is operation 0, which waits in meeting 0 for lane 2",
-        "lane 1: next is operation 1, which waits in meeting 0 for lane 2",
+        "lane 0: next is operation 0, which waits in rendezvous 0 for lane 2",
+        "lane 1: next is operation 1, which waits in rendezvous 0 for lane 2",
         "lane 2: next is operation 2, which waits for operation 0 of lane 0",
     ]
 
 
 @both
 def test_a_lane_that_meets_itself(run: Executor) -> None:
-    with pytest.raises(DeadlockError, match="lane 0: next is operation 0, which waits in meeting 0 for lane 0"):
-        run(tape([1, 1], meetings=[[0, 1]]))
+    with pytest.raises(DeadlockError, match="lane 0: next is operation 0, which waits in rendezvous 0 for lane 0"):
+        run(tape([1, 1], rendezvous=[[0, 1]]))
 
 
 @both
@@ -55,9 +55,9 @@ def test_an_operation_that_waits_for_itself(run: Executor) -> None:
 
 
 @both
-def test_meetings_in_opposite_order(run: Executor) -> None:
+def test_rendezvous_in_opposite_order(run: Executor) -> None:
     with pytest.raises(DeadlockError, match="2 of 2 lanes"):
-        run(tape([1, 1], [1, 1], meetings=[[0, 3], [1, 2]]))
+        run(tape([1, 1], [1, 1], rendezvous=[[0, 3], [1, 2]]))
 
 
 @both

@@ -50,26 +50,26 @@ def test_no_time_after_a_wait() -> None:
     assert times(execute(tape([0], [3], [2], after={0: [1], 2: [0]}))) == [(3, 3), (0, 3), (3, 5)]
 
 
-def test_members_of_a_meeting_start_and_end_together() -> None:
-    timeline = execute(tape([3, 4], [7, 4], [4], meetings=[[1, 3, 4]]))
+def test_members_of_a_rendezvous_start_and_end_together() -> None:
+    timeline = execute(tape([3, 4], [7, 4], [4], rendezvous=[[1, 3, 4]]))
     assert times(timeline) == [(0, 3), (7, 11), (0, 7), (7, 11), (7, 11)]
 
 
-def test_a_meeting_lasts_as_long_as_its_longest_member() -> None:
-    assert times(execute(tape([3], [5], [1, 1], meetings=[[0, 1, 3]]))) == [(1, 6), (1, 6), (0, 1), (1, 6)]
+def test_a_rendezvous_lasts_as_long_as_its_longest_member() -> None:
+    assert times(execute(tape([3], [5], [1, 1], rendezvous=[[0, 1, 3]]))) == [(1, 6), (1, 6), (0, 1), (1, 6)]
 
 
-def test_a_meeting_of_one() -> None:
-    assert times(execute(tape([3, 4], meetings=[[1]]))) == [(0, 3), (3, 7)]
+def test_a_rendezvous_of_one() -> None:
+    assert times(execute(tape([3, 4], rendezvous=[[1]]))) == [(0, 3), (3, 7)]
 
 
-def test_others_wait_for_a_meeting() -> None:
-    assert times(execute(tape([3], [5, 4], [1], meetings=[[0, 2]], after={3: [2]})))[3] == (9, 10)
+def test_others_wait_for_a_rendezvous() -> None:
+    assert times(execute(tape([3], [5, 4], [1], rendezvous=[[0, 2]], after={3: [2]})))[3] == (9, 10)
 
 
-def test_meetings_may_have_any_numbers() -> None:
-    made = tape([3], [5], meetings=[[0, 1]])
-    far = Tape(made.lane_start, made.duration, made.after_start, made.after, made.meeting + (1 << 60), made.activity)
+def test_rendezvous_may_have_any_numbers() -> None:
+    made = tape([3], [5], rendezvous=[[0, 1]])
+    far = Tape(made.lane_start, made.duration, made.after_start, made.after, made.rendezvous + (1 << 60), made.activity)
     assert times(execute(far)) == times(execute(made))
 
 
@@ -138,7 +138,7 @@ def test_same_tape_same_bytes() -> None:
     [
         ({"lane_start": np.array([0, 3])}, "lane_start"),
         ({"lane_start": np.array([0, 2, 1, 2])}, "lane_start"),
-        ({"meeting": np.array([-1])}, "columns differ"),
+        ({"rendezvous": np.array([-1])}, "columns differ"),
         ({"after_start": np.array([0, 0])}, "after_start"),
         ({"after_start": np.array([0, 1, 1])}, "after_start"),
         ({"after_start": np.array([0, 1, 1]), "after": np.array([7])}, "not there"),

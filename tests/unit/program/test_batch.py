@@ -28,8 +28,8 @@ def test_nothing_to_do() -> None:
     assert makespans(tape([], []), np.zeros((0, 2), np.int64)).tolist() == [0, 0]
 
 
-def test_a_meeting_lasts_as_long_as_its_longest_member() -> None:
-    made = tape([0, 0], [0, 0], meetings=[[1, 3]])
+def test_a_rendezvous_lasts_as_long_as_its_longest_member() -> None:
+    made = tape([0, 0], [0, 0], rendezvous=[[1, 3]])
     assert makespans(made, np.array([[1, 5], [2, 0], [3, 1], [4, 1]])).tolist() == [7, 6]
 
 

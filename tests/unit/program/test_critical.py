@@ -35,8 +35,8 @@ def test_the_lane_comes_first_in_a_tie() -> None:
     assert path(tape([5, 1], [5], after={1: [2]})) == [0, 1]
 
 
-def test_of_a_meeting_the_last_member() -> None:
-    assert path(tape([3, 4, 2], [7, 4], meetings=[[1, 4]])) == [3, 4, 2]
+def test_of_a_rendezvous_the_last_member() -> None:
+    assert path(tape([3, 4, 2], [7, 4], rendezvous=[[1, 4]])) == [3, 4, 2]
 
 
 def test_contention_is_on_the_path() -> None:

@@ -29,7 +29,7 @@ def test_operations_are_sorted_by_lane_and_key() -> None:
 
 def test_columns_that_are_not_given() -> None:
     draft = two_lanes()
-    assert draft["meeting"].tolist() == [-1, -1, -1]
+    assert draft["rendezvous"].tolist() == [-1, -1, -1]
     assert draft["key"].tolist() == [0, SPREAD, 0]
 
 

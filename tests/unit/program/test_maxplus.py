@@ -16,8 +16,8 @@ def test_nothing_to_do() -> None:
     assert sweep(tape([], [])).makespan == 0
 
 
-def test_several_dependencies_and_meetings() -> None:
-    made = tape([3], [9], [5], [1, 2], [], [4], after={3: [0, 1, 2]}, meetings=[[4, 5]])
+def test_several_dependencies_and_rendezvous() -> None:
+    made = tape([3], [9], [5], [1, 2], [], [4], after={3: [0, 1, 2]}, rendezvous=[[4, 5]])
     assert times(sweep(made)) == [(0, 3), (0, 9), (0, 5), (9, 10), (10, 14), (10, 14)]
 
 
@@ -44,8 +44,8 @@ def test_latency_and_work_of_no_length_are_no_contention() -> None:
     assert sweep(made).makespan == 10
 
 
-def test_a_meeting_counts_once() -> None:
-    made = tape([0], [0], meetings=[[0, 1]], runs={0: 0, 1: 0}, activities=[share(0, 10, 0.8)], capacity=[1.0])
+def test_a_rendezvous_counts_once() -> None:
+    made = tape([0], [0], rendezvous=[[0, 1]], runs={0: 0, 1: 0}, activities=[share(0, 10, 0.8)], capacity=[1.0])
     assert sweep(made).makespan == 10
 
 

@@ -88,7 +88,7 @@ def test_a_fused_loss_keeps_logits_in_the_working_format() -> None:
 def test_logits_wait_only_where_several_microbatches_do() -> None:
     """Under 1F1B the last stage runs backward at once, so its logits are gone before a layer's pass."""
     one, all_of_them = (build_job(jobs.scenario(pp=2, training={"schedule": name})) for name in ("1f1b", "gpipe"))
-    assert (one.heads_in_flight, all_of_them.heads_in_flight) == (1, all_of_them.microbatches)
+    assert (one.logits_in_flight, all_of_them.logits_in_flight) == (1, all_of_them.microbatches)
     last = memory.all_chunks(one)[-1]
     more = memory.chunk_activations(all_of_them, last) - memory.chunk_activations(one, last)
     assert more == pytest.approx(memory.head_activations(one))

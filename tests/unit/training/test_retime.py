@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.engine.meetings import lone_ticks
+from simulator.engine.rendezvous import lone_ticks
 from simulator.engine.tape import Activity, Use
 from simulator.program.content import Content
 from simulator.run.simulate import run

@@ -119,9 +119,9 @@ def test_experts_that_replicas_share() -> None:
     assert found[6:] == [
         Product("linear", 4, 8, plain=True),
         Pass("other", 8 * 4),
-        Sum("tp", "all_gather", 8 * 2, among=True),
+        Sum("ep", "all_gather", 8 * 2, among=True),
         Experts("linear", 4, 2, 8, 6, True, 2),
-        Sum("tp", "reduce_scatter", 8 * 2, among=True),
+        Sum("ep", "reduce_scatter", 8 * 2, among=True),
         Product("linear", 24, 8),
         Pass("other", 3 * 12 * 2),
         Product("linear", 8, 12),
@@ -146,11 +146,13 @@ def test_the_ends_of_the_model() -> None:
 
 def test_weights() -> None:
     dense, sparse = shard(), shard(tp=1, sharers=2, **SPARSE)
-    assert dense.linear_weights() == 8 * (8 + 4) + 3 * 8 * 8
-    assert shard(gated_ffn=False).linear_weights() == 8 * (8 + 4) + 2 * 8 * 8
-    assert sparse.linear_weights() == 8 * (16 + 8) + 3 * 8 * 6 * (4 / 2 + 2)
-    assert (dense.plain_weights(), sparse.plain_weights()) == (2 * 8, 2 * 8 + 8 * 4)
-    assert shard(norm="layernorm").plain_weights() == 4 * 8
+    (kind,) = dense.model.kinds
+    assert dense.layer_bytes(kind) == 2 * (8 * (8 + 4) + 3 * 8 * 8 + 2 * 8)
+    narrow = shard(formats=FP8, gated_ffn=False)
+    assert narrow.layer_bytes(kind) == 8 * (8 + 4) + 2 * 8 * 8 + 2 * 2 * 8  # norms keep 16 bits
+    mixture = kind._replace(mlp="moe")
+    assert sparse.layer_bytes(mixture) == 2 * (8 * (16 + 8) + 3 * 8 * 6 * (4 / 2 + 2) + 2 * 8 + 8 * 4)
+    assert shard(norm="layernorm").layer_bytes(kind) - dense.layer_bytes(kind) == 2 * 2 * 8
     assert (dense.embedding_weights(), dense.head_weights()) == (400, 400)
     assert shard(position="learned", max_sequence=10).embedding_weights() == (50 + 10) * 8
 
@@ -158,4 +160,6 @@ def test_weights() -> None:
 @pytest.mark.parametrize(("tp", "heads", "kv_heads", "inner", "words"), [(3, 2, 1, 6, 34), (8, 1, 1, 2, 13)])
 def test_what_does_not_divide_is_rounded_up(tp: int, heads: int, kv_heads: int, inner: int, words: int) -> None:
     part = shard(tp=tp)
-    assert (part.heads, part.kv_heads, part.inner, part.vocabulary) == (heads, kv_heads, inner, words)
+    last = [piece for piece in layer(part) if isinstance(piece, Product)][-1]
+    logits = next(piece for piece in head(part) if isinstance(piece, Product))
+    assert (part.heads, part.kv_heads, last.k, logits.n) == (heads, kv_heads, inner, words)

@@ -118,13 +118,3 @@ def test_a_run_that_is_cut_short_leaves_requests_in_flight() -> None:
     assert made.ledger.status == [IN_FLIGHT] * 2
     made.agenda.run()
     assert made.ledger.status == [FINISHED] * 2
-
-
-@pytest.mark.parametrize("iteration", [0, 1, 5])
-def test_free_blocks_suffice_for_the_most_iterations_that_take_no_more(iteration: int) -> None:
-    fleet = system(asked([(0, 20, 1)]), Setting(block_size=4))
-    batch = fleet.replicas[0].batches[0]
-    batch.counts, batch.iteration = [0, 2, 0, 1], iteration
-    for free in range(20):
-        most = max([count for count in range(1, 50) if batch._grown(count) <= free], default=1)
-        assert batch._affordable(free) == (most, batch._grown(most))

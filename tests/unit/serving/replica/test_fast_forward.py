@@ -20,16 +20,9 @@ def test_boundaries_are_those_of_the_iterations(count: int, first: int, growth: 
     assert stretch.boundary(1000 + later) == max(1, sum(end < later for end in ends) + 1)
 
 
-def test_the_line_bends_where_the_curve_does_and_is_asked_for_once() -> None:
-    asked = []
-
-    class Curve(Price):
-        def decode(self, sequences: int) -> tuple[tuple[int, int, int], ...]:
-            asked.append(sequences)
-            return super().decode(sequences)
-
+def test_the_line_bends_where_the_curve_does() -> None:
     line = DecodeLine()
-    curve = Curve(read=2, edge=100, base=7)
+    curve = Price(read=2, edge=100, base=7)
     ticks = [line.at(curve, 3, context) for context in (50, 100, 101)]  # type: ignore[arg-type]
     assert ticks == [107, 207, 10 + 4 * 101]
-    assert asked == [3, 3]
+    assert (line.sequences, line.base, line.slope) == (3, 10, 4)

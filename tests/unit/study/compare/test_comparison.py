@@ -237,9 +237,9 @@ def test_how_close_runs_are_equal(seconds: float, best: tuple[int, ...]) -> None
     ],
 )
 def test_a_service_is_on_the_devices_that_its_replicas_take(overrides: list[str], devices: str) -> None:
-    assert header.facts(dump(load_scenario("serving/quickstart", overrides).scenario))["devices"] == devices
+    assert header.scenario_fields(dump(load_scenario("serving/quickstart", overrides).scenario))["devices"] == devices
 
 
 def test_a_device_that_is_half_a_package_is_called_so() -> None:
-    known = header.facts(dump(load_scenario("training/frontier-175b").scenario))
+    known = header.scenario_fields(dump(load_scenario("training/frontier-175b").scenario))
     assert known["devices"] == "1,024 x AMD Instinct MI250X (one GCD)"

@@ -1,9 +1,9 @@
-"""Meetings whose members do different things."""
+"""Rendezvous whose members do different things."""
 
 import numpy as np
 
 from simulator.engine.executor import execute
-from simulator.engine.meetings import gather, lone_ticks
+from simulator.engine.rendezvous import gather, lone_ticks
 from simulator.engine.tape import Activity, Use
 from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import sweep
@@ -13,24 +13,26 @@ LEFT = Activity(2, 10, (Use(0, 0.5, 1.0),))
 RIGHT = Activity(3, 5, (Use(1, 0.5, 2.0), Use(0, 0.2, 1.0)))
 
 
-def test_without_meetings() -> None:
-    meetings = gather(tape([1, 2]))
-    assert meetings.number.tolist() == [-1, -1]
-    assert len(meetings.size) == 0
+def test_without_rendezvous() -> None:
+    rendezvous = gather(tape([1, 2]))
+    assert rendezvous.number.tolist() == [-1, -1]
+    assert len(rendezvous.size) == 0
 
 
 def test_members_that_do_the_same_run_it_once() -> None:
-    meetings = gather(tape([0], [0], meetings=[[0, 1]], runs={0: 0, 1: 0}, activities=[LEFT], capacity=[1.0]))
-    assert meetings.activities == (LEFT,)
-    assert meetings.activity.tolist() == [0]
-    assert meetings.ticks.tolist() == [12]
+    rendezvous = gather(tape([0], [0], rendezvous=[[0, 1]], runs={0: 0, 1: 0}, activities=[LEFT], capacity=[1.0]))
+    assert rendezvous.activities == (LEFT,)
+    assert rendezvous.activity.tolist() == [0]
+    assert rendezvous.ticks.tolist() == [12]
 
 
 def test_members_that_differ_bring_their_needs_together() -> None:
-    mixed = tape([0], [0], [4], meetings=[[0, 1, 2]], runs={0: 0, 1: 1}, activities=[LEFT, RIGHT], capacity=[1.0, 1.0])
-    meetings = gather(mixed)
-    assert meetings.activity.tolist() == [2]
-    together = meetings.activities[2]
+    mixed = tape(
+        [0], [0], [4], rendezvous=[[0, 1, 2]], runs={0: 0, 1: 1}, activities=[LEFT, RIGHT], capacity=[1.0, 1.0]
+    )
+    rendezvous = gather(mixed)
+    assert rendezvous.activity.tolist() == [2]
+    together = rendezvous.activities[2]
     assert (together.latency, together.work) == (3, 10)
     assert [use.resource for use in together.uses] == [0, 1]
     np.testing.assert_allclose([use.rate * together.work for use in together.uses], [0.5 * 10 + 0.2 * 5, 0.5 * 5])
@@ -39,7 +41,7 @@ def test_members_that_differ_bring_their_needs_together() -> None:
 
 
 def test_a_plain_member_may_be_the_longest() -> None:
-    mixed = tape([0], [40], meetings=[[0, 1]], runs={0: 0}, activities=[LEFT], capacity=[1.0])
+    mixed = tape([0], [40], rendezvous=[[0, 1]], runs={0: 0}, activities=[LEFT], capacity=[1.0])
     assert times(execute(mixed, max_min)) == times(sweep(mixed)) == [(0, 42)] * 2
 
 

@@ -1,7 +1,7 @@
-"""Meetings: which operations start and end together, and what they do together.
+"""Rendezvous: which operations start and end together, and what they do together.
 
-Numbers of meetings may be any; here they are counted from 0. A meeting lasts as long as the longest of its members
-alone. If any of them names an activity the meeting runs one activity that needs what all members need.
+Their numbers may be any; here they are counted from 0. A rendezvous lasts as long as the longest of its members
+alone. If any of them names an activity the rendezvous runs one activity that needs what all members need.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Meetings:
-    """All meetings of a tape, numbered 0 .. k - 1."""
+class Rendezvous:
+    """All rendezvous of a tape, numbered 0 .. k - 1."""
 
     number: Ints
-    """Meeting of each operation, -1 for none; shape (n,)."""
+    """Rendezvous of each operation, -1 for none; shape (n,)."""
     size: Ints
     """Members of each; shape (k,)."""
     ticks: Ints
@@ -31,33 +31,33 @@ class Meetings:
 
 
 def lone_ticks(tape: Tape) -> Ints:
-    """Ticks that each operation would last alone, whatever its meeting; shape (n,)."""
+    """Ticks that each operation would last alone, whatever its rendezvous; shape (n,)."""
     alone = np.array([activity.latency + activity.work for activity in tape.activities] or [0], np.int64)
     return np.where(tape.activity >= 0, alone[tape.activity], tape.duration)
 
 
-def gather(tape: Tape) -> Meetings:
-    """Number the meetings of a tape and find what each does."""
-    members = np.flatnonzero(tape.meeting >= 0)
+def gather(tape: Tape) -> Rendezvous:
+    """Number the rendezvous of a tape and find what each does."""
+    members = np.flatnonzero(tape.rendezvous >= 0)
     number = np.full(len(tape), -1, np.int64)
     if not members.size:
         none = np.zeros(0, np.int64)
-        return Meetings(number, none, none, none, tape.activities)
-    known, compact = np.unique(tape.meeting[members], return_inverse=True)
+        return Rendezvous(number, none, none, none, tape.activities)
+    known, compact = np.unique(tape.rendezvous[members], return_inverse=True)
     number[members] = compact
     size = np.bincount(compact)
     ticks = np.zeros(len(known), np.int64)
     np.maximum.at(ticks, compact, lone_ticks(tape)[members])
     activity, made = _activities(tape, members, compact, len(known))
     activities = tape.activities + made
-    for meeting in range(len(known)) if made else ():
-        if activity[meeting] >= len(tape.activities):
-            ticks[meeting] = sum(activities[activity[meeting]][:2])
-    return Meetings(number, size, ticks, activity, activities)
+    for rendezvous in range(len(known)) if made else ():
+        if activity[rendezvous] >= len(tape.activities):
+            ticks[rendezvous] = sum(activities[activity[rendezvous]][:2])
+    return Rendezvous(number, size, ticks, activity, activities)
 
 
 def _activities(tape: Tape, members: Ints, compact: Ints, count: int) -> tuple[Ints, tuple[Activity, ...]]:
-    """The activity of each meeting (count,), and the new ones that had to be made."""
+    """The activity of each rendezvous (count,), and the new ones that had to be made."""
     lowest, highest = np.full(count, len(tape.activities), np.int64), np.full(count, -1, np.int64)
     np.minimum.at(lowest, compact, tape.activity[members])
     np.maximum.at(highest, compact, tape.activity[members])
@@ -67,10 +67,10 @@ def _activities(tape: Tape, members: Ints, compact: Ints, count: int) -> tuple[I
     made: dict[tuple[Activity, ...], int] = {}
     order = np.argsort(compact, kind="stable")
     edges = np.concatenate(([0], np.cumsum(np.bincount(compact, minlength=count))))
-    for meeting in mixed.tolist():
-        group = members[order[edges[meeting] : edges[meeting + 1]]]
+    for rendezvous in mixed.tolist():
+        group = members[order[edges[rendezvous] : edges[rendezvous + 1]]]
         parts = tuple(_as_activity(tape, op) for op in group.tolist())
-        highest[meeting] = made.setdefault(parts, len(tape.activities) + len(made))
+        highest[rendezvous] = made.setdefault(parts, len(tape.activities) + len(made))
     return highest, tuple(_together(parts) for parts in made)
 
 

@@ -1,0 +1,44 @@
+"""Elementwise operations around the matrices: norms, residual additions, rotary positions, activations."""
+
+from simulator.model.cut import Cut
+from simulator.model.ops import Elementwise, Op, Traffic
+from simulator.specs.model import Model
+
+NORM, RESIDUAL, ROTARY, ACTIVATION, BRANCHES = "norm", "residual", "rotary", "activation", "branches"
+"""Kinds of elementwise operations that stacks have rules for."""
+
+
+def norm(model: Model, cut: Cut) -> Op:
+    """The norm before a block."""
+    width = model.hidden
+    back = ((NORM, Traffic(2.0 * width, width, 2)),)
+    vectors = (width,) * (2 if model.norm == "layernorm" else 1)  # scales, and shifts of a layer norm
+    return Op(NORM, Elementwise(NORM, Traffic(width, width), back, width, vectors, cut.rows))
+
+
+def residual(model: Model, cut: Cut) -> Op:
+    """Adding what a block found to the stream, with its dropout; kernels of the backward pass are apart."""
+    width = float(model.hidden)
+    masked = width if cut.dropout else 0.0
+    back: tuple[tuple[str, Traffic], ...] = ((RESIDUAL, Traffic(2 * width, width)),)
+    if masked:
+        back += (("dropout", Traffic(width, width, masks_read=masked)),)
+    return Op(RESIDUAL, Elementwise(RESIDUAL, Traffic(2 * width, width, masks_written=masked), back, axis=cut.rows))
+
+
+def rotary(width: float) -> Op:
+    """Turning queries and keys by their positions."""
+    traffic = Traffic(width, width, 2)
+    return Op(ROTARY, Elementwise(ROTARY, traffic, ((ROTARY, traffic),)))
+
+
+def activation(inner: int, gated: bool) -> Op:
+    """The nonlinearity of an MLP of that inner width, times its gate."""
+    read = 2.0 if gated else 1.0
+    back = ((ACTIVATION, Traffic((read + 1) * inner, read * inner)),)
+    return Op(ACTIVATION, Elementwise(ACTIVATION, Traffic(read * inner, inner), back, kept=read * inner))
+
+
+def branches(model: Model) -> Op:
+    """Adding attention and MLP where they stand side by side."""
+    return Op(BRANCHES, Elementwise(BRANCHES, Traffic(2.0 * model.hidden, model.hidden)))

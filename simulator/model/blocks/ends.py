@@ -1,0 +1,41 @@
+"""The two ends of a model: the look-up of tokens and positions, and the head with its loss or its choice of a token."""
+
+from collections.abc import Iterator
+
+from simulator.axes import TP
+from simulator.model.blocks.around import norm
+from simulator.model.blocks.base import enter, leave
+from simulator.model.cut import Cut
+from simulator.model.ops import COLUMN, TABLE, Comm, Lookup, Loss, Op, Product, Sample
+from simulator.specs.model import Model
+
+
+def embedding(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
+    """Looking up tokens and positions; `longest` sizes a learned table where the model does not say."""
+    learned = model.position == "learned"
+    positions = (model.max_sequence or longest) if learned else 0
+    masked = float(model.hidden) if cut.dropout else 0.0
+    table = Lookup(model.hidden, cut.share(model.vocabulary), learned, positions, masked, cut.rows, TP)
+    yield Op("embedding", table)
+    yield from leave(cut, "embedding", model.hidden)
+
+
+def head(model: Model, cut: Cut) -> Iterator[Op]:
+    """Last norm and logits."""
+    yield norm(model, cut)
+    yield from enter(cut, "head", model.hidden)
+    yield Op("head", Product(model.hidden, cut.share(model.vocabulary), COLUMN, TP, TABLE))
+
+
+def with_loss(model: Model, cut: Cut) -> Iterator[Op]:
+    """The head of training."""
+    yield from head(model, cut)
+    yield Op("loss", Loss(cut.share(model.vocabulary)))
+
+
+def with_choice(model: Model, cut: Cut) -> Iterator[Op]:
+    """The head of serving: logits are gathered, and a token is chosen."""
+    yield from head(model, cut)
+    if cut.over(TP) > 1:
+        yield Op("gather logits", Comm("all_gather", TP, cut.share(model.vocabulary) * cut.over(TP)))
+    yield Op("sample", Sample(model.vocabulary))

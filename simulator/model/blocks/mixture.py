@@ -1,0 +1,34 @@
+"""A mixture of experts: a router, the chosen experts of each row, and shared ones that every row visits.
+
+Devices that share experts gather the rows of all and reduce the results back to their owners. Left out: that experts
+which no row of a device chose need not get its rows.
+"""
+
+from collections.abc import Iterator
+
+from simulator.axes import EP
+from simulator.model.blocks.base import MLPS, enter, leave
+from simulator.model.blocks.dense import matrices
+from simulator.model.cut import Cut
+from simulator.model.ops import WIDE, Comm, Elementwise, Experts, Op, Product, Traffic
+from simulator.specs.model import Model
+
+
+@MLPS.add("moe")
+def mixture(model: Model, cut: Cut) -> Iterator[Op]:
+    """From the normed rows to what the residual stream adds; shared experts run as one dense MLP."""
+    assert model.experts is not None and model.top_k is not None
+    inner, hidden = cut.share(model.expert_ffn or model.ffn), model.hidden
+    yield from enter(cut, "mlp", hidden)
+    yield Op("router", Product(hidden, model.experts, format=WIDE))
+    yield Op("choice", Elementwise("choice", Traffic(model.experts, model.experts), element=4.0))
+    if cut.sharers > 1:
+        yield Op("dispatch", Comm("all_gather", EP, hidden))
+    yield Op("experts", Experts(model.experts, model.top_k, hidden, inner, model.gated_ffn, EP, cut.sharers))
+    if cut.sharers > 1:
+        yield Op("combine", Comm("reduce_scatter", EP, hidden))
+    if model.shared_experts:
+        first, *rest = matrices(model, inner * model.shared_experts)
+        yield Op(first.name, first.does, after="norm")
+        yield from rest
+    yield from leave(cut, "mlp", hidden)

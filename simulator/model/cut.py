@@ -1,0 +1,37 @@
+"""How a model is cut over the devices of its axes, and which of its options are on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simulator.axes import EP, TP, Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Sizes of the axes that cut tensors or rows; an axis that is not there has one device."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Devices by name of the axis."""
+    scattered: bool = False
+    """Whether norms, dropouts and residuals work on rows that tensor parallelism cuts (sequence parallelism)."""
+    dropout: bool = False
+    causal: bool = True
+
+    def over(self, axis: Axis) -> int:
+        """Devices along an axis."""
+        return self.sizes.get(axis.name, 1)
+
+    def share(self, count: int, axis: Axis = TP) -> int:
+        """Of so many indivisible things, those of the fullest device; one is copied where there are fewer than
+        devices."""
+        return -(-count // self.over(axis))
+
+    @property
+    def rows(self) -> Axis | None:
+        """The axis that cuts the rows between products."""
+        return TP if self.scattered and self.over(TP) > 1 else None
+
+    @property
+    def sharers(self) -> int:
+        """Devices over which experts are spread."""
+        return self.over(EP)

@@ -1,0 +1,41 @@
+"""Layers of a model: an attention block and an MLP block, one after the other or side by side.
+
+Which blocks a layer has is its kind, and a model is a pattern of kinds (`simulator.specs.model`).
+"""
+
+from collections.abc import Iterator
+
+from simulator.model.blocks import ATTENTIONS, KEYS, MLPS, WHOLE
+from simulator.model.blocks.around import branches, norm, residual
+from simulator.model.cut import Cut
+from simulator.model.ops import Comm, Op
+from simulator.specs.model import LayerKind, Model
+
+
+def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bool = False) -> Iterator[Op]:
+    """One layer; with `beside`, models of which attention and MLP stand side by side have both read one norm and end in
+    one sum. InputError for kinds of blocks that are not known."""
+    attention = list(attention_of(model, cut, kind, part))
+    mlp = list(MLPS.get(kind.mlp, "model.pattern")(model, cut))
+    yield norm(model, cut)
+    if beside and model.parallel_mlp:
+        yield from attention[: len(attention) - isinstance(attention[-1].does, Comm)]
+        yield branches(model)
+        yield from mlp[isinstance(mlp[0].does, Comm) :]
+    else:
+        yield from attention
+        yield residual(model, cut)
+        yield norm(model, cut)
+        yield from mlp
+    yield residual(model, cut)
+
+
+def attention_of(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE) -> Iterator[Op]:
+    """The attention block of a layer."""
+    return ATTENTIONS.get(kind.attention, "model.attention")(model, cut, kind.window, part)
+
+
+def keys(model: Model, cut: Cut, kind: LayerKind) -> Iterator[Op]:
+    """The keys and values of a layer that its rows do not pass."""
+    yield norm(model, cut)
+    yield from attention_of(model, cut, kind, KEYS)

@@ -1,0 +1,186 @@
+"""Operations on rows: what a block states, without a device, a number of rows, or a number format.
+
+A row is a token that passes a block. Sizes are those of the fullest device; where a dimension is cut by an axis, the
+operation names the axis. Bytes follow where an operation is evaluated: an element takes what the formats of training or
+serving say, unless the operation states it.
+"""
+
+from dataclasses import dataclass, replace
+
+from simulator.axes import Axis
+
+LAYER = "layer"
+"""Format of the matrices of the layers: what is quantised, or multiplied in 8 bits."""
+WIDE = "wide"
+"""Format of what stays in the working precision."""
+TABLE = "table"
+"""Format of embedding and output head."""
+
+COLUMN = "column"
+"""Each device has some of the outputs of a product."""
+ROW = "row"
+"""Each device has some of the inputs of a product, so that results are partial sums."""
+_OTHER = {COLUMN: ROW, ROW: COLUMN, "": ""}
+
+COPY = "copy"
+"""Every device takes the rows as they are; their gradients are partial sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Rows times a matrix of inputs x outputs."""
+
+    inputs: int
+    outputs: int
+    cut: str = ""
+    """`column`, `row`, or empty where every device has the whole matrix."""
+    axis: Axis | None = None
+    """The axis that cuts it."""
+    format: str = LAYER
+    bias: bool = False
+    """Whether it adds a bias to its outputs."""
+
+    def to_input(self) -> "Product":
+        """The product that gives the gradient of its rows."""
+        return replace(self, inputs=self.outputs, outputs=self.inputs, cut=_OTHER[self.cut], bias=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGradient:
+    """The product that gives the gradient of a product's matrix: gradients of its outputs times its rows."""
+
+    of: Product
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Elements of a row that an elementwise kernel reads and writes."""
+
+    read: float
+    written: float
+    kernels: int = 1
+    masks_read: float = 0.0
+    """Elements of a dropout mask, of one byte."""
+    masks_written: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """A pass over rows; each tensor that a fused kernel reads or writes counts once."""
+
+    kind: str
+    """What it is, for the rules of stacks that fuse some kinds: `norm`, `residual`, `rotary`, `activation`, ..."""
+    forward: Traffic
+    back: tuple[tuple[str, Traffic], ...] = ()
+    """Its kernels in the backward pass, by name."""
+    kept: float = 0.0
+    """Elements of a row that its backward pass reads and no product keeps."""
+    weights: tuple[int, ...] = ()
+    """Sizes of vectors of parameters, whole on every device."""
+    axis: Axis | None = None
+    """The axis that cuts its rows, as sequence parallelism does."""
+    element: float | None = None
+    """Bytes of an element where it is the same in all formats."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCore:
+    """Scores, softmax and weighted sum of the rows over the tokens before them."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+    """Tokens that it looks back to; None for all."""
+    causal: bool = True
+    kept: float = 0.0
+    """Elements of a row that it reads and its backward pass reads again."""
+    backward: bool = False
+
+    @property
+    def attended(self) -> int:
+        """Elements of a row of its result."""
+        return self.heads * self.head_dim
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWrite:
+    """What a row leaves in the cache of its layer, in elements."""
+
+    elements: float
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Every row times the matrices of each of its `top_k` of `experts` experts."""
+
+    experts: int
+    top_k: int
+    hidden: int
+    inner: int
+    """Inner width of an expert on this device."""
+    gated: bool
+    axis: Axis
+    """The axis over which the experts are spread."""
+    sharers: int
+    """Devices along it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A row of a table for each token, and of another for its position."""
+
+    width: int
+    entries: int
+    """Of the table on this device."""
+    learned: bool = False
+    """Whether positions are looked up too."""
+    positions: int = 0
+    """Of the table of positions, which every device has whole."""
+    masked: float = 0.0
+    """Elements of a row under dropout."""
+    rows: Axis | None = None
+    """The axis that cuts its result's rows."""
+    axis: Axis | None = None
+    """The axis that cuts the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Cross entropy over the logits of a row."""
+
+    width: int
+    """Logits on this device."""
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The choice of a token over the gathered logits of a row."""
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comm:
+    """A collective of an axis over rows."""
+
+    operation: str
+    """As collective libraries call it, or `copy`."""
+    axis: Axis
+    width: float
+    """Elements of a row of the full buffer."""
+
+
+Does = Product | WeightGradient | Elementwise | AttentionCore | CacheWrite | Experts | Lookup | Loss | Sample | Comm
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation of a block; each waits for the one before it unless `after` names another."""
+
+    name: str
+    does: Does
+    after: str = ""
+    gradient: bool = False
+    """Whether it computes a gradient of weights, which nothing else in the backward pass waits for."""

@@ -1,0 +1,131 @@
+"""What operations imply: tensors of parameters, what is kept for the backward pass, the cache."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from simulator.axes import Axis
+from simulator.model.backward import GATHER
+from simulator.model.ops import (
+    COLUMN,
+    LAYER,
+    TABLE,
+    WIDE,
+    AttentionCore,
+    CacheWrite,
+    Comm,
+    Elementwise,
+    Experts,
+    Lookup,
+    Op,
+    Product,
+)
+
+MATRIX, BIAS, SCALE = "matrix", "bias", "scale"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Parameters of an operation on one device."""
+
+    name: str
+    kind: str
+    """`matrix`, `bias`, or `scale` (of a norm)."""
+    elements: float
+    format: str = WIDE
+    cut: tuple[Axis, ...] = ()
+    """Axes that cut it; all others copy it."""
+    rows: Axis | None = None
+    """The axis that cuts the rows which it works on."""
+
+    @property
+    def summed(self) -> tuple[Axis, ...]:
+        """Axes that copy it while they cut the rows it works on, apart from those of the batch: each device has a part
+        of its gradient, and they have to be summed."""
+        return () if self.rows is None or self.rows in self.cut else (self.rows,)
+
+
+def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
+    """Parameters of operations, in their order."""
+    for op in ops:
+        does = op.does
+        if isinstance(does, Product):
+            cut = () if does.axis is None else (does.axis,)
+            yield Tensor(op.name, MATRIX, float(does.inputs * does.outputs), does.format, cut)
+            if does.bias:
+                yield Tensor(op.name, BIAS, float(does.outputs), WIDE, cut if does.cut == COLUMN else ())
+        elif isinstance(does, Elementwise):
+            yield from (Tensor(op.name, SCALE, float(size), rows=does.axis) for size in does.weights)
+        elif isinstance(does, Experts):
+            one = float(does.hidden * does.inner * (3 if does.gated else 2))
+            yield Tensor(op.name, MATRIX, one * (does.experts / does.sharers), LAYER, (does.axis,))
+        elif isinstance(does, Lookup):
+            yield Tensor(op.name, MATRIX, float(does.entries * does.width), TABLE, _only(does.axis))
+            if does.positions:
+                yield Tensor("positions", MATRIX, float(does.positions * does.width), TABLE, rows=does.rows)
+
+
+def _only(axis: Axis | None) -> tuple[Axis, ...]:
+    return () if axis is None else (axis,)
+
+
+FACTOR, PLAIN, MASK = "factor", "plain", "mask"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a row leaves on the device between its forward and its backward pass."""
+
+    name: str
+    elements: float
+    form: str
+    """`factor`: as a product of the layers read it; `plain`: in the working precision; `mask`: one byte each."""
+    rows: Axis | None = None
+    """The axis that cuts the rows."""
+
+
+def kept(ops: Iterable[Op]) -> Iterator[Kept]:
+    """What operations keep, tensor by tensor: inputs of products, of attention and of what states it; masks of dropout.
+
+    Gathered rows are not kept, only the device's own; scores and statistics of attention are left to who evaluates it.
+    """
+    gathered: Axis | None = None
+    for op in ops:
+        does = op.does
+        if isinstance(does, Product):
+            yield Kept(op.name, does.inputs, FACTOR if does.format == LAYER else PLAIN, gathered)
+        elif isinstance(does, AttentionCore):
+            yield Kept(op.name, does.kept, PLAIN)
+        elif isinstance(does, Elementwise):
+            if does.kept:
+                yield Kept(op.name, does.kept, PLAIN, does.axis)
+            if does.forward.masks_written:
+                yield Kept(op.name, does.forward.masks_written, MASK, does.axis)
+        elif isinstance(does, Lookup) and does.masked:
+            yield Kept(op.name, does.masked, MASK, does.rows)
+        gathered = does.axis if isinstance(does, Comm) and does.operation == GATHER else None
+
+
+def cached(ops: Iterable[Op]) -> float:
+    """Elements that a row leaves in the cache."""
+    return sum(op.does.elements for op in ops if isinstance(op.does, CacheWrite))
+
+
+def core(ops: Iterable[Op]) -> AttentionCore | None:
+    """The attention among operations; None where there is none."""
+    return next((op.does for op in ops if isinstance(op.does, AttentionCore)), None)
+
+
+def widest_result(ops: Iterable[Op]) -> int:
+    """Columns of the widest result of column-cut products, on one device."""
+    return max(op.does.outputs for op in ops if isinstance(op.does, Product) and op.does.cut == COLUMN)
+
+
+def multiplied(ops: Iterable[Op]) -> float:
+    """Weights with which products multiply a row, those of the experts that it visits included."""
+    total = 0.0
+    for op in ops:
+        if isinstance(op.does, Product):
+            total += op.does.inputs * op.does.outputs
+        elif isinstance(op.does, Experts):
+            total += op.does.top_k * op.does.hidden * op.does.inner * (3 if op.does.gated else 2)
+    return total

@@ -1,0 +1,158 @@
+"""The kinds of scenario: what a study asks of a run that trains and of one that serves, one object each.
+
+A kind is told from the type of a scenario (`kind_of`), from the name that a Result carries (`KINDS`), or from the
+sections of a resolved scenario (`kind_of_fields`); nothing else has to know which kinds there are.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from simulator.results.metrics import mean
+from simulator.results.request_time import mean_request_time
+from simulator.results.result import Result
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioKind:
+    """One kind of scenario."""
+
+    name: str
+    """As Results carry it; also the section of a scenario that makes it one of this kind."""
+    does: str
+    """Verb of a message: a scenario that `does`."""
+    spec: type[Scenario] | type[ServingScenario]
+    """What a user writes."""
+    options: tuple[str, ...]
+    """Options of `dispatch.simulate` that have a meaning."""
+    simulate: Callable[..., Result]
+    """(scenario, progress=, options) to its Result."""
+    evaluate: Callable[[Any], Result]
+    """The same for one of many points: without events where the max-plus sweep gives the same, files read once."""
+    whole: str
+    """The figure that the parts of its time sum to."""
+    speed: str
+    """The figure by which runs are held against each other."""
+    best: str
+    """The figure by which points of a sweep are ranked."""
+    headline: tuple[str, str]
+    """(figure, unit behind it) that says in one word how fast a run is."""
+    columns: frozenset[str]
+    """Figures of a comparison's page besides those of every kind."""
+    parts: Callable[[Result], dict[str, float]]
+    """Seconds of the whole by what they consist of, on average over devices or requests."""
+    devices: Callable[[Result], int]
+    """Devices that a run takes."""
+    group: Callable[[Any, Cluster], int]
+    """Devices of a (scenario, cluster) that talk to each other."""
+    precision: Callable[[Any], str]
+    """The number format that decides the kernels of a scenario."""
+
+    @property
+    def layout(self) -> str:
+        """Path of the parallel sizes in a scenario."""
+        return f"{self.name}.parallel"
+
+
+def kind_of(scenario: AnyScenario) -> ScenarioKind:
+    """The kind of a scenario."""
+    return next(kind for kind in KINDS.values() if isinstance(scenario, kind.spec))
+
+
+def kind_of_fields(scenario: Mapping[str, Any]) -> ScenarioKind:
+    """The kind of a resolved scenario by its sections; training where none tells."""
+    return next((kind for name, kind in KINDS.items() if name in scenario), TRAINING)
+
+
+# ---- training ------------------------------------------------------------------------------------------------------
+
+
+def _train(scenario: Scenario, executor: Any = None, **options: Any) -> Result:
+    from simulator.run.simulate import simulate
+
+    return simulate(scenario, executor=executor or "simpy", **options)
+
+
+def _train_quickly(scenario: Scenario) -> Result:
+    from simulator.run.gather import gather
+    from simulator.run.simulate import run
+
+    return gather(run(scenario, profile=_profile(scenario.cluster.collectives)))
+
+
+@cache
+def _profile(name: str) -> CollectiveProfile:
+    return load_spec(CollectiveProfile, name)
+
+
+def _parts_of_step(result: Result) -> dict[str, float]:
+    return mean(result.breakdown, [c.ranks for c in result.classes]) if result.breakdown else {}
+
+
+TRAINING = ScenarioKind(
+    name="training",
+    does="trains",
+    spec=Scenario,
+    options=("fold", "executor"),
+    simulate=_train,
+    evaluate=_train_quickly,
+    whole="step_time_s",
+    speed="tokens_per_s",  # steps may be of other sizes
+    best="tokens_per_s",
+    headline=("step_time_s", ""),
+    columns=frozenset({"energy_j", "cost_usd"}),
+    parts=_parts_of_step,
+    devices=lambda result: sum(c.ranks for c in result.classes),
+    group=lambda _, cluster: cluster.devices,
+    precision=lambda scenario: scenario.training.precision or scenario.stack.precision,
+)
+
+
+# ---- serving -------------------------------------------------------------------------------------------------------
+
+
+def _serve(scenario: ServingScenario, **options: Any) -> Result:
+    from simulator.run.serve import serve
+
+    return serve(scenario, **options)
+
+
+def _parts_of_request(result: Result) -> dict[str, float]:
+    return mean_request_time(result.service) if result.service is not None else {}
+
+
+def _devices_of_replicas(result: Result) -> int:
+    return sum(replica.devices for replica in result.service.replicas) if result.service is not None else 0
+
+
+def _largest_replica(scenario: ServingScenario, _: Cluster) -> int:
+    serving = scenario.serving
+    layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
+    return max(layout.devices * layout.ep for layout in layouts)
+
+
+SERVING = ScenarioKind(
+    name="serving",
+    does="serves",
+    spec=ServingScenario,
+    options=("leap",),
+    simulate=_serve,
+    evaluate=_serve,
+    whole="mean_e2el_ms",
+    speed="mean_e2el_ms",
+    best="output_throughput",
+    headline=("output_throughput", " output tokens/s"),
+    columns=frozenset(),
+    parts=_parts_of_request,
+    devices=_devices_of_replicas,
+    group=_largest_replica,
+    precision=lambda scenario: scenario.serving.precision.weights or "bf16",
+)
+
+KINDS: dict[str, ScenarioKind] = {kind.name: kind for kind in (TRAINING, SERVING)}
+"""Every kind by its name, in the order in which they are named."""
