@@ -43,12 +43,12 @@ HEAD = [
 def line(name: str, outcomes: Sequence[Any], left_out: Mapping[str, float] | None = None, least: float = 0.0) -> str:
     """A row of a table of errors; the last cell only where more than a share `least` of the rows was left out once."""
     s = statistics(errors(outcomes))
-    if not s["rows"]:
+    if not s.rows:
         return f"| {name} | 0 | | | | | |"
     unseen = [left_out[o.id] for o in outcomes if left_out and o.id in left_out]
-    cells = [f"{100 * s[k]:.1f} %" for k in ("mean", "median", "p90")] + [f"{100 * s['signed']:+.1f} %"]
-    last = f"{100 * statistics(unseen)['mean']:.1f} %" if len(unseen) > least * s["rows"] else ""
-    return f"| {name} | {s['rows']:.0f} | " + " | ".join(cells) + f" | {last} |"
+    cells = [f"{100 * getattr(s, k):.1f} %" for k in ("mean", "median", "p90")] + [f"{100 * s.signed:+.1f} %"]
+    last = f"{100 * statistics(unseen).mean:.1f} %" if len(unseen) > least * s.rows else ""
+    return f"| {name} | {s.rows:.0f} | " + " | ".join(cells) + f" | {last} |"
 
 
 def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
@@ -83,8 +83,8 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         "",
         *(f"- {name}: {value:.2f}" for name, value in rankings(done).items() if value is not None),
         "",
-        f"Peak memory of the {len(memory)} rows that state it: mean error {100 * kept['mean']:.1f} %,",
-        f"signed {100 * kept['signed']:+.1f} %; {sum(not o.feasible for o in outcomes)} rows that ran are",
+        f"Peak memory of the {len(memory)} rows that state it: mean error {100 * kept.mean:.1f} %,",
+        f"signed {100 * kept.signed:+.1f} %; {sum(not o.feasible for o in outcomes)} rows that ran are",
         "called out of memory.",
         "",
         "The 20 worst rows in scope:",
@@ -141,7 +141,7 @@ def ship(kind: str, outcomes: Sequence[Any]) -> None:
     own = validated((o.conditions, o.extent, o.error) for o in outcomes if o.conditions and o.error is not None)
     rows = sorted([*others, *own], key=lambda row: (row["kind"], *map(str, row.values())))
     if memory := [o.memory_error for o in outcomes if o.memory_error is not None]:
-        known["memory"] = {"rows": len(memory), "mean_error": round(statistics(memory)["mean"], 4)}
+        known["memory"] = {"rows": len(memory), "mean_error": round(statistics(memory).mean, 4)}
     lines = ",\n  ".join(json.dumps(row) for row in rows)
     VALIDATED.write_text(f'{{"memory": {json.dumps(known["memory"])},\n "rows": [\n  {lines}\n]}}\n')
 

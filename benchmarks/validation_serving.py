@@ -57,7 +57,7 @@ def tables(outcomes: list[ServingOutcome], left_out: dict[str, float], seconds: 
         groups = grouped(done, SERVING[key])
         found += [f"By {key}, all simulated rows:", "", *HEAD]
         found += [line(name, rows, left_out, MOST) for name, rows in groups.items()] + [""]
-    reasons = sorted(figures["refused"].items(), key=lambda item: -item[1])
+    reasons = sorted(figures.refused.items(), key=lambda item: -item[1])
     found += ["Refused:", "", *(f"- {count}: {_plain(reason)}" for reason, count in reasons[:14]), ""]
     return found + worst(scope)
 

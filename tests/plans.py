@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from simulator.results.documents.plan import PlanDocument
 from simulator.results.result import Result
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.document import document
@@ -69,13 +70,13 @@ def planned(simulated: Simulated, *overrides: str, options: Options = DEFAULT, *
     return plan_layout(chosen(*overrides, **other), options, simulated)
 
 
-def one_layout() -> dict[str, Any]:
+def one_layout() -> PlanDocument:
     """The document of a plan of one layout with a curve."""
     options = Options(curve=6)
     return document([planned(Simulated(threshold(6.3)), options=options)], options)
 
 
-def several_layouts(target: float | None = None) -> dict[str, Any]:
+def several_layouts(target: float | None = None) -> PlanDocument:
     """The document of four layouts: two with a rate, one that cannot meet the objectives, one that is refused."""
     options = Options(0.05, 0, target)
     full = Simulated(threshold(0.0), feasible=False)

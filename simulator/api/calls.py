@@ -211,6 +211,7 @@ def validate(
     """
     from simulator.interop.rows.jsonl import read_lines
     from simulator.interop.rows.jsonl import sample as few
+    from simulator.results.documents.form import plain
     from simulator.specs import data_root
     from simulator.study import executors
     from simulator.study.validate.published import KINDS, chosen
@@ -226,7 +227,8 @@ def validate(
     what.check(groups)
     outcomes = what.validate(lines, processes)
     _check_usable(named, outcomes)
-    return what.document(what.summary(outcomes, groups), outcomes)
+    found: dict[str, Any] = plain(what.document(what.summary(outcomes, groups), outcomes))
+    return found
 
 
 def _check_usable(files: Sequence[str], outcomes: Sequence[Any]) -> None:

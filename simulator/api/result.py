@@ -6,11 +6,12 @@
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from simulator import results
 from simulator.api.arguments import path_of
 from simulator.errors import InputError, Problem, nearest
+from simulator.results.documents.form import plain
 from simulator.results.metrics import like
 from simulator.results.writing import write
 from simulator.study.compare import comparison as comparing
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from simulator.report.notebook.plotting import ComparisonPlots, Plots, SweepPlots
+    from simulator.results.documents.comparison import ComparisonDocument
 
 Frame = Literal["metrics", "breakdown", "operations", "memory", "links", "requests", "replicas"]
 _TABLE = 'a frame writes tables: `.to_frame().to_csv("metrics.csv")`'
@@ -132,7 +134,7 @@ class Comparison(comparing.Comparison):
     @property
     def sentences(self) -> tuple[str, ...]:
         """Why each run is faster or slower than the first of its kind."""
-        return tuple(difference["sentence"] for difference in self._document()["differences"])
+        return tuple(difference.sentence for difference in self._document().differences)
 
     @property
     def plot(self) -> "ComparisonPlots":
@@ -155,7 +157,7 @@ class Comparison(comparing.Comparison):
 
             write(name, page(self._document()))
         else:
-            write(name, results.dumps(self._document()))
+            write(name, results.dumps(plain(self._document())))
 
     def __str__(self) -> str:
         """The page that `clustersim compare` prints."""
@@ -173,7 +175,7 @@ class Comparison(comparing.Comparison):
 
         return comparison_card(self._document())
 
-    def _document(self) -> dict[str, Any]:
+    def _document(self) -> "ComparisonDocument":
         from simulator.study.compare.document import document
 
         return document(self)
@@ -194,7 +196,7 @@ class Sweep(table.SweepTable):
         """Plots with matplotlib: `sweep.plot.heat("tp", "pp", "mfu")`, `.pareto("mfu", "cost_usd")`; returns axes."""
         from simulator.report.notebook.plotting import SweepPlots
 
-        return SweepPlots(lambda **view: self.document(table.View(**view)))
+        return SweepPlots(lambda **view: self.described(table.View(**view)))
 
     def to_frame(self) -> "DataFrame":
         """A pandas frame (the extra `frames`): a row for each point: what was varied, what became of it, metrics."""
@@ -204,9 +206,9 @@ class Sweep(table.SweepTable):
 
     def __str__(self) -> str:
         """The page that `clustersim sweep` prints."""
-        from simulator.report.sweep.page import page
+        from simulator.report.sweep.page import Effort, page
 
-        return page(self.document(), {"simulated": self.simulated, "reused": self.reused}).rstrip("\n")
+        return page(self.described(), Effort(self.simulated, self.reused)).rstrip("\n")
 
     def __repr__(self) -> str:
         """What was varied and how many points there are."""
@@ -219,7 +221,7 @@ class Sweep(table.SweepTable):
         """What a notebook shows."""
         from simulator.report.notebook.card import sweep_card
 
-        return sweep_card(self.document())
+        return sweep_card(self.described())
 
 
 _INFEASIBLE = {"out of memory": "does not fit into memory", "all requests rejected": "all requests are rejected"}

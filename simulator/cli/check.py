@@ -10,7 +10,7 @@ pull request.
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simulator.cli import console
 from simulator.cli.numbers import whole
@@ -18,6 +18,7 @@ from simulator.cli.numbers import whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simulator.results.documents.check import CheckDocument
     from simulator.study.check.regression import Checked
 
 SUMMARY = "scenarios against their baselines, for CI"
@@ -72,7 +73,7 @@ def execute(arguments: Namespace) -> int:
     return regression.exit_code(checked)
 
 
-def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namespace) -> None:
+def _write(told: "CheckDocument", checked: "Sequence[Checked]", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.junit:
         from datetime import datetime
@@ -89,14 +90,14 @@ def _write(told: dict[str, Any], checked: "Sequence[Checked]", arguments: Namesp
             summary.write(table(told) + "\n")
 
 
-def _show(told: dict[str, Any], arguments: Namespace) -> None:
+def _show(told: "CheckDocument", arguments: Namespace) -> None:
     """The page, the table of an update, or the JSON form; annotations go beside them."""
     from simulator.cli import outputs
     from simulator.report.check.github import annotations, harmless
 
     lines = annotations(told) if arguments.github else []
     if arguments.quiet or arguments.json == "-":
-        problems = [problem["text"] for entry in told["scenarios"] for problem in entry["problems"]]
+        problems = [problem.text for entry in told.scenarios for problem in entry.problems]
         for text in problems:
             console.complain(f"clustersim: {text}")
     if outputs.as_json(told, arguments.json):
@@ -107,7 +108,7 @@ def _show(told: dict[str, Any], arguments: Namespace) -> None:
     console.write("".join([harmless(page) if arguments.github else page, *(f"{line}\n" for line in lines)]))
 
 
-def _page(told: dict[str, Any], update: bool) -> str:
+def _page(told: "CheckDocument", update: bool) -> str:
     if update:
         from simulator.report.check.phrases import table
 

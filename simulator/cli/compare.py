@@ -16,6 +16,7 @@ from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.results import Result
+    from simulator.results.documents.comparison import ComparisonDocument
 
 SUMMARY = "several scenarios side by side, and why they differ"
 EXAMPLES = (
@@ -79,7 +80,7 @@ def execute(arguments: Namespace) -> int:
     return 0 if any(result.feasible for result in results) else InfeasibleError.exit_code
 
 
-def _show(found: dict[str, Any], arguments: Namespace) -> None:
+def _show(found: "ComparisonDocument", arguments: Namespace) -> None:
     """The files that were asked for, and the page or the JSON form in its place."""
     from simulator.cli import outputs
     from simulator.results.writing import write

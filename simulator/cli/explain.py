@@ -23,11 +23,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Load and show."""
-    from simulator.report.catalogue.defaults import settled
+    from simulator.report.catalogue.defaults import defaults
     from simulator.report.catalogue.explain import explain
     from simulator.specs import load_scenario
 
     loaded = load_scenario(arguments.file, arguments.overrides)
-    origins = loaded.origins | settled(loaded.scenario)
+    origins = loaded.origins | defaults(loaded.scenario)
     console.write(explain(loaded.scenario, origins, colour=console.coloured()))
     return 0

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from simulator.cli import console
 from simulator.errors import InputError, Problem
@@ -45,14 +44,15 @@ def check_named(option: str, path: str) -> None:
         raise InputError(_not_printable(option))
 
 
-def as_json(document: dict[str, Any], path: str | None) -> bool:
+def as_json(document: object, path: str | None) -> bool:
     """Write or print a document as `--json` says; whether it was printed, so that nothing else should be."""
     from simulator.results import dumps
+    from simulator.results.documents.form import plain
 
     if path == STANDARD_OUTPUT:
-        console.write(dumps(document))
+        console.write(dumps(plain(document)))
     elif path:
-        write(path, dumps(document))
+        write(path, dumps(plain(document)))
     return path == STANDARD_OUTPUT
 
 

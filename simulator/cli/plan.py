@@ -8,13 +8,14 @@ that carries a rate is marked. Exit code 4 where no layout meets the objectives,
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simulator.cli import console
 from simulator.cli.numbers import whole
 from simulator.errors import InfeasibleError
 
 if TYPE_CHECKING:
+    from simulator.results.documents.plan import PlanDocument
     from simulator.study.plan.plan import Options
 
 SUMMARY = "largest rate within the objectives, cheapest layout that carries one"
@@ -113,7 +114,7 @@ def execute(arguments: Namespace) -> int:
     told = document(plans, options)
     _write(told, arguments)
     _show(told, arguments, perf_counter() - begin)
-    return 0 if told["feasible"] else InfeasibleError.exit_code
+    return 0 if told.feasible else InfeasibleError.exit_code
 
 
 def _options(arguments: Namespace, layouts: int) -> "Options":
@@ -124,7 +125,7 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
     return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate, cut)
 
 
-def _write(told: dict[str, Any], arguments: Namespace) -> None:
+def _write(told: "PlanDocument", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.html:
         from simulator.report.plan import html as plan_html
@@ -137,7 +138,7 @@ def _write(told: dict[str, Any], arguments: Namespace) -> None:
         save_plots(told, arguments.plots)
 
 
-def _show(told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
+def _show(told: "PlanDocument", arguments: Namespace, elapsed_s: float) -> None:
     """The JSON form where it was asked for; the page, unless that was printed in its place."""
     from simulator.cli import outputs
 

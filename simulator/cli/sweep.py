@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simulator.cli import console
 from simulator.cli.numbers import whole
@@ -19,6 +19,7 @@ from simulator.errors import InfeasibleError, InputError, Problem, SimulatorErro
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from simulator.results.documents.sweep import SweepDocument
     from simulator.study.sweep.table import SweepTable, View
 
 SUMMARY = "every combination of listed values: best points, trade-offs, heat maps"
@@ -137,11 +138,11 @@ class _Count:
         return f": {self.done:,} of {self.total:,} simulations are done and {then}" if self.total else ""
 
 
-def _document(table: "SweepTable", view: "View") -> dict[str, Any]:
-    """The table as plain data; a view of points that are not there shows nothing."""
+def _document(table: "SweepTable", view: "View") -> "SweepDocument":
+    """The table as a document; a view of points that are not there shows nothing."""
     from simulator.study.sweep.table import View
 
-    return table.document(view if any(row.status == "ok" for row in table.rows) else View())
+    return table.described(view if any(row.status == "ok" for row in table.rows) else View())
 
 
 def _check_outputs(arguments: Namespace) -> None:
@@ -194,7 +195,7 @@ def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None"
     return executors.processes(jobs) if jobs > 1 else None
 
 
-def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> None:
+def _write(table: "SweepTable", told: "SweepDocument", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.csv and arguments.csv != "-":
         table.to_csv(arguments.csv)
@@ -211,7 +212,7 @@ def _write(table: "SweepTable", told: dict[str, Any], arguments: Namespace) -> N
         save_plots(told, arguments.plots)
 
 
-def _show(table: "SweepTable", told: dict[str, Any], arguments: Namespace, elapsed_s: float) -> None:
+def _show(table: "SweepTable", told: "SweepDocument", arguments: Namespace, elapsed_s: float) -> None:
     """The JSON form where it was asked for; the page, unless another form was printed in its place."""
     from simulator.cli import outputs
 
@@ -219,7 +220,7 @@ def _show(table: "SweepTable", told: dict[str, Any], arguments: Namespace, elaps
     if arguments.csv == "-":
         console.write(table.csv())
     elif not printed and not arguments.quiet:
-        from simulator.report.sweep.page import page
+        from simulator.report.sweep.page import Effort, page
 
-        how = {"simulated": table.simulated, "reused": table.reused, "elapsed_s": elapsed_s}
+        how = Effort(table.simulated, table.reused, elapsed_s)
         console.write(page(told, how, top=arguments.top, width=console.width(), colour=console.coloured()))

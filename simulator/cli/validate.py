@@ -8,6 +8,7 @@ code 1 if --most is given and the mean error is above it.
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
@@ -15,6 +16,7 @@ from simulator.cli.numbers import whole
 
 if TYPE_CHECKING:
     from simulator.interop.rows.jsonl import Line
+    from simulator.results.documents.validation import ValidationSummary
 
 SUMMARY = "errors against published measurements"
 EXAMPLES = (
@@ -83,16 +85,15 @@ def execute(arguments: Namespace) -> int:
     kind.check(arguments.by)
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
-    figures = kind.summary(outcomes, arguments.by)
-    sampled = {"sampled_from": len(every)} if len(lines) < len(every) else {}
-    figures |= sampled
+    sampled = len(every) if len(lines) < len(every) else None
+    figures = replace(kind.summary(outcomes, arguments.by), sampled_from=sampled)
     found = kind.document(figures, outcomes)
     if arguments.html:
         from simulator.report.validation import html as html_validation
         from simulator.results.writing import write
 
         by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
-        shown = kind.document(kind.summary(outcomes, by) | sampled, outcomes)
+        shown = kind.document(replace(kind.summary(outcomes, by), sampled_from=sampled), outcomes)
         write(arguments.html, html_validation.page(shown, by))
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.validation.page import page
@@ -120,7 +121,7 @@ def _read(file: str) -> list["Line"]:
     return lines
 
 
-def _code(arguments: Namespace, figures: dict[str, dict[str, float]]) -> int:
-    if not figures["simulated"]:
+def _code(arguments: Namespace, figures: "ValidationSummary") -> int:
+    if not figures.simulated:
         return 2
-    return int(arguments.most is not None and 100 * figures["error"]["mean"] > arguments.most)
+    return int(arguments.most is not None and 100 * figures.error.mean > arguments.most)

@@ -1,8 +1,7 @@
 """What a Result stands on: how its inputs are known, and whether runs like it were held against measured ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 KINDS = ("measured and validated", "measured", "datasheet", "estimate")
 """From the firmest to the weakest."""
@@ -63,20 +62,38 @@ class Ground:
         return f"{_listed(names)} measured{f', {_listed(rest)} from a datasheet' if rest else ''}"
 
 
-def plain(ground: Ground) -> dict[str, Any]:
-    """The field `ground` of every JSON form."""
+@dataclass(frozen=True, slots=True)
+class StatedGround:
+    """A ground as it is written: the field `ground` of every JSON form."""
+
+    kind: str | None
+    sentence: str
+    """All of it in one line; empty where nothing is known."""
+    inputs: Mapping[str, str]
+    weakest: str | None
+    validated_rows: int
+    validated_mean_error: float | None
+    validated_elsewhere: int
+    validated_beyond: tuple[str, ...]
+    """What none of the validated runs had."""
+    changed: tuple[str, ...]
+    """Inputs whose figures are not those of their profiles."""
+
+
+def stated(ground: Ground) -> StatedGround:
+    """A ground with its sentence."""
     known = ground.validation
-    return {
-        "kind": ground.kind or None,
-        "sentence": ground.sentence,
-        "inputs": dict(ground.inputs),
-        "weakest": ground.weakest or None,
-        "validated_rows": known.rows,
-        "validated_mean_error": known.mean_error if known.rows else None,
-        "validated_elsewhere": known.elsewhere,
-        "validated_beyond": list(known.beyond),
-        "changed": list(known.changed),
-    }
+    return StatedGround(
+        kind=ground.kind or None,
+        sentence=ground.sentence,
+        inputs=dict(ground.inputs),
+        weakest=ground.weakest or None,
+        validated_rows=known.rows,
+        validated_mean_error=known.mean_error if known.rows else None,
+        validated_elsewhere=known.elsewhere,
+        validated_beyond=tuple(known.beyond),
+        changed=tuple(known.changed),
+    )
 
 
 def weakest_of(grounds: Iterable[Ground]) -> Ground:

@@ -11,7 +11,8 @@ from typing import Any
 
 from simulator import units
 from simulator.metrics import METRICS
-from simulator.results import ground
+from simulator.results.documents.form import plain
+from simulator.results.ground import stated
 from simulator.results.obstacle import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import (
@@ -38,7 +39,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "kind": result.kind,
         "name": result.name,
         "feasible": result.feasible,
-        "ground": ground.plain(result.ground),
+        "ground": plain(stated(result.ground)),
         "metrics": ordered_metrics(result.metrics),
         "breakdown": dict(zip(names, map(dict, result.breakdown), strict=True)) if result.breakdown else {},
         "classes": [

@@ -30,7 +30,7 @@ def test_scenario_answers_what_it_did(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(ROOT)
     (case,), _ = find([name], GOLDEN.relative_to(ROOT))
     checked = regression.check_case(case, Tolerances())
-    (entry,) = regression.document([checked], "tests/golden", Tolerances())["scenarios"]
+    (entry,) = regression.document([checked], "tests/golden", Tolerances()).scenarios
     assert checked.state == "same", "\n".join([f"{name}:", *lines(entry), "or all at once: make baselines"])
 
 

@@ -1,4 +1,4 @@
-"""What a scenario leaves open and how it is settled, for the page that explains it."""
+"""What a scenario leaves open and what it then is, for the page that explains it."""
 
 from math import prod
 
@@ -10,7 +10,7 @@ from simulator.specs.base import Figure, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 
 
-def settled(scenario: AnyScenario) -> dict[str, str]:
+def defaults(scenario: AnyScenario) -> dict[str, str]:
     """A remark for each open value, by its path: the stack's choice, or the size that follows from the others."""
     if isinstance(scenario, ServingScenario):
         return _by_stack(scenario.serving.batching, scenario.stack, "serving.batching") | _by_stack(
@@ -41,10 +41,10 @@ def _shown(value: object) -> str:
 
 
 def _replicas(scenario: Scenario) -> str:
-    facts = dump(scenario)
+    plain = dump(scenario)
     layout = scenario.training.parallel
     cut = {axis: getattr(layout, axis) for axis in ("tp", "cp", "pp") if getattr(layout, axis) > 1}
     product = " x ".join(f"{axis} {size}" for axis, size in cut.items()) or "1"
-    if devices(facts) is None or scenario.cluster.devices % prod(cut.values()):
+    if devices(plain) is None or scenario.cluster.devices % prod(cut.values()):
         return "default"
-    return f"derived: {replicas(facts)} = {scenario.cluster.devices} devices / ({product})"
+    return f"derived: {replicas(plain)} = {scenario.cluster.devices} devices / ({product})"

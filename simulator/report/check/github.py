@@ -6,15 +6,15 @@ percent signs and hexadecimal digits, and so is the percent sign
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from simulator.report.check.phrases import STATES, lines
+from simulator.results.documents.check import CheckDocument, CheckedScenario
 
 
-def annotations(document: Mapping[str, Any]) -> list[str]:
+def annotations(document: CheckDocument) -> list[str]:
     """One command for each scenario that failed, or for each problem of it; notes are notices."""
-    found = [line for entry in document["scenarios"] for line in _of(entry)]
-    return found + [f"::notice title=clustersim check::{escaped(note)}" for note in document["notes"]]
+    found = [line for entry in document.scenarios for line in _of(entry)]
+    return found + [f"::notice title=clustersim check::{escaped(note)}" for note in document.notes]
 
 
 def harmless(text: str) -> str:
@@ -33,15 +33,15 @@ def escaped_property(text: str) -> str:
     return escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _of(entry: Mapping[str, Any]) -> Iterable[str]:
-    if entry["state"] in ("moved", "missing", "gone"):
-        title = f"{STATES[entry['state']].lower()}: {entry['file']}"
-        yield _command({"file": entry["file"], "title": title}, "\n".join(lines(entry)))
-    for problem in entry["problems"]:
-        place = {"file": problem["file"] or entry["file"], "line": problem["line"], "col": problem["column"]}
-        yield _command(place | {"title": f"cannot be checked: {entry['file']}"}, problem["text"])
+def _of(entry: CheckedScenario) -> Iterable[str]:
+    if entry.state in ("moved", "missing", "gone"):
+        title = f"{STATES[entry.state].lower()}: {entry.file}"
+        yield _command({"file": entry.file, "title": title}, "\n".join(lines(entry)))
+    for problem in entry.problems:
+        place = {"file": problem.file or entry.file, "line": problem.line, "col": problem.column}
+        yield _command(place | {"title": f"cannot be checked: {entry.file}"}, problem.text)
 
 
 def _command(properties: Mapping[str, object], message: str) -> str:
-    told = ",".join(f"{key}={escaped_property(str(value))}" for key, value in properties.items() if value is not None)
-    return f"::error {told}::{escaped(message)}"
+    place = ",".join(f"{key}={escaped_property(str(value))}" for key, value in properties.items() if value is not None)
+    return f"::error {place}::{escaped(message)}"

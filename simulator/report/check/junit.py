@@ -5,20 +5,20 @@ all attributes that it requires). A scenario that moved or has no baseline is a 
 error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import Any
 from xml.etree import ElementTree as xml
 
 from simulator.report.check.phrases import lines, summary
+from simulator.results.documents.check import CheckDocument, CheckedScenario
 
 _KINDS = {"moved": "failure", "missing": "failure", "gone": "failure", "refused": "error"}
 
 
-def junit(document: Mapping[str, Any], seconds: Sequence[float], moment: datetime) -> bytes:
-    """XML of the JSON form of a check; `seconds` is how long each scenario took, `moment` when it was done."""
-    kinds = [_KINDS.get(entry["state"], "") for entry in document["scenarios"]]
+def junit(document: CheckDocument, seconds: Sequence[float], moment: datetime) -> bytes:
+    """XML of a check; `seconds` is how long each scenario took, `moment` when it was done."""
+    kinds = [_KINDS.get(entry.state, "") for entry in document.scenarios]
     root = xml.Element("testsuites")
     counts = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error")}
     suite = xml.SubElement(
@@ -35,23 +35,23 @@ def junit(document: Mapping[str, Any], seconds: Sequence[float], moment: datetim
         },
     )
     xml.SubElement(suite, "properties")
-    for entry, kind, lasted in zip(document["scenarios"], kinds, seconds, strict=True):
+    for entry, kind, lasted in zip(document.scenarios, kinds, seconds, strict=True):
         _case(suite, entry, kind, lasted)
-    xml.SubElement(suite, "system-out").text = sound("\n".join([summary(document), *document["notes"]]))
+    xml.SubElement(suite, "system-out").text = sound("\n".join([summary(document), *document.notes]))
     xml.SubElement(suite, "system-err").text = ""
     xml.indent(root)
     return bytes(xml.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _case(suite: xml.Element, entry: Mapping[str, Any], kind: str, lasted: float) -> None:
-    file = PurePath(entry["file"])
+def _case(suite: xml.Element, entry: CheckedScenario, kind: str, lasted: float) -> None:
+    file = PurePath(entry.file)
     folder = ".".join(part for part in file.parent.parts if part not in ("/", ".", "..")) or "scenarios"
     names = {"name": sound(file.stem), "classname": sound(folder), "time": f"{lasted:.3f}"}
     case = xml.SubElement(suite, "testcase", names)
     if kind:
-        told = lines(entry)
-        attributes = {"type": entry["state"], "message": sound(told[0] if told else "")}
-        xml.SubElement(case, kind, attributes).text = sound("\n".join(told))
+        said = lines(entry)
+        attributes = {"type": entry.state, "message": sound(said[0] if said else "")}
+        xml.SubElement(case, kind, attributes).text = sound("\n".join(said))
 
 
 def sound(text: str) -> str:

@@ -1,7 +1,7 @@
-"""A comparison as one self-contained HTML file; reads the document that `study.compare_document` makes."""
+"""A comparison as one self-contained HTML file; reads the document that `study.compare.document` makes."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import simulator
 from simulator import units
@@ -14,33 +14,33 @@ from simulator.report.serving.html import SLOTS
 from simulator.report.svg import pictures
 from simulator.report.text import palette, wording
 from simulator.report.text.grounds import grounds
+from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
 
 _LONGEST_NAME = 24  # what stands beside a bar
 _MOST_COLUMNS = 4  # runs from which on each is a row
 _INVISIBLE = 0.0005  # share of the first one's time that prints as 0.0
 
-Document = Mapping[str, Any]
 
-
-def page(document: Document) -> str:
+def page(document: ComparisonDocument) -> str:
     """The page as text of an HTML file."""
     return standalone(title(document), _body(numbered(document)), f"clustersim {simulator.__version__}")
 
 
-def numbered(document: Document) -> Document:
+def numbered(document: ComparisonDocument) -> ComparisonDocument:
     """The document with numbers before its names where these are so long that they may be cut."""
-    names = document["names"]
+    names = document.names
     if max(map(len, names)) <= _LONGEST_NAME:
         return document
     known = {name: f"{number} {name}" for number, name in enumerate(names, start=1)}
-    return {
-        **document,
-        "names": [known[name] for name in names],
-        "runs": [run | {"name": known[run["name"]]} for run in document["runs"]],
-        "metrics": {
-            metric: row | {"best": [known[name] for name in row["best"]]} for metric, row in document["metrics"].items()
+    return replace(
+        document,
+        names=tuple(known[name] for name in names),
+        runs=tuple(replace(run, name=known[run.name]) for run in document.runs),
+        metrics={
+            metric: replace(row, best=tuple(known[name] for name in row.best))
+            for metric, row in document.metrics.items()
         },
-    }
+    )
 
 
 def part(key: str) -> tuple[int, str]:
@@ -48,98 +48,95 @@ def part(key: str) -> tuple[int, str]:
     return (SLOTS[key], WORDS[key]) if key in SLOTS else palette.part(key)
 
 
-def kinds(document: Document) -> list[tuple[str, list[dict[str, Any]]]]:
+def kinds(document: ComparisonDocument) -> list[tuple[str, list[ComparedRun]]]:
     """Runs whose time is known, by what that time is of: a step or a request."""
     named = {"training": "Where the step goes", "serving": "Where the time of a request goes"}
-    found = [
-        (words, [run for run in document["runs"] if run["kind"] == kind and run["parts"]])
-        for kind, words in named.items()
-    ]
+    found = [(words, [run for run in document.runs if run.kind == kind and run.parts]) for kind, words in named.items()]
     return [(words, runs) for words, runs in found if runs]
 
 
-def visible(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def visible(runs: Sequence[ComparedRun]) -> list[str]:
     """Parts that are worth a colour, in their order."""
-    keys = dict.fromkeys(key for run in runs for key in run["parts"])
-    return [key for key in keys if any(run["parts"].get(key, 0.0) >= _INVISIBLE for run in runs)]
+    keys = dict.fromkeys(key for run in runs for key in run.parts)
+    return [key for key in keys if any(run.parts.get(key, 0.0) >= _INVISIBLE for run in runs)]
 
 
-def differences(document: Document) -> Iterable[Markup]:
+def differences(document: ComparisonDocument) -> Iterable[Markup]:
     """The sentences."""
-    if document["differences"]:
+    if document.differences:
         yield tag("p", held_against(document), class_="soft small")
-        yield from notes([difference["sentence"] for difference in document["differences"]])
+        yield from notes([difference.sentence for difference in document.differences])
 
 
-def times(document: Document) -> Iterable[Markup]:
+def times(document: ComparisonDocument) -> Iterable[Markup]:
     """Bars of parts, on one scale for each kind, and the same as numbers."""
     several = len(kinds(document)) > 1
     for words, runs in kinds(document):
         yield from [tag("h3", words)] if several else []
         yield from stacks(runs)
         keys = visible(runs)
-        rows = [(run["name"], *(f"{100 * run['parts'].get(key, 0.0):.1f}" for key in keys)) for run in runs]
-        heads = ("run name", *(f"{part(key)[1]} n" for key in keys))
-        first = next(run["name"] for run in runs)
-        yield tag("details", tag("summary", f"in percent of the time of {first}"), table(heads, rows))
+        rows = [(run.name, *(f"{100 * run.parts.get(key, 0.0):.1f}" for key in keys)) for run in runs]
+        titles = ("run name", *(f"{part(key)[1]} n" for key in keys))
+        first = next(run.name for run in runs)
+        yield tag("details", tag("summary", f"in percent of the time of {first}"), table(titles, rows))
 
 
-def stacks(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
+def stacks(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
     """A legend and a bar of parts for each run."""
-    keys, longest = visible(runs), max(sum(run["parts"].values()) for run in runs)
+    keys, longest = visible(runs), max(sum(run.parts.values()) for run in runs)
     yield pictures.legend(part(key) for key in keys)
-    yield pictures.bars(((_told(run), _bar(run, keys, longest)) for run in runs), named=True)
+    yield pictures.bars(((_name(run), _bar(run, keys, longest)) for run in runs), named=True)
 
 
-def _told(run: Mapping[str, Any]) -> str:
-    return str(run["name"]) if run["feasible"] else f"{run['name']} (does not fit)"
+def _name(run: ComparedRun) -> str:
+    return run.name if run.feasible else f"{run.name} (does not fit)"
 
 
-def figures(document: Document, everything: bool) -> Markup:
+def figures(document: ComparisonDocument, everything: bool) -> Markup:
     """A row for each figure and a column for each run, or the other way round; the best are strong and have a star."""
     known = {label(name, document): cells(name, row, document) for name, row in chosen(document, everything).items()}
     shown = fits(document) | known
-    if len(document["names"]) > _MOST_COLUMNS:
-        each = [(name, *(_shown(found[i]) for found in shown.values())) for i, name in enumerate(document["names"])]
+    if len(document.names) > _MOST_COLUMNS:
+        each = [(name, *(_shown(found[i]) for found in shown.values())) for i, name in enumerate(document.names)]
         return table(("run name", *(f"{words} n" for words in shown)), each)
     rows = [(words, *map(_shown, found)) for words, found in shown.items()]
-    return table(("figure name", *(f"{name} n" for name in document["names"])), rows, sortable=False)
+    return table(("figure name", *(f"{name} n" for name in document.names)), rows, sortable=False)
 
 
-def _body(document: Document) -> Iterable[Markup]:
+def _body(document: ComparisonDocument) -> Iterable[Markup]:
     lines = list(subject(document))
-    if len(document["names"]) <= _MOST_COLUMNS:
-        lines.append(" · ".join(document["names"]))
+    if len(document.names) <= _MOST_COLUMNS:
+        lines.append(" · ".join(document.names))
     about = (tag("p", line, class_="soft") for line in lines)
-    yield heading(title(document), *about, *ground(*grounds(document["runs"])))
+    yield heading(title(document), *about, *ground(*grounds(document.runs)))
     yield tag("main", *_sections(document))
     yield tag("footer", tag("p", "Simulated, not measured.", class_="soft small"))
 
 
-def _sections(document: Document) -> Iterable[Markup]:
+def _sections(document: ComparisonDocument) -> Iterable[Markup]:
     only = kinds(document)[0][0] if len(kinds(document)) == 1 else "Where the time goes"
     named: tuple[tuple[str, Iterable[Markup]], ...] = (
         ("Why they differ", differences(document)),
-        ("Notes", notes(document["notes"])),
+        ("Notes", notes(document.notes)),
         (only, times(document)),
         ("Figures", _figures(document)),
-        ("Assumptions", _assumptions(document["runs"])),
-        ("Provenance", _provenance(document["runs"])),
+        ("Assumptions", _assumptions(document.runs)),
+        ("Provenance", _provenance(document.runs)),
     )
     yield from sections(named)
 
 
-def _figures(document: Document) -> Iterable[Markup]:
-    if not document["metrics"]:
+def _figures(document: ComparisonDocument) -> Iterable[Markup]:
+    if not document.metrics:
         return
     yield figures(document, everything=False)
-    if len(chosen(document)) < len(document["metrics"]):
-        yield tag("details", tag("summary", f"all {len(document['metrics'])} figures"), figures(document, True))
+    if len(chosen(document)) < len(document.metrics):
+        yield tag("details", tag("summary", f"all {len(document.metrics)} figures"), figures(document, True))
 
 
-def _assumptions(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
+def _assumptions(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
     """What all runs assume, then what only some of them do."""
-    every = [list(run["assumptions"]) for run in runs]
+    every = [list(run.assumptions) for run in runs]
     common = [line for line in every[0] if all(line in lines for lines in every)]
     if common:
         yield tag("h3", "All runs")
@@ -148,7 +145,7 @@ def _assumptions(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
     for run, lines in zip(runs, every, strict=True):
         for line in lines:
             if line not in common:
-                some.setdefault(line, []).append(run["name"])
+                some.setdefault(line, []).append(run.name)
     if some:
         yield tag("h3", "Only some runs")
         yield table(
@@ -158,22 +155,22 @@ def _assumptions(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
         )
 
 
-def _provenance(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
-    facts = ("version", "seed", "scenario")
-    rows = [(run["name"], *(str(run["provenance"].get(fact, "-")) for fact in facts)) for run in runs]
-    yield table(("run name", *(f"{fact} path" for fact in facts)), rows)
+def _provenance(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
+    keys = ("version", "seed", "scenario")
+    rows = [(run.name, *(str(run.provenance.get(key, "-")) for key in keys)) for run in runs]
+    yield table(("run name", *(f"{key} path" for key in keys)), rows)
     text = "The report of a single run lists every figure of its hardware and software profiles with its source."
     yield tag("p", text, class_="soft small")
 
 
-def _bar(run: Mapping[str, Any], keys: Sequence[str], longest: float) -> Markup:
-    scale = sum(run["parts_s"].values()) / (sum(run["parts"].values()) or 1.0)
+def _bar(run: ComparedRun, keys: Sequence[str], longest: float) -> Markup:
+    scale = sum(run.parts_s.values()) / (sum(run.parts.values()) or 1.0)
     drawn = []
     for key in keys:
-        (slot, words), share = part(key), run["parts"].get(key, 0.0)
-        told = f"{words}: {units.format(share * scale, 'time')}, {wording.percent(share)}"
-        drawn.append((share / (longest or 1.0), slot, told))
-    return pictures.stacked(drawn, f"{run['name']}: what its time consists of", moot=not run["feasible"])
+        (slot, words), share = part(key), run.parts.get(key, 0.0)
+        hover = f"{words}: {units.format(share * scale, 'time')}, {wording.percent(share)}"
+        drawn.append((share / (longest or 1.0), slot, hover))
+    return pictures.stacked(drawn, f"{run.name}: what its time consists of", moot=not run.feasible)
 
 
 def _shown(cell: Cell) -> str:

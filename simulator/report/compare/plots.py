@@ -1,8 +1,8 @@
 """Plots of a comparison with matplotlib: what the time of each run consists of, and figures relative to the first."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from simulator.report.compare.page import chosen, label
 from simulator.report.svg.figures import legend_below, new, plain, save_figures
 from simulator.report.text import palette
 from simulator.report.text.plain import clean
+from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,68 +23,56 @@ _BESIDE = 15.0  # percent of room for numbers at bars that are cut
 _ROOM = 0.11  # inches that a bar with its number takes
 _MOST_RUNS = 40  # that `figures` shows
 _CAP = 100.0  # percent at which an axis ends; what goes beyond is written at its bar
-_SLOTS = (
-    palette.BLUE,
-    palette.ORANGE,
-    palette.GREEN,
-    palette.VERMILION,
-    palette.PURPLE,
-    palette.SKY,
-    palette.YELLOW,
-    palette.CONTRAST,
-)
 _HATCHES = ("", "///", "...", "xxx", "|||")  # tell runs of one colour apart, so that there are 40 looks
 
-Document = Mapping[str, Any]
 
-
-def parts(document: Document, axes: "Axes | None" = None) -> "Axes":
+def parts(document: ComparisonDocument, axes: "Axes | None" = None) -> "Axes":
     """What the time of each run consists of, in percent of that of the first; training where there are both kinds."""
     axes = axes if axes is not None else new()
     words, runs = next(iter(kinds(numbered(document))), ("", []))
     left = np.zeros(len(runs))
     for key in visible(runs):
         slot, meaning = part(key)
-        sizes = np.array([100 * run["parts"].get(key, 0.0) for run in runs])
+        sizes = np.array([100 * run.parts.get(key, 0.0) for run in runs])
         bars = axes.barh(
             range(len(runs)), sizes, left=left, height=_HEIGHT, color=palette.LIGHT[slot], label=clean(meaning)
         )
         for bar, run in zip(bars, runs, strict=True):
-            bar.set_alpha(1.0 if run["feasible"] else _FADED)
+            bar.set_alpha(1.0 if run.feasible else _FADED)
         left += sizes
-    axes.set_yticks(range(len(runs)), [_told(run["name"], run) for run in runs], fontsize="small")
+    axes.set_yticks(range(len(runs)), [_name(run.name, run) for run in runs], fontsize="small")
     axes.set_ylim(max(len(runs), 1) - 0.5, -0.5)
-    first = _plain(runs[0]["name"]) if runs else ""
+    first = _plain(runs[0].name) if runs else ""
     axes.set_xlabel(f"{words[:1].lower()}{words[1:]}, % of the time of {first}" if runs else "no run has a time")
     legend_below(axes, columns=4)
     return axes
 
 
-def figures(document: Document, axes: "Axes | None" = None) -> "Axes":
+def figures(document: ComparisonDocument, axes: "Axes | None" = None) -> "Axes":
     """Headline figures of the other runs relative to the first one, in percent.
 
     The axis ends at twice the first one's figure, or at what is farthest inside that; the number stands at bars that
     go beyond. Runs that do not fit are faded. Of more than 40 runs the first are shown, and the axis says so.
     """
     axes = axes if axes is not None else new()
-    names, runs = numbered(document)["names"], document["runs"]
-    known = {name: row["values"] for name, row in chosen(document).items() if row["values"][0]}
-    others = range(1, min(len(document["names"]), _MOST_RUNS + 1))
+    names, runs = numbered(document).names, document.runs
+    known = {name: (row.values[0], row.values) for name, row in chosen(document).items() if row.values[0]}
+    others = range(1, min(len(document.names), _MOST_RUNS + 1))
     thick = _HEIGHT / max(len(others), 1)
     for place, run in enumerate(others):
-        change = np.array([np.nan if v[run] is None else 100 * (v[run] / v[0] - 1) for v in known.values()])
+        change = np.array([_percent_beyond(values[run], first) for first, values in known.values()])
         at = np.arange(len(known)) + (place - (len(others) - 1) / 2) * thick
-        turn, slot = divmod(place, len(_SLOTS))
+        turn, slot = divmod(place, len(palette.DISTINCT))
         axes.barh(
             at,
             np.clip(change, -_CAP, _CAP),
             height=thick,
-            label=_told(names[run], runs[run]),
+            label=_name(names[run], runs[run]),
             linewidth=0,
-            color=palette.LIGHT[_SLOTS[slot]],
+            color=palette.LIGHT[palette.DISTINCT[slot]],
             hatch=_HATCHES[turn],
             edgecolor="white",
-            alpha=1.0 if runs[run]["feasible"] else _FADED,
+            alpha=1.0 if runs[run].feasible else _FADED,
         )
         for row in np.flatnonzero(change > _CAP):
             axes.annotate(
@@ -109,11 +98,11 @@ def figures(document: Document, axes: "Axes | None" = None) -> "Axes":
     return axes
 
 
-PLOTS: dict[str, Callable[[Document, "Axes | None"], "Axes"]] = {"parts": parts, "figures": figures}
+PLOTS: dict[str, Callable[[ComparisonDocument, "Axes | None"], "Axes"]] = {"parts": parts, "figures": figures}
 """The plots by the names of their files."""
 
 
-def save_plots(document: Document, folder: str | Path) -> list[Path]:
+def save_plots(document: ComparisonDocument, folder: str | Path) -> list[Path]:
     """Write every plot that has something to show as PNG and SVG into a folder that exists; returns the files.
 
     Raises InputError where one cannot be written.
@@ -128,6 +117,10 @@ def _plain(text: str) -> str:
     return plain(short)
 
 
+def _percent_beyond(value: float | None, first: float) -> float:
+    return np.nan if value is None else 100 * (value / first - 1)
+
+
 def _heighten(axes: "Axes", bars: int) -> None:
     """Room for every bar, in a figure that has nothing but these axes."""
     from matplotlib.figure import Figure
@@ -136,6 +129,6 @@ def _heighten(axes: "Axes", bars: int) -> None:
         axes.figure.set_figheight(max(axes.figure.get_figheight(), _ROOM * bars))
 
 
-def _told(name: str, run: Mapping[str, Any]) -> str:
+def _name(name: str, run: ComparedRun) -> str:
     """A run's name on a plot, and whether it does not fit."""
-    return _plain(name) + ("" if run["feasible"] else " (does not fit)")
+    return _plain(name) + ("" if run.feasible else " (does not fit)")

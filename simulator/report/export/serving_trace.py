@@ -77,14 +77,14 @@ def _iterations(replica: Replica, rows: Ints, places: list[str], lanes: Ints) ->
     it = replica.iterations
     start, end = nanoseconds(it.start[rows]), nanoseconds(of.ends(it)[rows])
     columns = (it.count, it.decodes, it.prompt_tokens, it.prompts, it.context, it.blocks, it.waiting)
-    told = zip(
+    events = zip(
         microseconds(start),
         microseconds(end - start),
         lanes.tolist(),
         *(c[rows].tolist() for c in columns),
         strict=True,
     )
-    for begin, length, lane, count, decodes, tokens, prompts, context, blocks, waiting in told:
+    for begin, length, lane, count, decodes, tokens, prompts, context, blocks, waiting in events:
         kind = "decode" if not tokens else "decode and prefill" if decodes else "prefill"
         name = f"{kind} x {count}" if count > 1 else kind
         yield (

@@ -51,9 +51,9 @@ def table(
     A click on a heading sorts by its column, of class `n` by size whatever the unit. `last` is a row that stays below
     the others, such as a sum.
     """
-    heads = [column.rpartition(" ") for column in columns]
-    classes = [kind if name else None for name, _, kind in heads]
-    names = [name or kind for name, _, kind in heads]
+    titles = [column.rpartition(" ") for column in columns]
+    classes = [kind if name else None for name, _, kind in titles]
+    names = [name or kind for name, _, kind in titles]
     head = tag("tr", *(tag("th", name, class_=kind, scope="col") for name, kind in zip(names, classes, strict=True)))
     body = [_row(row, classes) for row in rows]
     foot = [tag("tfoot", _row(last, classes))] if last else []
@@ -101,8 +101,8 @@ def timeline(axis: str, begin_s: float, end_s: float, *pictures: Markup) -> Mark
     Marks of the time stand below them in elements made by `ticks`.
     """
     tools = [tag("button", sign, type="button", data_do=do, aria_label=what, title=what) for do, sign, what in _BUTTONS]
-    told = tag("output", "", class_="soft small", aria_live="polite")
-    bar = tag("div", *tools, told, tag("span", _HELP, class_="soft small"), class_="tools")
+    status = tag("output", "", class_="soft small", aria_live="polite")
+    bar = tag("div", *tools, status, tag("span", _HELP, class_="soft small"), class_="tools")
     return tag(
         "div", bar, *pictures, class_="timeline", data_axis=axis, data_begin=f"{begin_s:.9g}", data_end=f"{end_s:.9g}"
     )

@@ -5,8 +5,7 @@ So everything is a `div` or a `span` with its style in place. Text takes the col
 dark; nothing is loaded from anywhere.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from simulator import units
 from simulator.metrics import METRICS
@@ -18,6 +17,8 @@ from simulator.report.step import ledger, sections
 from simulator.report.text import palette, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
+from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
+from simulator.results.documents.sweep import RankedPoints, SweepDocument
 from simulator.results.metrics import mean
 from simulator.results.obstacle import Infeasibility, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
@@ -73,38 +74,38 @@ def card(result: Result) -> str:
     return _framed(*_card(result))
 
 
-def comparison_card(document: Mapping[str, Any]) -> str:
+def comparison_card(document: ComparisonDocument) -> str:
     """The headline figures of each run, bars of where the time goes, and why they differ."""
     known = numbered(document)
-    pieces: list[Markup] = [*_ground(*grounds(document["runs"]))]
-    if known["metrics"]:
+    pieces: list[Markup] = [*_ground(*grounds(document.runs))]
+    if known.metrics:
         found = fits(known) | {label(name, known): cells(name, row, known) for name, row in chosen(known).items()}
         rows = [(words, *((f"{c.text} *" if c.best else c.text) for c in row)) for words, row in found.items()]
         best = {(i, j) for i, row in enumerate(found.values()) for j, c in enumerate(row, 1) if c.best}
-        pieces.append(_table(("figure", *known["names"]), rows, best))
+        pieces.append(_table(("figure", *known.names), rows, best))
     for _, runs in kinds(known):
         pieces += _stacks(runs)
-    if document["differences"]:
+    if document.differences:
         pieces.append(_div(held_against(document), style=f"{_SOFT};{_SMALL}"))
-        pieces += _list([difference["sentence"] for difference in document["differences"]])
-    return _framed(*pieces, *_notes(document["notes"]))
+        pieces += _list([difference.sentence for difference in document.differences])
+    return _framed(*pieces, *_notes(document.notes))
 
 
-def sweep_card(document: Mapping[str, Any]) -> str:
+def sweep_card(document: SweepDocument) -> str:
     """The best points of a sweep: what was varied and the headline figures."""
-    best = document["best"] or {"metric": None, "points": []}
-    rows = {row["point"]: row for row in document["rows"]}
-    shown = [rows[point] for point in best["points"][:_MOST_POINTS]]
-    lost = len([row for row in rows.values() if row["status"] != "ok"])
-    names = [best["metric"], *(n for n in _HEADLINE.get(document["of"], ()) if n != best["metric"])]
-    names = [name for name in names if name is not None and any(name in row["metrics"] for row in shown)]
+    best = document.best or RankedPoints("", ())
+    rows = {row.point: row for row in document.rows}
+    shown = [rows[point] for point in best.points[:_MOST_POINTS]]
+    lost = len([row for row in rows.values() if row.status != "ok"])
+    names = [best.metric, *(n for n in _HEADLINE.get(document.of, ()) if n != best.metric)]
+    names = [name for name in names if any(name in row.metrics for row in shown)]
     table = _table(
         ("point", *map(short, names)),
-        [(row["name"], *(_figure(name, row["metrics"].get(name)) for name in names)) for row in shown],
+        [(row.name, *(_figure(name, row.metrics.get(name)) for name in names)) for row in shown],
     )
-    told = wording.plural(len(rows), "point") + (f", {lost} that do not fit or are refused" if lost else "")
-    told += f"; the best {len(shown)} by {METRICS[best['metric']].label}" if shown else ""
-    head = (_div(document["name"], style=_STRONG), _div(told, style=_SOFT), *_ground(*grounds(document["rows"])))
+    said = wording.plural(len(rows), "point") + (f", {lost} that do not fit or are refused" if lost else "")
+    said += f"; the best {len(shown)} by {METRICS[best.metric].label}" if shown else ""
+    head = (_div(document.name, style=_STRONG), _div(said, style=_SOFT), *_ground(*grounds(document.rows)))
     return _framed(*head, *([table] if shown else []))
 
 
@@ -171,23 +172,23 @@ def _bar(result: Result) -> Iterable[Markup]:
     yield _stacked(drawn, "where the time goes", pixels=18)
 
 
-def _stacks(runs: Sequence[Mapping[str, Any]]) -> Iterable[Markup]:
+def _stacks(runs: Sequence[ComparedRun]) -> Iterable[Markup]:
     """A legend and a bar of parts for each run, all on one scale."""
-    keys, longest = visible(runs), max(sum(run["parts"].values()) for run in runs) or 1.0
+    keys, longest = visible(runs), max(sum(run.parts.values()) for run in runs) or 1.0
     yield _legend(part(key) for key in keys)
     bars: list[Markup] = []
     for run in runs:
-        shares = [(key, run["parts"].get(key, 0.0)) for key in keys]
+        shares = [(key, run.parts.get(key, 0.0)) for key in keys]
         drawn = [(s / longest, part(key)[0], f"{part(key)[1]}: {wording.percent(s)}") for key, s in shares]
-        bars += [tag("span", run["name"], style=_NAME, title=run["name"]), _stacked(drawn, run["name"], pixels=14)]
+        bars += [tag("span", run.name, style=_NAME, title=run.name), _stacked(drawn, run.name, pixels=14)]
     yield _div(*bars, style=_BARS)
 
 
 def _stacked(parts: Iterable[tuple[float, int, str]], text: str, pixels: int) -> Markup:
     """A bar of (share of the width, slot, what it says when pointed at)."""
     pieces = [
-        _div(style=f"flex:0 0 {100 * share:.3f}%;background:{palette.LIGHT[slot]}", title=told)
-        for share, slot, told in parts
+        _div(style=f"flex:0 0 {100 * share:.3f}%;background:{palette.LIGHT[slot]}", title=hover)
+        for share, slot, hover in parts
         if share > 0
     ]
     return _div(*pieces, style=f"{_BAR};height:{pixels}px", role="img", aria_label=text)
@@ -201,12 +202,12 @@ def _legend(entries: Iterable[tuple[int, str]]) -> Markup:
     return _div(*swatches, style=_LEGEND)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], strong: Iterable[tuple[int, int]] = ()) -> Markup:
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], strong: Iterable[tuple[int, int]] = ()) -> Markup:
     """Rows of words and figures; `strong` are the cells (row, column) to stand out."""
     marked = set(strong)
-    lines = [_line(heads, {*range(len(heads))}, "columnheader")]
+    lines = [_line(titles, {*range(len(titles))}, "columnheader")]
     lines += [_line(row, {j for i, j in marked if i == at}, "cell") for at, row in enumerate(rows)]
-    columns = f"grid-template-columns:repeat({len(heads)},auto)"
+    columns = f"grid-template-columns:repeat({len(titles)},auto)"
     return _div(_div(*lines, style=f"{_TABLE};{columns}", role="table"), style="overflow-x:auto;margin:.4rem 0")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.results.documents.comparison import ComparisonDocument
 from simulator.results.request_time import request_time
 from simulator.results.result import Result
 from simulator.results.service import FINISHED
@@ -30,13 +31,13 @@ def frame(result: Result, what: str = "metrics") -> "DataFrame":
     return FRAMES[what](result)
 
 
-def comparison_frame(document: Mapping[str, Any]) -> "DataFrame":
-    """A row for each run of the JSON form of a comparison: metrics, and shares of its parts as `part.NAME`."""
-    metrics = {name: row["values"] for name, row in document["metrics"].items()}
-    keys = dict.fromkeys(key for run in document["runs"] for key in run["parts"])
-    shares = {f"part.{key}": [run["parts"].get(key) for run in document["runs"]] for key in keys}
-    facts = {key: [run[key] for run in document["runs"]] for key in ("kind", "feasible")}
-    return made({**facts, **metrics, **shares}, index=list(document["names"]), name="run")
+def comparison_frame(document: ComparisonDocument) -> "DataFrame":
+    """A row for each run of a comparison: metrics, and shares of its parts as `part.NAME`."""
+    metrics = {name: row.values for name, row in document.metrics.items()}
+    keys = dict.fromkeys(key for run in document.runs for key in run.parts)
+    shares = {f"part.{key}": [run.parts.get(key) for run in document.runs] for key in keys}
+    known = {key: [getattr(run, key) for run in document.runs] for key in ("kind", "feasible")}
+    return made({**known, **metrics, **shares}, index=list(document.names), name="run")
 
 
 def _metrics(result: Result) -> "DataFrame":
@@ -120,11 +121,11 @@ def _replicas(result: Result) -> "DataFrame":
     if result.service is None:
         raise InputError(Problem(f"{result.name} has no replicas", hint="they are of runs that serve"))
     replicas = result.service.replicas
-    facts = {key: [getattr(one, key) for one in replicas] for key in ("pool", "role", "devices", "device", "blocks")}
+    known = {key: [getattr(one, key) for one in replicas] for key in ("pool", "role", "devices", "device", "blocks")}
     keys = dict.fromkeys(key for one in replicas for key in one.parts)
     parts = {f"{key}_s": [one.parts.get(key, 0.0) for one in replicas] for key in keys}
     busy = {"busy_s": [one.busy for one in replicas]}
-    return made(facts | busy | parts, index=[one.name for one in replicas], name="replica")
+    return made(known | busy | parts, index=[one.name for one in replicas], name="replica")
 
 
 FRAMES: dict[str, Callable[[Result], "DataFrame"]] = {

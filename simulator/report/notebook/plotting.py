@@ -12,6 +12,8 @@ from simulator.report.serving import plots as serving_plots
 from simulator.report.step import plots
 from simulator.report.svg.figures import new
 from simulator.report.sweep import plots as sweep_plots
+from simulator.results.documents.comparison import ComparisonDocument
+from simulator.results.documents.sweep import SweepDocument
 from simulator.results.obstacle import nothing_served, reason
 from simulator.results.result import Result, Service
 
@@ -141,8 +143,8 @@ class ComparisonPlots:
 
     __slots__ = ("_document",)
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        """Of its JSON form."""
+    def __init__(self, document: ComparisonDocument) -> None:
+        """Of its document."""
         self._document = document
 
     def parts(self, ax: "Axes | None" = None) -> "Axes":
@@ -163,8 +165,8 @@ class SweepPlots:
 
     __slots__ = ("_document",)
 
-    def __init__(self, document: Callable[..., dict[str, Any]]) -> None:
-        """`document` gives its JSON form with what `heat=(x, y, metric)` or `pareto=(first, second)` asks for."""
+    def __init__(self, document: Callable[..., SweepDocument]) -> None:
+        """`document` gives its document with what `heat=(x, y, metric)` or `pareto=(first, second)` asks for."""
         self._document = document
 
     def heat(self, x: str, y: str, metric: str, ax: "Axes | None" = None) -> "Axes":

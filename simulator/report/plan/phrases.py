@@ -1,15 +1,14 @@
-"""A plan in words: what every page of one says, from the document that `study.plan_document` makes."""
+"""A plan in words: what every page of one says, from the document that `study.plan.document` makes."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 from simulator import units
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
+from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate, ReachedObjective
 from simulator.results.obstacle import CLOSE
 from simulator.results.prices import missing_price
-
-Layout = dict[str, Any]
 
 OBJECTIVES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2E"}
 """Short words of the objectives."""
@@ -24,119 +23,151 @@ _PROCESSES = {
 _MANY_TIMES = 2.0  # from here on a multiple says more than a percentage
 
 
+class Rated(NamedTuple):
+    """A layout that carries some rate."""
+
+    layout: PlannedLayout
+    rate: float
+    """The largest, per second."""
+    best: ProbedRate
+    """What was seen there."""
+
+    @property
+    def per_device(self) -> float:
+        """The rate for each device, per second."""
+        return self.layout.rate_per_device or 0.0
+
+
+def rated(layout: PlannedLayout) -> Rated | None:
+    """A layout with its rate; None where it has none."""
+    if layout.rate is None or layout.at_best is None:
+        return None
+    return Rated(layout, layout.rate, layout.at_best)
+
+
 def rate(value: float | None) -> str:
     """Arrivals per second with three significant digits; the page says of what."""
     return "-" if value is None else f"{wording.rate(value)}/s"
 
 
-def largest(layout: Layout, key: str = "rate") -> str:
-    """The largest rate of a layout, or its `rate_per_device`; more than that where no upper end was found."""
-    return ("> " if layout["state"] == "unbounded" else "") + rate(layout[key])
+def largest(layout: PlannedLayout) -> str:
+    """The largest rate of a layout; more than that where no upper end was found."""
+    return _as_found(layout, layout.rate)
 
 
-def wanted(document: dict[str, Any]) -> str:
+def largest_per_device(layout: PlannedLayout) -> str:
+    """The largest rate for each device; more than that where no upper end was found."""
+    return _as_found(layout, layout.rate_per_device)
+
+
+def _as_found(layout: PlannedLayout, value: float | None) -> str:
+    return ("> " if layout.state == "unbounded" else "") + rate(value)
+
+
+def wanted(document: PlanDocument) -> str:
     """The promise: `90 % of the requests within TTFT 1.00 s and TPOT 50.0 ms`."""
-    slo = document["slo"]
-    limits = [("TTFT", slo["ttft_s"]), ("TPOT", slo["tpot_s"]), ("E2E", slo["e2e_s"])]
+    slo = document.slo
+    limits = [("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s)]
     said = " and ".join(f"{name} {units.format(limit, 'time')}" for name, limit in limits if limit is not None)
-    return f"{100 * slo['attainment']:g} % of the requests within {said}"
+    return f"{100 * slo.attainment:g} % of the requests within {said}"
 
 
-def subject(document: dict[str, Any]) -> str:
+def subject(document: PlanDocument) -> str:
     """What was planned."""
-    first = document["layouts"][0]
+    first = document.layouts[0]
     parts = []
-    if len(document["layouts"]) == 1:
-        size = f"{wording.plural(first['replicas'], 'replica')} on"
-        parts.append(f"{size} {first['devices'] or '?'} x {first['system']['device']}")
+    if len(document.layouts) == 1:
+        size = f"{wording.plural(first.replicas, 'replica')} on"
+        parts.append(f"{size} {first.devices or '?'} x {first.system.device}")
     else:
-        parts += [wording.plural(len(document["layouts"]), "layout"), first["system"]["device"]]
-    parts.append(first["system"]["model"].partition(" (")[0])
-    if first["requests"]:
-        parts.append(f"{first['requests']:,} requests")
-    if first["process"]:
-        parts.append(_PROCESSES[first["process"]])
-    parts.append(first["system"]["stack"].partition(" (")[0])
+        parts += [wording.plural(len(document.layouts), "layout"), first.system.device]
+    parts.append(first.system.model.partition(" (")[0])
+    if first.requests:
+        parts.append(f"{first.requests:,} requests")
+    if first.process:
+        parts.append(_PROCESSES[first.process])
+    parts.append(first.system.stack.partition(" (")[0])
     return clean(" · ".join(parts))
 
 
-def verdict(document: dict[str, Any], layout: Layout) -> str:
+def verdict(document: PlanDocument, layout: PlannedLayout) -> str:
     """What was found for a layout, in a sentence."""
-    best = layout["at_best"]
-    if layout["state"] == "out of memory":
-        return f"Does not fit into memory: {layout['reason']}."
-    if layout["state"] == "all requests rejected":
-        return f"Cannot serve: {layout['reason']}."
-    if layout["state"] == "refused":
-        return f"Cannot be simulated: {layout['reason']}."
-    if layout["state"] == "unreachable":
-        share = wording.percent(best["attainment"])
+    best = layout.at_best
+    if layout.state == "out of memory":
+        return f"Does not fit into memory: {layout.reason}."
+    if layout.state == "all requests rejected":
+        return f"Cannot serve: {layout.reason}."
+    if layout.state == "refused":
+        return f"Cannot be simulated: {layout.reason}."
+    if layout.state == "unreachable" and best is not None:
+        share = wording.percent(best.attainment)
         return (
             f"The objectives cannot be met: even {where(best)} only {share} of the requests meet them"
             f"{''.join(f'; {text}' for text in shortfalls(document, best))}."
         )
-    if layout["state"] == "unbounded":
+    if layout.state == "unbounded":
         return "The objectives are met at every rate that was tried."
+    assert layout.rate is not None and layout.missed_at is not None and layout.binding is not None
     return (
-        f"{layout['unit'].capitalize()} may come at up to {layout['rate']:.4g}/s; "
-        f"at {layout['missed_at']:.4g}/s too few meet the objectives, most often for {OBJECTIVES[layout['binding']]}."
+        f"{layout.unit.capitalize()} may come at up to {layout.rate:.4g}/s; "
+        f"at {layout.missed_at:.4g}/s too few meet the objectives, most often for {OBJECTIVES[layout.binding]}."
     )
 
 
-def where(probe: dict[str, Any]) -> str:
+def where(probe: ProbedRate) -> str:
     """At which load something was seen."""
-    return f"at {rate(probe['rate'])}" if probe["rate"] else "one at a time"
+    return f"at {rate(probe.rate)}" if probe.rate else "one at a time"
 
 
-def shortfalls(document: dict[str, Any], probe: dict[str, Any]) -> Iterable[str]:
+def shortfalls(document: PlanDocument, probe: ProbedRate) -> Iterable[str]:
     """Objectives that too few requests keep to, and by how much."""
-    share = document["slo"]["attainment"]
-    for name, goal in probe["objectives"].items():
-        if goal["attainment"] < share:
-            limit = f"{OBJECTIVES[name]} {units.format(goal['limit_s'], 'time')}"
-            yield f"{wording.percent(goal['attainment'])} within {limit}, {100 * share:g} % {reached(goal)}"
+    share = document.slo.attainment
+    for name, goal in probe.objectives.items():
+        if goal.attainment < share:
+            limit = f"{OBJECTIVES[name]} {units.format(goal.limit_s, 'time')}"
+            yield f"{wording.percent(goal.attainment)} within {limit}, {100 * share:g} % {reached(goal)}"
 
 
-def reached(goal: dict[str, Any]) -> str:
+def reached(goal: ReachedObjective) -> str:
     """How far from the limit the wanted share of the requests is."""
-    if goal["reached_s"] is None:
+    if goal.reached_s is None:
         return "never finish"
-    ratio = goal["reached_s"] / goal["limit_s"] - 1 if goal["limit_s"] else float("inf")
+    ratio = goal.reached_s / goal.limit_s - 1 if goal.limit_s else float("inf")
     many = ratio >= _MANY_TIMES - 1
     far = f"{wording.rate(1 + ratio)} times the limit" if many else wording.percent(ratio, signed=True)
-    return f"within {units.format(goal['reached_s'], 'time')} ({far})"
+    return f"within {units.format(goal.reached_s, 'time')} ({far})"
 
 
-def target(document: dict[str, Any]) -> str:
+def target(document: PlanDocument) -> str:
     """Whether the rate that was asked for is carried, and by what; empty where none was."""
-    asked = document["target_rate"]
+    asked = document.target_rate
     if asked is None:
         return ""
-    layouts = document["layouts"]
-    chosen = next((layout for layout in layouts if layout["cheapest"]), None)
-    if chosen is None and any(layout["carries_target"] for layout in layouts):
-        names = "; ".join(filter(None, (layout["name"] for layout in layouts if layout["carries_target"])))
+    layouts = document.layouts
+    chosen = next((layout for layout in layouts if layout.cheapest), None)
+    if chosen is None and any(layout.carries_target for layout in layouts):
+        names = "; ".join(filter(None, (layout.name for layout in layouts if layout.carries_target)))
         by = f" by {clean(names)}" if names else ""
         return f"{rate(asked)} is carried{by} in a run too short to tell: ask for more requests (`requests.count`)."
     if chosen is None:
-        known = [layout for layout in layouts if layout["rate"] is not None]
-        most = max(known, key=lambda layout: float(layout["rate"]), default=None)
-        best = f" The most is {rate(most['rate'])}{_of(most)}." if most is not None else ""
+        known = [found for layout in layouts if (found := rated(layout)) is not None]
+        most = max(known, key=lambda found: found.rate, default=None)
+        best = f" The most is {rate(most.rate)}{_of(most.layout)}." if most is not None else ""
         return f"{asked:,.6g}/s is not carried{' by any layout' if len(layouts) > 1 else ''}.{best}"
-    price = "" if chosen["usd_per_hour"] is None else f", {chosen['usd_per_hour']:.2f} USD/h"
-    size = f"{wording.plural(chosen['devices'], 'device')}{price}"
+    price = "" if chosen.usd_per_hour is None else f", {chosen.usd_per_hour:.2f} USD/h"
+    size = f"{wording.plural(chosen.devices or 0, 'device')}{price}"
     if len(layouts) == 1:
         return f"{asked:,.6g}/s is carried{_of(chosen)}: {size}."
     return f"Cheapest that carries {asked:,.6g}/s:{_of(chosen, ' ')} on {size}."
 
 
-def _of(layout: Layout, before: str = " by ") -> str:
-    return f"{before}{clean(layout['name'])}" if layout["name"] else ""
+def _of(layout: PlannedLayout, before: str = " by ") -> str:
+    return f"{before}{clean(layout.name)}" if layout.name else ""
 
 
-def figure(probe: dict[str, Any] | None, name: str) -> str:
+def figure(probe: ProbedRate | None, name: str) -> str:
     """A metric of a rate; a dash where there is none."""
-    value = None if probe is None else probe["metrics"].get(name)
+    value = None if probe is None else probe.metrics.get(name)
     return "-" if value is None else wording.figure(name, value)
 
 
@@ -151,46 +182,59 @@ def explained(several: bool) -> str:
     )
 
 
-def without_price(document: dict[str, Any]) -> str:
+def without_price(document: PlanDocument) -> str:
     """Why costs are not known."""
-    return clean(missing_price(dict.fromkeys(name for one in document["layouts"] for name in one.get("unpriced", ()))))
+    return clean(missing_price(dict.fromkeys(name for one in document.layouts for name in one.unpriced)))
 
 
-def marks(layout: Layout) -> str:
+def cells(found: Rated) -> tuple[str, str, str, str, str, str]:
+    """Name, devices, largest rate, rate for each device, what limits it, how busy the replicas are."""
+    layout = found.layout
+    return (
+        clean(layout.name),
+        f"{layout.devices:,}",
+        largest(layout),
+        largest_per_device(layout),
+        OBJECTIVES.get(layout.binding or "", "-"),
+        figure(found.best, "utilisation"),
+    )
+
+
+def marks(layout: PlannedLayout) -> str:
     """What a layout is the best at."""
-    said = ["cheapest"] if layout["cheapest"] else []
-    return ", ".join([*said, *(["best per device"] if layout["best_per_device"] else [])])
+    said = ["cheapest"] if layout.cheapest else []
+    return ", ".join([*said, *(["best per device"] if layout.best_per_device else [])])
 
 
-def remark(document: dict[str, Any], layout: Layout) -> str:
+def remark(document: PlanDocument, layout: PlannedLayout) -> str:
     """What a layout with a rate is the best at, that it misses the target, that its rate is in doubt."""
-    missed = "" if layout["carries_target"] is not False else f"misses at {document['target_rate']:,.6g}/s"
-    short = "" if layout["settled"] or layout["cheapest"] else "run too short"
-    close = CLOSE if layout.get("memory_too_close") else ""
+    missed = "" if layout.carries_target is not False else f"misses at {document.target_rate:,.6g}/s"
+    short = "" if layout.settled or layout.cheapest else "run too short"
+    close = CLOSE if layout.memory_too_close else ""
     return ", ".join(filter(None, [marks(layout), missed, short, close]))
 
 
-def ranked(document: dict[str, Any]) -> list[Layout]:
+def ranked(document: PlanDocument) -> list[Rated]:
     """Layouts with a rate, the largest for each device first."""
-    known = [layout for layout in document["layouts"] if layout["rate"] is not None]
-    return sorted(known, key=lambda layout: -float(layout["rate_per_device"] or 0.0))
+    known = [found for layout in document.layouts if (found := rated(layout)) is not None]
+    return sorted(known, key=lambda found: -found.per_device)
 
 
-def without(document: dict[str, Any]) -> list[str]:
+def without(document: PlanDocument) -> list[str]:
     """Layouts without a rate, those of one reason together."""
     reasons: dict[str, list[str]] = {}
-    for layout in document["layouts"]:
-        if layout["rate"] is None:
-            reasons.setdefault(_reason(layout), []).append(layout["name"])
+    for layout in document.layouts:
+        if layout.rate is None:
+            reasons.setdefault(_reason(layout), []).append(layout.name)
     return [clean(f"{'; '.join(names)}: {reason}") for reason, names in reasons.items()]
 
 
-def _reason(layout: Layout) -> str:
-    if layout["state"] == "cut":
-        told = f"misses at {rate(layout['missed_at'])}, 95 % of the best for each device"
-        return f"{told} (`--every` finds its rate)"
-    if layout["state"] != "unreachable":
-        return f"{layout['state']}: {layout['reason']}"
-    name, goal = min(layout["at_best"]["objectives"].items(), key=lambda item: float(item[1]["attainment"]))
-    limit = f"{OBJECTIVES[name]} {units.format(goal['limit_s'], 'time')}"
-    return f"{limit} cannot be met; {where(layout['at_best'])} {reached(goal)}"
+def _reason(layout: PlannedLayout) -> str:
+    if layout.state == "cut":
+        missed = f"misses at {rate(layout.missed_at)}, 95 % of the best for each device"
+        return f"{missed} (`--every` finds its rate)"
+    if layout.state != "unreachable" or layout.at_best is None:
+        return f"{layout.state}: {layout.reason}"
+    name, goal = min(layout.at_best.objectives.items(), key=lambda item: float(item[1].attainment))
+    limit = f"{OBJECTIVES[name]} {units.format(goal.limit_s, 'time')}"
+    return f"{limit} cannot be met; {where(layout.at_best)} {reached(goal)}"

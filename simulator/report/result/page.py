@@ -32,8 +32,8 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
         yield from ledger.out_of_memory(result)
         yield blocks.heading("If it fitted")
     yield sections.headline(result)
-    if told := sections.causal(result):
-        yield Text(told, "dim")
+    if remark := sections.causal(result):
+        yield Text(remark, "dim")
     yield from sections.whole_run(result)
     yield from sections.a_day(result)
     yield from (Text(clean(gap), "dim") for gap in sections.not_known(result))

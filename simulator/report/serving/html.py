@@ -14,7 +14,7 @@ from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goal
 from simulator.report.step import html_sections
 from simulator.report.svg import curves, pictures
 from simulator.report.svg.curves import Curve
-from simulator.report.svg.pictures import Told
+from simulator.report.svg.pictures import Readout
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
 from simulator.report.text.scales import Mark
@@ -110,16 +110,16 @@ def latency(result: Result, service: Service) -> Iterable[Markup]:
         if any(value is not None for value in shown):
             rows.append((f"{short}, {words}", *("" if v is None else wording.figure("mean_ttft_ms", v) for v in shown)))
     if rows:
-        heads = ("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "standard deviation n")
-        yield html_parts.table(heads, rows)
+        titles = ("latency name", "mean n", "median n", "P90 n", "P95 n", "P99 n", "standard deviation n")
+        yield html_parts.table(titles, rows)
     if by_class := by_priority(service):
         names = [f"{statistic}_{key}_ms" for key in ("ttft", "tpot", "e2el") for statistic in ("mean", "p99")]
-        told = [
+        classes = [
             (f"class {one}", f"{of['completed']:,.0f}", *(wording.figure(name, of[name]) for name in names))
             for one, of in by_class.items()
         ]
         columns = ("TTFT mean n", "TTFT P99 n", "TPOT mean n", "TPOT P99 n", "E2E mean n", "E2E P99 n")
-        yield html_parts.table(("priority name", "finished n", *columns), told)
+        yield html_parts.table(("priority name", "finished n", *columns), classes)
     found, promised = contents.cdfs(service), goals(result)
     graphs = [
         _distribution(found[key], short, words, promised.of(key)) for key, short, words in LATENCIES if key in found
@@ -141,7 +141,7 @@ def _distribution(cdf: Cdf, short: str, words: str, goal: float | None) -> Marku
         [Curve(np.append(x, 1.0), np.append(y, y[-1]), palette.BLUE, steps=True)],
         f"distribution of {short}",
         [goal / end] if goal else [],
-        told=Told(100.0, "%"),
+        readout=Readout(100.0, "%"),
     )
     picture = html_parts.leveled(_percents(), drawn, html_parts.ticks(0.0, end))
     return tag("div", tag("h3", f"{short}: {words}"), html_parts.graph(end, picture))
@@ -222,8 +222,8 @@ def _series(edge: Floats, name: str, level: Floats, slot: int, top: float | None
     end = float(edge[-1])
     line = Curve(edge / end, np.append(level, level[-1]) / highest, slot, steps=True)
     upward = _percents() if top == 1.0 else scales.marks(0.0, highest)
-    told = Told(100.0, "%") if top == 1.0 else Told(highest)
-    drawn = curves.curves([line], f"{name} over time", told=told)
+    readout = Readout(100.0, "%") if top == 1.0 else Readout(highest)
+    drawn = curves.curves([line], f"{name} over time", readout=readout)
     return tag("div", tag("h3", name), html_parts.leveled(upward, drawn, html_parts.ticks(0.0, end)))
 
 
@@ -298,9 +298,9 @@ def replicas(result: Result, service: Service) -> Iterable[Markup]:
                 pictures.stacked([*parts, idle], f"{replica.name}: what its time consists of"),
             )
         )
-    heads = ("replica name", "role name", "devices name", "cache blocks n", "weights n", "busy n", "of the run bar")
+    titles = ("replica name", "role name", "devices name", "cache blocks n", "weights n", "busy n", "of the run bar")
     if rows:
-        yield html_parts.table(heads, rows)
+        yield html_parts.table(titles, rows)
     if len(service.replicas) > len(shown):
         yield tag("p", f"The first {len(shown)} of {len(service.replicas):,} replicas.", class_="soft small")
 

@@ -119,14 +119,14 @@ def breakdown(result: Result) -> Iterable[RenderableType]:
         return
     step_s = max(sum(parts.values()) for parts in result.breakdown) or 1.0
     average = mean(result.breakdown, [c.ranks for c in result.classes])
-    shown = _visible(result.breakdown, step_s)
+    shown = visible(result.breakdown, step_s)
     yield heading(f"Where the step goes, in percent of it{_axes(shown, 'exposed communication')}")
     yield _Breakdown(_rows(result, average), average, shown, step_s)
     if said := chains(result):
         yield Text(said, "dim")
 
 
-def _visible(parts: Sequence[dict[str, float]], step_s: float) -> list[str]:
+def visible(parts: Sequence[dict[str, float]], step_s: float) -> list[str]:
     """Parts of which at least one row shows more than 0.0."""
     keys = dict.fromkeys(key for part in parts for key in part)
     return [key for key in keys if any(part.get(key, 0.0) >= _INVISIBLE * step_s for part in parts)]
@@ -139,9 +139,9 @@ def critical_path(result: Result) -> Iterable[RenderableType]:
     if not 0 < step_s < math.inf:
         return
     rows = [_Row("whole path", len(path.operations), path.seconds), *_stretches(result)]
-    shown = _visible([path.seconds], step_s)
-    told = _axes(shown, "communication on the path")
-    yield heading(f"Critical path: what the step waited for, in percent of it{told}")
+    shown = visible([path.seconds], step_s)
+    said = _axes(shown, "communication on the path")
+    yield heading(f"Critical path: what the step waited for, in percent of it{said}")
     yield _Breakdown(rows, path.seconds, shown, step_s, counted="ops")
     yield _made_of(result, step_s)
 

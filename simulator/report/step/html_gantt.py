@@ -95,7 +95,7 @@ def _figure(
 def _links(result: Result) -> Iterable[Markup]:
     """The load of the links under the chart, the busiest kinds first; kinds with one curve stand together."""
     end = whole(result.spans).end
-    rows: dict[tuple[pictures.Told, str, tuple[float, ...], tuple[float, ...]], list[str]] = {}
+    rows: dict[tuple[pictures.Readout, str, tuple[float, ...], tuple[float, ...]], list[str]] = {}
     known = [load for load in result.links if load.by_operation]
     shown = _families(sorted(known, key=lambda load: -load.utilisation))
     for load in shown:
@@ -104,14 +104,14 @@ def _links(result: Result) -> Iterable[Markup]:
         share = f", {wording.percent(top / load.capacity)}" if load.capacity else ""
         peak = f"up to {units.format(top, 'bandwidth')}{share}"
         xs, ys = (rates.time / max(end, 1)).tolist(), (rates.rate / top).tolist()
-        rows.setdefault((pictures.Told(top, "B/s"), peak, tuple(xs), tuple(ys)), []).append(load.name)
+        rows.setdefault((pictures.Readout(top, "B/s"), peak, tuple(xs), tuple(ys)), []).append(load.name)
     if not rows:
         return
     yield tag("h3", "What the busiest link of each kind carries", class_="across")
-    for (told, peak, x, y), names in rows.items():
+    for (readout, peak, x, y), names in rows.items():
         listed = ", ".join(names)
         yield tag("div", tag("span", listed, title=listed), tag("span", peak, class_="soft"), class_="load")
-        yield pictures.area(x, y, palette.BLUE, f"load of {listed}", told)
+        yield pictures.area(x, y, palette.BLUE, f"load of {listed}", readout)
     yield ticks(0.0, end / 1e12)
     text = "Shares are of the link's capacity. What a kind of operation sends is spread evenly over its time."
     if rest := len(known) - len(shown):

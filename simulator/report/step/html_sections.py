@@ -8,6 +8,7 @@ from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.html.parts import ground, heading, leveled, notes, table, ticks, timeline
 from simulator.report.step import ledger, reasons, sections
+from simulator.report.step.breakdown import visible
 from simulator.report.step.profile_figures import figures
 from simulator.report.svg import pictures
 from simulator.report.svg.gantt import sample, whole
@@ -19,7 +20,6 @@ from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics
 
 _MOST_STRETCHES = 8
-_INVISIBLE = 0.0005  # share of the step that prints as 0.0
 
 
 def title(result: Result) -> Markup:
@@ -41,8 +41,8 @@ def changed(result: Result) -> Iterable[Markup]:
 
 def remarks_on_figures(result: Result) -> Iterable[Markup]:
     """What MFU counts where it matters, and why there is no cost or energy among the figures."""
-    if told := sections.causal(result):
-        yield tag("p", f"{told}.", class_="soft small")
+    if remark := sections.causal(result):
+        yield tag("p", f"{remark}.", class_="soft small")
     yield from (tag("p", gap, class_="soft small") for gap in sections.not_known(result))
 
 
@@ -85,17 +85,10 @@ def published(result: Result) -> Iterable[Markup]:
     """Published figures beside ours."""
     if not result.comparisons:
         return
-    rows = [
-        (
-            METRICS[row.metric].label if row.metric in METRICS else row.metric,
-            wording.figure(row.metric, row.published),
-            wording.figure(row.metric, row.simulated),
-            wording.percent(row.error, signed=True),
-            row.source if not row.note else f"{row.source}; {row.note}",
-        )
-        for row in result.comparisons
-    ]
-    yield table(("figure name", "published n", "simulated n", "error n", "source source"), rows)
+    yield table(
+        ("figure name", "published n", "simulated n", "error n", "source source"),
+        map(sections.compared, result.comparisons),
+    )
     yield tag("p", "The error is of time: + is too slow, - too fast.", class_="soft small")
 
 
@@ -109,16 +102,12 @@ def breakdown(result: Result) -> Iterable[Markup]:
 
 def _parts(rows: Sequence[tuple[str, dict[str, float]]], step_s: float) -> Iterable[Markup]:
     """Seconds by part in shares of the step, as bars and as numbers."""
-    keys = [
-        key
-        for key in dict.fromkeys(key for _, parts in rows for key in parts)
-        if any(parts.get(key, 0.0) >= _INVISIBLE * step_s for _, parts in rows)
-    ]
+    keys = visible([parts for _, parts in rows], step_s)
     yield pictures.legend(palette.part(key) for key in keys)
     yield pictures.bars((name, _bar(parts, keys, step_s, name)) for name, parts in rows)
     numbers = [(name, *(f"{100 * parts.get(key, 0.0) / step_s:.1f}" for key in keys)) for name, parts in rows]
-    heads = ["device class class", *(f"{palette.part(key)[1]} n" for key in keys)]
-    yield tag("details", tag("summary", "in percent of the step"), table(heads, numbers))
+    titles = ["device class class", *(f"{palette.part(key)[1]} n" for key in keys)]
+    yield tag("details", tag("summary", "in percent of the step"), table(titles, numbers))
 
 
 def _breakdown_rows(result: Result) -> list[tuple[str, dict[str, float]]]:
@@ -166,16 +155,11 @@ def _shares(made_of: reasons.Table, step_s: float) -> Iterable[Sequence[str]]:
 
 def sensitivities(result: Result) -> Iterable[Markup]:
     """What better parts of the machine would give, the most useful first."""
-    best = max((row.gain for row in result.sensitivities), default=0.0)
+    found = sections.better_parts(result)
+    best = found[0][2] if found else 0.0
     rows = [
-        (
-            wording.BETTER.get(row.name, row.name),
-            row.change,
-            units.format(row.step_time_s, "time"),
-            f"{-100 * row.gain:+.2f} %",
-            pictures.stacked([(row.gain / best if best > 0 else 0.0, palette.GREEN, row.name)], row.name),
-        )
-        for row in sorted(result.sensitivities, key=lambda row: -row.gain)
+        (*cells, pictures.stacked([(gain / best if best > 0 else 0.0, palette.GREEN, name)], name))
+        for name, cells, gain in found
     ]
     if rows:
         yield table(("a better name", "change path", "step time n", "difference n", "saved bar"), rows)
@@ -254,8 +238,10 @@ def links(result: Result) -> Iterable[Markup]:
 
 def provenance(result: Result) -> Iterable[Markup]:
     """What simulated it, how ranks were folded, and the figures of the profiles with their sources."""
-    facts = [(key.replace("_", " "), _told(key, value)) for key, value in result.provenance.items() if _is_plain(value)]
-    yield table(("what name", "value path"), facts, sortable=False)
+    known_values = [
+        (key.replace("_", " "), _value(key, value)) for key, value in result.provenance.items() if _is_plain(value)
+    ]
+    yield table(("what name", "value path"), known_values, sortable=False)
     known = figures(result.scenario)
     if not known:
         return
@@ -270,7 +256,7 @@ def provenance(result: Result) -> Iterable[Markup]:
     )
 
 
-def _told(key: str, value: object) -> str:
+def _value(key: str, value: object) -> str:
     """A fact; a number of something with commas, which what is typed again, such as a seed, has not."""
     return f"{value:,}" if isinstance(value, int) and key == "events" else str(value)
 

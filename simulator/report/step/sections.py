@@ -204,16 +204,27 @@ def sensitivities(result: Result) -> Iterable[RenderableType]:
     if not result.sensitivities:
         return
     table = grid("left", "left", "right", "left", "left")
-    for row in sorted(result.sensitivities, key=lambda row: -row.gain):
-        table.add_row(
-            wording.BETTER.get(row.name, clean(row.name)),
-            clean(row.change),
-            units.format(row.step_time_s, "time"),
-            wording.percent(-row.gain, signed=True, decimals=2),
-            Text(wording.bar(row.gain * 10, 30), "green"),
-        )
+    for _, cells, gain in better_parts(result):
+        table.add_row(*map(clean, cells), Text(wording.bar(gain * 10, 30), "green"))
     yield heading("What to change: step time on a better machine (a full bar is 10 % less)")
     yield table
+
+
+def better_parts(result: Result) -> list[tuple[str, tuple[str, str, str, str], float]]:
+    """(key, what is better, by how much, step time and difference in words, gain), the largest gain first."""
+    return [
+        (
+            row.name,
+            (
+                wording.BETTER.get(row.name, row.name),
+                row.change,
+                units.format(row.step_time_s, "time"),
+                wording.percent(-row.gain, signed=True, decimals=2),
+            ),
+            row.gain,
+        )
+        for row in sorted(result.sensitivities, key=lambda row: -row.gain)
+    ]
 
 
 def published(result: Result) -> Iterable[RenderableType]:
@@ -225,17 +236,25 @@ def published(result: Result) -> Iterable[RenderableType]:
         table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
     table.add_column("source", overflow="fold")
     for comparison in result.comparisons:
-        table.add_row(*_comparison(comparison))
+        figure, theirs, ours, error, source = map(clean, compared(comparison))
+        table.add_row(figure, theirs, ours, Text(error, _error_style(comparison.error)), source)
     yield heading("Published and simulated (error of time: + is too slow, - too fast)")
     yield table
 
 
-def _comparison(row: Comparison) -> tuple[str | Text, ...]:
-    style = "green" if abs(row.error) <= 0.05 else "yellow" if abs(row.error) <= 0.15 else "red"
-    label = METRICS[row.metric].label if row.metric in METRICS else clean(row.metric)
-    source = clean(row.source if not row.note else f"{row.source}; {row.note}")
-    ours, theirs = wording.figure(row.metric, row.simulated), wording.figure(row.metric, row.published)
-    return label, theirs, ours, Text(wording.percent(row.error, signed=True), style), source
+def compared(row: Comparison) -> tuple[str, str, str, str, str]:
+    """A published figure: what it is, published, simulated, error, source."""
+    return (
+        METRICS[row.metric].label if row.metric in METRICS else row.metric,
+        wording.figure(row.metric, row.published),
+        wording.figure(row.metric, row.simulated),
+        wording.percent(row.error, signed=True),
+        row.source if not row.note else f"{row.source}; {row.note}",
+    )
+
+
+def _error_style(error: float) -> str:
+    return "green" if abs(error) <= 0.05 else "yellow" if abs(error) <= 0.15 else "red"
 
 
 def assumptions(result: Result) -> Iterable[RenderableType]:

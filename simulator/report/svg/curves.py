@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.report.html.markup import Markup, tag
-from simulator.report.svg.pictures import WIDTH, Told, picture
+from simulator.report.svg.pictures import WIDTH, Readout, picture
 
 HEIGHT = 150.0
 _LEAST_STEP = 0.15  # parts of the width or height below which a point is not drawn again
@@ -28,16 +28,20 @@ class Curve(NamedTuple):
 
 
 def curves(
-    drawn: Iterable[Curve], label: str, goals: Sequence[float] = (), height: float = HEIGHT, told: Told | None = None
+    drawn: Iterable[Curve],
+    label: str,
+    goals: Sequence[float] = (),
+    height: float = HEIGHT,
+    readout: Readout | None = None,
 ) -> Markup:
-    """Lines over each other; `goals` are dashed vertical lines, `told` is what the height stands for."""
+    """Lines over each other; `goals` are dashed vertical lines, `readout` is what the height stands for."""
     lines = [
         tag("path", d=_path(curve, height), class_=f"line k{curve.slot} series", data_name=curve.name or None)
         for curve in drawn
         if len(curve.x)
     ]
     marks = [tag("path", d=f"M{_number(goal * WIDTH)} 0V{height:g}", class_="goal") for goal in goals if 0 <= goal <= 1]
-    return picture(height, *lines, *marks, label=label, class_="plot", told=told)
+    return picture(height, *lines, *marks, label=label, class_="plot", readout=readout)
 
 
 def dots(groups: Iterable[tuple[Floats, Floats, int]], label: str, box: tuple[float, float], height: float) -> Markup:

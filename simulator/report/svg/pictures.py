@@ -27,8 +27,8 @@ RIBBON = 8
 """Height of the phases above a chart."""
 
 
-class Told(NamedTuple):
-    """What the height of a curve stands for, told where a reader points at it."""
+class Readout(NamedTuple):
+    """What the height of a curve stands for, written where a reader points at it."""
 
     top: float
     """Value at the upper edge of the picture; its lower edge is 0."""
@@ -43,14 +43,14 @@ def picture(
     class_: str = "",
     pixels: float | None = None,
     top: int = 0,
-    told: Told | None = None,
+    readout: Readout | None = None,
     rows: str | None = None,
 ) -> Markup:
     """An `svg` of the full width and a fixed height.
 
-    `told` says what its paths of class `series` stand for; `rows` names the element with the texts of its rows.
+    `readout` says what its paths of class `series` stand for; `rows` names the element with the texts of its rows.
     """
-    known = {} if told is None else {"data_top": f"{told.top:.6g}", "data_unit": told.unit or None}
+    known = {} if readout is None else {"data_top": f"{readout.top:.6g}", "data_unit": readout.unit or None}
     return tag(
         "svg",
         tag("title", label) if label else Markup(""),
@@ -103,14 +103,16 @@ def level(
     steps = "".join(f"H{_number(x)}V{_number(y)}" for x, y in zip(xs, ys, strict=True))
     area = tag("path", d=f"M0 {height:g}{steps}H{WIDTH}V{height:g}Z", class_=f"c{palette.GREY} s2 series")
     cap = tag("path", d=f"M0 {_number(height * (1 - limit / (top or 1.0)))}H{WIDTH}", class_="limit")
-    return picture(height, area, cap, label=label, class_="plot", told=Told(top, "B"))
+    return picture(height, area, cap, label=label, class_="plot", readout=Readout(top, "B"))
 
 
-def area(xs: Sequence[float], ys: Sequence[float], slot: int, label: str, told: Told, height: float = 40.0) -> Markup:
+def area(
+    xs: Sequence[float], ys: Sequence[float], slot: int, label: str, readout: Readout, height: float = 40.0
+) -> Markup:
     """A step curve filled down to the bottom: from xs[i] (shares of the width) on the height is ys[i] (a share)."""
     steps = "".join(f"H{_number(x * WIDTH)}V{_number(height * (1 - y))}" for x, y in zip(xs, ys, strict=True))
     path = tag("path", d=f"M0 {height:g}{steps}V{height:g}Z", class_=f"c{slot} series")
-    return picture(height, path, label=label, class_="plot", told=told)
+    return picture(height, path, label=label, class_="plot", readout=readout)
 
 
 def _thinned(xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[list[float], list[float]]:

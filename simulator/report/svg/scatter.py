@@ -15,15 +15,7 @@ from simulator.report.svg import pictures
 from simulator.report.text import palette, scales
 from simulator.report.text.scales import Mark
 
-COLOURS = (
-    palette.BLUE,
-    palette.ORANGE,
-    palette.GREEN,
-    palette.VERMILION,
-    palette.PURPLE,
-    palette.SKY,
-    palette.CONTRAST,
-)
+COLOURS = tuple(slot for slot in palette.DISTINCT if slot != palette.YELLOW)  # a dot of it is hardly seen
 _SIZE = 9.0  # half the width of a marker in a square plot, in parts of the width
 _FLAT = 6.0  # the same in a plot that is wider, and shown wider
 _SHAPES = ("circle", "square", "diamond", "triangle")

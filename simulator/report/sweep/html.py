@@ -1,7 +1,6 @@
-"""A sweep as one self-contained HTML file; reads the document that `study.table` makes."""
+"""A sweep as one self-contained HTML file; reads the document that `study.sweep.table` makes."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, tag
@@ -12,35 +11,35 @@ from simulator.report.sweep import phrases
 from simulator.report.text import scales, wording
 from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
+from simulator.results.documents.sweep import HeatMap, ParetoFront, SweepDocument
 
 MOST_ROWS = 2_000
 """Points that the table of all of them shows."""
 _DEEPEST = 9  # of the shades of the heat map, `h0` the palest
 
 
-def page(document: dict[str, Any]) -> str:
+def page(document: SweepDocument) -> str:
     """The page as text of an HTML file."""
-    return standalone(document["name"], _body(document), f"clustersim {document['provenance']['version']}")
+    return standalone(document.name, _body(document), f"clustersim {document.provenance['version']}")
 
 
-def heat_map(document: dict[str, Any]) -> Iterable[Markup]:
+def heat_map(document: SweepDocument, heat: HeatMap) -> Iterable[Markup]:
     """The heat map as a table, the deeper the colour of a cell the larger its figure, and what its marks stand for."""
-    told = document["heat"]
-    across, upward = phrases.axis_words([told["x"], told["y"]])
-    head = [tag("th", phrases.value(value), scope="col") for value in told["x_values"]]
-    rows = zip(told["y_values"], told["cells"], phrases.shades(document), phrases.gaps(document), strict=True)
+    across, upward = phrases.axis_words([heat.x, heat.y])
+    head = [tag("th", phrases.value(value), scope="col") for value in heat.x_values]
+    rows = zip(heat.y_values, heat.cells, phrases.shades(heat), phrases.gaps(document, heat), strict=True)
     body = [
         tag(
             "tr",
             tag("th", phrases.value(value), scope="row"),
-            *(_cell(told["metric"], *cell) for cell in zip(cells, shades, marks, strict=True)),
+            *(_cell(heat.metric, *cell) for cell in zip(cells, shades, marks, strict=True)),
         )
         for value, cells, shades, marks in rows
     ]
     corner = tag("th", f"{upward} \\ {across}", scope="col")
     table = tag("table", tag("thead", tag("tr", corner, *head)), tag("tbody", *body), class_="heat")
     yield tag("div", table, class_="wide")
-    if words := phrases.gap_words(document):
+    if words := phrases.gap_words(document, heat):
         yield tag("p", words, class_="soft small")
 
 
@@ -50,78 +49,73 @@ def _cell(metric: str, figure: float | None, shade: float | None, mark: str) -> 
     return tag("td", wording.figure(metric, figure), class_=f"h{round(shade * _DEEPEST)}")
 
 
-def _body(document: dict[str, Any]) -> Iterable[Markup]:
+def _body(document: SweepDocument) -> Iterable[Markup]:
     yield tag(
         "header",
-        tag("h1", document["name"]),
+        tag("h1", document.name),
         *(tag("p", line, class_="soft") for line in (*phrases.about(document), phrases.subject(document))),
-        *([tag("p", f"Where {' and '.join(document['where'])}.", class_="soft")] if document["where"] else []),
-        *ground(*grounds(document["rows"])),
+        *([tag("p", f"Where {' and '.join(document.where)}.", class_="soft")] if document.where else []),
+        *ground(*grounds(document.rows)),
         tag("p", f"{phrases.counted(document)}."),
         tag("button", "light / dark", type="button", id="theme", aria_label="switch between light and dark"),
     )
     yield tag("main", *_sections(document))
-    facts = f"clustersim {document['provenance']['version']} · seed {document['provenance']['seed']}"
-    yield tag("footer", tag("p", f"{facts} · simulated, not measured", class_="soft small"))
+    made_by = f"clustersim {document.provenance['version']} · seed {document.provenance['seed']}"
+    yield tag("footer", tag("p", f"{made_by} · simulated, not measured", class_="soft small"))
 
 
-def _sections(document: dict[str, Any]) -> Iterable[Markup]:
+def _sections(document: SweepDocument) -> Iterable[Markup]:
     if said := list(phrases.missed(document)):
         yield tag("section", tag("h2", "What the conditions leave out"), *notes(said))
-    best = document["best"]
+    best = document.best
     if text := phrases.unranked(document):
         yield tag("section", tag("p", f"{text}."))
-    if best and best["points"]:
+    if best and best.points:
         yield tag(
             "section",
-            tag("h2", f"Best points by {phrases.label(best['metric'])}"),
-            _points(document, best["points"][:20], (best["metric"],)),
+            tag("h2", f"Best points by {phrases.label(best.metric)}"),
+            _points(document, best.points[:20], (best.metric,)),
         )
-    if document["pareto"]:
-        yield tag("section", tag("h2", f"Pareto front: {phrases.front_words(document)}"), *_front(document))
-    if document["heat"]:
-        yield tag("section", tag("h2", phrases.heat_words(document)), *heat_map(document))
+    if front := document.pareto:
+        yield tag("section", tag("h2", f"Pareto front: {phrases.front_words(front)}"), *_front(document, front))
+    if document.heat:
+        yield tag("section", tag("h2", phrases.heat_words(document.heat)), *heat_map(document, document.heat))
     for status in phrases.STATUSES:
         if said := list(phrases.reasons(document, status, most=20)):
             yield tag("section", tag("h2", status.capitalize()), *notes(said))
     yield tag("section", tag("h2", "All points"), *_everything(document))
 
 
-def _points(document: dict[str, Any], numbers: list[int], first: tuple[str, ...]) -> Markup:
+def _points(document: SweepDocument, numbers: Sequence[int], first: tuple[str, ...]) -> Markup:
     names = phrases.columns(document, first)
-    heads = [f"{word} class" for word in phrases.axis_words(list(document["axes"]))]
+    titles = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
     rows = [
-        (*map(phrases.value, row["values"].values()), *(phrases.figure(row, name) for name in names))
+        (*map(phrases.value, row.values.values()), *(phrases.figure(row, name) for name in names))
         for row in phrases.rows_of(document, numbers)
     ]
-    return table([*heads, *(f"{short(name)} n" for name in names)], rows)
+    return table([*titles, *(f"{short(name)} n" for name in names)], rows)
 
 
-def _front(document: dict[str, Any]) -> Iterable[Markup]:
+def _front(document: SweepDocument, front: ParetoFront) -> Iterable[Markup]:
     """All points by the two metrics, those of the front marked, and a table of these."""
-    first, second = document["pareto"]["metrics"]
-    numbers = set(document["pareto"]["points"])
-    rows = [
-        row
-        for row in document["rows"]
-        if row["status"] == "ok" and None not in (row["metrics"].get(first), row["metrics"].get(second))
-    ]
+    first, second = front.metrics
+    numbers, rows = set(front.points), phrases.with_figures(document, front)
     points = [
         scatter.Point(
-            row["metrics"][first],
-            row["metrics"][second],
-            int(row["point"] in numbers),
-            f"{row['name']}: {phrases.figure(row, first)}, {phrases.figure(row, second)}",
+            x,
+            y,
+            int(row.point in numbers),
+            f"{row.name}: {phrases.figure(row, first)}, {phrases.figure(row, second)}",
         )
-        for row in sorted(rows, key=lambda row: row["point"] in numbers)
+        for row, x, y in sorted(rows, key=lambda known: known[0].point in numbers)
     ]
     if points:
-        across, up = (_axis(name, [row["metrics"][name] for row in rows]) for name in (first, second))
+        across, up = _axis(first, [x for _, x, _ in rows]), _axis(second, [y for *_, y in rows])
         yield scatter.legend(("other points", "on the front"))
-        yield scatter.scatter(points, across, up, phrases.front_words(document), band=(), height=500)
+        yield scatter.scatter(points, across, up, phrases.front_words(front), band=(), height=500)
         text = f"Across: {phrases.label(first)}. Up: {phrases.label(second)}."
         yield tag("p", text, class_="soft small")
-    yield _points(document, document["pareto"]["points"], (first, second))
+    yield _points(document, front.points, (first, second))
 
 
 def _axis(metric: str, values: list[float]) -> scatter.Axis:
@@ -132,19 +126,19 @@ def _axis(metric: str, values: list[float]) -> scatter.Axis:
     return scatter.Axis(low, high, tuple(scales.marks(low, high, named, scale=known.scale if named else 1.0)))
 
 
-def _everything(document: dict[str, Any]) -> Iterable[Markup]:
-    rows = document["rows"]
+def _everything(document: SweepDocument) -> Iterable[Markup]:
+    rows = document.rows
     names = phrases.columns(document)
-    heads = [f"{word} class" for word in phrases.axis_words(list(document["axes"]))]
+    titles = [f"{word} class" for word in phrases.axis_words(list(document.axes))]
     shown = [
         (
-            f"{row['point']:,}",
-            *map(phrases.value, row["values"].values()),
-            row["status"],
+            f"{row.point:,}",
+            *map(phrases.value, row.values.values()),
+            row.status,
             *(phrases.figure(row, name) for name in names),
         )
         for row in rows[:MOST_ROWS]
     ]
-    listed = table(["point n", *heads, "status class", *(f"{short(name)} n" for name in names)], shown)
+    listed = table(["point n", *titles, "status class", *(f"{short(name)} n" for name in names)], shown)
     more = [tag("p", f"The first {MOST_ROWS:,} of {len(rows):,}.", class_="soft")] if len(rows) > MOST_ROWS else []
     yield tag("details", tag("summary", wording.plural(len(rows), "point")), *more, listed)

@@ -1,18 +1,17 @@
-"""What the pages of a sweep say in words; reads the document that `study.table` makes."""
+"""What the pages of a sweep say in words; reads the document that `study.sweep.table` makes."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
 from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
+from simulator.results.documents.sweep import HeatMap, ParetoFront, SweepDocument, SweptPoint
 from simulator.results.obstacle import CLOSE
 from simulator.results.prices import missing_price
-
-Row = dict[str, Any]
 
 _DIGITS = re.compile(r"\d[\d.,]*")
 OUT_OF_MEMORY, REFUSED = "×", "–"
@@ -29,9 +28,9 @@ STATUSES = ("failed", "out of memory", "all requests rejected", "refused")
 _COUNTED = {"all requests rejected": "with all requests rejected"}
 
 
-def rows_of(document: dict[str, Any], numbers: list[int]) -> list[Row]:
+def rows_of(document: SweepDocument, numbers: Sequence[int]) -> list[SweptPoint]:
     """The rows of points by their numbers, in that order."""
-    known = {row["point"]: row for row in document["rows"]}
+    known = {row.point: row for row in document.rows}
     return [known[number] for number in numbers]
 
 
@@ -40,16 +39,16 @@ def label(metric: str) -> str:
     return METRICS[metric].label if metric in METRICS else clean(metric).replace("_", " ")
 
 
-def figure(row: Row, metric: str) -> str:
+def figure(row: SweptPoint, metric: str) -> str:
     """A figure of a row with its unit, `-` where it has none, `?` behind memory that is too close to call."""
-    value = row["metrics"].get(metric)
-    close = " ?" if metric == "peak_memory_bytes" and row.get("memory_too_close") else ""
+    value = row.metrics.get(metric)
+    close = " ?" if metric == "peak_memory_bytes" and row.memory_too_close else ""
     return "-" if value is None else f"{wording.figure(metric, value)}{close}"
 
 
-def columns(document: dict[str, Any], first: tuple[str, ...] = ()) -> list[str]:
+def columns(document: SweepDocument, first: tuple[str, ...] = ()) -> list[str]:
     """The metrics that a table of points shows: those asked for, then the usual ones that any row has."""
-    usual = [name for name in _SHOWN[document["of"]] if any(name in row["metrics"] for row in document["rows"])]
+    usual = [name for name in _SHOWN[document.of] if any(name in row.metrics for row in document.rows)]
     return list(dict.fromkeys((*first, *usual)))[:6]
 
 
@@ -59,86 +58,84 @@ def axis_words(keys: list[str]) -> list[str]:
     return [clean(word if last.count(word) == 1 else key) for word, key in zip(last, keys, strict=True)]
 
 
-def value(told: Any) -> str:
+def value(given: Any) -> str:
     """A value of an axis."""
-    if isinstance(told, dict):
-        return "{" + ", ".join(f"{key}: {value(item)}" for key, item in told.items()) + "}"
-    if isinstance(told, list):
-        return "[" + ", ".join(map(value, told)) + "]"
-    return "none" if told is None else str(told).lower() if isinstance(told, bool) else clean(str(told))
+    if isinstance(given, dict):
+        return "{" + ", ".join(f"{key}: {value(item)}" for key, item in given.items()) + "}"
+    if isinstance(given, list):
+        return "[" + ", ".join(map(value, given)) + "]"
+    return "none" if given is None else str(given).lower() if isinstance(given, bool) else clean(str(given))
 
 
-def subject(document: dict[str, Any]) -> str:
+def subject(document: SweepDocument) -> str:
     """What was varied."""
-    words = axis_words(list(document["axes"]))
+    words = axis_words(list(document.axes))
     parts = [
-        f"{word} {', '.join(map(value, told[:8]))}{' ...' if len(told) > 8 else ''}"
-        for word, told in zip(words, document["axes"].values(), strict=True)
+        f"{word} {', '.join(map(value, given[:8]))}{' ...' if len(given) > 8 else ''}"
+        for word, given in zip(words, document.axes.values(), strict=True)
     ]
     return " · ".join(parts)
 
 
-def about(document: dict[str, Any]) -> Iterator[str]:
+def about(document: SweepDocument) -> Iterator[str]:
     """What all points share, and the changes that all of them have."""
     shared = [
-        text.partition(" (")[0] if name in ("model", "stack") else text for name, text in document["subject"].items()
+        text.partition(" (")[0] if name in ("model", "stack") else text for name, text in document.subject.items()
     ]
     if shared:
         yield clean(" · ".join(shared))
-    if document["changes"]:
-        yield clean(f"all with {' '.join(document['changes'])}")
+    if document.changes:
+        yield clean(f"all with {' '.join(document.changes)}")
 
 
-def counted(document: dict[str, Any]) -> str:
+def counted(document: SweepDocument) -> str:
     """How many points there are and what became of them: numbers that add up."""
-    number = Counter(row["status"] for row in document["rows"])
-    close = sum(bool(row.get("memory_too_close")) and row["status"] == "ok" for row in document["rows"])
+    number = Counter(row.status for row in document.rows)
+    close = sum(row.memory_too_close and row.status == "ok" for row in document.rows)
     doubt = f" ({close:,} with {CLOSE}: ?)" if close else ""
     parts = [f"{number['ok']:,} fit{'s' if number['ok'] == 1 else ''}{doubt}"]
     parts += [f"{number[status]:,} {_COUNTED.get(status, status)}" for status in STATUSES if number[status]]
-    parts += [f"{document['dropped']:,} left out by conditions"] if document["dropped"] else []
-    combinations = prod(len(values) for values in document["axes"].values())
-    drawn = f" drawn of {combinations:,}" if document["random"] else ""
+    parts += [f"{document.dropped:,} left out by conditions"] if document.dropped else []
+    combinations = prod(len(values) for values in document.axes.values())
+    drawn = f" drawn of {combinations:,}" if document.random else ""
     return f"{wording.plural(points(document), 'point')}{drawn}: {', '.join(parts)}"
 
 
-def unranked(document: dict[str, Any]) -> str:
+def unranked(document: SweepDocument) -> str:
     """Why no point is the best: none has the figure; empty where there is a best one, or nothing fits."""
-    if document["best"] or not any(row["status"] == "ok" for row in document["rows"]):
+    if document.best or not any(row.status == "ok" for row in document.rows):
         return ""
-    price = missing_price(document["unpriced"]) if "cost" in document["ranked_by"] else ""
-    return (
-        f"No point has {label(document['ranked_by'])}, by which they were to be ranked{f'; {price}' if price else ''}"
-    )
+    price = missing_price(document.unpriced) if "cost" in document.ranked_by else ""
+    return f"No point has {label(document.ranked_by)}, by which they were to be ranked{f'; {price}' if price else ''}"
 
 
-def points(document: dict[str, Any]) -> int:
+def points(document: SweepDocument) -> int:
     """All points, those that conditions leave out among them."""
-    return len(document["rows"]) + int(document["dropped"])
+    return len(document.rows) + document.dropped
 
 
-def missed(document: dict[str, Any]) -> Iterator[str]:
+def missed(document: SweepDocument) -> Iterator[str]:
     """Where conditions leave nothing, how far each was from what there is."""
-    if not document["dropped"] or any(row["status"] == "ok" for row in document["rows"]):
+    if not document.dropped or any(row.status == "ok" for row in document.rows):
         return
-    for told in document["conditions"]:
-        low, high = (wording.figure(told["metric"], told[end]) for end in ("least", "most"))
+    for one in document.conditions:
+        low, high = (wording.figure(one.metric, value) for value in (one.least, one.most))
         size = low if low == high else f"{low} to {high}"
-        yield f"{told['condition']}: it was {size}; {wording.plural(told['met'], 'point')} would meet this one alone"
+        yield f"{one.condition}: it was {size}; {wording.plural(one.met, 'point')} would meet this one alone"
 
 
-def reasons(document: dict[str, Any], status: str, most: int = 5) -> Iterator[str]:
+def reasons(document: SweepDocument, status: str, most: int = 5) -> Iterator[str]:
     """Why points are not there: reasons that differ in numbers alone together, with the mildest or first point."""
-    alike: dict[str, list[Row]] = {}
-    for row in document["rows"]:
-        if row["status"] == status:
-            alike.setdefault(_DIGITS.sub("#", row["reason"]), []).append(row)
+    alike: dict[str, list[SweptPoint]] = {}
+    for row in document.rows:
+        if row.status == status:
+            alike.setdefault(_DIGITS.sub("#", row.reason), []).append(row)
     groups = sorted(alike.values(), key=len, reverse=True)
     for rows in groups[:most]:
-        first = min(rows, key=lambda row: row["metrics"].get("peak_memory_bytes") or 0.0)
+        first = min(rows, key=lambda row: row.metrics.get("peak_memory_bytes") or 0.0)
         which = "the nearest is" if status == "out of memory" else "for example"
         many = f"{wording.plural(len(rows), 'point')}, {which} " if len(rows) > 1 else ""
-        yield f"{many}{first['name']}: {first['reason']}"
+        yield f"{many}{first.name}: {first.reason}"
     if rest := groups[most:]:
         number = sum(map(len, rest))
         yield f"and {wording.plural(number, 'point')} for {wording.plural(len(rest), 'other reason')}"
@@ -149,50 +146,53 @@ def better(metric: str) -> str:
     return "more" if METRICS[metric].sense == "rate" else "less"
 
 
-def front_words(document: dict[str, Any]) -> str:
+def front_words(front: ParetoFront) -> str:
     """What the Pareto front is of."""
-    first, second = document["pareto"]["metrics"]
+    first, second = front.metrics
     return f"{better(first)} {label(first)} against {better(second)} {label(second)}"
 
 
-def heat_words(document: dict[str, Any]) -> str:
+def with_figures(document: SweepDocument, front: ParetoFront) -> list[tuple[SweptPoint, float, float]]:
+    """The points that have both figures of a front, with these."""
+    first, second = front.metrics
+    sound = [(row, row.metrics.get(first), row.metrics.get(second)) for row in document.rows if row.status == "ok"]
+    return [(row, x, y) for row, x, y in sound if x is not None and y is not None]
+
+
+def heat_words(heat: HeatMap) -> str:
     """What the heat map shows."""
-    told = document["heat"]
-    across, upward = axis_words([told["x"], told["y"]])
-    several = ", the best point of each cell" if told["most_points"] > 1 else ""
-    name = label(told["metric"])
+    across, upward = axis_words([heat.x, heat.y])
+    several = ", the best point of each cell" if heat.most_points > 1 else ""
+    name = label(heat.metric)
     return f"{name[0].upper()}{name[1:]} over {across} (across) and {upward} (down){several}"
 
 
-def gaps(document: dict[str, Any]) -> list[list[str]]:
+def gaps(document: SweepDocument, heat: HeatMap) -> list[list[str]]:
     """The marks of the cells of the heat map that have no figure; empty where no point was tried, or for a figure."""
-    told = document["heat"]
     return [
-        ["" if cell is not None else _gap(document, x, y) for cell, x in zip(cells, told["x_values"], strict=True)]
-        for cells, y in zip(told["cells"], told["y_values"], strict=True)
+        ["" if cell is not None else _gap(document, heat, x, y) for cell, x in zip(cells, heat.x_values, strict=True)]
+        for cells, y in zip(heat.cells, heat.y_values, strict=True)
     ]
 
 
-def _gap(document: dict[str, Any], x: Any, y: Any) -> str:
-    told = document["heat"]
-    here = [row for row in document["rows"] if (row["values"][told["x"]], row["values"][told["y"]]) == (x, y)]
-    found = {row["status"] for row in here}
+def _gap(document: SweepDocument, heat: HeatMap, x: Any, y: Any) -> str:
+    here = [row for row in document.rows if (row.values[heat.x], row.values[heat.y]) == (x, y)]
+    found = {row.status for row in here}
     return OUT_OF_MEMORY if "out of memory" in found else REFUSED if found else ""
 
 
-def gap_words(document: dict[str, Any], full: str | None = None) -> str:
+def gap_words(document: SweepDocument, heat: HeatMap, full: str | None = None) -> str:
     """What the marks of the heat map stand for, of those that it has; `full` in place of that of too little memory."""
-    rows = zip(gaps(document), document["heat"]["cells"], strict=True)
+    rows = zip(gaps(document, heat), heat.cells, strict=True)
     found = {mark for marks, cells in rows for mark, cell in zip(marks, cells, strict=True) if cell is None}
     full = full or OUT_OF_MEMORY
-    blank = "not tried or left out by conditions" if document["dropped"] else "not tried"
+    blank = "not tried or left out by conditions" if document.dropped else "not tried"
     named = {OUT_OF_MEMORY: f"{full} out of memory", REFUSED: f"{REFUSED} refused", "": f"blank: {blank}"}
     return " · ".join(words for mark, words in named.items() if mark in found)
 
 
-def shades(document: dict[str, Any]) -> list[list[float | None]]:
+def shades(heat: HeatMap) -> list[list[float | None]]:
     """The cells of the heat map from 0, the least figure, to 1."""
-    cells = document["heat"]["cells"]
-    known = [cell for row in cells for cell in row if cell is not None]
+    known = [cell for row in heat.cells for cell in row if cell is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
-    return [[None if c is None else (c - low) / (high - low) if high > low else 1.0 for c in row] for row in cells]
+    return [[None if c is None else (c - low) / (high - low) if high > low else 1.0 for c in row] for row in heat.cells]

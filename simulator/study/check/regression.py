@@ -8,9 +8,18 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 from simulator.errors import InputError, Problem, SimulatorError
+from simulator.results.documents.check import (
+    CheckDocument,
+    CheckedScenario,
+    FitBeforeAfter,
+    MovedFigure,
+    MovedPart,
+    StatedProblem,
+    VersionBeforeAfter,
+)
 from simulator.results.writing import check_writable
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
@@ -165,33 +174,32 @@ def exit_code(checked: Iterable[Checked]) -> int:
 
 def document(
     checked: Sequence[Checked], folder: str, tolerances: Tolerances, notes: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The check as plain data for `--json` and all pages; nothing in it depends on the machine."""
-    return {
-        "schema": 1,
-        "kind": "check",
-        "passed": exit_code(checked) == 0,
-        "baseline": folder,
-        "tolerance": {"default": tolerances.default, **tolerances.named},
-        "scenarios": [_entry(one, folder) for one in checked],
-        "notes": list(notes),
-    }
+) -> CheckDocument:
+    """The check as it is written and drawn; nothing in it depends on the machine."""
+    return CheckDocument(
+        passed=exit_code(checked) == 0,
+        baseline=folder,
+        tolerance={"default": tolerances.default, **tolerances.named},
+        scenarios=tuple(_entry(one, folder) for one in checked),
+        notes=tuple(notes),
+    )
 
 
-def _entry(one: Checked, folder: str) -> dict[str, Any]:
+def _entry(one: Checked, folder: str) -> CheckedScenario:
     verdict, known, named = one.verdict, one.after or one.before, one.case.argument or one.case.file
-    return {
-        "file": one.case.file,
-        "name": one.case.name,
-        "kind": known.kind if known else None,
-        "baseline": str(one.case.baseline),
-        "state": one.state,
-        "metrics": one.after.metrics if one.after else {},
-        "moved": [asdict(moved) | {"change": moved.change} for moved in verdict.moved] if verdict else [],
-        "through": [asdict(cause) | {"change": cause.change} for cause in verdict.causes] if verdict else [],
-        "feasible": {"before": verdict.fitted, "after": verdict.fits} if verdict else None,
-        "edited": list(verdict.edited) if verdict else [],
-        "version": {"before": getattr(one.before, "version", None), "after": getattr(one.after, "version", None)},
-        "problems": [asdict(problem) | {"text": str(problem)} for problem in one.problems],
-        "accept": shlex.join(["clustersim", "check", named, "--baseline", folder, "--update"]),
-    }
+    before, after = one.before, one.after
+    return CheckedScenario(
+        file=one.case.file,
+        name=one.case.name,
+        kind=known.kind if known else None,
+        baseline=str(one.case.baseline),
+        state=one.state,
+        metrics=after.metrics if after else {},
+        moved=tuple(MovedFigure(**asdict(moved), change=moved.change) for moved in verdict.moved) if verdict else (),
+        through=tuple(MovedPart(**asdict(cause), change=cause.change) for cause in verdict.causes) if verdict else (),
+        feasible=FitBeforeAfter(verdict.fitted, verdict.fits) if verdict else None,
+        edited=verdict.edited if verdict else (),
+        version=VersionBeforeAfter(before.version if before else None, after.version if after else None),
+        problems=tuple(StatedProblem(**asdict(problem), text=str(problem)) for problem in one.problems),
+        accept=shlex.join(["clustersim", "check", named, "--baseline", folder, "--update"]),
+    )

@@ -1,9 +1,14 @@
-"""A comparison in words and as plain data."""
+"""A comparison in words and as the document that is written and drawn."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from simulator.results.ground import plain
+from simulator.results.documents.comparison import (
+    ComparedMetric,
+    ComparedRun,
+    ComparisonDocument,
+    StatedDifference,
+)
+from simulator.results.ground import stated
 from simulator.study.compare.comparison import Comparison, Difference, Run
 from simulator.study.compare.notes import NOTABLE
 
@@ -55,50 +60,47 @@ def _points(part: str, share: float) -> str:
     return f"{abs(100 * share):.1f} points {'more' if share > 0 else 'less'} {word}"
 
 
-def document(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as plain data: what `--json` writes and every page draws."""
+def document(comparison: Comparison) -> ComparisonDocument:
+    """The comparison as it is written and drawn."""
     several = len({difference.against for difference in comparison.differences}) > 1
-    return {
-        "schema": 1,
-        "kind": "comparison",
-        "shared": dict(comparison.shared),
-        "differing": {key: list(values) for key, values in comparison.differing.items()},
-        "changes": list(comparison.changes),
-        "names": list(comparison.names),
-        "runs": [_run(run) for run in comparison.runs],
-        "metrics": {
-            row.metric: {
-                "values": list(row.values),
-                "best": [comparison.names[i] for i in row.best],
-                "headline": row.headline,
-            }
+    return ComparisonDocument(
+        shared=dict(comparison.shared),
+        differing={key: tuple(values) for key, values in comparison.differing.items()},
+        changes=tuple(comparison.changes),
+        names=tuple(comparison.names),
+        runs=tuple(_run(run) for run in comparison.runs),
+        metrics={
+            row.metric: ComparedMetric(
+                values=tuple(row.values), best=tuple(comparison.names[i] for i in row.best), headline=row.headline
+            )
             for row in comparison.rows
         },
-        "differences": [
-            {
-                "name": difference.name,
-                "against": difference.against,
-                "metric": difference.metric,
-                "ratio": difference.ratio,
-                "parts": difference.parts,
-                "feasible": difference.feasible,
-                "sentence": sentence(difference, against=several),
-            }
-            for difference in comparison.differences
-        ],
-        "notes": list(comparison.notes),
-    }
+        differences=tuple(_difference(difference, several) for difference in comparison.differences),
+        notes=tuple(comparison.notes),
+    )
 
 
-def _run(run: Run) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "kind": run.kind,
-        "feasible": run.feasible,
-        "memory_too_close": run.close,
-        "ground": plain(run.ground),
-        "parts_s": dict(run.seconds),
-        "parts": dict(run.shares),
-        "assumptions": list(run.assumptions),
-        "provenance": {key: run.provenance.get(key) for key in ("version", "seed", "scenario")},
-    }
+def _difference(difference: Difference, several: bool) -> StatedDifference:
+    return StatedDifference(
+        name=difference.name,
+        against=difference.against,
+        metric=difference.metric,
+        ratio=difference.ratio,
+        parts=difference.parts,
+        feasible=difference.feasible,
+        sentence=sentence(difference, against=several),
+    )
+
+
+def _run(run: Run) -> ComparedRun:
+    return ComparedRun(
+        name=run.name,
+        kind=run.kind,
+        feasible=run.feasible,
+        memory_too_close=run.close,
+        ground=stated(run.ground),
+        parts_s=dict(run.seconds),
+        parts=dict(run.shares),
+        assumptions=tuple(run.assumptions),
+        provenance={key: run.provenance.get(key) for key in ("version", "seed", "scenario")},
+    )

@@ -1,11 +1,19 @@
-"""Plans as plain data: what `clustersim plan --json` writes and what the pages read."""
+"""Plans as documents: what `clustersim plan --json` writes and what the pages read."""
 
 from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
-from typing import Any
 
 import simulator
-from simulator.results.ground import plain
+from simulator.results.documents.plan import (
+    PlanDocument,
+    PlannedLayout,
+    PlannedSystem,
+    PlanProvenance,
+    ProbedRate,
+    ReachedObjective,
+    StatedObjectives,
+)
+from simulator.results.ground import stated
 from simulator.results.obstacle import undecided
 from simulator.results.prices import unpriced
 from simulator.results.summary import ordered_metrics
@@ -18,29 +26,27 @@ from simulator.study.plan.probe import SATURATED, SHORT, Goal, Probe, known
 _NAMED = 3  # layouts that a warning lists
 
 
-def document(plans: Sequence[Plan], options: Options) -> dict[str, Any]:
+def document(plans: Sequence[Plan], options: Options) -> PlanDocument:
     """What was found for some layouts of one scenario; numbers are in SI units, not known ones are None."""
     first = plans[0].candidate.scenario
     slo = promise(first)
     most, least = best_per_device(plans), cheapest(plans)
-    return {
-        "schema": 1,
-        "kind": "plan",
-        "name": first.name,
-        "feasible": feasible(plans, options),
-        "slo": {"ttft_s": slo.ttft, "tpot_s": slo.tpot, "e2e_s": slo.e2e, "attainment": slo.attainment},
-        "target_rate": options.target,
-        "tolerance": options.tolerance,
-        "layouts": [_layout(plan, most, least) for plan in plans],
-        "assumptions": _each(plan.best.assumptions for plan in plans if plan.best is not None),
-        "warnings": _warnings(plans),
-        "provenance": {
-            "version": simulator.__version__,
-            "seed": first.seed,
-            "scenario": scenario_hash(first),
-            "simulations": sum(plan.runs for plan in plans),
-        },
-    }
+    return PlanDocument(
+        name=first.name,
+        feasible=feasible(plans, options),
+        slo=StatedObjectives(slo.ttft, slo.tpot, slo.e2e, slo.attainment),
+        target_rate=options.target,
+        tolerance=options.tolerance,
+        layouts=tuple(_layout(plan, most, least) for plan in plans),
+        assumptions=tuple(_each(plan.best.assumptions for plan in plans if plan.best is not None)),
+        warnings=tuple(_warnings(plans)),
+        provenance=PlanProvenance(
+            version=simulator.__version__,
+            seed=first.seed,
+            scenario=scenario_hash(first),
+            simulations=sum(plan.runs for plan in plans),
+        ),
+    )
 
 
 def feasible(plans: Sequence[Plan], options: Options) -> bool:
@@ -50,57 +56,57 @@ def feasible(plans: Sequence[Plan], options: Options) -> bool:
     return any(plan.rate is not None for plan in plans)
 
 
-def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> dict[str, Any]:
+def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> PlannedLayout:
     scenario, best = plan.candidate.scenario, plan.best
-    return {
-        "name": plan.candidate.name,
-        "overrides": list(plan.candidate.overrides),
-        "state": plan.state,
-        "reason": plan.reason,
-        "system": _system(scenario),
-        "ground": plain(ground(scenario)),
-        "requests": scenario.requests.count,
-        "process": plan.process or None,
-        "unit": plan.unit,
-        "replicas": plan.candidate.replicas,
-        "devices": plan.devices or None,
-        "usd_per_hour": plan.usd_per_hour,
-        "unpriced": unpriced(dump(scenario)) if plan.usd_per_hour is None else [],
-        "rate": plan.rate,
-        "rate_per_device": plan.rate_per_device,
-        "missed_at": plan.miss.rate if plan.miss is not None and plan.state in ("found", "cut") else None,
-        "binding": (plan.miss or best).binding.name if best is not None else None,
-        "carries_target": plan.carries,
-        "carries_longer": None if plan.at_target is None else plan.carries and plan.lasting,
-        "settled": None if plan.rate is None else plan.settled,
-        "memory_too_close": best is not None and undecided(best.warnings),
-        "best_per_device": plan is most,
-        "cheapest": plan is least,
-        "at_best": _probe(best, plan.unit) if best is not None else None,
-        "curve": [_probe(probe, plan.unit) for probe in plan.probes],
-        "odd_rates": [probe.rate for probe in plan.odd],
-    }
+    return PlannedLayout(
+        name=plan.candidate.name,
+        overrides=tuple(plan.candidate.overrides),
+        state=plan.state,
+        reason=plan.reason,
+        system=_system(scenario),
+        ground=stated(ground(scenario)),
+        requests=scenario.requests.count,
+        process=plan.process or None,
+        unit=plan.unit,
+        replicas=plan.candidate.replicas,
+        devices=plan.devices or None,
+        usd_per_hour=plan.usd_per_hour,
+        unpriced=tuple(unpriced(dump(scenario))) if plan.usd_per_hour is None else (),
+        rate=plan.rate,
+        rate_per_device=plan.rate_per_device,
+        missed_at=plan.miss.rate if plan.miss is not None and plan.state in ("found", "cut") else None,
+        binding=(plan.miss or best).binding.name if best is not None else None,
+        carries_target=plan.carries,
+        carries_longer=None if plan.at_target is None else plan.carries and plan.lasting,
+        settled=None if plan.rate is None else plan.settled,
+        memory_too_close=best is not None and undecided(best.warnings),
+        best_per_device=plan is most,
+        cheapest=plan is least,
+        at_best=_probe(best, plan.unit) if best is not None else None,
+        curve=tuple(_probe(probe, plan.unit) for probe in plan.probes),
+        odd_rates=tuple(probe.rate for probe in plan.odd),
+    )
 
 
-def _system(scenario: ServingScenario) -> dict[str, str]:
-    return {
-        "device": scenario.cluster.node.accelerator.name,
-        "model": scenario.model.name,
-        "stack": scenario.stack.name,
-    }
+def _system(scenario: ServingScenario) -> PlannedSystem:
+    return PlannedSystem(
+        device=scenario.cluster.node.accelerator.name,
+        model=scenario.model.name,
+        stack=scenario.stack.name,
+    )
 
 
-def _probe(probe: Probe, unit: str) -> dict[str, Any]:
+def _probe(probe: Probe, unit: str) -> ProbedRate:
     """One rate; `rate` 0 stands for requests one after the other."""
-    return {
-        "rate": probe.rate,
-        "meets": probe.meets,
-        "attainment": probe.attainment,
-        "goodput": _goodput(probe, unit),
-        "saturated": probe.saturated,
-        "objectives": {goal.name: _goal(goal) for goal in probe.goals},
-        "metrics": {name: _finite(value) for name, value in ordered_metrics(probe.metrics).items()},
-    }
+    return ProbedRate(
+        rate=probe.rate,
+        meets=probe.meets,
+        attainment=probe.attainment,
+        goodput=_goodput(probe, unit),
+        saturated=probe.saturated,
+        objectives={goal.name: _goal(goal) for goal in probe.goals},
+        metrics={name: _finite(value) for name, value in ordered_metrics(probe.metrics).items()},
+    )
 
 
 def _goodput(probe: Probe, unit: str) -> float:
@@ -112,8 +118,8 @@ def _goodput(probe: Probe, unit: str) -> float:
     return min(measured, probe.rate * probe.attainment) if probe.rate and unit == "requests" else measured
 
 
-def _goal(goal: Goal) -> dict[str, float | None]:
-    return {"limit_s": goal.limit_s, "attainment": goal.attainment, "reached_s": _finite(goal.reached_s)}
+def _goal(goal: Goal) -> ReachedObjective:
+    return ReachedObjective(goal.limit_s, goal.attainment, _finite(goal.reached_s))
 
 
 def _finite(value: float) -> float | None:

@@ -1,29 +1,12 @@
 """The best points of a sweep, its Pareto front and its heat map, as pure functions of rows of figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simulator.metrics import METRICS
+from simulator.results.documents.sweep import HeatMap
 
 Figures = Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Heat:
-    """A figure over two axes."""
-
-    x: str
-    """Key of the axis across."""
-    y: str
-    """Key of the axis upward."""
-    metric: str
-    x_values: tuple[Any, ...]
-    y_values: tuple[Any, ...]
-    cells: tuple[tuple[float | None, ...], ...]
-    """The best figure of the points there, a row for each value of y; None where no point has one."""
-    most_points: int
-    """How many points the fullest cell stands for."""
 
 
 def more_is_better(metric: str) -> bool:
@@ -63,7 +46,7 @@ def heat(
     y: str,
     metric: str,
     orders: Mapping[str, Any],
-) -> Heat:
+) -> HeatMap:
     """A figure over the axes x and y, of each cell the best one.
 
     `places` are the values of each row by axis, `orders` all values of each axis in their order.
@@ -77,4 +60,4 @@ def heat(
         if value is not None:
             best[cell], number[cell] = value, number.get(cell, 0) + 1
     cells = tuple(tuple(best.get((row, column)) for column in range(len(across))) for row in range(len(upward)))
-    return Heat(x, y, metric, tuple(across), tuple(upward), cells, max(number.values(), default=0))
+    return HeatMap(x, y, metric, tuple(across), tuple(upward), cells, max(number.values(), default=0))

@@ -14,6 +14,7 @@ from typing import Any
 
 import simulator
 from simulator.errors import InputError, Problem, SimulatorError
+from simulator.results.documents.sweep import MissedCondition
 from simulator.results.prices import unpriced
 from simulator.run.kinds import kind_of
 from simulator.specs import dump
@@ -29,7 +30,7 @@ from simulator.study.sweep.cache import Cache
 from simulator.study.sweep.conditions import Condition, parse_conditions
 from simulator.study.sweep.evaluate import Outcome, evaluate
 from simulator.study.sweep.points import MOST_DRAWN, Point, points
-from simulator.study.sweep.table import BEST_OF_PROMISE, Missed, Row, SweepTable
+from simulator.study.sweep.table import BEST_OF_PROMISE, Row, SweepTable
 from simulator.study.variants import Axis, parse_axes
 
 _LONGEST_REASON = 120  # letters of what an executor says
@@ -261,7 +262,7 @@ def _meets(row: Row, conditions: Sequence[Condition]) -> bool:
     return all(condition.holds(row.metrics.get(condition.key)) for condition in conditions if condition.of == "metric")
 
 
-def _missed(rows: Sequence[Row], conditions: Sequence[Condition]) -> Iterator[Missed]:
+def _missed(rows: Sequence[Row], conditions: Sequence[Condition]) -> Iterator[MissedCondition]:
     """What the metrics of the conditions were, over the points that fit."""
     fitting = [row.metrics for row in rows if row.status == "ok"]
     for condition in conditions:
@@ -269,7 +270,7 @@ def _missed(rows: Sequence[Row], conditions: Sequence[Condition]) -> Iterator[Mi
             known = [value for metrics in fitting if (value := metrics.get(condition.key)) is not None]
             if known:
                 met = sum(condition.holds(value) for value in known)
-                yield Missed(condition.text, condition.key, min(known), max(known), met)
+                yield MissedCondition(condition.text, condition.key, min(known), max(known), met)
 
 
 def _name(chosen: Sequence[Point]) -> str:

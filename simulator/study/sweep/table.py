@@ -4,14 +4,22 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
 from simulator.metrics import METRICS
-from simulator.results.ground import Ground
-from simulator.results.ground import plain as plain_ground
+from simulator.results.documents.form import plain
+from simulator.results.documents.sweep import (
+    HeatMap,
+    MissedCondition,
+    ParetoFront,
+    RankedPoints,
+    SweepDocument,
+    SweptPoint,
+)
+from simulator.results.ground import Ground, stated
 from simulator.results.metrics import like, metric
 from simulator.results.obstacle import undecided
 from simulator.results.summary import dumps, ordered_metrics
@@ -19,10 +27,9 @@ from simulator.results.writing import replacing, write
 from simulator.run.kinds import KINDS
 from simulator.study.sweep.conditions import axis_named
 from simulator.study.sweep.evaluate import Status
-from simulator.study.sweep.frontier import Heat, front, heat, ranked
+from simulator.study.sweep.frontier import front, heat, ranked
 from simulator.study.variants import short_name
 
-SCHEMA = 1
 BEST_OF_PROMISE = "request_goodput"
 """The same where the scenario promises something (`slo`): requests within all objectives."""
 
@@ -75,20 +82,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """A condition on a metric, and what that metric was."""
-
-    condition: str
-    """As it was written."""
-    metric: str
-    least: float
-    """Of all points that fit, before any was left out; in the metric's own unit."""
-    most: float
-    met: int
-    """Points that meet it."""
-
-
-@dataclass(frozen=True, slots=True)
 class SweepTable:
     """All points of a sweep in the order of their numbers."""
 
@@ -121,7 +114,7 @@ class SweepTable:
     """The figure that ranks the points unless another one is asked for; empty: that of their kind."""
     unpriced: tuple[str, ...] = ()
     """Devices of the scenario whose price is not known, so that points may have no cost."""
-    missed: tuple[Missed, ...] = ()
+    missed: tuple[MissedCondition, ...] = ()
     """Of every condition on a metric, how far the points that fit were from it."""
 
     @property
@@ -149,7 +142,7 @@ class SweepTable:
         """The rows that no other beats in one of two metrics without losing in the other; InputError as `best`."""
         return [self.rows[index] for index in front(self._sound(), self.metric(first), self.metric(second))]
 
-    def heat(self, x: str, y: str, metric: str) -> Heat:
+    def heat(self, x: str, y: str, metric: str) -> HeatMap:
         """A figure over two axes, named by their keys or their last words; InputError where there are none of it."""
         across, upward = self.axis(x), self.axis(y)
         if across == upward:
@@ -172,36 +165,36 @@ class SweepTable:
         return name
 
     def document(self, view: "View | None" = None) -> dict[str, Any]:
-        """The table as plain data for `--json` and for pages, with what a view asks for."""
+        """The table as plain data for `--json`, with what a view asks for."""
+        found: dict[str, Any] = plain(self.described(view))
+        return found
+
+    def described(self, view: "View | None" = None) -> SweepDocument:
+        """The table as pages draw it, with what a view asks for."""
         view = view or View()
         by = view.by or self._usual
-        return {
-            "schema": SCHEMA,
-            "kind": "sweep",
-            "of": self.kind,
-            "name": self.name,
-            "subject": dict(self.subject),
-            "changes": list(self.changes),
-            "axes": {key: list(values) for key, values in self.axes.items()},
-            "where": list(self.where),
-            "random": self.random,
-            "dropped": self.dropped,
-            "conditions": [asdict(one) for one in self.missed],
-            "best": {"metric": by, "points": [row.number for row in self.best(by)]} if by in self.metrics else None,
-            "ranked_by": by,
-            "unpriced": list(self.unpriced),
-            "pareto": self._front(*view.pareto) if view.pareto else None,
-            "heat": asdict(self.heat(*view.heat)) if view.heat else None,
-            "rows": [_plain(row) for row in self.rows],
-            "provenance": dict(self.provenance),
-        }
+        return SweepDocument(
+            of=self.kind,
+            name=self.name,
+            subject=dict(self.subject),
+            changes=tuple(self.changes),
+            axes={key: tuple(values) for key, values in self.axes.items()},
+            where=tuple(self.where),
+            random=self.random,
+            dropped=self.dropped,
+            conditions=self.missed,
+            best=RankedPoints(by, _numbers(self.best(by))) if by in self.metrics else None,
+            ranked_by=by,
+            unpriced=tuple(self.unpriced),
+            pareto=ParetoFront(view.pareto, _numbers(self.pareto(*view.pareto))) if view.pareto else None,
+            heat=self.heat(*view.heat) if view.heat else None,
+            rows=tuple(_point(row) for row in self.rows),
+            provenance=dict(self.provenance),
+        )
 
     @property
     def _usual(self) -> str:
         return self.ranks_by or KINDS[self.kind].best
-
-    def _front(self, first: str, second: str) -> dict[str, Any]:
-        return {"metrics": [first, second], "points": [row.number for row in self.pareto(first, second)]}
 
     def csv(self) -> str:
         """The table as CSV; what is not there is empty."""
@@ -251,20 +244,24 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _plain(row: Row) -> dict[str, Any]:
-    return {
-        "point": row.number,
-        "name": row.name,
-        "overrides": list(row.overrides),
-        "values": dict(row.values),
-        "status": row.status,
-        "reason": row.reason,
-        "metrics": dict(row.metrics),
-        "warnings": list(row.warnings),
-        "memory_too_close": undecided(row.warnings),
-        "scenario": row.scenario,
-        "ground": plain_ground(row.ground),
-    }
+def _numbers(rows: Sequence[Row]) -> tuple[int, ...]:
+    return tuple(row.number for row in rows)
+
+
+def _point(row: Row) -> SweptPoint:
+    return SweptPoint(
+        point=row.number,
+        name=row.name,
+        overrides=tuple(row.overrides),
+        values=dict(row.values),
+        status=row.status,
+        reason=row.reason,
+        metrics=dict(row.metrics),
+        warnings=tuple(row.warnings),
+        memory_too_close=undecided(row.warnings),
+        scenario=row.scenario,
+        ground=stated(row.ground),
+    )
 
 
 def _flat(value: Any) -> Any:

@@ -8,6 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from simulator.results.documents.validation import (
+    ErrorStatistics,
+    ScoredFigure,
+    Times,
+    ValidatedRow,
+    ValidatedServingRow,
+    ValidationDocument,
+    ValidationSummary,
+)
 from simulator.study.validate.causes import Cause, suspected
 from simulator.study.validate.serving import ServingOutcome
 from simulator.study.validate.training import Outcome
@@ -35,19 +44,19 @@ SERVING: Groups = {
 """What errors of serving rows can be listed by."""
 
 
-def statistics(errors: Sequence[float]) -> dict[str, float]:
+def statistics(errors: Sequence[float]) -> ErrorStatistics:
     """Mean, median and 90th percentile of |error| and the mean of the signed error; all fractions."""
     values = np.asarray(errors, float)
     if not len(values):
-        return {"rows": 0}
+        return ErrorStatistics()
     size = np.abs(values)
-    return {
-        "rows": len(values),
-        "mean": float(size.mean()),
-        "median": float(np.median(size)),
-        "p90": float(np.percentile(size, 90)),
-        "signed": float(values.mean()),
-    }
+    return ErrorStatistics(
+        rows=len(values),
+        mean=float(size.mean()),
+        median=float(np.median(size)),
+        p90=float(np.percentile(size, 90)),
+        signed=float(values.mean()),
+    )
 
 
 def errors(outcomes: Iterable[Scored]) -> list[float]:
@@ -55,29 +64,34 @@ def errors(outcomes: Iterable[Scored]) -> list[float]:
     return [outcome.error for outcome in outcomes if outcome.error is not None]
 
 
-def summary(outcomes: Sequence[Scored], groups: Groups, by: Iterable[str] = ("source", "device")) -> dict[str, Any]:
-    """Everything that validation reports about a set of rows; `by` are keys of `groups`."""
+def summary(
+    outcomes: Sequence[Scored],
+    groups: Groups,
+    by: Iterable[str] = ("source", "device"),
+    what: str = "",
+    scope: str = "",
+) -> ValidationSummary:
+    """Everything that validation reports about a set of rows; `by` are keys of `groups`, `what` and `scope` words."""
     done = [o for o in outcomes if o.error is not None]
-    scope = [o for o in outcomes if o.in_scope]
-    return {
-        "rows": len(outcomes),
-        "simulated": len(done),
-        "coverage": len(done) / max(len(outcomes), 1),
-        "coverage_in_scope": len(errors(scope)) / max(len(scope), 1),
-        "refused": dict(Counter(o.refused for o in outcomes if o.refused).most_common()),
-        "error": statistics(errors(done)),
-        "in_scope": statistics(errors(scope)),
-        "error_over_sources": over_sources(done),
-        "complete": statistics(errors(o for o in done if not o.assumed)),
-        "with_assumptions": statistics(errors(o for o in done if o.assumed)),
-        "memory": statistics([o.memory_error for o in done if o.memory_error is not None]),
-        "called_out_of_memory": sum(not o.feasible for o in outcomes),
-        "layout_rank_correlation": rankings([o for o in done if isinstance(o, Outcome)]),
-        **{
-            f"by_{key}": {name: statistics(errors(rows)) for name, rows in grouped(done, groups[key]).items()}
-            for key in by
-        },
-    }
+    scoped = [o for o in outcomes if o.in_scope]
+    return ValidationSummary(
+        what=what,
+        scope=scope,
+        rows=len(outcomes),
+        simulated=len(done),
+        coverage=len(done) / max(len(outcomes), 1),
+        coverage_in_scope=len(errors(scoped)) / max(len(scoped), 1),
+        refused=dict(Counter(o.refused for o in outcomes if o.refused).most_common()),
+        error=statistics(errors(done)),
+        in_scope=statistics(errors(scoped)),
+        error_over_sources=over_sources(done),
+        complete=statistics(errors(o for o in done if not o.assumed)),
+        with_assumptions=statistics(errors(o for o in done if o.assumed)),
+        memory=statistics([o.memory_error for o in done if o.memory_error is not None]),
+        called_out_of_memory=sum(not o.feasible for o in outcomes),
+        layout_rank_correlation=rankings([o for o in done if isinstance(o, Outcome)]),
+        by={key: {name: statistics(errors(rows)) for name, rows in grouped(done, groups[key]).items()} for key in by},
+    )
 
 
 def grouped(outcomes: Iterable[Scored], key: Callable[[Any], str]) -> dict[str, list[Scored]]:
@@ -92,7 +106,9 @@ def grouped(outcomes: Iterable[Scored], key: Callable[[Any], str]) -> dict[str, 
 def over_sources(outcomes: Iterable[Scored]) -> dict[str, float]:
     """Mean over sources of each source's mean |error| and signed error."""
     each = [statistics(errors(rows)) for rows in grouped(outcomes, TRAINING["source"]).values()]
-    return {key: float(np.mean([figures[key] for figures in each])) for key in ("mean", "signed")} if each else {}
+    return (
+        {key: float(np.mean([getattr(figures, key) for figures in each])) for key in ("mean", "signed")} if each else {}
+    )
 
 
 def rankings(outcomes: Iterable[Outcome]) -> dict[str, float | None]:
@@ -126,22 +142,16 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([(array < v).sum() + ((array == v).sum() - 1) / 2 for v in array])
 
 
-def document(figures: dict[str, Any], outcomes: Sequence[Scored], causes: Sequence[Cause] = ()) -> dict[str, Any]:
-    """`{"summary": ..., "rows": [...]}`; `error` is of time, positive is too slow."""
-    return {"summary": figures, "rows": [_row(outcome, causes) for outcome in outcomes]}
+def document(
+    figures: ValidationSummary, outcomes: Sequence[Scored], causes: Sequence[Cause] = ()
+) -> ValidationDocument:
+    """Figures and rows as they are written and drawn; `error` is of time, positive is too slow."""
+    return ValidationDocument(figures, tuple(_row(outcome, causes) for outcome in outcomes))
 
 
-def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str, Any]:
+def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> ValidatedRow:
     row = outcome.row
-    more: dict[str, Any] = {}
-    if isinstance(outcome, ServingOutcome):
-        parts = [
-            {name: getattr(part, name) for name in ("metric", "measured", "predicted", "error")}
-            for part in outcome.parts
-        ]
-        more = {"kind": outcome.row.kind if outcome.row else None, "stack": outcome.stack or None, "parts": parts}
-        more |= {"errors": outcome.errors} if outcome.errors else {}
-    return {
+    known: dict[str, Any] = {
         "id": outcome.id,
         "line": outcome.line or None,
         "source": row.source if row else None,
@@ -153,12 +163,20 @@ def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> dict[str
         "measured": outcome.measured,
         "predicted": outcome.predicted,
         "error": outcome.error,
-        "step_s": {"measured": outcome.measured_s, "predicted": outcome.predicted_s},
+        "step_s": Times(outcome.measured_s, outcome.predicted_s),
         "memory_error": outcome.memory_error,
         "feasible": outcome.feasible,
-        "assumed": list(outcome.assumed),
+        "assumed": tuple(outcome.assumed),
         "cause": suspected(causes, outcome.id, outcome.error) or None,
         "refused": outcome.refused or None,
         "conditions": outcome.conditions._asdict() if outcome.conditions else None,
-        **more,
     }
+    if not isinstance(outcome, ServingOutcome):
+        return ValidatedRow(**known)
+    return ValidatedServingRow(
+        **known,
+        kind=outcome.row.kind if outcome.row else None,
+        stack=outcome.stack or None,
+        parts=tuple(ScoredFigure(part.metric, part.measured, part.predicted, part.error) for part in outcome.parts),
+        errors=outcome.errors or None,
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.serving import is_serving
+from simulator.results.documents.validation import ValidationDocument, ValidationSummary
 from simulator.specs.catalog import data_root
 from simulator.study.executors import each
 from simulator.study.validate import accuracy
@@ -38,12 +39,12 @@ class Kind:
         """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines."""
         return list(each(self.simulate, lines, jobs, chunk=_CHUNK))
 
-    def summary(self, outcomes: Sequence[Any], by: Sequence[str] = ("source", "device")) -> dict[str, Any]:
+    def summary(self, outcomes: Sequence[Any], by: Sequence[str] = ("source", "device")) -> ValidationSummary:
         """Everything that validation reports about a set of rows, errors listed by some keys."""
-        return {"what": self.what, "scope": self.scope, **accuracy.summary(outcomes, self.groups, by)}
+        return accuracy.summary(outcomes, self.groups, by, self.what, self.scope)
 
-    def document(self, figures: dict[str, Any], outcomes: Sequence[Any]) -> dict[str, Any]:
-        """Figures and rows as they are written as JSON, with the suspected causes of errors."""
+    def document(self, figures: ValidationSummary, outcomes: Sequence[Any]) -> ValidationDocument:
+        """Figures and rows as they are written and drawn, with the suspected causes of errors."""
         return accuracy.document(figures, outcomes, self.causes())
 
     def causes(self) -> tuple[Cause, ...]:

@@ -5,7 +5,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.results import files, read, save
-from simulator.results.ground import Ground, Validation, plain, weakest_of
+from simulator.results.documents.form import plain
+from simulator.results.ground import Ground, Validation, stated, weakest_of
 from simulator.results.summary import to_json
 from tests.factories import training_result
 
@@ -54,13 +55,13 @@ def test_the_weakest_of_several() -> None:
 
 def test_the_field_of_the_json_form() -> None:
     field = to_json(training_result(ground=VALIDATED))["ground"]
-    assert field == plain(VALIDATED)
+    assert field == plain(stated(VALIDATED))
     assert (field["kind"], field["validated_rows"], field["validated_mean_error"]) == (
         "measured and validated",
         157,
         0.049,
     )
-    assert plain(ESTIMATE)["validated_mean_error"] is None
+    assert stated(ESTIMATE).validated_mean_error is None
 
 
 def test_it_is_saved_and_older_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,9 @@ def test_every_page_marks_it() -> None:
     told = document(compare([result, roomy], ["tight", "roomy"]))
     assert f"yes, {CLOSE}" in compare_page.page(told)
     assert compare_page.fits(document(compare([roomy, roomy]))) == {}
-    swept = sweep(QUICKSTART, ["cluster.node.accelerator.memory.capacity=44.5 GB,80 GB"]).document()
-    assert [row["memory_too_close"] for row in swept["rows"]] == [True, False]
-    text = sweep_page.page(swept, {"simulated": 2, "reused": 0})
+    swept = sweep(QUICKSTART, ["cluster.node.accelerator.memory.capacity=44.5 GB,80 GB"]).described()
+    assert [row.memory_too_close for row in swept.rows] == [True, False]
+    text = sweep_page.page(swept, sweep_page.Effort(2, 0))
     assert f"2 fit (1 with {CLOSE}: ?)" in text
     assert "GB ?" in text
 

@@ -1,13 +1,13 @@
 from pathlib import Path
 
-from simulator.report.catalogue.defaults import settled
+from simulator.report.catalogue.defaults import defaults
 from simulator.specs import load_scenario
 
 SCENARIO = Path(__file__).resolve().parents[4] / "scenarios" / "quickstart.yaml"
 
 
 def remarks(*changes: str) -> dict[str, str]:
-    return settled(load_scenario(SCENARIO, changes).scenario)
+    return defaults(load_scenario(SCENARIO, changes).scenario)
 
 
 def test_what_is_open_is_settled_by_the_stack() -> None:

@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as xml
 
 import pytest
@@ -15,6 +14,7 @@ from simulator.report.check.github import annotations, escaped, escaped_property
 from simulator.report.check.junit import junit
 from simulator.report.check.page import page
 from simulator.report.check.phrases import change, lines, table
+from simulator.results.documents.check import CheckDocument
 from simulator.study.check import baseline
 from simulator.study.check.cases import Case
 from simulator.study.check.check import Tolerances, check
@@ -36,7 +36,7 @@ def case(name: str) -> Case:
     return Case(f"plans/{name}.yaml", Path(f"plans/{name}.yaml"), Path(f"base/plans/{name}.json"), name)
 
 
-def everything(name: str = "x") -> dict[str, Any]:
+def everything(name: str = "x") -> CheckDocument:
     """The JSON form of a check with one scenario in each state."""
     verdict = check(BEFORE, WORSE, Tolerances(), {"reduce gradients": "NIC up"})
     same = check(BEFORE, BEFORE, Tolerances(), {})
@@ -116,8 +116,8 @@ def test_junit_holds_the_three_lines() -> None:
     told = everything()
     failure = xml.fromstring(junit(told, SECONDS, MOMENT)).find(".//failure")
     assert failure is not None
-    assert failure.get("message") == lines(told["scenarios"][1])[0]
-    assert (failure.text or "").splitlines() == lines(told["scenarios"][1])
+    assert failure.get("message") == lines(told.scenarios[1])[0]
+    assert (failure.text or "").splitlines() == lines(told.scenarios[1])
 
 
 def test_values_of_workflow_commands_are_escaped() -> None:

@@ -90,8 +90,8 @@ def test_no_figure_is_lost_in_any_form() -> None:
     for name in ("two", "long names", "many"):
         found = DOCUMENTS[name]()
         text = compare_page.page(found, everything=True)
-        for metric in found["metrics"]:
-            for cell in compare_page.cells(metric, found["metrics"][metric], found):
+        for metric in found.metrics:
+            for cell in compare_page.cells(metric, found.metrics[metric], found):
                 assert cell.text in text
 
 
@@ -148,7 +148,7 @@ def test_long_names_are_numbered_in_html() -> None:
 
 @pytest.mark.parametrize("draw", [compare_html.page, compare_page.page, comparison_card])
 def test_text_of_a_scenario_is_no_markup(draw: Any) -> None:
-    told_of = told(runs(2), ["<b>one</b>", "two \x1b[31m <i>x</i>"]) | {"notes": ["<u>note</u>"]}
+    told_of = replace(told(runs(2), ["<b>one</b>", "two \x1b[31m <i>x</i>"]), notes=("<u>note</u>",))
     text = draw(told_of)
     assert "\x1b" not in text
     if draw is not compare_page.page:
@@ -158,9 +158,9 @@ def test_text_of_a_scenario_is_no_markup(draw: Any) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_plots_are_written_where_there_is_something_to_draw(name: str, tmp_path: Path) -> None:
     found = DOCUMENTS[name]()
-    kinds = {run["kind"] for run in found["runs"] if run["parts"]}
+    kinds = {run.kind for run in found.runs if run.parts}
     written = compare_plots.save_plots(found, tmp_path)
-    wanted = [*(["figures"] if found["metrics"] else []), *(["parts"] if kinds else [])]
+    wanted = [*(["figures"] if found.metrics else []), *(["parts"] if kinds else [])]
     assert sorted(path.name for path in written) == [f"{one}.{end}" for one in wanted for end in ("png", "svg")]
 
 
@@ -215,8 +215,8 @@ def varied(number: int, *, fits: bool = True) -> dict[str, Any]:
 
 def test_pages_say_what_was_compared() -> None:
     found = varied(3)
-    assert found["shared"] == {"scenario": "a scenario", "model": "GPT (made up)"}
-    assert found["differing"] == {"training.micro_batch": ["1", "2", "3"]}
+    assert found.shared == {"scenario": "a scenario", "model": "GPT (made up)"}
+    assert found.differing == {"training.micro_batch": ("1", "2", "3")}
     for text in (compare_page.page(found), compare_html.page(found)):
         assert "a scenario: 3 runs side by side" in text
         assert "all with training.zero=1" in text
@@ -240,9 +240,9 @@ def test_bars_of_what_does_not_fit_say_so() -> None:
 def test_stalls_are_told_beside_exposed_communication() -> None:
     first = training_result()
     slow = tuple(dict(parts) | {"stall": 0.01, "bubble": parts["bubble"] - 0.01} for parts in first.breakdown)
-    notes = document(compare([first, replace(first, breakdown=slow)], ["a", "b"]))["notes"]
+    notes = document(compare([first, replace(first, breakdown=slow)], ["a", "b"])).notes
     assert any("comes on top of it: 0 s of a and 10.0 ms of b" in note for note in notes)
-    assert not any("stall" in note for note in document(compare([first, first]))["notes"])
+    assert not any("stall" in note for note in document(compare([first, first])).notes)
 
 
 def test_many_runs_have_heads_of_few_lines() -> None:

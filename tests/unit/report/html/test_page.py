@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ def _compared() -> str:
 
 
 def _planned() -> str:
-    told = several_layouts() | {"name": HOSTILE, "warnings": [HOSTILE], "assumptions": [HOSTILE]}
-    told["layouts"][0]["name"] = HOSTILE
+    first, *others = several_layouts().layouts
+    layouts = (replace(first, name=HOSTILE), *others)
+    told = replace(several_layouts(), name=HOSTILE, warnings=(HOSTILE,), assumptions=(HOSTILE,), layouts=layouts)
     return plan_html.page(told)
 
 
@@ -68,7 +70,7 @@ def _swept() -> str:
         changes=(HOSTILE,),
     )
     view = View(by="step_time_s", pareto=("step_time_s", "peak_memory_bytes"), heat=(HOSTILE, "b", "step_time_s"))
-    return sweep_html.page(table.document(view))
+    return sweep_html.page(table.described(view))
 
 
 PAGES: dict[str, Callable[[], str]] = {

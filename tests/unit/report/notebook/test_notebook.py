@@ -16,8 +16,10 @@ from simulator.report.notebook.frames import FRAMES, frame
 from simulator.report.notebook.plotting import ComparisonPlots, Plots
 from simulator.report.serving import plots as serving_plots
 from simulator.report.step import plots
+from simulator.results.documents.sweep import SweepDocument
 from simulator.study.compare.comparison import compare
 from simulator.study.compare.document import document
+from simulator.study.sweep.table import Row, SweepTable, View
 from simulator.units import TICKS_PER_SECOND
 from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result
@@ -62,13 +64,20 @@ HOSTS = """
 """
 
 
+def swept(points: int, refused: int) -> SweepDocument:
+    """The document of a sweep whose first points are refused."""
+    rows = [
+        Row(i, (f"tp={i}",), {"tp": i}, "ok" if i >= refused else "refused", "", {"mfu": 0.1 * i} if i else {}, (), "")
+        for i in range(points)
+    ]
+    return SweepTable("s", "training", {"tp": tuple(range(points))}, tuple(rows)).described(View(by="mfu"))
+
+
 def shown() -> dict[str, str]:
     """A card of each kind."""
-    rows = [{"point": i, "name": f"tp {i}", "status": "ok", "metrics": {"mfu": 0.1 * i}} for i in range(3)]
-    swept = {"name": "s", "of": "training", "rows": rows, "best": {"metric": "mfu", "points": [2, 1, 0]}}
     compared = document(compare([training_result(), out_of_memory()]))
     cards = {name: card(make()) for name, make in RESULTS.items()}
-    return cards | {"sweep": sweep_card(swept), "comparison": comparison_card(compared)}
+    return cards | {"sweep": sweep_card(swept(3, refused=0)), "comparison": comparison_card(compared)}
 
 
 @pytest.mark.parametrize("name", [*RESULTS, "sweep", "comparison"])
@@ -119,15 +128,10 @@ def test_text_of_a_scenario_is_no_markup_in_a_card() -> None:
 
 
 def test_the_card_of_a_sweep_has_its_best_points() -> None:
-    rows = [
-        {"point": i, "name": f"tp {i}", "status": "ok" if i else "refused", "metrics": {"mfu": 0.1 * i} if i else {}}
-        for i in range(3)
-    ]
-    told = {"name": "s", "of": "training", "rows": rows, "best": {"metric": "mfu", "points": [2, 1]}}
-    text = sweep_card(told)
+    text = sweep_card(swept(3, refused=1))
     assert "3 points, 1 that do not fit or are refused; the best 2 by model FLOP utilisation (MFU)" in text
     assert text.index("20.0 %") < text.index("10.0 %")
-    assert "1 point, 1 that do not fit or are refused<" in sweep_card(told | {"rows": rows[:1], "best": None})
+    assert "1 point, 1 that do not fit or are refused<" in sweep_card(swept(1, refused=1))
 
 
 @pytest.mark.parametrize("what", FRAMES)

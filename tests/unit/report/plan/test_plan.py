@@ -1,8 +1,8 @@
 """Pages, HTML and plots of plans, from documents with made-up figures."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,13 +10,14 @@ from simulator.report.plan import html as plan_html
 from simulator.report.plan import page as plan_page
 from simulator.report.plan import phrases
 from simulator.report.plan import plots as plan_plots
+from simulator.results.documents.plan import PlanDocument, ReachedObjective
 from simulator.study.plan.document import document
 from simulator.study.plan.plan import Options
 from tests.outline import Outline
 from tests.plans import Simulated, one_layout, planned, several_layouts
 
 
-def unreachable() -> dict[str, Any]:
+def unreachable() -> PlanDocument:
     """The document of a plan that cannot be."""
     return document([planned(Simulated(lambda rate: 0.2))], Options())
 
@@ -34,14 +35,14 @@ DOCUMENTS = {
 def test_the_page_of_one_layout_gives_rate_objectives_and_curve() -> None:
     told = one_layout()
     text = plan_page.page(told, elapsed_s=2.0)
-    (layout,) = told["layouts"]
-    assert f"Requests may come at up to {layout['rate']:.4g}/s; at {layout['missed_at']:.4g}/s too few" in text
+    (layout,) = told.layouts
+    assert f"Requests may come at up to {layout.rate:.4g}/s; at {layout.missed_at:.4g}/s too few" in text
     assert "most often for TPOT" in text
     assert re.search(r"TTFT +1\.00 s +100\.0 % +within", text)
     assert re.search(r"requests within objectives +95\.0 %", text)
     assert text.count("  largest\n") == 1
-    assert sum(line.count("/s   ") for line in text.splitlines()) >= len(layout["curve"])
-    assert f"{told['provenance']['simulations']} simulations in 2.00 s" in text
+    assert sum(line.count("/s   ") for line in text.splitlines()) >= len(layout.curve)
+    assert f"{told.provenance.simulations} simulations in 2.00 s" in text
 
 
 def test_the_page_of_several_layouts_ranks_them_and_says_why_some_have_no_rate() -> None:
@@ -100,8 +101,9 @@ def test_html_draws_a_curve_for_each_layout_with_a_rate() -> None:
 
 
 def test_text_of_a_scenario_is_no_markup() -> None:
-    told = several_layouts() | {"name": "<b>$x$</b>", "warnings": ["<i>w</i>"]}
-    told["layouts"][0]["name"] = "<u>tp</u> \x1b[31m"
+    first, *others = several_layouts().layouts
+    layouts = (replace(first, name="<u>tp</u> \x1b[31m"), *others)
+    told = replace(several_layouts(), name="<b>$x$</b>", warnings=("<i>w</i>",), layouts=layouts)
     page = plan_html.page(told)
     assert not re.search(r"<b>|<i>w|<u>|\x1b", page)
     assert "\x1b" not in plan_page.page(told)
@@ -109,7 +111,7 @@ def test_text_of_a_scenario_is_no_markup() -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_plots_are_written_where_there_is_a_rate(name: str, tmp_path: Path) -> None:
-    told = DOCUMENTS[name]() | {"name": "costs $ and $"}
+    told = replace(DOCUMENTS[name](), name="costs $ and $")
     written = plan_plots.save_plots(told, tmp_path)
     wanted = [] if name == "unreachable" else ["attainment.png", "attainment.svg", "goodput.png", "goodput.svg"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in written) == wanted
@@ -124,9 +126,9 @@ def test_equal_plans_give_equal_plots(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_is_far_away_is_told_as_a_multiple() -> None:
-    goal = {"limit_s": 0.001, "reached_s": 0.301}
+    goal = ReachedObjective(limit_s=0.001, attainment=0.1, reached_s=0.301)
     assert phrases.reached(goal) == "within 301 ms (301 times the limit)"
-    assert phrases.reached(goal | {"reached_s": 0.0012}) == "within 1.20 ms (+20.0 %)"
+    assert phrases.reached(replace(goal, reached_s=0.0012)) == "within 1.20 ms (+20.0 %)"
 
 
 def test_rates_have_three_digits_and_columns_are_explained() -> None:

@@ -44,7 +44,7 @@ def test_rows_of_a_comparison() -> None:
         load_scenario(SERVING, ["requests.count=20", f"requests.arrivals.poisson={r} /s"]).scenario for r in (1, 50)
     ]
     told = document(compare([simulate(one) for one in small], ["calm", "busy"]))
-    for name, row in told["metrics"].items():
+    for name, row in told.metrics.items():
         cells = [cell.text.partition(" ")[2] for cell in compare_page.cells(name, row, told)]
         assert len(set(cells)) == 1, name
 
@@ -59,14 +59,14 @@ def test_a_cost_that_is_not_known_says_which_price_is_missing() -> None:
     assert "cost_usd" in priced.metrics
     assert "no price" not in page(priced)
     told = document(compare([result, priced], ["a", "b"]))
-    assert any("no price of Huawei" in note for note in told["notes"])
+    assert any("no price of Huawei" in note for note in told.notes)
 
 
 def test_pools_differ_by_settings_as_they_are_written() -> None:
     both = [load_scenario(POOLS, ["requests.count=5", f"serving.pools.0.replicas={n}"]).scenario for n in (1, 2)]
     told = document(compare([simulate(one) for one in both], ["one", "two"]))
-    assert told["differing"]["serving.pools.0.replicas"] == ["1", "2"]
-    assert not any("{'" in value for values in told["differing"].values() for value in values)
+    assert told.differing["serving.pools.0.replicas"] == ("1", "2")
+    assert not any("{'" in value for values in told.differing.values() for value in values)
 
 
 def test_what_is_left_of_a_link_in_percent() -> None:
@@ -79,8 +79,8 @@ def test_what_is_left_of_a_link_in_percent() -> None:
 def test_a_sweep_takes_vary_and_ranks_a_promise_by_goodput(capsys: pytest.CaptureFixture[str]) -> None:
     axis = "serving.batching.max_sequences=1,64"
     promised = sweep(SERVING, [axis], overrides=["requests.count=30", "+slo={ttft: 1 s, tpot: 60 ms}"])
-    assert promised.document()["best"]["metric"] == "request_goodput"
-    assert sweep(SERVING, [axis], overrides=["requests.count=30"]).document()["best"]["metric"] == "output_throughput"
+    assert promised.described().best.metric == "request_goodput"
+    assert sweep(SERVING, [axis], overrides=["requests.count=30"]).described().best.metric == "output_throughput"
     assert main(["sweep", SERVING, "--vary", axis, "requests.count=30", "--no-cache", "--jobs", "1"]) == 0
     assert "max_sequences 1, 64" in capsys.readouterr().out
 
@@ -88,13 +88,13 @@ def test_a_sweep_takes_vary_and_ranks_a_promise_by_goodput(capsys: pytest.Captur
 def test_a_sweep_that_no_point_can_be_ranked_in_says_why() -> None:
     overrides = ["requests.count=20", "~cluster.node.accelerator.price"]
     table = sweep(SERVING, ["serving.batching.max_sequences=1,64"], overrides=overrides)
-    told = table.document(View(by="cost_usd_per_million_tokens"))
-    assert (told["best"], told["unpriced"]) == (None, ["NVIDIA A100 SXM4 80GB"])
-    for text in (sweep_page.page(told, {"simulated": 2, "reused": 0}), sweep_html.page(told)):
+    told = table.described(View(by="cost_usd_per_million_tokens"))
+    assert (told.best, told.unpriced) == (None, ("NVIDIA A100 SXM4 80GB",))
+    for text in (sweep_page.page(told, sweep_page.Effort(2, 0)), sweep_html.page(told)):
         flat = " ".join(text.split())
         assert "No point has cost per million output tokens" in flat
         assert "`cluster.node.accelerator.price=2.50 USD/h`" in flat
-    assert "No point" not in sweep_page.page(table.document(), {"simulated": 2, "reused": 0})
+    assert "No point" not in sweep_page.page(table.described(), sweep_page.Effort(2, 0))
 
 
 def test_a_run_without_energy_says_which_power_is_missing() -> None:

@@ -10,9 +10,10 @@ from simulator.report.sweep import html as sweep_html
 from simulator.report.sweep import page as sweep_page
 from simulator.report.sweep import phrases
 from simulator.report.text.column_titles import short
-from simulator.study.sweep.table import Missed, Row, SweepTable, View
+from simulator.results.documents.sweep import MissedCondition, SweepDocument
+from simulator.study.sweep.table import Row, SweepTable, View
 
-HOW = {"simulated": 5, "reused": 1, "elapsed_s": 2.0}
+HOW = sweep_page.Effort(5, 1, 2.0)
 
 
 def _row(tp: int, size: int, status: Any, reason: str = "", mfu: float = 0.4, peak: float = 5e10) -> Row:
@@ -30,7 +31,7 @@ def _row(tp: int, size: int, status: Any, reason: str = "", mfu: float = 0.4, pe
     )
 
 
-def swept(**changes: Any) -> dict[str, Any]:
+def swept(**changes: Any) -> SweepDocument:
     """The document of a sweep of which some points fit, some do not and some are refused."""
     rows = (
         _row(1, 1, "out of memory", "needs 99.0 GB of 85.5 GB", peak=9.9e10),
@@ -49,10 +50,16 @@ def swept(**changes: Any) -> dict[str, Any]:
     }
     table = SweepTable("a name", "training", axes, **(given | changes))
     view = View(by="mfu", heat=("tp", "micro_batch", "mfu"), pareto=("mfu", "peak_memory_bytes"))
-    return table.document(view if any(row.status == "ok" for row in table.rows) else View())
+    return table.described(view if any(row.status == "ok" for row in table.rows) else View())
 
 
-def page(document: dict[str, Any]) -> str:
+def gaps(document: SweepDocument) -> list[list[str]]:
+    """The marks of the cells of its heat map."""
+    assert document.heat is not None
+    return phrases.gaps(document, document.heat)
+
+
+def page(document: SweepDocument) -> str:
     """The page for a terminal, on one line."""
     return " ".join(sweep_page.page(document, HOW).split())
 
@@ -81,7 +88,7 @@ def test_reasons_that_differ_in_numbers_are_one_line_with_the_nearest_point() ->
 
 
 def test_conditions_that_leave_nothing_tell_what_there_was() -> None:
-    missed = (Missed("mfu > 0.6", "mfu", 0.31, 0.52, 0),)
+    missed = (MissedCondition("mfu > 0.6", "mfu", 0.31, 0.52, 0),)
     told = swept(rows=(_row(1, 1, "refused", "no"),), dropped=3, missed=missed)
     words = "mfu > 0.6: it was 31.0 % to 52.0 %; 0 points would meet this one alone"
     assert words in page(told)
@@ -90,14 +97,14 @@ def test_conditions_that_leave_nothing_tell_what_there_was() -> None:
 
 
 def test_the_heat_map_tells_out_of_memory_from_refused() -> None:
-    assert phrases.gaps(swept()) == [["×", "", "–"], ["×", "", "–"]]
+    assert gaps(swept()) == [["×", "", "–"], ["×", "", "–"]]
     text = sweep_html.page(swept())
     heat = text[text.index('class="heat"') :]
     assert '<td class="none">×</td>' in heat and '<td class="none">–</td>' in heat and 'class="h9">52.0 %' in heat
     assert "× out of memory · – refused" in text and "× out of memory · – refused" in page(swept())
-    assert phrases.gaps(swept(rows=(_row(2, 1, "ok"),)))[1] == ["", "", ""]
-    assert phrases.gap_words(swept(rows=(_row(2, 1, "ok"),))) == "blank: not tried"
-    assert phrases.gap_words(swept(rows=(_row(2, 1, "ok"),), dropped=1)).endswith("or left out by conditions")
+    assert gaps(swept(rows=(_row(2, 1, "ok"),)))[1] == ["", "", ""]
+    assert "blank: not tried" in page(swept(rows=(_row(2, 1, "ok"),)))
+    assert "blank: not tried or left out by conditions" in page(swept(rows=(_row(2, 1, "ok"),), dropped=1))
 
 
 def test_bars_are_named_and_left_out_where_all_are_equal() -> None:
@@ -131,7 +138,7 @@ def test_axes_stay_and_metrics_go_where_the_page_is_narrow() -> None:
         (row,),
         provenance={"version": "0", "seed": 0},
     )
-    document = table.document(View(by=long[0]))
+    document = table.described(View(by=long[0]))
     for width in (60, 80, 100, 140):
         text = sweep_page.page(document, HOW, width=width)
         head = next(line for line in text.splitlines() if "cost/Mtok" in line).split()

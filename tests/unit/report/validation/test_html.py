@@ -6,6 +6,7 @@ import pytest
 
 from simulator.report.svg.scatter import decades
 from simulator.report.validation.html import page
+from simulator.results.documents.validation import ValidationDocument, parsed_validation
 from tests.browser import acted, browsed, needs_browser
 from tests.unit.report.result.test_html import HOSTILE, Outline
 
@@ -29,6 +30,8 @@ def row(name: str, error: float | None = 0.1, **changes: Any) -> dict[str, Any]:
         "error": error,
         "step_s": times,
         "memory_error": None,
+        "line": None,
+        "conditions": None,
         "feasible": True,
         "assumed": [],
         "cause": None,
@@ -36,7 +39,7 @@ def row(name: str, error: float | None = 0.1, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def document(*rows: dict[str, Any], **changes: Any) -> ValidationDocument:
     """A document with these rows and a summary of something."""
     summary = {
         "what": "the step time",
@@ -44,6 +47,8 @@ def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "rows": len(rows),
         "simulated": sum(r["error"] is not None for r in rows),
         "coverage": 0.5,
+        "coverage_in_scope": 0.5,
+        "error_over_sources": {},
         "refused": {"mixture of experts": 3},
         "error": NUMBERS,
         "in_scope": NUMBERS,
@@ -55,7 +60,7 @@ def document(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "by_source": {"paper": NUMBERS},
         "by_device": {"A100-80GB": NUMBERS},
     } | changes
-    return {"summary": summary, "rows": list(rows)}
+    return parsed_validation({"summary": summary, "rows": list(rows)})
 
 
 SOME = document(
@@ -68,16 +73,15 @@ SOME = document(
 BY = ("source", "device")
 
 
-def hostile() -> dict[str, Any]:
+def hostile() -> ValidationDocument:
     """What a file of bad intent could say."""
     bad = row(HOSTILE, -0.5, source=HOSTILE, device=HOSTILE, model=HOSTILE, assumed=[HOSTILE], cause=HOSTILE)
-    found = document(bad, row(HOSTILE, None, refused=HOSTILE), refused={HOSTILE: 1}, by_source={HOSTILE: NUMBERS})
-    found["summary"]["layout_rank_correlation"] = {HOSTILE: 0.5}
-    return found
+    figures = {"refused": {HOSTILE: 1}, "by_source": {HOSTILE: NUMBERS}, "layout_rank_correlation": {HOSTILE: 0.5}}
+    return document(bad, row(HOSTILE, None, refused=HOSTILE), **figures)
 
 
 @pytest.mark.parametrize("found", [SOME, hostile(), document()], ids=["usual", "hostile", "empty"])
-def test_the_file_stands_alone(found: dict[str, Any]) -> None:
+def test_the_file_stands_alone(found: ValidationDocument) -> None:
     text = page(found, BY)
     outline = Outline(text)
     assert {name for _, name, _ in outline.attributes}.isdisjoint({"src", "href", "style", "xlink:href"})

@@ -39,8 +39,7 @@ def entries(paths: list[str], update: bool = False, jobs: int = 1) -> list[dict[
     """The JSON form of a check against `base`, scenario by scenario."""
     cases, notes = regression.cases_of(paths, "base")
     checked = regression.run(cases, Tolerances(), jobs, update)
-    found: list[dict[str, Any]] = regression.document(checked, "base", Tolerances(), notes)["scenarios"]
-    return found
+    return regression.document(checked, "base", Tolerances(), notes).scenarios
 
 
 def slower(operation: str) -> Any:
@@ -74,18 +73,18 @@ def test_two_percent_of_one_collective_are_caught_and_named(
     scenario: str, operation: str, named: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (made,) = entries([scenario], update=True)
-    assert made["state"] == "new"
+    assert made.state == "new"
     (same,) = entries([scenario])
-    assert same["state"] == "same"
+    assert same.state == "same"
     monkeypatch.setattr(collectives, "price", slower(operation))
     (entry,) = entries([scenario])
-    assert entry["state"] == "moved"
+    assert entry.state == "moved"
     what, through, why = lines(entry)
     assert what.startswith("step time")
     assert "worse" in what
     assert through.startswith(f"through {named}")
     assert "the scenario says the same" in why
-    assert why.endswith(f"clustersim check {entry['file']} --baseline base --update")
+    assert why.endswith(f"clustersim check {entry.file} --baseline base --update")
 
 
 def test_communication_that_nothing_waits_for_is_caught_too() -> None:
@@ -207,14 +206,14 @@ def test_a_reformatted_scenario_is_the_same(workplace: Path) -> None:
         "# a comment\nname:    small\n\ntraining:\n    global_batch:   8   # sequences\nextends:  quickstart.yaml\n"
     )
     (entry,) = entries(["small.yaml"])
-    assert (entry["state"], entry["edited"], entry["moved"]) == ("same", [], [])
+    assert (entry.state, entry.edited, entry.moved) == ("same", (), ())
 
 
 def test_a_renamed_scenario_is_the_same_and_update_keeps_its_new_name(workplace: Path) -> None:
     entries(["small.yaml"], update=True)
     (workplace / "small.yaml").write_text("extends: quickstart\nname: other\ntraining: {global_batch: 8}\n")
-    assert entries(["small.yaml"])[0]["state"] == "same"
-    assert entries(["small.yaml"], update=True)[0]["state"] == "same"
+    assert entries(["small.yaml"])[0].state == "same"
+    assert entries(["small.yaml"], update=True)[0].state == "same"
     assert json.loads((workplace / "base" / "small.json").read_text())["name"] == "other"
 
 
@@ -223,7 +222,7 @@ def test_another_version_alone_rewrites_nothing(workplace: Path) -> None:
     file = workplace / "base" / "small.json"
     file.write_text(file.read_text().replace(f'"version": "{baseline.__version__}"', '"version": "0.0.1"'))
     old = file.read_text()
-    assert entries(["small.yaml"], update=True)[0]["state"] == "same"
+    assert entries(["small.yaml"], update=True)[0].state == "same"
     assert file.read_text() == old
 
 
@@ -231,11 +230,11 @@ def test_an_edited_scenario_is_said_to_be_edited(workplace: Path) -> None:
     entries(["small.yaml"], update=True)
     (workplace / "small.yaml").write_text("extends: quickstart\nname: small\ntraining: {global_batch: 16}\n")
     (entry,) = entries(["small.yaml"])
-    assert "training.global_batch 8 to 16" in entry["edited"]
+    assert "training.global_batch 8 to 16" in entry.edited
     assert "the scenario says otherwise in training.global_batch 8 to 16" in lines(entry)[2]
     (entry,) = entries(["small.yaml"], update=True)
-    assert entry["state"] == "rewritten"
-    assert entries(["small.yaml"])[0]["state"] == "same"
+    assert entry.state == "rewritten"
+    assert entries(["small.yaml"])[0].state == "same"
 
 
 def test_a_baseline_is_small_and_the_same_everywhere(workplace: Path) -> None:
@@ -390,11 +389,11 @@ def test_update_mends_a_damaged_baseline_but_keeps_files_of_others(workplace: Pa
     file = workplace / "base" / "small.json"
     sound = file.read_bytes()
     file.write_bytes(sound[:200])
-    assert entries(["small.yaml"])[0]["state"] == "refused"
-    assert entries(["small.yaml"], update=True)[0]["state"] == "new"
+    assert entries(["small.yaml"])[0].state == "refused"
+    assert entries(["small.yaml"], update=True)[0].state == "new"
     assert file.read_bytes() == sound
     file.write_text('{"precious": 1}')
-    assert entries(["small.yaml"], update=True)[0]["state"] == "refused"
+    assert entries(["small.yaml"], update=True)[0].state == "refused"
     assert file.read_text() == '{"precious": 1}'
 
 
@@ -432,9 +431,9 @@ def test_a_scenario_that_cannot_run_stops_no_other(workplace: Path) -> None:
     (workplace / "bad.yaml").write_text("extends: quickstart\ntraining: {parallel: {tp: 3}}\n")
     (workplace / "worse.yaml").write_text("training: {global_batch: [\n")
     bad, small, worse = entries(["."], update=True)
-    assert (bad["state"], small["state"], worse["state"]) == ("refused", "new", "refused")
-    assert bad["problems"][0]["line"] is not None or bad["problems"][0]["file"]
-    assert worse["problems"][0]["file"] == "worse.yaml"
+    assert (bad.state, small.state, worse.state) == ("refused", "new", "refused")
+    assert bad.problems[0].line is not None or bad.problems[0].file
+    assert worse.problems[0].file == "worse.yaml"
 
 
 @pytest.mark.parametrize("paths", [["empty"], ["nothing.yaml"], ["nothing"]])
@@ -462,9 +461,9 @@ def test_scenarios_of_one_name_elsewhere_have_baselines_of_their_own(workplace: 
     os.chdir(inner)
     for folder in ("a", "b", "a", "b"):
         (entry,) = entries([f"../{folder}/x.yaml"], update=True)
-        assert Path(entry["baseline"]) == Path("base", "_up", folder, "x.json")
-    assert entry["state"] == "same"
-    assert {entry["baseline"] for entry in entries(["../a", "../b"])} == {"base/_up/a/x.json", "base/_up/b/x.json"}
+        assert Path(entry.baseline) == Path("base", "_up", folder, "x.json")
+    assert entry.state == "same"
+    assert {entry.baseline for entry in entries(["../a", "../b"])} == {"base/_up/a/x.json", "base/_up/b/x.json"}
 
 
 def test_a_baseline_without_scenario_fails_and_is_removed_by_update(workplace: Path) -> None:
@@ -473,9 +472,9 @@ def test_a_baseline_without_scenario_fails_and_is_removed_by_update(workplace: P
     (workplace / "base" / "mine.json").write_text("{}")
     (one,) = regression.gone(["."], "base", update=False)
     told = regression.document([one], "base", Tolerances())
-    assert (one.state, regression.exit_code([one]), told["passed"]) == ("gone", 1, False)
-    assert told["scenarios"][0]["file"] == "small.yaml"
-    assert told["scenarios"][0]["accept"] == "clustersim check . --baseline base --update"
+    assert (one.state, regression.exit_code([one]), told.passed) == ("gone", 1, False)
+    assert told.scenarios[0].file == "small.yaml"
+    assert told.scenarios[0].accept == "clustersim check . --baseline base --update"
     assert regression.gone(["large.yaml"], "base", update=True) == []
     assert [one.state for one in regression.gone(["."], "base", update=True)] == ["removed"]
     assert os.listdir("base") == ["mine.json"]
@@ -486,7 +485,7 @@ def test_a_scenario_with_a_baseline_cannot_be_emptied_unseen(text: str, workplac
     entries(["."], update=True)
     (workplace / "small.yaml").write_text(text)
     (entry,) = entries(["."])
-    assert (entry["file"], entry["state"]) == ("small.yaml", "refused")
+    assert (entry.file, entry.state) == ("small.yaml", "refused")
 
 
 def test_a_file_that_cannot_be_parsed_is_not_left_out(workplace: Path) -> None:

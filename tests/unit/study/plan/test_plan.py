@@ -10,6 +10,7 @@ import pytest
 
 from simulator.errors import InputError, Problem
 from simulator.report.plan.page import page
+from simulator.results.documents.plan import StatedObjectives
 from simulator.results.result import Result
 from simulator.results.service import REJECTED, latencies
 from simulator.specs.requests import Slo
@@ -64,7 +65,7 @@ def test_requests_too_few_to_load_the_system_have_no_largest_rate() -> None:
     found = planned(Simulated(lambda rate: 1.0))
     assert found.state == "unbounded"
     told = document([found], Options())
-    assert "too few to load the system" in told["warnings"][0]
+    assert "too few to load the system" in told.warnings[0]
     assert best_per_device([found]) is None
 
 
@@ -76,8 +77,8 @@ def test_a_higher_rate_that_meets_again_is_told() -> None:
     told = document([gap], Options())
     missed_below = [probe.rate for probe in gap.odd if not probe.meets]
     assert missed_below
-    assert any("is not always harder here" in text and "(missed)" in text for text in told["warnings"])
-    assert told["layouts"][0]["odd_rates"] == [probe.rate for probe in gap.odd]
+    assert any("is not always harder here" in text and "(missed)" in text for text in told.warnings)
+    assert told.layouts[0].odd_rates == tuple(probe.rate for probe in gap.odd)
 
 
 def test_a_target_is_tried_first_and_carried_or_not() -> None:
@@ -108,11 +109,11 @@ def test_replicas_are_as_few_as_carry_the_target() -> None:
 
 def test_cheapest_and_best_per_device_are_marked() -> None:
     told = several_layouts(target=4.0)
-    marks = {layout["name"]: (layout["best_per_device"], layout["cheapest"]) for layout in told["layouts"]}
+    marks = {layout.name: (layout.best_per_device, layout.cheapest) for layout in told.layouts}
     assert marks == {"tp 1": (False, True), "tp 2": (True, False), "tp 4": (False, False), "tp 8": (False, False)}
-    assert [layout["state"] for layout in told["layouts"]] == ["found", "found", "unreachable", "out of memory"]
-    assert told["feasible"]
-    assert not any(layout["cheapest"] for layout in several_layouts(target=50.0)["layouts"])
+    assert [layout.state for layout in told.layouts] == ["found", "found", "unreachable", "out of memory"]
+    assert told.feasible
+    assert not any(layout.cheapest for layout in several_layouts(target=50.0).layouts)
 
 
 def test_what_the_simulation_refuses_is_a_plan_that_says_why() -> None:
@@ -140,9 +141,7 @@ def test_too_few_requests_for_the_share_are_a_warning(attainment: float, count: 
 
     meets: Callable[[float], float] = lambda rate: 1.0 if rate <= 6 else 0.5  # noqa: E731
     found = planned(Few(meets), slo=f"+slo={{tpot: 50 ms, attainment: {attainment}}}")
-    warnings = [
-        text for text in document([found], Options())["warnings"] if "meet the obj" in text or "may miss" in text
-    ]
+    warnings = [text for text in document([found], Options()).warnings if "meet the obj" in text or "may miss" in text]
     assert len(warnings) == bool(warns)
     assert warns in "".join(warnings)
 
@@ -154,21 +153,21 @@ def _fields(result: Result) -> dict[str, Any]:
 def test_a_queue_that_grows_at_the_largest_rate_is_a_warning() -> None:
     grown = "saturated: requests come at 8/s"
     told = document([planned(Simulated(threshold(6.3), warnings=(grown, "a kernel is outside its table")))], Options())
-    assert any("a longer run would miss" in text for text in told["warnings"])
-    assert "a kernel is outside its table" in told["warnings"]
-    assert grown not in told["warnings"]
+    assert any("a longer run would miss" in text for text in told.warnings)
+    assert "a kernel is outside its table" in told.warnings
+    assert grown not in told.warnings
 
 
 def test_the_document_says_all_of_a_rate() -> None:
     told = one_layout()
-    (layout,) = told["layouts"]
-    assert told["slo"] == {"ttft_s": 1.0, "tpot_s": 0.05, "e2e_s": None, "attainment": 0.9}
-    assert layout["rate"] < layout["missed_at"] <= 1.01 * layout["rate"]
-    assert (layout["process"], layout["unit"], layout["binding"]) == ("poisson", "requests", "tpot")
-    assert layout["at_best"]["objectives"]["ttft"]["limit_s"] == 1.0
-    assert layout["at_best"]["metrics"]["request_goodput"] == pytest.approx(0.95 * layout["rate"])
-    assert told["provenance"]["simulations"] == len(layout["curve"])
-    assert told["assumptions"] == ["a block has 16 tokens"]
+    (layout,) = told.layouts
+    assert told.slo == StatedObjectives(ttft_s=1.0, tpot_s=0.05, e2e_s=None, attainment=0.9)
+    assert layout.rate < layout.missed_at <= 1.01 * layout.rate
+    assert (layout.process, layout.unit, layout.binding) == ("poisson", "requests", "tpot")
+    assert layout.at_best.objectives["ttft"].limit_s == 1.0
+    assert layout.at_best.metrics["request_goodput"] == pytest.approx(0.95 * layout.rate)
+    assert told.provenance.simulations == len(layout.curve)
+    assert told.assumptions == ("a block has 16 tokens",)
 
 
 class Close(Simulated):
@@ -180,12 +179,12 @@ class Close(Simulated):
 
 
 def test_no_goodput_is_above_its_rate() -> None:
-    (layout,) = document([planned(Close(threshold(6.3)))], Options())["layouts"]
-    assert layout["at_best"]["goodput"] == pytest.approx(0.95 * layout["rate"])
-    assert all(probe["goodput"] <= probe["rate"] * probe["attainment"] for probe in layout["curve"])
+    (layout,) = document([planned(Close(threshold(6.3)))], Options()).layouts
+    assert layout.at_best.goodput == pytest.approx(0.95 * layout.rate)
+    assert all(probe.goodput <= probe.rate * probe.attainment for probe in layout.curve)
     talks = planned(Close(threshold(6.3)), "+requests.sessions={turns: {fixed: 3}, think: {fixed: 1}}")
-    (layout,) = document([talks], Options())["layouts"]  # a conversation has several requests
-    assert layout["at_best"]["goodput"] == pytest.approx(1.3 * layout["rate"])
+    (layout,) = document([talks], Options()).layouts  # a conversation has several requests
+    assert layout.at_best.goodput == pytest.approx(1.3 * layout.rate)
 
 
 def test_layouts_that_a_cluster_has_room_for() -> None:
@@ -236,7 +235,7 @@ def test_a_rate_that_a_longer_run_could_take_back_is_never_called_the_best() -> 
     assert best_per_device([sound, grown]) is None
     assert best_per_device([sound, planned(Simulated(lambda rate: 1.0))]) is None
     told = document([sound, grown], Options())
-    assert [layout["settled"] for layout in told["layouts"]] == [True, False]
+    assert [layout.settled for layout in told.layouts] == [True, False]
     text = " ".join(page(told).split())
     assert "best per device" not in text
     assert "run too short" in text
@@ -359,7 +358,7 @@ def test_layouts_left_early_leave_the_winner_as_it_is(slo: str, monkeypatch: pyt
         if (miss := cut.get(one.candidate.name)) is not None:
             assert one.rate is None or one.rate < miss.rate
     told = document(raced, Options())
-    assert {row["name"] for row in told["layouts"] if row["state"] == "cut"} == set(cut)
+    assert {row.name for row in told.layouts if row.state == "cut"} == set(cut)
     assert "`--every` finds its rate" in " ".join(page(told).split())
 
 

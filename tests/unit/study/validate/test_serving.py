@@ -459,6 +459,6 @@ def test_a_stratified_sample_of_the_shipped_rows() -> None:
     serving = KINDS["serving"]
     outcomes = serving.validate(sample(list(read_lines(SHIPPED)), 4))
     figures = serving.summary([o for o in outcomes if o.in_scope])
-    assert figures["coverage_in_scope"] > 0.7
-    assert figures["in_scope"]["mean"] < 0.25
-    assert figures["in_scope"]["median"] < 0.15
+    assert figures.coverage_in_scope > 0.7
+    assert figures.in_scope.mean < 0.25
+    assert figures.in_scope.median < 0.15

@@ -10,6 +10,7 @@ import pytest
 from simulator.cli import main
 from simulator.interop.rows.jsonl import LONGEST, Refused, parse_line, read_lines, read_row, sample
 from simulator.interop.rows.training import Row
+from simulator.results.documents.form import plain
 from simulator.run.measured.training import map_row, measured_step
 from simulator.specs import data_root
 from simulator.study.validate.accuracy import TRAINING, ranking, statistics, summary
@@ -172,9 +173,9 @@ def test_the_sign_of_an_error_is_of_time() -> None:
 
 
 def test_statistics() -> None:
-    assert statistics([0.1, -0.3])["mean"] == pytest.approx(0.2)
-    assert statistics([0.1, -0.3])["signed"] == pytest.approx(-0.1)
-    assert statistics([]) == {"rows": 0}
+    assert statistics([0.1, -0.3]).mean == pytest.approx(0.2)
+    assert statistics([0.1, -0.3]).signed == pytest.approx(-0.1)
+    assert plain(statistics([])) == {"rows": 0}
 
 
 def test_ranking_is_spearmans_coefficient_weighted_by_size() -> None:
@@ -266,9 +267,9 @@ def test_a_stratified_sample_of_the_shipped_rows() -> None:
     scope = [o for o in outcomes if o.row and o.row.device[:4] in ("A100", "H100") and "fp8" not in o.row.precision]
     dense = [o for o in scope if o.row and o.row.tier == 1 and not (o.row.experts or 0) > 1]
     figures = summary(dense, TRAINING)
-    assert figures["simulated"] >= 40
-    assert figures["error"]["mean"] < 0.12
-    assert abs(figures["error"]["signed"]) < 0.06
+    assert figures.simulated >= 40
+    assert figures.error.mean < 0.12
+    assert abs(figures.error.signed) < 0.06
 
 
 def test_rows_are_called_by_id_or_by_file_and_line_without_folders(tmp_path: Path) -> None:
