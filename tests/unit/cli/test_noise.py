@@ -46,5 +46,6 @@ def test_a_share_may_be_a_number_or_in_percent(capsys: pytest.CaptureFixture[str
     for jitter in ("3 %", "0.03"):
         assert main(["run", QUICKSTART, "training.steps=5", f"{NOISE}.jitter={jitter}", "--json", "-"]) == 0
         said.append(json.loads(capsys.readouterr().out))
+    assert [one["provenance"].pop("overrides")[-1].rpartition("=")[2] for one in said] == ["3 %", "0.03"]
     assert said[0] == said[1]
     assert len(said[0]["step_times_s"]) == 5
