@@ -131,6 +131,16 @@ assert replicas[0].blocks > 1.9 * replicas[1].blocks""",
     ),
     (
         "docs/extending.md",
+        "my_axis.py",
+        """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+changes = ["training.parallel.tp=1", "+training.parallel.fp=2", "+model.pattern.0.mlp=features"]
+step = simulate(load_scenario("quickstart", changes).scenario)
+assert step.breakdown[0]["exposed_fp"] > 0""",
+    ),
+    (
+        "docs/extending.md",
         "my_policies.py",
         """
 from simulator.run.dispatch import simulate
