@@ -37,6 +37,11 @@ class Spec(BaseModel):
     """The field that a bare number where the spec should stand is most likely meant for."""
 
     @classmethod
+    def registered(cls) -> dict[str, Any]:
+        """Keys that plug-ins add to those of the fields, and the type of each."""
+        return {}
+
+    @classmethod
     def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
         """The JSON schema of files of this kind, with the fields' documentation, references and foreign names."""
         from simulator.specs.documentation import FileSchema

@@ -49,6 +49,7 @@ def fields(annotation: Kind) -> dict[str, Kind]:
         for name, info in kind.model_fields.items():
             full = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
             found[name] = full if name not in found else found[name] | full
+        found |= kind.registered()
     return found
 
 

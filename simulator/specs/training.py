@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from simulator.axes import AXES, mesh_axes
+from simulator.axes import mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
@@ -56,14 +56,18 @@ class Parallel(Spec):
     more: dict[str, Count] = Field(default_factory=dict, exclude_if=lambda more: not more)
     """Sizes of axes that plug-ins add; written beside the others, under their own names."""
 
+    @classmethod
+    def registered(cls) -> dict[str, Any]:
+        """The axes of plug-ins."""
+        return {axis.name: Count for axis in mesh_axes() if axis.name not in cls.model_fields}
+
     @model_validator(mode="before")
     @classmethod
     def _axes_of_plugins(cls, given: Any) -> Any:
         """Keys that a plug-in registered as axes go into `more`."""
         if not isinstance(given, dict):
             return given
-        own = {*cls.model_fields, *cls.aliases}
-        added = {key: size for key, size in given.items() if key not in own and AXES.has(key)}
+        added = {key: size for key, size in given.items() if key in cls.registered()}
         kept = {key: value for key, value in given.items() if key not in added}
         return {**kept, "more": {**kept.get("more", {}), **added}} if added else kept
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import simulator as sim
 from simulator import results
+from simulator.results.result import overridden
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 from tests.factories import assert_same
@@ -30,7 +31,8 @@ def quick() -> sim.Result:
 
 
 def test_a_run_is_that_of_the_command_line(quick: sim.Result) -> None:
-    plain = simulate(load_scenario(str(QUICKSTART), ["training.global_batch=16"]).scenario)
+    changes = ["training.global_batch=16"]
+    plain = overridden(simulate(load_scenario(str(QUICKSTART), changes).scenario), changes)
     assert isinstance(quick, results.Result)
     assert_same(results.Result(**{name: getattr(quick, name) for name in quick.__dataclass_fields__}), plain)
 
@@ -65,7 +67,7 @@ def test_a_loaded_scenario_is_changed_and_run(quick: sim.Result) -> None:
     assert loaded.change(["training.micro_batch=2"]).overrides == ("training.global_batch=16", "training.micro_batch=2")
     assert_same(sim.run(loaded), quick)
     assert sim.run(loaded, {"training.micro_batch": 2}).scenario["training"]["micro_batch"] == 2
-    assert_same(sim.run(loaded.spec), quick)
+    assert_same(overridden(sim.run(loaded.spec), loaded.overrides), quick)
     wider = {"training.micro_batch": 2}
     assert sim.run(loaded.spec, wider).metrics == sim.run(loaded, wider).metrics
     shown = f"training, {str(QUICKSTART)!r}, ['training.global_batch=16']"
