@@ -109,6 +109,32 @@ def test_fast_forward_changes_nothing(policy: str, data: st.DataObject) -> None:
         assert usage(one) == pytest.approx(usage(other), rel=1e-12)
 
 
+def test_room_that_is_taken_while_a_stretch_passes_a_boundary_counts_from_its_next_iteration() -> None:
+    """A prompt begins, and takes a block where it will decode, at the tick at which an iteration there begins too."""
+    outputs = np.array([1, 1, 1, 1, 2, 8, 2, 2])
+    none, each = np.zeros(8, np.int64), np.ones(8, np.int64)
+    workload = Workload(
+        arrival=np.array([0, 0, 0, -1, -1, -1, -1, -1]),
+        prompt=each,
+        output=outputs,
+        priority=none,
+        follows=np.array([-1, -1, -1, -2, -2, -2, -2, -2]),
+        delay=none,
+        prefix=None,
+        prefix_block=16,
+        assumptions=(),
+        warnings=(),
+    )
+    price = Price(row=10, sample=3, read=1, edge=500, base=7, pair=0, overhead=100, each=2, hop=0)
+    setting = Setting(
+        policy="deadline", budget=8, most=2, tile=16, blocks=12, block_size=4, decoders=2, by_layer=True, price=price
+    )
+    forwarded, stepping = run(workload, setting), run(workload, setting, fast_forward=False)
+    same(forwarded, stepping)
+    for one, other in zip(forwarded.replicas, stepping.replicas, strict=True):
+        assert usage(one) == pytest.approx(usage(other), rel=1e-12)
+
+
 def usage(replica: Replica) -> tuple[float, int, int]:
     """(blocks x ticks, ticks, most blocks) of all iterations."""
     rows = iterations_of(replica)

@@ -67,8 +67,11 @@ class KvTransfer:
     """Requests whose cache is on its way before their prompt is done, and who takes it."""
 
     def early(self, request: int, source: Replica, begin: int, end: int) -> None:
-        """The last iteration of a prompt runs from `begin` to `end`: let its layers leave one by one."""
-        target = self._target(request) if self.by_layer and not self.queue else None
+        """The last iteration of a prompt runs from `begin`, now, to `end`: let its layers leave one by one.
+
+        Asked when all that begins now has begun.
+        """
+        target = self._target(request, begun=True) if self.by_layer and not self.queue else None
         if target is None:
             return
         self._early[request] = target
@@ -112,12 +115,12 @@ class KvTransfer:
 
             self.agenda.start(self._activity(request, source, target), arrived)
 
-    def _target(self, request: int) -> Replica | None:
+    def _target(self, request: int, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
         count = len(self.decoders)
         turns = [(self.turn + i) % count for i in range(count)]
         for i in sorted(turns, key=lambda i: self.decoders[i].outstanding):
-            if self.decoders[i].accept(request):
+            if self.decoders[i].accept(request, begun):
                 self.turn = (i + 1) % count
                 return self.decoders[i]
         return None

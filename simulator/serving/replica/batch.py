@@ -176,7 +176,9 @@ class Batch:
         """The iteration, or the stretch, ends then."""
         self.appointment = self.agenda.at(end, self.ended)
         if self.work.chunks and self.replica.role == "prefill":
-            self._announce(self.stretch.start, end)
+            # When all have begun: whether another replica gives room must not hang on which of them began first.
+            start = self.stretch.start
+            self.agenda.end_of_instant(lambda _: self._announce(start, end))
 
     def _lasts_one(self, n: int, extra: int) -> int:
         """Ticks of an iteration on a replica of one stage; notes by how much the next would be longer."""
@@ -223,12 +225,13 @@ class Batch:
         blocks.take(grown - taken)
         self.stretch.count = count
 
-    def cut(self) -> None:
-        """Something came: end the stretch at the first boundary from now on."""
+    def cut(self, begun: bool = False) -> None:
+        """Something came: end the stretch at the first boundary from now on, or after now where all that begins in
+        this instant has `begun`."""
         stretch = self.stretch
         if stretch.count <= 1 or self.appointment is None:
             return
-        count = stretch.boundary(self.agenda.now)
+        count = stretch.boundary(self.agenda.now + begun)
         if count < stretch.count:
             self.replica.blocks.give_back(self.decodes.grown(stretch.count) - self.decodes.grown(count))
             stretch.count = count

@@ -129,10 +129,11 @@ class Replica:
         kept = prompt if self.role == "prefill" else tokens
         return -(-kept // memory.block_size) + memory.watermark <= memory.blocks
 
-    def accept(self, request: int) -> bool:
-        """Take blocks for a request whose cache comes from elsewhere; False where there is no room now."""
+    def accept(self, request: int, begun: bool = False) -> bool:
+        """Take blocks for a request whose cache comes from elsewhere; False where there is no room now. `begun` as for
+        `Batch.cut`."""
         for batch in self.batches:
-            batch.cut()  # a stretch has taken blocks ahead of time
+            batch.cut(begun)  # a stretch has taken blocks ahead of time
         ledger, own = self.ledger, self.blocks
         tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request])
         blocks = -(-tokens // own.size)
