@@ -13,6 +13,7 @@ import numpy as np
 from simulator.axes import DP, PP, TP
 from simulator.errors import InputError, Problem
 from simulator.model.cut import Cut
+from simulator.model.layers import layer
 from simulator.parallel import Mesh, build_mesh
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
@@ -213,6 +214,7 @@ def build_job(scenario: Scenario) -> Job:
     _check_model(model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     _check_heads(model, mesh)
+    _check_axes(model, mesh)
     _check_recompute(training)
     _check_layers(training, model)
     resolver = _Resolver(training, stack)
@@ -388,6 +390,20 @@ def _check_layers(training: Training, model: Model) -> None:
         if (given := getattr(training, name) or 0) > model.layers:
             message = f"{given:,} layers of each stage, but {model.name} has {model.layers} in all"
             raise InputError(Problem(message, path=f"training.{name}", hint=f"write {model.layers} or less"))
+
+
+def _check_axes(model: Model, mesh: Mesh) -> None:
+    """Refuse axes along which nothing is cut: their devices would all do the same."""
+    own = {name: size for name, size in mesh.sizes.items() if size > 1 and name not in (DP.name, PP.name)}
+    if not own:
+        return
+    layers = (op for kind in model.kinds for op in layer(model, Cut(mesh.sizes), kind))
+    used = {axis.name for axis in (getattr(op.does, "axis", None) for op in layers) if axis is not None}
+    for name, size in own.items():
+        if name not in used:
+            message = f"{name} {size}: no block of {model.name} is cut along `{name}`"
+            hint = f"leave `{name}` out, or choose an attention or MLP kind that it cuts (`model.pattern`)"
+            raise InputError(Problem(message, path=f"training.parallel.{name}", hint=hint))
 
 
 def _check_heads(model: Model, mesh: Mesh) -> None:

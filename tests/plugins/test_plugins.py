@@ -79,3 +79,10 @@ def test_a_parallel_axis(install: Install) -> None:
     assert "feature-parallel" in html.document(two)
     with pytest.raises(InputError, match="fp 3 x tp 1 x cp 1 x dp 1 x pp 2 = 6, but the cluster has 4 devices"):
         simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=3, shape=shape))
+
+
+def test_an_axis_that_no_block_uses_is_refused(install: Install) -> None:
+    """Its devices would all do the same."""
+    install("axis_features")
+    with pytest.raises(InputError, match="fp 2: no block of small is cut along `fp`"):
+        simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=2))
