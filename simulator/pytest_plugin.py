@@ -60,9 +60,9 @@ class Simulated:
 
             raise AttributeError(f"{self._source} has no figure `{name}`; {like(name, metrics)}")
         if not self.result.feasible:
-            from simulator.results.obstacle import obstacle, reason
+            from simulator.results.infeasibility import infeasibility, reason
 
-            fits = "does not fit into memory" if obstacle(self.result) == "out of memory" else "serves nothing"
+            fits = "does not fit into memory" if infeasibility(self.result) == "out of memory" else "serves nothing"
             _fail(
                 f"{self._source} {fits} ({reason(self.result)}), so it has no `{name}`;"
                 " `.feasible` asks whether it can run, `.metrics` has the figures if it could"

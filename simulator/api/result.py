@@ -232,9 +232,9 @@ def _speed(result: results.Result) -> str:
     from simulator.report.text.wording import figure
 
     if not result.feasible:
-        from simulator.results.obstacle import obstacle
+        from simulator.results.infeasibility import infeasibility
 
-        return _INFEASIBLE[obstacle(result)]
+        return _INFEASIBLE[infeasibility(result)]
     from simulator.run.kinds import KINDS
 
     name, unit = KINDS[result.kind].headline

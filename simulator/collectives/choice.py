@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.collectives.demand import Demand, demand_of
-from simulator.collectives.layout import Layout, layouts
+from simulator.collectives.demand import LinkDemand, demand_of
 from simulator.collectives.phase import Phase
+from simulator.collectives.placement import GroupPlacement, placements
 from simulator.collectives.rate import Rate, rate_of, rounded
 from simulator.collectives.tuner import Group, chosen
 from simulator.errors import InputError, Problem, nearest
@@ -34,7 +34,7 @@ class Choice:
     algorithm: str
     protocol: str
     rate: Rate
-    demands: tuple[Demand, ...]
+    demands: tuple[LinkDemand, ...]
     rows: Ints
     """Which of the sibling groups these are."""
 
@@ -63,7 +63,7 @@ def choose(
     """What groups (g, n), their members in order, run: one choice for each layout. InputError where nothing can."""
     placed = [
         (layout, rows, _options(operation, layout, ranks, rows, size_bytes, profile, algorithm))
-        for layout, rows in layouts(ranks, fabric)
+        for layout, rows in placements(ranks, fabric)
     ]
     for layout, _, options in placed:
         if not options:
@@ -77,7 +77,7 @@ def choose(
 
 def _options(
     operation: str,
-    layout: Layout,
+    layout: GroupPlacement,
     ranks: Ints,
     rows: Ints,
     size_bytes: float,
@@ -94,7 +94,7 @@ def _options(
     ]
 
 
-def _able(operation: str, layout: Layout, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[Phase, ...]]]:
+def _able(operation: str, layout: GroupPlacement, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[Phase, ...]]]:
     """Those of the algorithms that can do this, with their phases."""
     for name in names:
         phases = ALGORITHMS.get(name)(operation, layout)
@@ -124,7 +124,7 @@ def _protocols(algorithm: str, name: str, profile: CollectiveProfile) -> list[tu
 
 
 def _tuned(
-    operation: str, layout: Layout, options: list[_Option], size_bytes: float, profile: CollectiveProfile
+    operation: str, layout: GroupPlacement, options: list[_Option], size_bytes: float, profile: CollectiveProfile
 ) -> _Option | None:
     """What the library's tuner takes; None where it has none, or none that speaks of these options."""
     if profile.tuner is None or (layout.nodes > 1 and not profile.tuner.across_nodes):
@@ -137,7 +137,7 @@ def _tuned(
     return by_name[taken.algorithm, taken.protocol]
 
 
-def _group(layout: Layout, ranks: Ints) -> Group:
+def _group(layout: GroupPlacement, ranks: Ints) -> Group:
     """A group as a library sees it: its cards are those of the node with the fewest members."""
     place = layout.counts.index(layout.rails)
     first = int(layout.starts[place])
@@ -194,7 +194,7 @@ def _beside(choices: list[Choice], fabric: Fabric) -> int:
     return max(int(np.max(own)) for own in ticks)
 
 
-def in_step(choices: list[Choice], fabric: Fabric) -> Iterator[tuple[Floats, list[tuple[Choice, Demand]]]]:
+def in_step(choices: list[Choice], fabric: Fabric) -> Iterator[tuple[Floats, list[tuple[Choice, LinkDemand]]]]:
     """Phase by phase: the bytes on each link in the whole phase, for a size of one byte, and who takes part."""
     for demands in zip_longest(*(choice.demands for choice in choices)):
         sharing = [(choice, demand) for choice, demand in zip(choices, demands, strict=True) if demand is not None]

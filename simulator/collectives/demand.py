@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.collectives.phase import Phase, seat
+from simulator.collectives.phase import Phase, to_ranks
 from simulator.fabric import Fabric
 
 Ints = NDArray[np.int64]
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class LinkDemand:
     """One phase of groups of one layout on the fabric."""
 
     phase: Phase
@@ -79,21 +79,21 @@ class Demand:
         return longest
 
 
-def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> Demand:
+def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> LinkDemand:
     """What a phase over positions asks of the fabric when groups (g, n) of ranks run it."""
-    paths = fabric.paths(seat(groups, phase.src).ravel(), seat(groups, phase.dst).ravel())
+    paths = fabric.paths(to_ranks(groups, phase.src).ravel(), to_ranks(groups, phase.dst).ravel())
     return _demand(phase, paths, len(groups), fabric)
 
 
-def demand_of_ranks(phase: Phase, fabric: Fabric) -> Demand:
+def demand_of_ranks(phase: Phase, fabric: Fabric) -> LinkDemand:
     """What a phase over ranks asks of the fabric."""
     return _demand(phase, fabric.paths(phase.src, phase.dst), 1, fabric)
 
 
-def _demand(phase: Phase, paths: Ints, groups: int, fabric: Fabric) -> Demand:
+def _demand(phase: Phase, paths: Ints, groups: int, fabric: Fabric) -> LinkDemand:
     seconds = fabric.path_latency(paths).reshape(groups, -1)
     outer = (paths[0] >= fabric.first_outer).reshape(groups, -1)
-    return Demand(phase, paths, (_average(seconds, ~outer), _average(seconds, outer)))
+    return LinkDemand(phase, paths, (_average(seconds, ~outer), _average(seconds, outer)))
 
 
 def _average(seconds: Floats, chosen: NDArray[np.bool_]) -> Floats:

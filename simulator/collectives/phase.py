@@ -44,11 +44,11 @@ class Phase:
 
     def bind(self, group: Ints, size_bytes: float) -> "Phase":
         """The phase of a group of ranks and a size, from positions and shares."""
-        src, dst = seat(group, self.src), seat(group, self.dst)
+        src, dst = to_ranks(group, self.src), to_ranks(group, self.dst)
         return replace(self, src=src, dst=dst, size=self.size * size_bytes)
 
 
-def seat(groups: Ints, positions: Ints) -> Ints:
+def to_ranks(groups: Ints, positions: Ints) -> Ints:
     """Ranks of positions in groups (..., n), SWITCH kept; shape (..., positions)."""
     ranks: Ints = np.where(positions < 0, positions, groups[..., positions])
     return ranks

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.collectives.choice import Choice, choose
-from simulator.collectives.demand import Demand, demand_of_ranks
+from simulator.collectives.demand import LinkDemand, demand_of_ranks
 from simulator.collectives.phase import Phase
 from simulator.engine.tape import Activity, Use
 from simulator.errors import InputError, Problem, nearest
@@ -116,7 +116,7 @@ class _Step:
     """Ticks that bytes move."""
     span: float
     """Ticks that rates are spread over: `work`, or the part of a tick more that was rounded off."""
-    demand: Demand
+    demand: LinkDemand
     per_byte: tuple[float, float]
     """What a byte takes of the capacity of a link inside nodes and between them."""
     first_outer: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulator.collectives.demand import Demand
+from simulator.collectives.demand import LinkDemand
 from simulator.collectives.phase import Phase
 from simulator.specs.collectives import CollectiveProfile, Protocol
 from simulator.units import TICKS_PER_SECOND
@@ -33,7 +33,7 @@ class Rate:
     size_bytes: float
     """Of the buffer."""
 
-    def step_latency(self, demand: Demand) -> Floats:
+    def step_latency(self, demand: LinkDemand) -> Floats:
         """Seconds of the hops of one repetition of a phase; (groups,)."""
         beyond = (np.maximum(way - known, 0.0) for way, known in zip(demand.wire, self.wire, strict=True))
         inner, outer = (hop + extra for hop, extra in zip(self.latency, beyond, strict=True))
@@ -45,7 +45,7 @@ class Rate:
         seconds: Floats = np.maximum(busy[0] * self.per_byte[0], busy[1] * self.per_byte[1]) * self.size_bytes
         return seconds
 
-    def step_ticks(self, demand: Demand, busy: tuple[Floats, Floats]) -> Ints:
+    def step_ticks(self, demand: LinkDemand, busy: tuple[Floats, Floats]) -> Ints:
         """Ticks of one repetition of a phase; (groups,)."""
         return rounded(self.step_latency(demand)) + rounded(self.moving(busy))
 
@@ -57,7 +57,7 @@ class Rate:
     def _hops(self, inner: float, outer: float) -> int:
         return round((inner * self.latency[0] + outer * self.latency[1]) * TICKS_PER_SECOND)
 
-    def total_ticks(self, demands: Sequence[Demand], busy: Sequence[tuple[Floats, Floats]]) -> Ints:
+    def total_ticks(self, demands: Sequence[LinkDemand], busy: Sequence[tuple[Floats, Floats]]) -> Ints:
         """Ticks of all phases one after the other, launch included; (groups,)."""
         ticks = rounded(self.launch)
         for demand, worst in zip(demands, busy, strict=True):

@@ -13,7 +13,7 @@ from simulator import units
 from simulator.metrics import METRICS
 from simulator.results.documents.form import plain
 from simulator.results.ground import stated
-from simulator.results.obstacle import undecided
+from simulator.results.infeasibility import undecided
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import (
     CriticalPath,

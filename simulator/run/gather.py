@@ -18,8 +18,8 @@ from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
 from simulator.metrics import METRICS
 from simulator.program import draft as d
+from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
-from simulator.results.obstacle import close_call
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
@@ -36,7 +36,7 @@ from simulator.training.chains import ChainClasses
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.lowering import LANES, Program
-from simulator.training.noise import Disturbance
+from simulator.training.noise import Perturbation
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Run:
     timeline: Timeline
     fold: str
     executor: str
-    noise: Disturbance
+    noise: Perturbation
     steps: Steps
     """Ticks of every simulated step; `program` and `timeline` are those of the one that is shown."""
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 import simulator
 from simulator import units
 from simulator.metrics import METRICS
+from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare
-from simulator.results.obstacle import close_call
 from simulator.results.result import (
     Comparison,
     DeviceClass,

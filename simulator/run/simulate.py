@@ -20,7 +20,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import NotExact, sweep
 from simulator.results.result import Result
 from simulator.run.gather import Run, gather
-from simulator.run.steps import Lowered, Steps, disturbed
+from simulator.run.steps import Lowered, Steps, perturbed
 from simulator.run.too_long import too_long
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
@@ -29,7 +29,7 @@ from simulator.training.chains import Pricing
 from simulator.training.communication import Network
 from simulator.training.job import build_job
 from simulator.training.lowering import Lowering
-from simulator.training.noise import disturb, paces
+from simulator.training.noise import perturb, slowdowns
 
 Ints = NDArray[np.int64]
 
@@ -92,13 +92,13 @@ def _run(
     device = compile_device(scenario.cluster.node.accelerator)
     profile = profile or load_spec(CollectiveProfile, scenario.cluster.collectives)
     training = scenario.training
-    noise = disturb(training.noise, fabric.build(scenario.cluster), training.steps, scenario.seed)
+    noise = perturb(training.noise, fabric.build(scenario.cluster), training.steps, scenario.seed)
     network = Network(job, noise.fabric, profile)
     chosen = _fold(fold or scenario.fold, scenario.cluster.devices)
     executor = executor or ("simpy" if job.shares else "max-plus")
 
-    def lower(marks: Ints | None) -> Lowered:
-        classes = Pricing(job, device, network).classes(chosen, marks)
+    def lower(fold_keys: Ints | None) -> Lowered:
+        classes = Pricing(job, device, network).classes(chosen, fold_keys)
         _check_size(len(job.schedule) * len(classes.prices))
         return Lowered(classes, Lowering(job).run(classes.prices, classes.rendezvous))
 
@@ -108,8 +108,8 @@ def _run(
     if noise.factors is None:
         shown, steps = lower(None), Steps(np.zeros(0, np.int64))
     else:
-        pace = paces(job.mesh, network.chains, noise.factors)
-        shown, steps, said = disturbed(job, pace, lower, executed, chosen != "none")
+        pace = slowdowns(job.mesh, network.chains, noise.factors)
+        shown, steps, said = perturbed(job, pace, lower, executed, chosen != "none")
         noise = replace(noise, assumptions=noise.assumptions + said)
     timeline = executed(shown.program.tape)
     steps = steps.filled(training.steps, timeline.makespan)

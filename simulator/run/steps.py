@@ -23,8 +23,8 @@ from simulator.program.batch import makespans
 from simulator.training.chains import ChainClasses
 from simulator.training.job import Job
 from simulator.training.lowering import Program
-from simulator.training.noise import marks
-from simulator.training.retime import durations, retimed, slowed
+from simulator.training.noise import fold_keys
+from simulator.training.rescale import durations, rescaled, slowed
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -74,13 +74,13 @@ class Lowered(NamedTuple):
 
 
 Lower = Callable[[Ints | None], Lowered]
-"""Folds and lowers; chains with different marks (chains,) stay apart."""
+"""Folds and lowers; chains with different fold_keys (chains,) stay apart."""
 Execute = Callable[[Tape], Timeline]
 """Runs a tape."""
 
 
-class Disturbed(NamedTuple):
-    """What became of disturbed steps."""
+class Perturbed(NamedTuple):
+    """What became of perturbed steps."""
 
     shown: Lowered
     """The program and prices of the step that is shown."""
@@ -90,13 +90,13 @@ class Disturbed(NamedTuple):
     """What was merged."""
 
 
-def disturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: bool) -> Disturbed:
+def perturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: bool) -> Perturbed:
     """Time every step under the factors `pace` (chains, pp, steps), and prepare the one to show.
 
     `folds` is False where every chain is to be run on its own. InputError where that would take minutes.
     """
     said = ["devices of a tensor-parallel group go at the pace of the slowest of them"] if job.tp > 1 else []
-    own = marks(pace)
+    own = fold_keys(pace)
     if job.pp > 1 or not folds:
         timed = shown = lower(own)
     else:
@@ -106,7 +106,7 @@ def disturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: boo
         else:
             said.append("replicas that pay the same are shown together, at the pace of the slowest of them")
     steps = _timed(timed, _slowest(timed.classes, pace), execute)
-    return Disturbed(_at(shown, _slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
+    return Perturbed(_at(shown, _slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
 
 
 def _slowest(classes: ChainClasses, pace: Floats) -> Floats:
@@ -124,7 +124,7 @@ def _timed(lowered: Lowered, pace: Floats, execute: Execute) -> Steps:
     for first in range(0, count, at_once):
         ticks = durations(program, pace[:, :, first : first + at_once])
         if shares:
-            found += [np.array([execute(retimed(program.tape, column)).makespan]) for column in ticks.T]
+            found += [np.array([execute(rescaled(program.tape, column)).makespan]) for column in ticks.T]
         else:
             found.append(makespans(program.tape, ticks))
     return Steps(np.concatenate(found))
@@ -134,7 +134,7 @@ def _at(lowered: Lowered, pace: Floats) -> Lowered:
     """The program and the prices of one step, under the factors `pace` (classes, pp)."""
     classes, program = lowered
     ticks = durations(program, pace[:, :, None])[:, 0]
-    return Lowered(classes, slowed(program, retimed(program.tape, ticks), pace))
+    return Lowered(classes, slowed(program, rescaled(program.tape, ticks), pace))
 
 
 def _shares(program: Program) -> bool:

@@ -202,10 +202,10 @@ class Pricing:
 
     # ---- together ------------------------------------------------------------------------------------------------
 
-    def classes(self, fold: str, marks: Ints | None = None) -> ChainClasses:
+    def classes(self, fold: str, fold_keys: Ints | None = None) -> ChainClasses:
         """Price everything and fold; `fold` is `exact`, `tiers` or `none`.
 
-        `marks` (chains,) are numbers that chains must share to be folded, whatever they pay.
+        `fold_keys` (chains,) are numbers that chains must share to be folded, whatever they pay.
         """
         lists = self.gathers(), self.regathers(), self.reductions()
         calls = _Calls(tuple(self.inside()), *lists, self.sends(), self.embedding())
@@ -216,8 +216,8 @@ class Pricing:
         if fold == "tiers":
             spread, rows = _spread(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
             paid = {comm: _worst(ticks) for comm, ticks in paid.items()}
-        if marks is not None:
-            rows = np.concatenate([rows, marks[:, None]], axis=1)
+        if fold_keys is not None:
+            rows = np.concatenate([rows, fold_keys[:, None]], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
         prices = tuple(self._list({comm: ticks[c] for comm, ticks in paid.items()}, calls) for c in examples.tolist())

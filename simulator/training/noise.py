@@ -29,7 +29,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbance:
+class Perturbation:
     """What a scenario's noise does to one machine."""
 
     fabric: Fabric
@@ -43,7 +43,7 @@ class Disturbance:
     """What the seed decided."""
 
 
-def disturb(noise: Noise, fabric: Fabric, steps: int, seed: int) -> Disturbance:
+def perturb(noise: Noise, fabric: Fabric, steps: int, seed: int) -> Perturbation:
     """Draw what a scenario leaves to the seed; InputError for devices and links that are not there."""
     said: list[str] = []
     slow = np.zeros(0, np.int64)
@@ -51,10 +51,10 @@ def disturb(noise: Noise, fabric: Fabric, steps: int, seed: int) -> Disturbance:
         slow = _links(noise.slow_links, fabric, seed, said)
         fabric = fabric.slowed(slow.tolist(), noise.slow_links.factor)
     factors = _factors(noise, fabric.devices, steps, seed, said)
-    return Disturbance(fabric, factors, slow, tuple(said))
+    return Perturbation(fabric, factors, slow, tuple(said))
 
 
-def paces(mesh: Mesh, chains: Ints, factors: Floats) -> Floats:
+def slowdowns(mesh: Mesh, chains: Ints, factors: Floats) -> Floats:
     """Factors of each place of each chain by step: (steps, devices) to (chains, pp, steps).
 
     A tensor-parallel group meets in every layer and so goes at the pace of its slowest device.
@@ -65,8 +65,8 @@ def paces(mesh: Mesh, chains: Ints, factors: Floats) -> Floats:
     return np.ascontiguousarray(np.moveaxis(by_rank[:, chains], 0, -1))
 
 
-def marks(pace: Floats) -> Ints:
-    """Numbers of chains, equal where they are disturbed alike in every step; (chains, pp, steps) to (chains,)."""
+def fold_keys(pace: Floats) -> Ints:
+    """Numbers of chains, equal where they are perturbed alike in every step; (chains, pp, steps) to (chains,)."""
     known: dict[bytes, int] = {}
     return np.array([known.setdefault(chain.tobytes(), len(known)) for chain in pace], np.int64)
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.collectives.layout import Layout
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement
 
 
 @ALGORITHMS.add("star")
-def star(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def star(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce only."""
     if operation != "all_reduce":
         return None

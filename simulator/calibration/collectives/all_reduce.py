@@ -22,7 +22,7 @@ LARGEST = 2.1e6
 
 
 def times(table: pd.DataFrame, found: dict[str, float], links: float) -> Floats:
-    """Predicted seconds of each row: the formulas of simulator/collectives/shots.py."""
+    """Predicted seconds of each row: the formulas of simulator/collectives/custom_all_reduce.py."""
     n, size = table.num_gpus.to_numpy(float), table.message_size.to_numpy(float)
     rate = links * found["efficiency"]
     start = found["launch"] + (n - 2) * found["member"]

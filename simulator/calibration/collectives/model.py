@@ -9,7 +9,7 @@ import pandas as pd
 from simulator import collectives, fabric
 from simulator.collectives.algorithms import ALGORITHMS
 from simulator.collectives.demand import demand_of
-from simulator.collectives.layout import layouts
+from simulator.collectives.placement import placements
 from simulator.collectives.rate import PASSES
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
@@ -86,7 +86,7 @@ class Model:
     def _features(self, row: Any, name: str) -> list[float]:
         """Hops, link seconds of a byte (inside nodes, between), whether nodes are crossed, wire beyond the known."""
         machine, group = _group(row)
-        layout, _ = next(layouts(group[None], machine))
+        layout, _ = next(placements(group[None], machine))
         phases = ALGORITHMS.get(name)(str(row.op), layout)
         if phases is None:
             return [np.nan] * 7

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from simulator.collectives.layout import Layout
 from simulator.collectives.phase import Phase
+from simulator.collectives.placement import GroupPlacement
 from simulator.registry import Registry
 
-Algorithm = Callable[[str, Layout], tuple[Phase, ...] | None]
+Algorithm = Callable[[str, GroupPlacement], tuple[Phase, ...] | None]
 """(operation, layout) to phases over positions and shares of the size, or None where it does not apply."""
 
 ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")

@@ -7,20 +7,20 @@ member r to member r of the other node and from there inside the node (NCCL's PX
 
 import numpy as np
 
-from simulator.collectives import cycles
+from simulator.collectives import intra_node_rings
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Layout, Transfers
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement, Transfers
 
 
 @ALGORITHMS.add("send")
-def send(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def send(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """A send alone, so that a profile can tell the copies of a pipeline from other direct transfers."""
     return direct(operation, layout) if operation == "send" else None
 
 
 @ALGORITHMS.add("direct")
-def direct(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All operations."""
     if operation in ("send", "broadcast"):
         others = np.arange(1, layout.members)
@@ -33,18 +33,18 @@ _STEPS = {"all_to_all": (False,), "all_gather": (False,), "reduce_scatter": (Tru
 """For each operation its steps: whether each reduces."""
 
 
-def _at_once(layout: Layout, transfers: Transfers, reduce: bool) -> Phase:
+def _at_once(layout: GroupPlacement, transfers: Transfers, reduce: bool) -> Phase:
     return phase(1, transfers, float(layout.nodes == 1), float(layout.nodes > 1), reduce=reduce)
 
 
-def everybody(layout: Layout) -> Transfers:
+def everybody(layout: GroupPlacement) -> Transfers:
     """Every member sends 1 / n to every other."""
     n, counts = layout.members, layout.counts
     if layout.nodes == 1 and layout.fabric.scale_up in ("switch", "host"):
         src, dst, share = layout.inside()
         return src, dst, share * (n - 1) / n
     if layout.nodes == 1 or not layout.even or layout.box:
-        src, dst, share = cycles.everyone(n)
+        src, dst, share = intra_node_rings.everyone(n)
         return src, dst, share * (n - 1) / n
     src, dst, share = layout.inside()
     position = np.arange(n)

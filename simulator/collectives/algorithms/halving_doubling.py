@@ -8,12 +8,12 @@ power of two take the circulant pattern of Bruck et al. 1997, with the same volu
 import numpy as np
 
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Ints, Layout
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement, Ints
 
 
 @ALGORITHMS.add("halving_doubling")
-def halving_doubling(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def halving_doubling(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce, all-gather, reduce-scatter."""
     distances = [1 << step for step in range((layout.members - 1).bit_length())]
     step = _exchange if layout.members & (layout.members - 1) == 0 else _circulant
@@ -24,13 +24,13 @@ def halving_doubling(operation: str, layout: Layout) -> tuple[Phase, ...] | None
     return {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}.get(operation)
 
 
-def _exchange(layout: Layout, distance: int, reduce: bool) -> Phase:
+def _exchange(layout: GroupPlacement, distance: int, reduce: bool) -> Phase:
     """Pairs that far apart swap what the other needs."""
     here = np.arange(layout.members)
     return _step(layout, here, here ^ distance, 1 / (2 * distance), reduce)
 
 
-def _circulant(layout: Layout, distance: int, reduce: bool) -> Phase:
+def _circulant(layout: GroupPlacement, distance: int, reduce: bool) -> Phase:
     """Everyone sends to the member that far ahead (scattering) or back (gathering)."""
     n = layout.members
     here = np.arange(n)
@@ -38,7 +38,7 @@ def _circulant(layout: Layout, distance: int, reduce: bool) -> Phase:
     return _step(layout, here, there, min(distance, n - distance) / n, reduce)
 
 
-def _step(layout: Layout, src: Ints, dst: Ints, share: float, reduce: bool) -> Phase:
+def _step(layout: GroupPlacement, src: Ints, dst: Ints, share: float, reduce: bool) -> Phase:
     node = np.repeat(np.arange(layout.nodes), layout.counts)
     crossing = float((node[src] != node[dst]).any())
     return phase(1, (src, dst, share), 1 - crossing, crossing, reduce=reduce)

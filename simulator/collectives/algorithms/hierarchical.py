@@ -10,12 +10,12 @@ import numpy as np
 from simulator.collectives.algorithms import tree
 from simulator.collectives.algorithms.base import ALGORITHMS
 from simulator.collectives.algorithms.ring import between_nodes
-from simulator.collectives.layout import Layout
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement
 
 
 @ALGORITHMS.add("hierarchical")
-def hierarchical(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def hierarchical(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce, all-gather, reduce-scatter with rings between nodes."""
     if not _two_levels(layout):
         return None
@@ -32,7 +32,7 @@ def hierarchical(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
 
 
 @ALGORITHMS.add("hierarchical_tree")
-def hierarchical_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def hierarchical_tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce with trees between nodes."""
     if operation != "all_reduce" or not _two_levels(layout):
         return None
@@ -40,11 +40,11 @@ def hierarchical_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | Non
     return (_within(layout, True), trees, _within(layout, False))
 
 
-def _two_levels(layout: Layout) -> bool:
+def _two_levels(layout: GroupPlacement) -> bool:
     return layout.even and layout.nodes > 1 and layout.counts[0] > 1
 
 
-def _within(layout: Layout, reduce: bool) -> Phase:
+def _within(layout: GroupPlacement, reduce: bool) -> Phase:
     """Reduce-scatter or all-gather of the whole size in every node."""
     members = layout.counts[0]
     src, dst, share = layout.inside()

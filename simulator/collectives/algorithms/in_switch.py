@@ -10,13 +10,13 @@ import numpy as np
 
 from simulator.collectives.algorithms import tree
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Layout, Transfers
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement, Transfers
 from simulator.fabric.fabric import SWITCH
 
 
 @ALGORITHMS.add("nvls")
-def nvls(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def nvls(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce within one node."""
     if operation != "all_reduce" or layout.nodes > 1 or not layout.fabric.node.switched:
         return None
@@ -24,7 +24,7 @@ def nvls(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
 
 
 @ALGORITHMS.add("nvls_tree")
-def nvls_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def nvls_tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce of nodes with equally many members, more than one."""
     switched = layout.fabric.node.switched and layout.even and layout.counts[0] > 1
     if operation != "all_reduce" or layout.nodes == 1 or not switched:
@@ -35,7 +35,7 @@ def nvls_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
     return (phase(1, (transfers[0], transfers[1], transfers[2]), 2, hops, reduce=True),)
 
 
-def _up_and_down(layout: Layout) -> Transfers:
+def _up_and_down(layout: GroupPlacement) -> Transfers:
     """What goes up to the switch and comes down."""
     members = np.arange(layout.members)
     switch = np.full(layout.members, SWITCH)

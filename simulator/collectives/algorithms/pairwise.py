@@ -7,12 +7,12 @@ to many at once; `direct` does the same at once.
 import numpy as np
 
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Layout
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement
 
 
 @ALGORITHMS.add("pairwise")
-def pairwise(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def pairwise(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-to-all only."""
     if operation != "all_to_all":
         return None

@@ -10,12 +10,12 @@ apart.
 import numpy as np
 
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Layout, Transfers
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement, Transfers
 
 
 @ALGORITHMS.add("ring")
-def ring(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def ring(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce, all-gather, reduce-scatter; broadcast as a pipelined chain."""
     n = layout.members
     src, dst, share = edges(layout)
@@ -28,7 +28,7 @@ def ring(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
     return (phase(steps, (src, dst, share / n), 1 - outer, outer, reduce=operation != "all_gather"),)
 
 
-def edges(layout: Layout) -> Transfers:
+def edges(layout: GroupPlacement) -> Transfers:
     """The hops of all rings with the share of the data that each carries."""
     src, dst, share = layout.inside()
     if layout.nodes == 1:
@@ -43,7 +43,7 @@ def edges(layout: Layout) -> Transfers:
     )
 
 
-def between_nodes(layout: Layout) -> Transfers:
+def between_nodes(layout: GroupPlacement) -> Transfers:
     """The hops from node to node, one for each rail."""
     order = np.arange(layout.nodes) if not layout.box else snake(layout.box)
     src = (layout.starts[order][:, None] + np.arange(layout.rails)).ravel()

@@ -9,12 +9,12 @@ spans only a piece of a dimension, or a mesh, passes the seam through all hops o
 import numpy as np
 
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Layout, Transfers
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement, Transfers
 
 
 @ALGORITHMS.add("torus")
-def torus(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def torus(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce, all-gather, reduce-scatter of groups that fill a box of a torus."""
     if not layout.box:
         return None
@@ -23,12 +23,12 @@ def torus(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
     return {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}.get(operation)
 
 
-def _spanned(layout: Layout) -> list[int]:
+def _spanned(layout: GroupPlacement) -> list[int]:
     """Dimensions along which the group extends."""
     return [dimension for dimension, size in enumerate(layout.box) if size > 1]
 
 
-def _phase(layout: Layout, round_: int, reduce: bool) -> Phase:
+def _phase(layout: GroupPlacement, round_: int, reduce: bool) -> Phase:
     """One round: part c goes round dimension c + round, both ways at once."""
     spanned = _spanned(layout)
     parts: list[Transfers] = []

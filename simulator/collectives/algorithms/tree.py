@@ -9,12 +9,12 @@ they are. Chunks stream, so latency and bandwidth add up.
 import numpy as np
 
 from simulator.collectives.algorithms.base import ALGORITHMS
-from simulator.collectives.layout import Ints, Layout, Transfers
 from simulator.collectives.phase import Phase, phase
+from simulator.collectives.placement import GroupPlacement, Ints, Transfers
 
 
 @ALGORITHMS.add("tree")
-def tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce and broadcast, as NCCL does them."""
     passes = _PASSES.get(operation)
     if passes is None:
@@ -31,7 +31,7 @@ def tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
 
 
 @ALGORITHMS.add("binary_tree")
-def binary_tree(operation: str, layout: Layout) -> tuple[Phase, ...] | None:
+def binary_tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce and broadcast over all members alike."""
     passes = _PASSES.get(operation)
     if passes is None:
@@ -46,7 +46,7 @@ _PASSES = {"all_reduce": 2, "broadcast": 1}
 """Up and down, or down only."""
 
 
-def between(layout: Layout, both: bool) -> Transfers:
+def between(layout: GroupPlacement, both: bool) -> Transfers:
     """Trees over nodes, one pair for each rail; down only, or up and down."""
     return over(np.stack([layout.rail(r) for r in range(layout.rails)], axis=1), both)
 

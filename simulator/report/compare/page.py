@@ -19,7 +19,7 @@ from simulator.report.text.grounds import grounds
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
 from simulator.results.documents.comparison import ComparedMetric, ComparedRun, ComparisonDocument
-from simulator.results.obstacle import CLOSE
+from simulator.results.infeasibility import CLOSE
 
 _GAP = 2
 _MARGIN = 2

@@ -19,8 +19,8 @@ from simulator.report.text.column_titles import short
 from simulator.report.text.grounds import grounds
 from simulator.results.documents.comparison import ComparedRun, ComparisonDocument
 from simulator.results.documents.sweep import RankedPoints, SweepDocument
+from simulator.results.infeasibility import Infeasibility, filled, infeasibility, nothing_served, reason, remarks
 from simulator.results.metrics import mean
-from simulator.results.obstacle import Infeasibility, filled, nothing_served, obstacle, reason, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 
@@ -127,7 +127,7 @@ def _card(result: Result) -> Iterable[Markup]:
     yield _div(" · ".join(subject), style=_SOFT)
     yield from _ground(result.ground.sentence)
     if not result.feasible:
-        yield _div(tag("span", _VERDICTS[obstacle(result)], style=_STRONG), _missing(result))
+        yield _div(tag("span", _VERDICTS[infeasibility(result)], style=_STRONG), _missing(result))
     wanted = () if nothing_served(result) else _HEADLINE.get(result.kind, ())
     shown = [name for name in wanted if name in result.metrics]
     tiles = [

@@ -14,7 +14,7 @@ from simulator.report.svg.figures import new
 from simulator.report.sweep import plots as sweep_plots
 from simulator.results.documents.comparison import ComparisonDocument
 from simulator.results.documents.sweep import SweepDocument
-from simulator.results.obstacle import nothing_served, reason
+from simulator.results.infeasibility import nothing_served, reason
 from simulator.results.result import Result, Service
 
 if TYPE_CHECKING:

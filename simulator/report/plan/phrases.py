@@ -7,7 +7,7 @@ from simulator import units
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
 from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate, ReachedObjective
-from simulator.results.obstacle import CLOSE
+from simulator.results.infeasibility import CLOSE
 from simulator.results.prices import missing_price
 
 OBJECTIVES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2E"}

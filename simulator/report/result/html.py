@@ -7,7 +7,7 @@ from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
 from simulator.report.serving import html as serving_html
 from simulator.report.step import html_gantt, html_sections, html_step_times
-from simulator.results.obstacle import remarks
+from simulator.results.infeasibility import remarks
 from simulator.results.result import Result
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from simulator.report.serving import plots as serving_plots
 from simulator.report.step.plots import PLOTS, memory, step_times
 from simulator.report.svg.figures import save_figures
-from simulator.results.obstacle import nothing_served
+from simulator.results.infeasibility import nothing_served
 from simulator.results.result import Result, Service
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from simulator.report.svg.pictures import Readout
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
 from simulator.report.text.scales import Mark
-from simulator.results.obstacle import nothing_served, remarks
+from simulator.results.infeasibility import nothing_served, remarks
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result, Service
 from simulator.results.service import attainment, by_priority, latencies

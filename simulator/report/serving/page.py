@@ -18,7 +18,7 @@ from simulator.report.text.bars import Axis, Stack
 from simulator.report.text.plain import clean
 from simulator.report.text.scenario_fields import at
 from simulator.results import iterations as of
-from simulator.results.obstacle import obstacle
+from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
 from simulator.results.service import SECOND, by_priority
@@ -48,7 +48,7 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
     )
     if not result.feasible:
         yield from ledger.out_of_memory(result)
-    if service is not None and (result.feasible or obstacle(result) == "out of memory"):
+    if service is not None and (result.feasible or infeasibility(result) == "out of memory"):
         if not result.feasible:
             yield blocks.heading("If it fitted")
         yield headline(result)
@@ -58,7 +58,7 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
         yield from request_time(service)
         yield from caches(result)
         yield from replicas(service, result.metrics.get("duration", 0.0))
-    if result.feasible or obstacle(result) == "all requests rejected":
+    if result.feasible or infeasibility(result) == "all requests rejected":
         yield from ledger.memory(result)
     yield from sections.ending(result, [iterations(service)], elapsed_s)
 

@@ -14,8 +14,8 @@ from simulator.report.svg import pictures
 from simulator.report.svg.gantt import sample, whole
 from simulator.report.text import palette, scales, wording
 from simulator.report.text.plain import clean
+from simulator.results.infeasibility import filled, host_full, reason
 from simulator.results.metrics import mean
-from simulator.results.obstacle import filled, host_full, reason
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names, ordered_metrics
 

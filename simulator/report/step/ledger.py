@@ -11,7 +11,7 @@ from simulator.report.text import wording
 from simulator.report.text.blocks import grid, heading, notes
 from simulator.report.text.plain import clean
 from simulator.report.text.scenario_fields import chosen, devices, replicas, whole
-from simulator.results.obstacle import filled, host_full, reason
+from simulator.results.infeasibility import filled, host_full, reason
 from simulator.results.result import HostMemory, MemoryUse, Result
 from simulator.results.summary import class_names
 

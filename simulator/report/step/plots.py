@@ -17,7 +17,7 @@ from simulator.report.svg.gantt import Box, Window, phases, sample, whole
 from simulator.report.svg.gantt import chart as gantt_chart
 from simulator.report.text import palette
 from simulator.report.text.plain import clean
-from simulator.results.obstacle import filled
+from simulator.results.infeasibility import filled
 from simulator.results.result import MemoryUse, Result
 from simulator.results.summary import class_names
 

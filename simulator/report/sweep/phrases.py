@@ -10,7 +10,7 @@ from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
 from simulator.results.documents.sweep import HeatMap, ParetoFront, SweepDocument, SweptPoint
-from simulator.results.obstacle import CLOSE
+from simulator.results.infeasibility import CLOSE
 from simulator.results.prices import missing_price
 
 _DIGITS = re.compile(r"\d[\d.,]*")

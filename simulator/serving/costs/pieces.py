@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.collectives import pricing
-from simulator.collectives.shots import engine_seconds, serves
+from simulator.collectives.custom_all_reduce import engine_seconds, serves
 from simulator.cost import Device
 from simulator.cost.experts import expert_seconds, experts_hit
 from simulator.cost.gemm import GemmCurve

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from simulator.errors import InputError, Problem
 from simulator.metrics import METRICS
 from simulator.results.ground import Ground
+from simulator.results.infeasibility import undecided
 from simulator.results.metrics import error_of_time
-from simulator.results.obstacle import undecided
 from simulator.results.result import Result
 from simulator.run.kinds import KINDS
 from simulator.study import header

@@ -6,8 +6,8 @@ from typing import Any
 
 from simulator import units
 from simulator.metrics import METRICS
+from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.metrics import mean
-from simulator.results.obstacle import obstacle, reason
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
 from simulator.run.kinds import KINDS
@@ -45,8 +45,8 @@ def notes(results: Sequence[Result], names: Sequence[str], shown: Sequence[str])
 
 
 def _infeasible(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
-    yield from (f"{name}: {reason(one)}" for one, name in pairs if obstacle(one) != "out of memory")
-    pairs = [(one, name) for one, name in pairs if obstacle(one) == "out of memory"]
+    yield from (f"{name}: {reason(one)}" for one, name in pairs if infeasibility(one) != "out of memory")
+    pairs = [(one, name) for one, name in pairs if infeasibility(one) == "out of memory"]
     for timed, but in ((True, "; figures say what would be if {} did"), (False, ", so that there are no figures")):
         names = [name for result, name in pairs if bool(result.metrics) == timed]
         if names:

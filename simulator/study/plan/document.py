@@ -14,7 +14,7 @@ from simulator.results.documents.plan import (
     StatedObjectives,
 )
 from simulator.results.ground import stated
-from simulator.results.obstacle import undecided
+from simulator.results.infeasibility import undecided
 from simulator.results.prices import unpriced
 from simulator.results.summary import ordered_metrics
 from simulator.run.ground import ground

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from simulator.errors import InputError, Problem
-from simulator.results.obstacle import obstacle, reason
+from simulator.results.infeasibility import infeasibility, reason
 from simulator.run.dispatch import simulate as run
 from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
@@ -140,7 +140,7 @@ def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run
         devices, price = _devices(candidate.scenario)
         return Plan(
             candidate,
-            obstacle(error.result),
+            infeasibility(error.result),
             reason(error.result),
             devices=devices,
             usd_per_hour=price,

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Literal
 
 from simulator.errors import InputError, Problem
-from simulator.results.obstacle import obstacle, reason
+from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.result import Result
 from simulator.run.kinds import kind_of
 from simulator.specs.resolve import restored
@@ -51,4 +51,4 @@ def _outcome(result: Result) -> Outcome:
     metrics = {name: float(value) if isfinite(value) else None for name, value in result.metrics.items()}
     if result.feasible:
         return Outcome("ok", "", metrics, result.warnings)
-    return Outcome(obstacle(result), reason(result), metrics, result.warnings)
+    return Outcome(infeasibility(result), reason(result), metrics, result.warnings)

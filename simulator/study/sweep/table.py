@@ -20,8 +20,8 @@ from simulator.results.documents.sweep import (
     SweptPoint,
 )
 from simulator.results.ground import Ground, stated
+from simulator.results.infeasibility import undecided
 from simulator.results.metrics import like, metric
-from simulator.results.obstacle import undecided
 from simulator.results.summary import dumps, ordered_metrics
 from simulator.results.writing import replacing, write
 from simulator.run.kinds import KINDS

@@ -5,24 +5,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.collectives import cycles
+from simulator.collectives import intra_node_rings
 from simulator.collectives.algorithms import ALGORITHMS
 from simulator.collectives.algorithms.ring import snake
 from simulator.collectives.algorithms.tree import over, parents
-from simulator.collectives.layout import Layout, layouts
 from simulator.collectives.phase import Phase
+from simulator.collectives.placement import GroupPlacement, placements
 from simulator.fabric import build
 from simulator.fabric.fabric import SWITCH
 from tests.machines import V100_LINKS, cluster, torus
 
 
-def layout(members: Any, **machine: Any) -> Layout:
+def layout(members: Any, **machine: Any) -> GroupPlacement:
     fabric = build(cluster(**machine))
-    found, _ = next(layouts(np.sort(np.array([members])), fabric))
+    found, _ = next(placements(np.sort(np.array([members])), fabric))
     return found
 
 
-def phases(name: str, operation: str, place: Layout) -> tuple[Phase, ...]:
+def phases(name: str, operation: str, place: GroupPlacement) -> tuple[Phase, ...]:
     found = ALGORITHMS.get(name)(operation, place)
     assert found is not None
     return found
@@ -42,7 +42,10 @@ def test_a_layout_knows_nodes_and_rails() -> None:
 def test_groups_alike_share_a_layout() -> None:
     fabric = build(cluster(nodes=4))
     groups = np.array([[0, 1, 8, 9], [2, 3, 10, 11], [4, 5, 6, 7]])
-    assert [(found.counts, rows.tolist()) for found, rows in layouts(groups, fabric)] == [((2, 2), [0, 1]), ((4,), [2])]
+    assert [(found.counts, rows.tolist()) for found, rows in placements(groups, fabric)] == [
+        ((2, 2), [0, 1]),
+        ((4,), [2]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_groups_alike_share_a_layout() -> None:
 )
 @pytest.mark.parametrize("name", ["ring", "halving_doubling", "direct"])
 @pytest.mark.parametrize(("operation", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
-def test_the_volume_is_the_least_there_is(name: str, operation: str, passes: int, place: Layout) -> None:
+def test_the_volume_is_the_least_there_is(name: str, operation: str, passes: int, place: GroupPlacement) -> None:
     moved = sum(phase.volume for phase in phases(name, operation, place))
     assert moved == pytest.approx(passes * (place.members - 1))
 
@@ -118,7 +121,7 @@ def test_rings_fill_the_uneven_links_of_the_cube_mesh() -> None:
     fabric = build(cluster(kind="links", bandwidth="25 GB/s", links=V100_LINKS))
     widths = {}
     for members in (2, 3, 4, 6, 7, 8):
-        src, dst, share = cycles.around(fabric.node, tuple(range(members)))
+        src, dst, share = intra_node_rings.around(fabric.node, tuple(range(members)))
         _, link = fabric.routes(src, dst)
         widths[members] = float((fabric.capacity[link] / np.bincount(link, share)[link]).min()) / 1e9
     # Rings of NVLinks that NCCL finds on a DGX-1 (vTrain's tables reach 0.85 to 0.92 of these).
@@ -127,13 +130,13 @@ def test_rings_fill_the_uneven_links_of_the_cube_mesh() -> None:
 
 def test_members_without_a_ring_of_links_take_their_order() -> None:
     fabric = build(cluster(kind="links", bandwidth="25 GB/s", links=V100_LINKS))
-    src, dst, share = cycles.around(fabric.node, (0, 1, 6))
+    src, dst, share = intra_node_rings.around(fabric.node, (0, 1, 6))
     assert (src.tolist(), dst.tolist(), share.tolist()) == ([0, 1, 2], [1, 2, 0], [1, 1, 1])
 
 
 def test_many_members_take_both_ways_round() -> None:
     fabric = build(cluster(devices=12, kind="ring"))
-    src, dst, share = cycles.around(fabric.node, tuple(range(12)))
+    src, dst, share = intra_node_rings.around(fabric.node, tuple(range(12)))
     assert len(src) == 24
     assert set(share.tolist()) == {0.5}
     assert {abs(a - b) for a, b in zip(src.tolist(), dst.tolist(), strict=True)} == {1, 11}

@@ -7,7 +7,7 @@ from simulator.report.compare import page as compare_page
 from simulator.report.result import html
 from simulator.report.result.page import page
 from simulator.report.sweep import page as sweep_page
-from simulator.results.obstacle import CLOSE, close_call, undecided
+from simulator.results.infeasibility import CLOSE, close_call, undecided
 from simulator.results.result import MemoryUse
 from simulator.results.summary import to_json
 from simulator.run.dispatch import simulate

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from simulator.errors import InputError
-from simulator.results.obstacle import obstacle, reason
+from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
@@ -127,7 +127,7 @@ def test_devices_of_a_node_share_the_memory_of_their_host() -> None:
 
     full, enough, unknown = in_a_host(7.9 * a_device), in_a_host(8.1 * a_device), in_a_host(None)
     assert enough.feasible and enough.host is not None and enough.host.peak == pytest.approx(8 * a_device)
-    assert not full.feasible and obstacle(full) == "out of memory" and "host" in reason(full)
+    assert not full.feasible and infeasibility(full) == "out of memory" and "host" in reason(full)
     assert unknown.feasible and any("size is not known" in text for text in unknown.warnings)
 
 

@@ -9,7 +9,7 @@ from simulator.errors import InputError
 from simulator.fabric import Fabric, build
 from simulator.parallel import Mesh
 from simulator.specs.noise import Noise
-from simulator.training.noise import MOST_FACTORS, disturb, marks, paces
+from simulator.training.noise import MOST_FACTORS, fold_keys, perturb, slowdowns
 from tests import machines
 
 
@@ -31,20 +31,20 @@ def slow(**said: Any) -> dict[str, Any]:
 
 def test_nothing_is_disturbed_where_nothing_is_said() -> None:
     clean = fabric()
-    found = disturb(Noise(), clean, 10, 0)
+    found = perturb(Noise(), clean, 10, 0)
     assert found.factors is None
     assert found.fabric is clean
     assert not len(found.slow) and not found.assumptions
 
 
 def test_named_stragglers() -> None:
-    factors = disturb(noise(**stragglers(devices=[3, 11])), fabric(), 5, 0).factors
+    factors = perturb(noise(**stragglers(devices=[3, 11])), fabric(), 5, 0).factors
     assert factors is not None
     assert factors.tolist() == [[1.5 if device in (3, 11) else 1.0 for device in range(16)]]
 
 
 def test_drawn_stragglers_follow_the_seed_and_are_told() -> None:
-    drawn = [disturb(noise(**stragglers(count=3)), fabric(), 1, seed) for seed in (0, 0, 1, 2)]
+    drawn = [perturb(noise(**stragglers(count=3)), fabric(), 1, seed) for seed in (0, 0, 1, 2)]
     chosen = [np.flatnonzero(one.factors[0] > 1).tolist() for one in drawn if one.factors is not None]
     assert chosen[0] == chosen[1]
     assert len({tuple(devices) for devices in chosen}) > 1
@@ -52,15 +52,15 @@ def test_drawn_stragglers_follow_the_seed_and_are_told() -> None:
 
 
 def test_one_straggler_more_keeps_those_before() -> None:
-    few, more = (disturb(noise(**stragglers(count=n)), fabric(), 1, 7).factors for n in (2, 5))
+    few, more = (perturb(noise(**stragglers(count=n)), fabric(), 1, 7).factors for n in (2, 5))
     assert few is not None and more is not None
     assert (more >= few).all()
 
 
 def test_consumers_do_not_move_each_other() -> None:
-    jitter = disturb(noise(jitter=0.1), fabric(), 4, 3).factors
-    both = disturb(noise(jitter=0.1, **stragglers(count=2), **slow(count=1)), fabric(), 4, 3)
-    alone = disturb(noise(**slow(count=1)), fabric(), 4, 3)
+    jitter = perturb(noise(jitter=0.1), fabric(), 4, 3).factors
+    both = perturb(noise(jitter=0.1, **stragglers(count=2), **slow(count=1)), fabric(), 4, 3)
+    alone = perturb(noise(**slow(count=1)), fabric(), 4, 3)
     assert jitter is not None and both.factors is not None
     ratio = both.factors / jitter
     assert np.allclose(ratio, np.where(ratio > 1.2, 1.5, 1.0))
@@ -68,13 +68,13 @@ def test_consumers_do_not_move_each_other() -> None:
 
 
 def test_more_steps_keep_the_first_ones() -> None:
-    few, many = (disturb(noise(jitter=0.1), fabric(), steps, 3).factors for steps in (4, 9))
+    few, many = (perturb(noise(jitter=0.1), fabric(), steps, 3).factors for steps in (4, 9))
     assert few is not None and many is not None
     np.testing.assert_array_equal(few, many[:4])
 
 
 def test_jitter_has_mean_one_and_its_spread_and_is_never_negative() -> None:
-    factors = disturb(noise(jitter="30 %"), fabric(), 20_000, 0).factors
+    factors = perturb(noise(jitter="30 %"), fabric(), 20_000, 0).factors
     assert factors is not None and factors.shape == (20_000, 16)
     assert factors.min() > 0
     assert factors.mean() == pytest.approx(1.0, abs=0.003)
@@ -84,7 +84,7 @@ def test_jitter_has_mean_one_and_its_spread_and_is_never_negative() -> None:
 
 def test_a_card_is_slow_both_ways() -> None:
     clean = fabric()
-    found = disturb(noise(**slow(links=["NIC 5"])), clean, 1, 0)
+    found = perturb(noise(**slow(links=["NIC 5"])), clean, 1, 0)
     assert [clean.links[link] for link in found.slow.tolist()] == ["NIC up 5", "NIC down 5"]
     changed = np.flatnonzero(found.fabric.capacity != clean.capacity)
     assert changed.tolist() == found.slow.tolist()
@@ -94,10 +94,10 @@ def test_a_card_is_slow_both_ways() -> None:
 
 def test_drawn_links_are_cards_or_any_link_where_there_are_none() -> None:
     clean = fabric()
-    drawn = disturb(noise(**slow(count=2)), clean, 1, 0)
+    drawn = perturb(noise(**slow(count=2)), clean, 1, 0)
     assert {clean.links[link][:3] for link in drawn.slow.tolist()} == {"NIC"}
     assert len(drawn.slow) == 4
-    inside = disturb(noise(**slow(count=2)), fabric(1, nics=0), 1, 0)
+    inside = perturb(noise(**slow(count=2)), fabric(1, nics=0), 1, 0)
     assert len(inside.slow) == 2
     assert "node 0: " in inside.assumptions[0]
 
@@ -115,7 +115,7 @@ def test_drawn_links_are_cards_or_any_link_where_there_are_none() -> None:
 )
 def test_what_is_not_there(said: dict[str, Any], path: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        disturb(noise(**said), fabric(), 1, 0)
+        perturb(noise(**said), fabric(), 1, 0)
     (problem,) = caught.value.problems
     assert problem.path == path
     assert problem.hint
@@ -123,16 +123,16 @@ def test_what_is_not_there(said: dict[str, Any], path: str, words: str) -> None:
 
 def test_too_many_draws_are_refused() -> None:
     with pytest.raises(InputError, match=r"needs more than 50,000,000 draws.*at most 3,125,000 steps"):
-        disturb(noise(jitter=0.1), fabric(), MOST_FACTORS // 16 + 1, 0)
+        perturb(noise(jitter=0.1), fabric(), MOST_FACTORS // 16 + 1, 0)
 
 
 def test_a_tensor_parallel_group_goes_at_the_pace_of_its_slowest() -> None:
     mesh = Mesh({"tp": 2, "cp": 1, "ep": 1, "dp": 2, "pp": 2}, ("tp", "cp", "ep", "dp", "pp"))
     factors = np.array([[1, 3, 1, 1, 2, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 5]], np.float64)
-    pace = paces(mesh, mesh.chains(), factors)
+    pace = slowdowns(mesh, mesh.chains(), factors)
     assert pace.shape == (4, 2, 2)
     by_first_rank = {int(chain[0]): pace[i].tolist() for i, chain in enumerate(mesh.chains())}
     assert by_first_rank[0] == by_first_rank[1] == [[3, 1], [2, 1]]
     assert by_first_rank[2] == by_first_rank[3] == [[1, 1], [1, 5]]
-    number = dict(zip(mesh.chains()[:, 0].tolist(), marks(pace).tolist(), strict=True))
+    number = dict(zip(mesh.chains()[:, 0].tolist(), fold_keys(pace).tolist(), strict=True))
     assert number[0] == number[1] != number[2] == number[3]

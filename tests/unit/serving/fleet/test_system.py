@@ -8,7 +8,7 @@ import pytest
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.results.obstacle import reason
+from simulator.results.infeasibility import reason
 from simulator.results.result import Result, Service
 from simulator.run.serve import serve
 from simulator.run.service import saturated

@@ -7,7 +7,7 @@ from simulator.engine.rendezvous import lone_ticks
 from simulator.engine.tape import Activity, Use
 from simulator.program.content import Content
 from simulator.run.simulate import run
-from simulator.training.retime import durations, retimed, slowed, stretched
+from simulator.training.rescale import durations, rescaled, slowed, stretched
 from tests import jobs
 from tests.tapes import tape
 
@@ -36,14 +36,14 @@ def test_durations_are_those_of_the_prices(overlap: bool, zero: int) -> None:
     np.testing.assert_array_equal(ticks[:, 0], lone)
     assert (ticks[:, 1] >= lone).all() and (ticks[:, 1] > lone).any()
     assert (ticks[:, 1] <= np.ceil(1.7 * lone) + 8).all()
-    slow = slowed(program, retimed(program.tape, ticks[:, 1]), pace[:, :, 1])
+    slow = slowed(program, rescaled(program.tape, ticks[:, 1]), pace[:, :, 1])
     lasting = np.array([lump.ticks for lump in slow.contents])[slow.columns.content]
     np.testing.assert_array_equal(lasting, ticks[:, 1])
 
 
 def test_activities_work_longer() -> None:
     made = tape([0, 0], [7], runs={0: 0, 1: 0}, activities=[Activity(2, 8, (Use(0, 1.0, 1.0),))], capacity=[1.0])
-    found = retimed(made, np.array([10, 22, 9]))
+    found = rescaled(made, np.array([10, 22, 9]))
     assert lone_ticks(found).tolist() == [10, 22, 9]
     assert [a.work for a in found.activities] == [8, 20]
     assert all(a.uses == made.activities[0].uses for a in found.activities)

@@ -1,4 +1,4 @@
-"""A program on disturbed devices: what its operations last where kernels take a factor as long.
+"""A program on perturbed devices: what its operations last where kernels take a factor as long.
 
 Kernels (passes, recomputation, the optimizer) stretch; collectives and sends take what they took. A device that waited
 for its host in a pass waits as much less as its kernels take longer. Each piece of a pass is rounded to ticks on its
@@ -82,7 +82,7 @@ def _lasts(known: dict[tuple[int, Content], Ints], owner: int, content: Content,
     return known[owner, content]
 
 
-def retimed(tape: Tape, ticks: Ints) -> Tape:
+def rescaled(tape: Tape, ticks: Ints) -> Tape:
     """The tape with operations that last `ticks`, shape (n,), alone; activities work longer or shorter."""
     activity = tape.activity.copy()
     shared = np.flatnonzero(activity >= 0)

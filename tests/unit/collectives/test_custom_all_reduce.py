@@ -3,7 +3,7 @@
 import pytest
 
 from simulator import fabric
-from simulator.collectives.shots import engine_seconds, serves
+from simulator.collectives.custom_all_reduce import engine_seconds, serves
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster

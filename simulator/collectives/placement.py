@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.collectives import cycles
+from simulator.collectives import intra_node_rings
 from simulator.fabric import Fabric
 
 Ints = NDArray[np.int64]
@@ -21,7 +21,7 @@ Transfers = tuple[Ints, Ints, Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class GroupPlacement:
     """The places of a group's members, in order."""
 
     counts: tuple[int, ...]
@@ -79,12 +79,12 @@ class Layout:
         kind = self.fabric.scale_up
         if kind in ("links", "ring"):
             parts = [
-                self._shifted(cycles.around(self.fabric.node, self.local[s : s + count]), np.array([s]))
+                self._shifted(intra_node_rings.around(self.fabric.node, self.local[s : s + count]), np.array([s]))
                 for s in starts.tolist()
             ]
             src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
             return src, dst, share
-        pattern = cycles.everyone(count) if kind == "mesh" else cycles.once_around(count)
+        pattern = intra_node_rings.everyone(count) if kind == "mesh" else intra_node_rings.once_around(count)
         return self._shifted(pattern, starts)
 
     @staticmethod
@@ -93,7 +93,7 @@ class Layout:
         return (src + starts[:, None]).ravel(), (dst + starts[:, None]).ravel(), np.tile(share, len(starts))
 
 
-def layouts(groups: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
+def placements(groups: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:
     """The different layouts of groups (g, n) with sorted members, each with the rows that have it."""
     node, device = np.divmod(groups, fabric.per_node)
     if (grid := fabric.network.coordinates(groups)) is not None:
@@ -110,17 +110,17 @@ def layouts(groups: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
         edges = np.flatnonzero(parts[0][first]) + 1
         counts = tuple(b - a for a, b in pairwise([0, *edges.tolist(), groups.shape[1]]))
         local = device[first] if len(parts) > 1 else np.zeros(groups.shape[1], np.int64)
-        yield Layout(counts, tuple(local.tolist()), fabric), rows
+        yield GroupPlacement(counts, tuple(local.tolist()), fabric), rows
 
 
-def _on_grid(places: Ints, fabric: Fabric) -> Iterator[tuple[Layout, Ints]]:
+def _on_grid(places: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:
     """Layouts of groups on a grid, whose coordinates are (g, n, dimensions): by the boxes that they fill."""
     extent = places.max(axis=1) - places.min(axis=1) + 1
     members = places.shape[1]
     full = extent.prod(axis=1) == members
     for rows in _alike(np.where(full[:, None], extent, 0)):
         box = tuple(extent[rows[0]].tolist()) if full[rows[0]] else ()
-        yield Layout((1,) * members, (0,) * members, fabric, box), rows
+        yield GroupPlacement((1,) * members, (0,) * members, fabric, box), rows
 
 
 def _alike(signatures: NDArray[np.generic]) -> Iterator[Ints]:

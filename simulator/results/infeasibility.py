@@ -9,7 +9,7 @@ from simulator.results.service import REJECTED
 Infeasibility = Literal["out of memory", "all requests rejected"]
 
 
-def obstacle(result: Result) -> Infeasibility:
+def infeasibility(result: Result) -> Infeasibility:
     """What makes an infeasible result one: memory, unless there were requests and none could ever run."""
     if result.service is not None and bool((result.service.requests.status == REJECTED).all()):
         return "all requests rejected"
@@ -18,7 +18,7 @@ def obstacle(result: Result) -> Infeasibility:
 
 def nothing_served(result: Result) -> bool:
     """Whether there were requests and all of them were rejected, so that no figure of the service is known."""
-    return not result.feasible and obstacle(result) == "all requests rejected"
+    return not result.feasible and infeasibility(result) == "all requests rejected"
 
 
 def remarks(result: Result) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def remarks(result: Result) -> tuple[str, ...]:
 
 def reason(result: Result) -> str:
     """The same with figures: `needs 46.9 GB of 40.0 GB`, or why requests are rejected."""
-    if obstacle(result) == "all requests rejected":
+    if infeasibility(result) == "all requests rejected":
         return next((text for text in result.warnings if "rejected" in text), "every request is rejected")
     if not result.memory:
         return "the model does not fit"
