@@ -6,10 +6,11 @@ of a scale far above theirs; and none of a device or stack with other figures th
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from simulator.run.kinds import kind_of
-from simulator.specs import load_spec, names
+from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure, Spec
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.scenario import AnyScenario, Scenario
@@ -49,7 +50,7 @@ def beyond(own: Extent, held: Extent) -> tuple[str, ...]:
 def changed(scenario: AnyScenario, cluster: Cluster) -> tuple[str, ...]:
     """The inputs whose figures are not those of their profiles: `accelerator`, `network`, `stack`."""
     device, stack = cluster.node.accelerator, scenario.stack
-    known = [_of_time(spec) for spec in _accelerators() if spec.name == device.name]
+    known = [_of_time(spec) for spec in _profiles_of(device.name)]
     found = {
         "accelerator": bool(known) and _of_time(device) not in known,
         "network": any(map(_overridden, (cluster.node.scale_up, cluster.node.nics, cluster.network))),
@@ -86,6 +87,19 @@ def _overridden(spec: Spec | None) -> bool:
 
 
 @cache
-def _accelerators() -> tuple[Accelerator, ...]:
+def _profiles_of(device: str) -> tuple[Accelerator, ...]:
+    """The profiles of accelerators of that name; others are not parsed, which would take longer than many a run."""
+    references = (path.stem for path in _files() if _named(path) == device)
+    return tuple(load_spec(Accelerator, reference) for reference in references)
+
+
+def _files() -> Iterator[Path]:
     """All profiles of accelerators."""
-    return tuple(load_spec(Accelerator, name) for name in names(Accelerator))
+    assert Accelerator.folder is not None
+    yield from sorted((data_root() / Accelerator.folder).glob("*.yaml"))
+
+
+def _named(path: Path) -> str:
+    """The name in a profile: the value of the line that says it."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((line.removeprefix("name:").strip().strip("\"'") for line in lines if line.startswith("name:")), "")

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import validation
 from simulator.report.catalogue.profiles import ROOMS
-from simulator.run.extent import Extent
+from simulator.run.extent import Extent, _profiles_of
 from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
 from simulator.run.measured.scores import Part
 from simulator.specs import load_scenario, load_spec, names
@@ -173,3 +173,9 @@ def test_mixtures_of_experts_stand_on_the_table_of_the_family_that_runs() -> Non
         for families in ("triton", "unheard-of")
     }
     assert kernels == {"triton": "measured", "unheard-of": "estimate"}
+
+
+def test_every_shipped_accelerator_is_found_by_its_name() -> None:
+    for reference in names(Accelerator):
+        spec = load_spec(Accelerator, reference)
+        assert spec in _profiles_of(spec.name), reference
