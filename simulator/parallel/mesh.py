@@ -75,7 +75,7 @@ def build_mesh(parallel: Parallel, devices: int) -> Mesh:
     """
     sizes = {name: size for name, size in parallel.sizes().items() if size is not None}
     for name, size in sizes.items():
-        axis = AXES.get(name) if AXES.has(name) else EP  # etp is of the experts too
+        axis = EP if name == "etp" else AXES.get(name, f"{PATH}.{name}")  # etp is of the experts too
         if size != 1 and axis.missing:
             raise _refuse(name, f"{size}: {axis.missing}", axis.instead.replace(f"`{axis.name}`", f"`{name}`"))
     sizes = {axis.name: sizes.get(axis.name, 1) for axis in mesh_axes()}

@@ -49,7 +49,7 @@ class ChainClasses:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ShardCall:
     """A collective over shards as often as it is called."""
 
     comm: Comm
@@ -88,14 +88,14 @@ class Pricing:
 
     # ---- data parallelism ----------------------------------------------------------------------------------------
 
-    def gather(self, size: float) -> list[Run]:
+    def gather(self, size: float) -> list[ShardCall]:
         """One call that gathers parameters of `size` bytes over their shard set."""
         job = self.job
         if job.stack.owners and not job.per_pass:  # every rank of a shard set in turn broadcasts its part
             return [self._over(SHARD, "broadcast", size / job.shard, job.shard)]
         return [self._over(SHARD, "all_gather", size)]
 
-    def reduce(self, size: float) -> list[Run]:
+    def reduce(self, size: float) -> list[ShardCall]:
         """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is
         sharded."""
         job = self.job
@@ -106,14 +106,14 @@ class Pricing:
             runs.append(self._over(REPLICAS, "all_reduce", size / job.shard))
         return runs
 
-    def _over(self, among: str, operation: str, size: float, count: int = 1) -> Run:
+    def _over(self, among: str, operation: str, size: float, count: int = 1) -> ShardCall:
         """A collective of one piece, priced for the groups of all stages."""
         job, comm = self.job, Comm(operation, DP.name, size, among)
         parts = {SHARD: (job.shard, 1), REPLICAS: (job.dp // job.shard, job.shard)}
         if size > 0:
             self.network.collective(comm, self.network.data_groups(*parts[among]) if among in parts else None)
         listed = among == SHARD and count == 1
-        return Run(comm, count, self._copied(size) if listed else 0)
+        return ShardCall(comm, count, self._copied(size) if listed else 0)
 
     def _copied(self, size: float) -> int:
         """Ticks of copies, one a rank, between the tensors of a list and the library's buffer."""
@@ -139,7 +139,7 @@ class Pricing:
             return [[unit * element for unit in piece] for piece in pieces]
         return [[size] for size in _bucketed([sum(piece) * element for piece in pieces], bucket)]
 
-    def gathers(self) -> list[list[list[Run]]]:
+    def gathers(self) -> list[list[list[ShardCall]]]:
         """Gathers of each piece of each chunk."""
         job = self.job
         if job.zero == 0 or job.dp == 1:
@@ -150,7 +150,7 @@ class Pricing:
         calls = [self.calls(self.pieces(chunk, layer)[::-1], job.element, bucket)[::-1] for chunk in self.chunks]
         return [[[run for size in sizes for run in self.gather(size)] for sizes in pieces] for pieces in calls]
 
-    def regathers(self) -> list[list[list[Run]]]:
+    def regathers(self) -> list[list[list[ShardCall]]]:
         """Gathers that the recomputation of each piece of each chunk makes besides; empty where it makes none."""
         job = self.job
         if not job.synchronous or job.dp == 1 or job.recompute != "full":
@@ -159,7 +159,7 @@ class Pricing:
         again = [recomputed_layers(job, chunk) for chunk in self.chunks]
         return [[[]] * (max(c.layers, 1) - n) + [runs] * n for c, n in zip(self.chunks, again, strict=True)]
 
-    def reductions(self) -> list[list[list[Run]]]:
+    def reductions(self) -> list[list[list[ShardCall]]]:
         """Reductions after each piece of each chunk, last layer first."""
         job = self.job
         if job.dp == 1:
@@ -281,9 +281,9 @@ class _Calls:
     """Everything that a chain sends."""
 
     inside: tuple[Comm, ...]
-    gathers: list[list[list[Run]]]
-    regathers: list[list[list[Run]]]
-    reductions: list[list[list[Run]]]
+    gathers: list[list[list[ShardCall]]]
+    regathers: list[list[list[ShardCall]]]
+    reductions: list[list[list[ShardCall]]]
     sends: dict[tuple[int, int], list[tuple[Comm, int]]]
     embedding: Comm | None
 
@@ -302,12 +302,12 @@ def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Conte
     return Content(calls=tuple(Call(comm, 1, int(paid[comm][place]), place) for comm, place in calls))
 
 
-def _pieces(chunks: list[list[list[Run]]], paid: Mapping[Comm, Ints], home: Sequence[int]) -> list[list[Content]]:
+def _pieces(chunks: list[list[list[ShardCall]]], paid: Mapping[Comm, Ints], home: Sequence[int]) -> list[list[Content]]:
     """Collectives over shards of each piece of each chunk, at the chunk's home."""
     return [[_runs(piece, paid, place) for piece in chunk] for chunk, place in zip(chunks, home, strict=True)]
 
 
-def _runs(runs: Iterable[Run], paid: Mapping[Comm, Ints], place: int) -> Content:
+def _runs(runs: Iterable[ShardCall], paid: Mapping[Comm, Ints], place: int) -> Content:
     """Collectives over shards one after the other."""
     called = (run for run in runs if run.comm in paid)
     exposed = ((run, run.count * (int(paid[run.comm][place]) + run.more)) for run in called)

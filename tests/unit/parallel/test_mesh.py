@@ -37,6 +37,7 @@ def test_data_parallelism_is_derived() -> None:
         (Parallel(tp=8, pp=3), "tp 8 x cp 1 x dp 1 x pp 3 = 24, but the cluster has 32 devices"),
         (Parallel(tp=8, dp=5), "tp 8 x cp 1 x dp 5 x pp 1 = 40, but the cluster has 32 devices"),
         (Parallel(tp=64), "tp 64"),
+        (Parallel(more={"nonsense": 2}), "unknown parallel axis `nonsense`"),
         (Parallel(order="tp-dp"), "must name each of tp, cp, ep, dp, pp once"),
         (Parallel(order="tp-tp-cp-ep-dp-pp"), "must name each of"),
         (Parallel(order="tp-cp-ep-dp-pp-xp"), "must name each of"),
