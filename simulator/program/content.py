@@ -1,15 +1,19 @@
 """What an instruction consists of: kernels, waiting for the host, and calls of collectives that keep their identity.
 
-A `Content` is what runs without a seam, such as the forward pass of a layer; an instruction is a `Lump` of contents,
-each as often as it runs. Times are ticks of the device alone. Durations, the breakdown, links and reasons read the
+A `Content` is what runs without a seam: some kernels, a collective, or all of a piece of a pass (`piece`). Times are
+ticks of the device alone. Durations, the breakdown, links and reasons read the
 same contents, so that nothing has to be guessed back from sums.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 OWN = -1
 """The place of what the group of the instruction's own rank runs."""
@@ -48,6 +52,8 @@ class Content:
     recompute: int = 0
     host: int = 0
     """Waiting for the host: launches, activations on their way to or from its memory."""
+    stall: int = 0
+    """What kernels take longer because something runs beside them."""
     memory: int = 0
     """Of compute and recompute, the ticks of kernels that the memory bounds."""
     latency: int = 0
@@ -68,13 +74,14 @@ class Content:
     @property
     def total(self) -> int:
         """Ticks of all of it."""
-        return self.compute + self.recompute + self.host + self.exposed
+        return self.compute + self.recompute + self.host + self.stall + self.exposed
 
     def __add__(self, other: "Content") -> "Content":
         return Content(
             self.compute + other.compute,
             self.recompute + other.recompute,
             self.host + other.host,
+            self.stall + other.stall,
             self.memory + other.memory,
             self.latency + other.latency,
             merged((*self.calls, *other.calls)) if self.calls and other.calls else self.calls or other.calls,
@@ -86,6 +93,7 @@ class Content:
             self.compute * count,
             self.recompute * count,
             self.host * count,
+            self.stall * count,
             self.memory * count,
             self.latency * count,
             tuple(call._replace(runs=call.runs * count, exposed=call.exposed * count) for call in self.calls),
@@ -94,6 +102,18 @@ class Content:
     def again(self) -> "Content":
         """The same work, counted as recomputation."""
         return replace(self, compute=0, recompute=self.kernels)
+
+    def ticks_at(self, paces: Floats) -> Ints:
+        """Ticks when kernels take `paces` (k,) as long; shape (k,)."""
+        kernels = np.rint(self.compute * paces) + np.rint(self.recompute * paces)
+        return kernels.astype(np.int64) + (self.total - self.kernels)
+
+    def at(self, pace: float) -> "Content":
+        """The same on a device whose kernels take `pace` as long; the parts that memory and launches bound stretch
+        like the whole."""
+        compute, again, memory = (round(ticks * pace) for ticks in (self.compute, self.recompute, self.memory))
+        latency = min(round(self.latency * pace), compute + again - memory)
+        return replace(self, compute=compute, recompute=again, memory=memory, latency=latency)
 
 
 def merged(calls: Iterable[Call]) -> tuple[Call, ...]:
@@ -105,31 +125,3 @@ def merged(calls: Iterable[Call]) -> tuple[Call, ...]:
             call = call._replace(runs=known.runs + call.runs, exposed=known.exposed + call.exposed)
         found[call.comm, call.place] = call
     return tuple(found.values())
-
-
-@dataclass(frozen=True)
-class Lump:
-    """An instruction: contents that run one after the other."""
-
-    parts: tuple[tuple[Content, int], ...]
-    """Different contents, each with how often it runs."""
-
-    @cached_property
-    def whole(self) -> Content:
-        """All of it as one content."""
-        return sum((content.times(count) for content, count in self.parts), Content())
-
-    @cached_property
-    def ticks(self) -> int:
-        """What the instruction lasts alone."""
-        return self.whole.total
-
-    @cached_property
-    def communicates(self) -> bool:
-        """Whether it is communication and nothing else."""
-        return bool(self.whole.calls) and not self.whole.kernels
-
-
-def lump(contents: Iterable[Content]) -> Lump:
-    """The instruction that runs some contents."""
-    return Lump(tuple(Counter(contents).items()))

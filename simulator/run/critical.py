@@ -17,7 +17,7 @@ from simulator.run.parts import PARTS, busy
 from simulator.run.reasons import Reasons
 from simulator.training.chains import ChainClasses
 from simulator.training.job import Job
-from simulator.training.lowering import LANES, Program
+from simulator.training.passes.program import Program
 
 
 def summary(
@@ -29,8 +29,8 @@ def summary(
     of the path explains would be called `wait`; `program.critical` leaves nothing of it.
     """
     path = critical_path(program.tape, timeline)
-    device = program.columns.lane[path] // len(LANES)
-    ticks: list[dict[str, int]] = [{} for _ in range(len(classes.prices) * job.pp)]
+    device = program.device(path)
+    ticks: list[dict[str, int]] = [{} for _ in range(len(classes.costs) * job.pp)]
     for index in np.unique(device).tolist():
         ticks[index] = busy(program, timeline, path[device == index])
     total = {part: sum(one.get(part, 0) for one in ticks) for part in dict.fromkeys([*PARTS, *chain(*ticks)])}

@@ -17,7 +17,7 @@ from simulator.cost import Device
 from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
 from simulator.metrics import METRICS
-from simulator.program import draft as d
+from simulator.program import codes as d
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
@@ -35,8 +35,8 @@ from simulator.training import flops, memory
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Network
 from simulator.training.job import Job
-from simulator.training.lowering import LANES, Program
 from simulator.training.noise import Perturbation
+from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -66,7 +66,7 @@ def gather(run: Run) -> Result:
     """The Result of a run."""
     classes = _device_classes(run)
     breakdown = tuple(
-        _breakdown(run, chain, rank) for chain in range(len(run.classes.prices)) for rank in range(run.job.pp)
+        _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
     kept = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
     used = tuple(_memory(run, i, kept) for i in range(len(classes)))
@@ -107,7 +107,7 @@ def gather(run: Run) -> Result:
 
 
 def _device_classes(run: Run) -> tuple[DeviceClass, ...]:
-    several = len(run.classes.prices) > 1
+    several = len(run.classes.costs) > 1
     tagged = [
         (f"stage {rank}" + (f", {CHAINS} {int(chains[0])}" if several else ""), rank, chains)
         for chains in run.classes.members
@@ -180,9 +180,7 @@ def _economy(
 
 
 def _operations(run: Run, chain: int, rank: int, lane: str) -> slice:
-    number = (chain * run.job.pp + rank) * len(LANES) + LANES.index(lane)
-    start = run.program.tape.lane_start
-    return slice(int(start[number]), int(start[number + 1]))
+    return run.program.lane(chain * run.job.pp + rank, lane)
 
 
 def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
@@ -203,6 +201,10 @@ def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) 
     communicates = np.array([lump.communicates for lump in run.program.contents])[columns.content[cause]] & (cause >= 0)
     sends = np.isin(columns.kind[cause], (d.SEND_FORWARD, d.SEND_BACKWARD))
     known = np.where(sends, np.minimum(gap, (run.timeline.end - run.timeline.start)[cause]), gap) * communicates
+    host = np.array([lump.whole.host > 0 for lump in run.program.contents])[columns.content[cause]] & (cause >= 0)
+    host &= columns.lane[cause] != columns.lane[part.start]
+    known = np.where(host, gap, known)
+    ticks["host"] += int(gap[host].sum())
     for content in np.unique(columns.content[cause[communicates]]).tolist():
         whole = int(known[communicates & (columns.content[cause] == content)].sum())
         for axis, share in by_axis(run.program.contents[content].whole, whole).items():
@@ -358,7 +360,7 @@ def _provenance(run: Run) -> dict[str, object]:
         "seed": run.scenario.seed,
         "scenario": scenario_hash(run.scenario),
         "fold": run.fold,
-        "classes": len(run.classes.prices) * run.job.pp,
+        "classes": len(run.classes.costs) * run.job.pp,
         "devices": run.scenario.cluster.devices,
         "fold_error_bound": run.classes.spread,
         "executor": run.executor,

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from simulator import units
 from simulator.axes import TP
 from simulator.fabric import Fabric
-from simulator.program import draft as d
+from simulator.program import codes as d
 from simulator.program.content import OWN, Comm
 from simulator.results.link_rates import peak
 from simulator.results.result import LinkLoad, Spans
 from simulator.run.parts import axis_of
 from simulator.training.chains import ChainClasses
-from simulator.training.lowering import LANES, Program
+from simulator.training.passes.program import Program
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class Sent:
 def sent(program: Program, classes: ChainClasses) -> list[Sent]:
     """Everything that the instructions of a program sent, by name of the operation and collective."""
     columns, contents = program.columns, len(program.contents)
-    code = ((columns.lane // len(LANES)) * len(d.KINDS) + columns.kind) * contents + columns.content
+    code = (program.device(slice(None)) * len(d.KINDS) + columns.kind) * contents + columns.content
     found: dict[tuple[str, Comm], Sent] = {}
     for alike, count in zip(*map(np.ndarray.tolist, np.unique(code, return_counts=True)), strict=True):
         (device, kind), content = divmod(alike // contents, len(d.KINDS)), alike % contents

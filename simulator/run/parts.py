@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from simulator.axes import AXES, DP, PP, TP
 from simulator.engine.tape import Timeline
-from simulator.program import draft as d
-from simulator.program.content import Content, Lump
-from simulator.training.lowering import Program
+from simulator.program import codes as d
+from simulator.program.content import Content
+from simulator.program.lump import Lump
+from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
 
@@ -55,7 +56,7 @@ def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, name: str) 
     ticks["host"] += whole.host
     for axis, share in by_axis(whole, whole.exposed).items():
         ticks[axis] = ticks.get(axis, 0) + share
-    ticks["stall" if name == "compute" else name] += lasted - whole.total
+    ticks["stall" if name == "compute" else name] += whole.stall + lasted - whole.total
 
 
 def by_axis(content: Content, ticks: int) -> dict[str, int]:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.tape import Timeline
-from simulator.program import draft as d
+from simulator.program import codes as d
 from simulator.program.content import OWN, Call, Content
 from simulator.training.chains import ChainClasses
-from simulator.training.lowering import LANES, Program
+from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
 
@@ -37,8 +37,9 @@ class Reasons:
     def explain(self, operations: Ints) -> None:
         """Add what some operations lasted; those of one device, kind, stage and content are alike."""
         columns = self.program.columns
-        kinds = (columns.lane // len(LANES), columns.kind, columns.stage, columns.content)
-        labels = np.stack([column[operations] for column in kinds], axis=1)
+        kinds = (columns.kind, columns.stage, columns.content)
+        device = self.program.device(operations)
+        labels = np.stack([device, *(column[operations] for column in kinds)], axis=1)
         order = np.lexsort(labels.T[::-1])
         labels, lasted = labels[order], (self.timeline.end - self.timeline.start)[operations][order]
         for same in np.split(np.arange(len(order)), 1 + np.flatnonzero((labels[1:] != labels[:-1]).any(axis=1))):

@@ -25,11 +25,11 @@ from simulator.run.too_long import too_long
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
-from simulator.training.chains import Pricing
+from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
 from simulator.training.job import build_job
-from simulator.training.lowering import Lowering
 from simulator.training.noise import perturb, slowdowns
+from simulator.training.passes.program import build_program
 
 Ints = NDArray[np.int64]
 
@@ -98,9 +98,9 @@ def _run(
     executor = executor or ("simpy" if job.shares else "max-plus")
 
     def lower(fold_keys: Ints | None) -> Lowered:
-        classes = Pricing(job, device, network).classes(chosen, fold_keys)
-        _check_size(len(job.schedule) * len(classes.prices))
-        return Lowered(classes, Lowering(job).run(classes.prices, classes.rendezvous))
+        classes = StepCosts(job, device, network).classes(chosen, fold_keys)
+        _check_size(len(job.schedule) * len(classes.costs))
+        return Lowered(classes, build_program(job, classes.costs, classes.rendezvous))
 
     def executed(tape: Tape) -> Timeline:
         return _execute(tape, executor, progress, job.shares)

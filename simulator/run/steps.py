@@ -22,8 +22,8 @@ from simulator.errors import InputError, Problem
 from simulator.program.batch import makespans
 from simulator.training.chains import ChainClasses
 from simulator.training.job import Job
-from simulator.training.lowering import Program
 from simulator.training.noise import fold_keys
+from simulator.training.passes.program import Program
 from simulator.training.rescale import durations, rescaled, slowed
 
 Ints = NDArray[np.int64]
@@ -118,7 +118,7 @@ def _timed(lowered: Lowered, pace: Floats, execute: Execute) -> Steps:
     """The time of every step under the factors `pace` (classes, pp, steps)."""
     classes, program = lowered
     shares, count = _shares(program), pace.shape[2]
-    _check_work(_work(lowered, len(classes.prices)), count, MOST_EXECUTED if shares else MOST_SWEPT)
+    _check_work(_work(lowered, len(classes.costs)), count, MOST_EXECUTED if shares else MOST_SWEPT)
     at_once = max(_AT_ONCE // max(len(program.tape), 1), 1)
     found: list[Ints] = []
     for first in range(0, count, at_once):
@@ -144,7 +144,7 @@ def _shares(program: Program) -> bool:
 
 def _work(lowered: Lowered, chains: int) -> int:
     """Work of one step with so many classes of chains: operations, times the chains that meet where they share."""
-    operations = len(lowered.program.tape) * chains // len(lowered.classes.prices)
+    operations = len(lowered.program.tape) * chains // len(lowered.classes.costs)
     return operations * (chains if _shares(lowered.program) else 1)
 
 

@@ -14,13 +14,12 @@ from simulator import units
 from simulator.axes import DP, PP, TP
 from simulator.cost import Device, Stream, price
 from simulator.program.content import Call, Comm, Content, merged
+from simulator.program.piece import Piece, single
 from simulator.training import memory, operators
 from simulator.training.communication import Network, Priced, fold_chains
 from simulator.training.job import Job
-from simulator.training.lowering import Prices
 from simulator.training.memory import Chunk
-from simulator.training.operators import Collective
-from simulator.training.pricing import LayerCosts, Pricer, called, chunk_passes, recomputed_layers
+from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 
 Ints = NDArray[np.int64]
 
@@ -28,11 +27,36 @@ SHARD, REPLICAS, ENDS = "shard", "replicas", "ends"
 """Parts of the data-parallel groups that hold different and equal shards; first and last stage of a pipeline."""
 
 
+NOTHING = single(Content())
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCosts:
+    """What every instruction of a chain (one pipeline replica) consists of; lists are by model chunk or by rank."""
+
+    passes: Sequence[ChunkPasses]
+    """Of each chunk."""
+    send_forward: Sequence[Piece]
+    """From chunk i to chunk i + 1."""
+    send_backward: Sequence[Piece]
+    """From chunk i + 1 to chunk i."""
+    gather: Sequence[Sequence[Piece]]
+    """Gather of the parameters of each piece of each chunk, in forward order."""
+    regather: Sequence[Sequence[Piece]]
+    """Gather that the recomputation of each piece makes besides, in forward order; empty where it makes none."""
+    reduce: Sequence[Sequence[Piece]]
+    """Reduction of the gradients of each piece, last layer first; pieces of one bucket are empty but for the last."""
+    embedding: Sequence[Piece]
+    """Sum of the gradients of a tied embedding on first and last stage; empty where there is none."""
+    optimizer: Sequence[Piece]
+    """By rank."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChainClasses:
     """The classes of chains and what each pays."""
 
-    prices: tuple[Prices, ...]
+    costs: tuple[ChainCosts, ...]
     """One price list a class."""
     members: tuple[Ints, ...]
     """Chains of each class."""
@@ -58,14 +82,14 @@ class ShardCall:
     """Ticks of each call beside the collective: copies between the tensors of a list and the library's buffer."""
 
 
-class Pricing:
-    """Prices one job on one device and network."""
+class StepCosts:
+    """Costs of one job's step on one device and network."""
 
     def __init__(self, job: Job, device: Device, network: Network) -> None:
         self.job, self.device, self.network = job, device, network
         self.chunks = memory.all_chunks(job)
         self.outside: set[str] = set()
-        self._known: dict[tuple[int, ...], tuple[LayerCosts, tuple[Content, Content]]] = {}
+        self._known: dict[tuple[int, ...], LayerCosts] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
 
@@ -81,7 +105,7 @@ class Pricing:
             operators.head_forward(job),
             operators.head_backward(job),
         ]
-        for comm in (called(step) for steps in passes for step in steps if isinstance(step, Collective)):
+        for comm in (called(step) for steps in passes for step in operators.collectives(steps)):
             self.network.collective(comm)
             found[comm] = None
         return found
@@ -220,10 +244,10 @@ class Pricing:
             rows = np.concatenate([rows, fold_keys[:, None]], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
-        prices = tuple(self._list({comm: ticks[c] for comm, ticks in paid.items()}, calls) for c in examples.tolist())
+        costs = tuple(self._chain({comm: ticks[c] for comm, ticks in paid.items()}, calls) for c in examples.tolist())
         members = tuple(np.flatnonzero(label == i) for i in range(len(examples)))
         return ChainClasses(
-            prices,
+            costs,
             members,
             _rendezvous(label, examples, peers),
             self.network.chains,
@@ -232,47 +256,34 @@ class Pricing:
             spread,
         )
 
-    def _list(self, paid: dict[Comm, Ints], calls: "_Calls") -> Prices:
+    def _chain(self, paid: dict[Comm, Ints], calls: "_Calls") -> ChainCosts:
         """The price list of one chain, which pays so many ticks for a collective at each place."""
         job = self.job
         by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
-        passes = [chunk_passes(job, chunk, by_rank[home][0]) for chunk, home in zip(self.chunks, job.home, strict=True)]
-        halves = [
-            _halves(backward, by_rank[home][1], chunk)
-            for (_, backward), chunk, home in zip(passes, self.chunks, job.home, strict=True)
-        ]
+        passes = [chunk_passes(job, chunk, by_rank[home]) for chunk, home in zip(self.chunks, job.home, strict=True)]
         shard = job.shard if job.zero else 1
-        pricer = Pricer(job, self.device, lambda comm: 0)
+        costs = PassCosts(job, self.device, lambda comm: 0)
         owned = [sum(memory.parameters(job, c) for c in memory.chunks_of_stage(job, r)) for r in range(job.pp)]
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
-        return Prices(
-            forward=[f for f, _ in passes],
-            backward=[b for _, b in passes],
-            input_gradient=[first for first, _ in halves],
-            weight_gradient=[second for _, second in halves],
-            send_forward=[_sent(calls.sends.get(hop, []), paid) for hop in hops] + [Content()],
-            send_backward=[_sent(calls.sends.get(hop[::-1], []), paid) for hop in hops] + [Content()],
+        return ChainCosts(
+            passes=passes,
+            send_forward=[_sent(calls.sends.get(hop, []), paid) for hop in hops] + [NOTHING],
+            send_backward=[_sent(calls.sends.get(hop[::-1], []), paid) for hop in hops] + [NOTHING],
             gather=_pieces(calls.gathers, paid, job.home),
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
-            optimizer=[pricer.optimizer(p / shard) for p in owned],
+            optimizer=[costs.optimizer(p / shard) for p in owned],
         )
 
-    def _costs(
-        self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int
-    ) -> tuple[LayerCosts, tuple[Content, Content]]:
-        """Costs of a layer, and of the weight gradients of a layer and of the head, on a rank of the pipeline."""
+    def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> LayerCosts:
+        """Costs of the passes of layers and ends on a rank of the pipeline."""
         key = tuple(int(paid[comm][rank]) for comm in inside)
         if key not in self._known:
-            pricer = Pricer(self.job, self.device, lambda comm: int(paid[comm][rank]))
-            layer, head = (
-                pricer.cost(s for s in steps if not isinstance(s, Collective) and s.weight_gradient)
-                for steps in (operators.layer_backward(self.job), operators.head_backward(self.job))
-            )
-            self._known[key] = pricer.layers(), (layer, head)
-            self.outside |= pricer.invalid
+            costs = PassCosts(self.job, self.device, lambda comm: int(paid[comm][rank]))
+            self._known[key] = costs.layers()
+            self.outside |= costs.invalid
         return self._known[key]
 
 
@@ -297,27 +308,26 @@ class _Calls:
             yield self.embedding
 
 
-def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Content:
+def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Piece:
     """Collectives one after the other, each once."""
-    return Content(calls=tuple(Call(comm, 1, int(paid[comm][place]), place) for comm, place in calls))
+    return _calling(Call(comm, 1, int(paid[comm][place]), place) for comm, place in calls)
 
 
-def _pieces(chunks: list[list[list[ShardCall]]], paid: Mapping[Comm, Ints], home: Sequence[int]) -> list[list[Content]]:
+def _pieces(chunks: list[list[list[ShardCall]]], paid: Mapping[Comm, Ints], home: Sequence[int]) -> list[list[Piece]]:
     """Collectives over shards of each piece of each chunk, at the chunk's home."""
     return [[_runs(piece, paid, place) for piece in chunk] for chunk, place in zip(chunks, home, strict=True)]
 
 
-def _runs(runs: Iterable[ShardCall], paid: Mapping[Comm, Ints], place: int) -> Content:
+def _runs(runs: Iterable[ShardCall], paid: Mapping[Comm, Ints], place: int) -> Piece:
     """Collectives over shards one after the other."""
     called = (run for run in runs if run.comm in paid)
     exposed = ((run, run.count * (int(paid[run.comm][place]) + run.more)) for run in called)
-    return Content(calls=merged(Call(run.comm, run.count, ticks) for run, ticks in exposed))
+    return _calling(Call(run.comm, run.count, ticks) for run, ticks in exposed)
 
 
-def _halves(backward: list[Content], weights: tuple[Content, Content], chunk: Chunk) -> tuple[Content, Content]:
-    """The backward pass of a chunk in two: gradients of inputs with all that goes with them, gradients of weights."""
-    second = weights[0].times(chunk.layers) + weights[1].times(int(chunk.last))
-    return sum(backward, second.times(-1)), second
+def _calling(calls: Iterable[Call]) -> Piece:
+    """Collectives one after the other, as one part."""
+    return single(Content(calls=merged(calls)))
 
 
 def _bucketed(sizes: list[float], bucket: float) -> list[float]:

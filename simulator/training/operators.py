@@ -42,15 +42,6 @@ from simulator.training.job import Job
 Work = Gemm | Attention | Stream
 
 
-class Kernel(NamedTuple):
-    """One kernel on the device."""
-
-    name: str
-    work: Work
-    weight_gradient: bool = False
-    """Whether it computes a gradient of weights, which nothing in the backward pass waits for."""
-
-
 class Collective(NamedTuple):
     """One collective of the groups of an axis."""
 
@@ -58,9 +49,18 @@ class Collective(NamedTuple):
     operation: str
     size: float
     """Bytes of the full buffer, as nccl-tests count them."""
-    beside: tuple[Work, ...] = ()
-    """Kernels that it runs beside, where the stack overlaps tensor-parallel communication."""
     axis: str = TP.name
+
+
+class Kernel(NamedTuple):
+    """One kernel on the device."""
+
+    name: str
+    work: Work
+    weight_gradient: bool = False
+    """Whether it computes a gradient of weights, which nothing in the backward pass waits for."""
+    beside: tuple[Collective, ...] = ()
+    """Collectives that run beside it, one after the other, where the stack overlaps tensor-parallel communication."""
 
 
 Step = Kernel | Collective
@@ -179,26 +179,40 @@ def local_rows(job: Job, axis: Axis | None) -> float:
 
 
 def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
-    """Kernels and collectives of operations, in order."""
+    """Kernels and collectives of operations, in order; collectives that run beside a product stand with its kernel."""
     listed = list(ops)
+    sent = [i for i, op in enumerate(listed) if isinstance(op.does, Comm) and op.does.operation != COPY]
+    hosts = {i: _host(job, listed, i) for i in sent}
     normed = False
     for i, op in enumerate(listed):
         does = op.does
+        beside = tuple(_collective(job, listed[c]) for c, host in hosts.items() if host == i)
         if isinstance(does, Comm):
-            if does.operation != COPY:
-                size = job.tokens * does.width * job.element
-                yield Collective(op.name, does.operation, size, _beside(job, listed, i), does.axis.name)
+            if i in hosts and hosts[i] is None:
+                yield _collective(job, op)
             continue
         if isinstance(does, Product):
             yield from _cast(job, op.name, does, normed)
-            yield Kernel(op.name, gemm(job, does))
+            yield Kernel(op.name, gemm(job, does), beside=beside)
         elif isinstance(does, WeightGradient):
-            yield from _weight_gradient(job, op.name, does.of)
+            yield from _weight_gradient(job, op.name, does.of, beside)
         elif isinstance(does, AttentionCore):
             yield from attention_core(job, does)
         elif not isinstance(does, CacheWrite):
             yield _passes(job, op)
         normed = isinstance(does, Elementwise) and does.kind == NORM
+
+
+def collectives(steps: Iterable[Step]) -> Iterator[Collective]:
+    """All collectives of some steps, those beside kernels included."""
+    for step in steps:
+        yield from (step,) if isinstance(step, Collective) else step.beside
+
+
+def _collective(job: Job, op: Op) -> Collective:
+    does = op.does
+    assert isinstance(does, Comm)
+    return Collective(op.name, does.operation, job.tokens * does.width * job.element, does.axis.name)
 
 
 def gemm(job: Job, product: Product) -> Gemm:
@@ -212,17 +226,16 @@ def _to_weight(job: Job, product: Product) -> Gemm:
     return Gemm(m=max(product.outputs, 1), n=max(product.inputs, 1), k=max(job.tokens, 1), dtype=dtype)
 
 
-def _beside(job: Job, ops: Sequence[Op], i: int) -> tuple[Work, ...]:
+def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     """The product that a collective runs beside, where the stack overlaps them: the weights' gradient that need not
     wait for it, else the layer's product that it feeds, else the one that it follows."""
     after = ops[i + 1].does if i + 1 < len(ops) else None
     before = ops[i - 1].does if i else None
     if isinstance(after, WeightGradient):
-        return (_to_weight(job, after.of),) if job.stack.overlap_tensor in ("all", "backward") else ()
-    product = after if isinstance(after, Product) else before
-    if isinstance(product, Product) and product.format == LAYER and job.stack.overlap_tensor == "all":
-        return (gemm(job, product),)
-    return ()
+        return i + 1 if job.stack.overlap_tensor in ("all", "backward") and not job.blocking else None
+    product, at = (after, i + 1) if isinstance(after, Product) else (before, i - 1)
+    overlaps = isinstance(product, Product) and product.format == LAYER and job.stack.overlap_tensor == "all"
+    return at if overlaps and not job.blocking else None
 
 
 def _cast(job: Job, name: str, product: Product, normed: bool) -> Iterator[Step]:
@@ -233,10 +246,10 @@ def _cast(job: Job, name: str, product: Product, normed: bool) -> Iterator[Step]
         yield Kernel(f"cast {name}", Stream(read_bytes=read * elements, write_bytes=written * elements))
 
 
-def _weight_gradient(job: Job, name: str, product: Product) -> Iterator[Step]:
+def _weight_gradient(job: Job, name: str, product: Product, beside: tuple[Collective, ...]) -> Iterator[Step]:
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
-    yield Kernel(name, _to_weight(job, product), weight_gradient=True)
+    yield Kernel(name, _to_weight(job, product), weight_gradient=True, beside=beside)
     if product.bias:
         yield _stream(job, "bias gradient", job.tokens * product.outputs * job.element, 0)
     if job.microbatches > 1 and not job.stack.fused_accumulation:

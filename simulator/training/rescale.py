@@ -1,8 +1,7 @@
 """A program on perturbed devices: what its operations last where kernels take a factor as long.
 
-Kernels (passes, recomputation, the optimizer) stretch; collectives and sends take what they took. A device that waited
-for its host in a pass waits as much less as its kernels take longer. Each piece of a pass is rounded to ticks on its
-own, so that a lumped pass lasts as long as its layers.
+Kernels (passes, recomputation, the optimizer) stretch; collectives and sends take what they took, launches and copies
+run beside the kernels as before. A lumped pass lasts as long as its parts on lanes.
 """
 
 from dataclasses import replace
@@ -12,74 +11,53 @@ from numpy.typing import NDArray
 
 from simulator.engine.rendezvous import lone_ticks
 from simulator.engine.tape import Activity, Tape
-from simulator.program.content import Content, Lump
-from simulator.training.lowering import Program
+from simulator.program.piece import Piece
+from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def stretched(content: Content, factors: Floats) -> tuple[Ints, Ints, Ints]:
-    """(compute, recompute, host) ticks of what runs when kernels take `factors` as long; shape of `factors` each."""
-    compute, again = (np.rint(ticks * factors).astype(np.int64) for ticks in (content.compute, content.recompute))
-    longer = compute + again - content.kernels
-    return compute, again, np.maximum(content.host - longer, 0) * bool(content.host)
-
-
 def slowed(program: Program, tape: Tape, factors: Floats) -> Program:
     """The program on another tape of it, with contents on devices that take `factors`, shape (chains, pp), as long."""
-    owner, lumps = _owners(program), list(program.contents)
+    pairs, which = _pairs(program)
     pace = factors.reshape(-1)
-    for number in np.flatnonzero(owner >= 0).tolist():
-        factor = float(pace[owner[number]])
-        lumps[number] = Lump(tuple((_slowed(content, factor), count) for content, count in lumps[number].parts))
-    return replace(program, tape=tape, contents=tuple(lumps))
+    numbers: dict[tuple[int, float], int] = {}
+    keys = [(content, float(pace[device])) for content, device in pairs.tolist()]
+    found = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+    contents = tuple(program.contents[content].at(factor) for content, factor in numbers)
+    return replace(program, tape=tape, contents=contents, columns=replace(program.columns, content=found[which]))
 
 
-def _owners(program: Program) -> Ints:
-    """The device (chain x pp + rank) whose operations consist of each content, -1 for none; shape (contents,)."""
-    owner = np.full(len(program.contents), -1, np.int64)
-    columns = program.columns
-    ranks = max(rank for _, rank, _ in program.lanes) + 1
-    device = np.array([chain * ranks + rank for chain, rank, _ in program.lanes])
-    owner[columns.content] = device[columns.lane]
-    return owner
-
-
-def _slowed(content: Content, factor: float) -> Content:
-    """A pass of which the parts that memory and launches bound stretch like the whole."""
-    compute, again, host = (int(ticks) for ticks in stretched(content, np.array(factor)))
-    memory = round(content.memory * factor)
-    latency = min(round(content.latency * factor), compute + again - memory)
-    return replace(content, compute=compute, recompute=again, host=host, memory=memory, latency=latency)
+def _pairs(program: Program) -> tuple[Ints, Ints]:
+    """Each (content, device) that occurs, shape (m, 2), and which of them each operation is; shape (n,)."""
+    columns = np.stack([program.columns.content, program.device(slice(None))], axis=1)
+    pairs, which = np.unique(columns, axis=0, return_inverse=True)
+    return pairs, which.reshape(-1)
 
 
 def durations(program: Program, pace: Floats) -> Ints:
     """Ticks of every operation, alone, in every step; (classes, pp, steps) factors to shape (n, steps)."""
     ticks = np.repeat(lone_ticks(program.tape)[:, None], pace.shape[2], axis=1)
-    owner, factors = _owners(program), pace.reshape(-1, pace.shape[2])
-    known: dict[tuple[int, Content], Ints] = {}
-    by_content = {}
-    for number, lump in enumerate(program.contents):
-        if lump.whole.kernels and owner[number] >= 0 and (factors[owner[number]] != 1.0).any():
-            by_content[number] = sum(
-                (count * _lasts(known, int(owner[number]), content, factors) for content, count in lump.parts),
-                np.zeros(pace.shape[2], np.int64),
-            )
-    if by_content:
-        rows = np.full(len(program.contents), -1)
-        rows[list(by_content)] = np.arange(len(by_content))
-        changed = np.flatnonzero(rows[program.columns.content] >= 0)
-        ticks[changed] = np.stack(list(by_content.values()))[rows[program.columns.content[changed]]]
+    factors = pace.reshape(-1, pace.shape[2])
+    pairs, which = _pairs(program)
+    known: dict[tuple[Piece, int], Ints] = {}
+    changed, rows = np.zeros(len(pairs), np.bool_), np.zeros((len(pairs), pace.shape[2]), np.int64)
+    for row, (content, device) in enumerate(pairs.tolist()):
+        lump = program.contents[content]
+        if lump.whole.kernels and (factors[device] != 1.0).any():
+            changed[row] = True
+            rows[row] = sum(count * _lasts(known, piece, device, factors) for piece, count in lump.pieces)
+    operations = np.flatnonzero(changed[which])
+    ticks[operations] = rows[which[operations]]
     return ticks
 
 
-def _lasts(known: dict[tuple[int, Content], Ints], owner: int, content: Content, factors: Floats) -> Ints:
-    """Ticks of a content on a device by step; shape (steps,)."""
-    if (owner, content) not in known:
-        compute, again, host = stretched(content, factors[owner])
-        known[owner, content] = compute + again + host + content.exposed
-    return known[owner, content]
+def _lasts(known: dict[tuple[Piece, int], Ints], piece: Piece, device: int, factors: Floats) -> Ints:
+    """Ticks of a piece on a device by step; shape (steps,)."""
+    if (piece, device) not in known:
+        known[piece, device] = piece.lasts(factors[device])
+    return known[piece, device]
 
 
 def rescaled(tape: Tape, ticks: Ints) -> Tape:

@@ -15,7 +15,6 @@ from simulator.run.links import sent
 from simulator.run.parts import busy
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
-from simulator.training.lowering import LANES
 from tests import jobs
 from tests.effort import simulations
 
@@ -50,7 +49,7 @@ def counted(found: Run) -> dict[str, NDArray[np.float64]]:
     ran: Counter[tuple[Comm, int]] = Counter()
     columns, pp = found.program.columns, found.job.pp
     for lane, content in zip(columns.lane.tolist(), columns.content.tolist(), strict=True):
-        chain, rank = divmod(lane // len(LANES), pp)
+        chain, rank = divmod(lane // len(found.program.names), pp)
         for call in found.program.contents[content].whole.calls:
             rows = found.classes.priced[call.comm].rows
             ran[call.comm, int(rows[found.classes.members[chain][0], rank if call.place == OWN else call.place])] += (

@@ -14,7 +14,7 @@ from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
 from simulator.training.job import Job, build_job
-from simulator.training.lowering import ChainDraft
+from simulator.training.passes import pipeline
 from tests import jobs
 from tests.effort import simulations
 
@@ -128,19 +128,39 @@ def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:
     assert np.array_equal(events.spans.end, sweep.spans.end)
 
 
-@simulations(10)
-@given(**CHOICES)
-def test_lumped_stages_equal_layers(**choices: object) -> None:
-    """A pass as one operation lasts to the tick what its layers last one by one."""
-    scenario = build(**choices, zero=0, overlap_gradients=False, overlap_parameters=False)  # type: ignore[arg-type]
+@simulations(60)
+@given(
+    **CHOICES,
+    overlap_tensor=st.sampled_from(["none", "backward", "all"]),
+    quality=st.sampled_from([0.3, 0.8, 1.0]),
+    overhead=st.sampled_from([0.0, 50e-6, 1e-3]),
+    offload=st.sampled_from([0, 1, 8]),
+    blocking=st.booleans(),
+    zero=st.sampled_from([0, 1]),
+)
+def test_lumped_stages_equal_their_parts_on_lanes(
+    overlap_tensor: str, quality: float, overhead: float, offload: int, blocking: bool, **choices: object
+) -> None:
+    """A pass as one operation lasts to the tick what its kernels, collectives, launches and copies last on lanes."""
+    stack = jobs.stack()
+    changes = {
+        "overlap_tensor": overlap_tensor,
+        "overlap_quality": stack.overlap_quality.model_copy(update={"value": quality}),
+        "layer_overhead": stack.layer_overhead.model_copy(update={"value": overhead}),
+        "overlap_gradients": False,
+        "overlap_parameters": False,
+    }
+    scenario = build(**choices, **changes)  # type: ignore[arg-type]
+    more = {"offload_layers": offload, "blocking_launches": blocking}
+    scenario = scenario.model_copy(update={"training": scenario.training.model_copy(update=more)})
     lumped = simulate(scenario)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Job, "shares", True)
-        patch.setattr(ChainDraft, "_chosen", lambda self: np.flatnonzero(self.draft["kind"] <= 1))
-        layers = simulate(scenario)
-    assert len(layers.spans.start) > len(lumped.spans.start)
-    assert layers.spans.end.max() == lumped.spans.end.max()
-    assert layers.breakdown == lumped.breakdown
+        patch.setattr(pipeline, "_beside", lambda chain, placed: placed.passes)
+        parts = simulate(scenario)
+    assert len(parts.spans.start) > len(lumped.spans.start)
+    assert parts.spans.end.max() == lumped.spans.end.max()
+    assert parts.breakdown == lumped.breakdown
 
 
 def test_same_scenario_same_bytes() -> None:

@@ -6,21 +6,23 @@ import pytest
 from simulator.engine.rendezvous import lone_ticks
 from simulator.engine.tape import Activity, Use
 from simulator.program.content import Content
+from simulator.program.piece import HOST, Part, PieceBuilder, single
 from simulator.run.simulate import run
-from simulator.training.rescale import durations, rescaled, slowed, stretched
+from simulator.training.rescale import durations, rescaled, slowed
 from tests import jobs
 from tests.tapes import tape
 
 
 def test_kernels_stretch_and_the_wait_for_the_host_shrinks_as_much() -> None:
-    compute, again, host = stretched(Content(100, 50, 40), np.array([1.0, 1.2, 2.0, 0.8]))
-    assert compute.tolist() == [100, 120, 200, 80]
-    assert again.tolist() == [50, 60, 100, 40]
-    assert host.tolist() == [40, 10, 0, 70]
+    built = PieceBuilder([Part(HOST, Content(host=190))])
+    built.run(Content(100, 50))
+    piece = built.build()
+    assert piece.lasts(np.array([1.0, 1.2, 2.0, 0.8])).tolist() == [190, 190, 300, 190]
+    assert [piece.at(pace).content.host for pace in (1.0, 1.2, 2.0, 0.8)] == [40, 10, 0, 70]
 
 
-def test_who_never_waited_for_the_host_does_not_begin_to() -> None:
-    assert stretched(Content(100), np.array([0.5]))[2].tolist() == [0]
+def test_who_has_no_host_does_not_begin_to_wait_for_it() -> None:
+    assert single(Content(100)).at(0.5).content == Content(50)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -30,7 +32,7 @@ def test_durations_are_those_of_the_prices(overlap: bool, zero: int) -> None:
     software = jobs.stack(overlap_gradients=overlap, overlap_parameters=overlap)
     found = run(jobs.scenario(tp=2, pp=2, zero=zero, software=software))
     program, lone = found.program, lone_ticks(found.program.tape)
-    pace = np.ones((len(found.classes.prices), 2, 2))
+    pace = np.ones((len(found.classes.costs), 2, 2))
     pace[:, :, 1] = [[1.25, 1.7]]
     ticks = durations(program, pace)
     np.testing.assert_array_equal(ticks[:, 0], lone)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
-from simulator.program import draft as d
+from simulator.program import codes as d
 from simulator.run.simulate import Run, run
 from simulator.specs.scenario import Scenario
 from tests import jobs
@@ -85,7 +85,9 @@ def test_weight_gradients_in_passes_of_their_own_are_reduced_after_the_last(tmp_
     file.write_text("0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n")
     found = run(jobs.scenario(batch=8, pp=2, training={"schedule": str(file)} | OVERLAP, zero=1))
     weights, reductions = operations(found, d.WEIGHT), operations(found, d.REDUCE)
-    assert len(weights) == 4 and len(reductions) == 2
+    columns = found.program.columns
+    assert len(set(zip(columns.stage[weights], columns.microbatch[weights], strict=True))) == 4
+    assert len(reductions) == 2
     assert found.timeline.start[reductions].max() >= found.timeline.end[weights].max()
 
 
@@ -127,7 +129,7 @@ def test_a_call_for_every_tensor_and_a_copy_for_every_rank() -> None:
         software = jobs.stack("deepspeed", **changes)
         found = run(jobs.scenario(nodes=nodes, batch=8 * nodes, software=software, training={"recompute": "none"}))
         gathers = operations(found, d.GATHER)
-        host = sum(piece.host for piece in found.classes.prices[0].forward[0])
+        host = sum(piece.content.host for piece in found.classes.costs[0].passes[0].forward)
         return int((found.timeline.end - found.timeline.start)[gathers].sum()), host
 
     flat = {"list_overhead": None}

@@ -1,0 +1,28 @@
+"""Codes of the operations of a step: instructions of its schedule, and what it does around them."""
+
+from simulator.program.actions import COMPUTE, Kind
+
+FORWARD, BACKWARD, INPUT, WEIGHT = (int(kind) for kind in COMPUTE)
+SEND_FORWARD, SEND_BACKWARD = int(Kind.SEND_F), int(Kind.SEND_B)
+GATHER, REDUCE = int(Kind.UNSHARD), int(Kind.REDUCE_GRAD)
+EMBEDDING, OPTIMIZER = len(Kind), len(Kind) + 1
+
+PASSES = (FORWARD, BACKWARD, INPUT, WEIGHT)
+
+KINDS = (
+    "forward",
+    "backward",
+    "input gradient",
+    "weight gradient",
+    "send forward",
+    "receive forward",
+    "send backward",
+    "receive backward",
+    "gather parameters",
+    "drop parameters",
+    "reduce gradients",
+    "overlapped passes",
+    "sum embedding gradients",
+    "optimizer",
+)
+"""Names of operations by code: those of `Kind`, then what a step does around its schedule."""

@@ -1,0 +1,218 @@
+"""A piece of a pass: a small program on the lanes of a device, which is run as one instruction or part by part.
+
+Kernels stand on the compute lane, and so do collectives that block it; a collective that runs beside kernels stands on
+the lane of its axis, the host's launches and the copies of offloaded tensors on lanes of their own. Such a collective
+takes a share of the device's multiprocessors while it runs; kernels work with what is left.
+
+A piece may be inlined as one instruction when nothing outside it can touch what it uses. It then lasts what its parts
+last when they run on lanes, to the tick: `Piece.schedule` follows the same rules as the engine, for many paces of the
+device at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.program.content import Content
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+COMPUTE, HOST, COPY = "compute", "host", "copy"
+"""Lanes of a device inside a pass; those of axes have the name of the axis."""
+
+
+class Part(NamedTuple):
+    """An operation of a piece."""
+
+    lane: str
+    content: Content
+    after: tuple[int, ...] = ()
+    """Earlier parts of the piece, on other lanes, that must have ended."""
+    takes: float = 0.0
+    """Share of the multiprocessors that a collective beside kernels takes while it runs."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Parts in an order in which each comes after what it waits for, and kernels after what may run beside them.
+
+    The first part and the last stand on the compute lane; the others begin after the first and end before the last.
+    """
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        """Remember the hash: pieces are counted and looked up often."""
+        object.__setattr__(self, "_hash", hash(self.parts))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined, no-any-return]  # set above
+
+    def __add__(self, other: "Piece") -> "Piece":
+        """One after the other; what is empty adds nothing."""
+        if other.is_empty or self.is_empty:
+            return self if other.is_empty else other
+        shift = len(self.parts)
+        moved = (part._replace(after=tuple(i + shift for i in part.after)) for part in other.parts)
+        return Piece((*self.parts, *moved))
+
+    def schedule(self, paces: Floats) -> tuple[list[Ints], list[Ints]]:
+        """(starts, ends) of the parts when kernels take `paces` (k,) as long; each entry has shape (k,)."""
+        starts: list[Ints] = []
+        ends: list[Ints] = []
+        free: dict[str, Ints] = {}
+        beside: list[tuple[Ints, Ints, float]] = []
+        for part in self.parts:
+            start = free.get(part.lane, np.zeros(len(paces), np.int64))
+            for earlier in part.after:
+                start = np.maximum(start, ends[earlier])
+            ticks = part.content.ticks_at(paces)
+            end = _worked(start, ticks, beside) if part.content.kernels and beside else start + ticks
+            if part.takes:
+                beside.append((start, end, part.takes))
+            starts.append(start)
+            ends.append(end)
+            free[part.lane] = end
+        return starts, ends
+
+    def lasts(self, paces: Floats) -> Ints:
+        """Ticks of the whole piece when kernels take `paces` (k,) as long; shape (k,)."""
+        if len(self.parts) == 1:
+            return self.parts[0].content.ticks_at(paces)
+        return self.schedule(paces)[1][-1]
+
+    @cached_property
+    def content(self) -> Content:
+        """What the piece is made of when it runs as one instruction: what of its parts the compute lane waits for."""
+        if len(self.parts) == 1:
+            return self.parts[0].content
+        starts, ends = ([int(times[0]) for times in every] for every in self.schedule(np.ones(1)))
+        found, free = Content(), 0
+        for part, start, end in zip(self.parts, starts, ends, strict=True):
+            if part.lane == COMPUTE:
+                if start > free:
+                    found += _beside(self.parts[max(part.after, key=ends.__getitem__)].content, 0, start - free)
+                found += replace(part.content, stall=end - start - part.content.total)
+                free = end
+            else:
+                found += _beside(part.content, 1, 0)
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return self.parts == EMPTY
+
+    @property
+    def ticks(self) -> int:
+        """Ticks of the whole piece."""
+        return self.content.total
+
+    def again(self) -> "Piece":
+        """The same work, counted as recomputation."""
+        return Piece(tuple(part._replace(content=part.content.again()) for part in self.parts))
+
+    def at(self, pace: float) -> "Piece":
+        """The same on a device whose kernels take `pace` as long."""
+        return Piece(tuple(part._replace(content=part.content.at(pace)) for part in self.parts))
+
+
+EMPTY = (Part(COMPUTE, Content()),)
+"""Parts of a piece of nothing."""
+
+
+class PieceBuilder:
+    """Appends to the compute lane of a piece, and to other lanes beside it."""
+
+    def __init__(self, beside: Iterable[Part] = ()) -> None:
+        """`beside` are parts on other lanes that run beside the whole piece."""
+        self.parts: list[Part] = []
+        self.last = -1
+        """The last part on the compute lane."""
+        self.waits: tuple[int, ...] = ()
+        """Parts on other lanes that the next one on the compute lane waits for."""
+        self.whole = self._begin(tuple(beside))
+
+    def _begin(self, beside: tuple[Part, ...]) -> tuple[int, ...]:
+        """Start parts on other lanes where the compute lane is now; returns their places."""
+        if not beside:
+            return ()
+        if self.last < 0 or self.waits:
+            self._append(Part(COMPUTE, Content(), self.waits))
+        first = len(self.parts)
+        self.parts += [part._replace(after=(self.last,)) for part in beside]
+        return tuple(range(first, len(self.parts)))
+
+    def _append(self, part: Part) -> None:
+        """Append to the compute lane."""
+        self.parts.append(part)
+        self.last, self.waits = len(self.parts) - 1, ()
+
+    def run(self, content: Content, beside: Iterable[Part] = ()) -> None:
+        """Go on with `content`, and `beside` it parts on other lanes; what comes next waits for all of it."""
+        others = self._begin(tuple(beside))
+        if others or not self._joins(content):
+            self._append(Part(COMPUTE, content, self.waits))
+        else:
+            self.parts[-1] = self.parts[-1]._replace(content=self.parts[-1].content + content)
+        self.waits = others
+
+    def _joins(self, content: Content) -> bool:
+        """Whether kernels go on without a seam."""
+        open_part = bool(self.parts) and self.last == len(self.parts) - 1 and not self.waits
+        return open_part and bool(content.kernels) and bool(self.parts[-1].content.kernels)
+
+    def build(self) -> Piece:
+        """The piece, which ends when all that runs beside it has ended."""
+        if self.whole or self.waits or not self.parts:
+            self._append(Part(COMPUTE, Content(), self.whole + self.waits))
+        return Piece(tuple(self.parts))
+
+
+def single(content: Content) -> Piece:
+    """A piece of one part."""
+    return Piece((Part(COMPUTE, content),))
+
+
+def series(pieces: Sequence[Piece]) -> Piece:
+    """Pieces one after the other."""
+    return sum(pieces[1:], pieces[0]) if pieces else single(Content())
+
+
+def _beside(content: Content, runs: int, waited: int) -> Content:
+    """What ran on another lane, so often, and the ticks that the compute lane waited for it."""
+    if not content.calls:
+        return Content(host=waited)
+    (call,) = content.calls
+    return Content(calls=(call._replace(runs=runs, exposed=waited),))
+
+
+def _worked(start: Ints, ticks: Ints, beside: list[tuple[Ints, Ints, float]]) -> Ints:
+    """When kernels of `ticks` end that start at `start` and work beside others that take their shares: (k,) each.
+
+    Counts as the engine does (`engine.fluid`): work that is left is booked whenever what runs beside it changes.
+    """
+    now, left, end = start, ticks.astype(np.float64), np.full(len(start), -1, np.int64)
+    moments = np.sort(
+        np.maximum(np.stack([time for first, last, _ in beside for time in (first, last)]), start), axis=0
+    )
+    for moment in moments:
+        speed = _speed(now, beside)
+        done = now + np.rint(left / speed).astype(np.int64)
+        end = np.where((end < 0) & (done <= moment), done, end)
+        left = left - speed * (moment - now)
+        now = moment
+    done = now + np.maximum(np.rint(left), 0).astype(np.int64)
+    return np.where(end < 0, done, end)
+
+
+def _speed(now: Ints, beside: list[tuple[Ints, Ints, float]]) -> Floats:
+    taken = np.zeros(len(now))
+    for first, last, share in beside:
+        taken = taken + share * ((first <= now) & (now < last))
+    return 1.0 - taken

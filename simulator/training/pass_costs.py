@@ -1,0 +1,202 @@
+"""Passes through model chunks as pieces: kernels, collectives, launches and copies on the lanes of a device.
+
+Every kernel and collective is rounded to ticks on its own. A layer is a piece: its kernels, one after the other, with
+the tensor-parallel collectives that block them between; on a lane of its own a collective that the stack runs beside a
+product, which takes `1 - overlap_quality` of the multiprocessors meanwhile; beside all of it the host's launches and
+the copies of offloaded activations. Launches and copies run one layer ahead: those that stand beside a layer are the
+next one's, so that the next layer waits for them. Where launches block, the host's time comes on top.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from simulator import units
+from simulator.cost import Device, Stream, price
+from simulator.program.content import Call, Comm, Content
+from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, series, single
+from simulator.training import operators
+from simulator.training.job import Job
+from simulator.training.memory import Chunk, kept_of_layer
+from simulator.training.operators import Collective, Kernel, Step, Work
+
+Ticks = Callable[[Comm], int]
+"""Ticks of a collective of the group that this device belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCosts:
+    """Passes of one layer, of the embedding and of the head."""
+
+    forward: Piece
+    backward: Piece
+    again: Piece | None
+    """What the backward pass of a layer computes again."""
+    input_gradient: Piece
+    """The backward pass without the gradients of weights."""
+    weight_gradient: Piece
+    """Gradients of weights."""
+    embedding: tuple[Piece, Piece]
+    """Forward, backward."""
+    head: tuple[Piece, Piece]
+    """Forward, backward."""
+    head_halves: tuple[Piece, Piece]
+    """Backward pass of the head: gradients of inputs, gradients of weights."""
+
+
+class ChunkPasses(NamedTuple):
+    """Passes of a chunk, each in pieces in the order in which they run."""
+
+    forward: list[Piece]
+    backward: list[Piece]
+    """Last layer first."""
+    input_gradient: list[Piece]
+    weight_gradient: list[Piece]
+
+
+class PassCosts:
+    """Costs of the passes of one job on one device with one group's collectives."""
+
+    def __init__(self, job: Job, device: Device, ticks: Ticks) -> None:
+        self.job, self.device, self.ticks = job, device, ticks
+        self.invalid: set[str] = set()
+        """Names of kernels priced outside the range of their measurements."""
+        self.kernel = lru_cache(maxsize=None)(self._kernel)
+
+    def _kernel(self, work: Work) -> Content:
+        cost = price(work, self.device)
+        rate = 1.0 if isinstance(work, Stream) else self.job.stack.compute_efficiency.value
+        ticks = units.to_ticks(cost.seconds / rate)
+        return Content(ticks, memory=ticks * (cost.bound == "memory"), latency=ticks * (cost.bound == "latency"))
+
+    def _call(self, step: Collective) -> Content:
+        comm = called(step)
+        return Content(calls=(Call(comm, 1, self.ticks(comm)),))
+
+    def _beside(self, kernel: Kernel) -> list[Part]:
+        share = 1.0 - self.job.stack.overlap_quality.value
+        return [Part(step.axis, self._call(step), takes=share) for step in kernel.beside]
+
+    def piece(self, steps: Iterable[Step], beside: Iterable[Part] = ()) -> Piece:
+        """Steps one after the other; `beside` all of them run parts on other lanes."""
+        built = PieceBuilder(beside)
+        for step in steps:
+            if isinstance(step, Collective):
+                built.run(self._call(step))
+                continue
+            if not price(step.work, self.device).valid:
+                self.invalid.add(step.name)
+            built.run(self.kernel(step.work), self._beside(step))
+        return built.build()
+
+    def layer_pass(self, steps: Iterable[Step]) -> Piece:
+        """A pass through one layer, beside it the host's launches and the copies of what is offloaded."""
+        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value))
+        if self.job.blocking:
+            return self.piece(steps) + single(launches)
+        ahead = (Part(HOST, launches), Part(COPY, Content(host=units.to_ticks(self._moved()))))
+        return self.piece(steps, [part for part in ahead if part.content.host])
+
+    def _moved(self) -> float:
+        """Seconds in which a layer's share of the offloaded activations crosses the host's link, spread evenly over
+        the layers of the model."""
+        if not self.job.offload_layers:
+            return 0.0
+        return self.job.offloaded * kept_of_layer(self.job) / self.job.host_link
+
+    def _lists(self, calls: int) -> Piece:
+        """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""
+        job, each = self.job, self.job.stack.list_overhead
+        listed = calls * job.shard if job.per_pass and job.shard > 1 else 0
+        return single(Content(host=units.to_ticks(each.value * listed) if each is not None else 0))
+
+    def _again(self) -> Piece | None:
+        """What the backward pass of a layer computes again."""
+        job, found = self.job, None
+        for _, steps in operators.recomputed(job, 1):
+            found = (self.layer_pass(steps) if job.recompute == "full" else self.piece(steps)).again()
+        if found is not None and job.synchronous and job.recompute == "full":
+            found += self._lists(len(operators.gathered_units(job)))
+        return found
+
+    def layers(self) -> LayerCosts:
+        """All passes of the job's layers."""
+        job = self.job
+        gathers, reductions = len(operators.gathered_units(job)), len(operators.layer_units(job))
+        inputs, weights = _halves(operators.layer_backward(job))
+        return LayerCosts(
+            forward=self.layer_pass(operators.layer_forward(job)) + self._lists(gathers),
+            backward=self.layer_pass(operators.layer_backward(job)) + self._lists(gathers + reductions),
+            again=self._again(),
+            input_gradient=self.layer_pass(inputs),
+            weight_gradient=self.piece(weights),
+            embedding=(self.piece(operators.embedding_forward(job)), self.piece(operators.embedding_backward(job))),
+            head=(self.piece(operators.head_forward(job)), self.piece(operators.head_backward(job))),
+            head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
+        )
+
+    def optimizer(self, parameters: float) -> Piece:
+        """The optimizer on that many parameters."""
+        return self.piece(operators.optimizer_step(self.job, parameters))
+
+
+def called(step: Collective) -> Comm:
+    """The collective of a step, run by the groups of its axis."""
+    return Comm(step.operation, step.axis, step.size, step.axis)
+
+
+def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
+    """A backward pass in two: what the next layer waits for, with all collectives, and the gradients of weights."""
+    inputs: list[Step] = []
+    weights: list[Step] = []
+    for step in steps:
+        if isinstance(step, Kernel) and step.weight_gradient:
+            inputs += step.beside
+            weights.append(step._replace(beside=()))
+        else:
+            inputs.append(step)
+    return inputs, weights
+
+
+def recomputed_layers(job: Job, chunk: Chunk) -> int:
+    """Layers of a chunk whose backward pass computes something again."""
+    if job.recompute == "none":
+        return 0
+    return job.recomputed(chunk.layers) if job.recompute == "full" else chunk.layers
+
+
+def _with_again(job: Job, chunk: Chunk, costs: LayerCosts, backward: Piece) -> list[Piece]:
+    """Backward pass of each layer of a chunk, last layer first; the last ones are recomputed where not all are."""
+    again = recomputed_layers(job, chunk) if costs.again is not None else 0
+    return [series([costs.again, backward]) if costs.again and i < again else backward for i in range(chunk.layers)]
+
+
+def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:
+    """Passes of a chunk in pieces: embedding with the first layer, head with the last.
+
+    A chunk without layers is one piece.
+    """
+    first, last = chunk.first, chunk.last
+    forward = _joined(
+        [costs.forward] * chunk.layers, costs.embedding[0] if first else None, costs.head[0] if last else None
+    )
+    ends = costs.head[1] if last else None, costs.embedding[1] if first else None
+    inputs = costs.head_halves[0] if last else None, ends[1]
+    weights = [costs.head_halves[1]] * last + [costs.weight_gradient] * chunk.layers
+    return ChunkPasses(
+        forward,
+        _joined(_with_again(job, chunk, costs, costs.backward), *ends),
+        _joined(_with_again(job, chunk, costs, costs.input_gradient), *inputs),
+        weights or [single(Content())],
+    )
+
+
+def _joined(layers: list[Piece], before: Piece | None, after: Piece | None) -> list[Piece]:
+    """Pieces of a pass, with what comes before the first layer and after the last one."""
+    pieces = layers or [single(Content())]
+    if before is not None:
+        pieces = [before + pieces[0], *pieces[1:]]
+    if after is not None:
+        pieces = [*pieces[:-1], pieces[-1] + after]
+    return pieces

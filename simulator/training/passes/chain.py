@@ -1,0 +1,118 @@
+"""One pipeline replica while its program is built: its lanes, and the pieces that each of its ranks runs in turn."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine.tape import Activity, Use
+from simulator.program.builder import Builder
+from simulator.training.chains import ChainCosts
+from simulator.training.job import Job
+
+Ints = NDArray[np.int64]
+
+LANES = ("compute", "send forward", "send backward", "data")
+"""Lanes that every device has; passes that are cut add those of their parts."""
+BEGIN = -1
+"""The turn before the first."""
+RESERVED = 1e9
+"""Weight of a collective beside kernels: it takes the multiprocessors that it needs, kernels work with the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The pieces of passes that a rank runs, in order; arrays of shape (turns,)."""
+
+    kind: Ints
+    stage: Ints
+    microbatch: Ints
+    piece: Ints
+    """Position within the pass, 0 where it is not cut."""
+    entry: Ints
+    """First operation of each."""
+    exit: Ints
+    """Last operation of each."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def of(self, stage: int, *kinds: int) -> Ints:
+        """Turns of passes of some kinds of a chunk."""
+        return np.flatnonzero((self.stage == stage) & np.isin(self.kind, kinds))
+
+    def ends(self, turns: Ints) -> Ints:
+        """Of some turns of one chunk those that end a pass."""
+        alike = (self.microbatch[turns[1:]] == self.microbatch[turns[:-1]]) & (
+            self.kind[turns[1:]] == self.kind[turns[:-1]]
+        )
+        return turns[np.append(~alike, True)] if len(turns) else turns
+
+    def whole(self, turns: Ints, which: int) -> Ints:
+        """Those of the first (0) or last (-1) pass among some turns."""
+        one = turns[which]
+        found: Ints = turns[(self.microbatch[turns] == self.microbatch[one]) & (self.kind[turns] == self.kind[one])]
+        return found
+
+
+@dataclass(slots=True)
+class Chain:
+    """A chain of ranks, and what was appended for it so far."""
+
+    job: Job
+    costs: ChainCosts
+    builder: Builder
+    names: tuple[str, ...]
+    """Lanes of a device."""
+    number: int
+    group: int
+    """Data-parallel group whose chains wait for each other, -1 for none."""
+    turns: list[Turns] = field(default_factory=list)
+    """By rank."""
+    reduced: dict[int, list[int]] = field(default_factory=dict)
+    """Reductions that the optimizer of a rank waits for."""
+    multiprocessors: list[int] = field(default_factory=list)
+    """Shared resource of each rank, where collectives run beside computation."""
+
+    def __post_init__(self) -> None:
+        """Take resources."""
+        if self.job.shares:
+            self.multiprocessors = [self.builder.resource() for _ in range(self.job.pp)]
+
+    def lane(self, rank: int | Ints, name: str) -> Ints:
+        """Number of a lane."""
+        device = self.number * self.job.pp + np.asarray(rank)
+        return np.asarray(device * len(self.names) + self.names.index(name))
+
+    def chunks(self, rank: int) -> list[int]:
+        """Chunks of a rank."""
+        return [chunk for chunk, home in enumerate(self.job.home) if home == rank]
+
+    def meetings(self, name: Sequence[object], count: int) -> Ints | int:
+        """Meetings with the same operations of the other chains of the group."""
+        return self.builder.meetings((self.group, *name), count) if self.group >= 0 else -1
+
+    def shared(self, rank: int, ticks: Iterable[int], rate: float = 1.0, weight: float = 1.0) -> Ints:
+        """Activities that take `rate` of a rank's multiprocessors for so long each; -1 for what lasts no time."""
+        uses = (Use(self.multiprocessors[rank], rate, weight),)
+        return np.array([self.builder.activity(Activity(0, t, uses)) if t else -1 for t in ticks], np.int64)
+
+    def beside(self, rank: int, name: Sequence[object], turn: Ints, content: Ints, **columns: Ints | int) -> Ints:
+        """Collectives on the data lane of a rank, beside what it computes; `name` tells them from the others."""
+        each = {n: self.builder.contents[n].ticks for n in set(content.tolist())}
+        known = dict(zip(each, self._collectives(rank, each.values()), strict=True))
+        activity = np.array([known[n] for n in content.tolist()], np.int64)
+        meeting = self.meetings((rank, *name), len(content))
+        lane = self.lane(rank, "data")
+        return self.builder.append(lane, turn, content, activity=activity, meeting=meeting, **columns)
+
+    def _collectives(self, rank: int, ticks: Iterable[int]) -> Ints:
+        return self.shared(rank, ticks, 1.0 - self.job.stack.overlap_quality.value, RESERVED)
+
+    def serial(
+        self, rank: int | Ints, name: Sequence[object], turn: Ints | int, content: Ints, **columns: Ints | int
+    ) -> Ints:
+        """Operations on the compute lane of ranks in which the chains of the group meet."""
+        meeting = self.meetings(name, len(content))
+        return self.builder.append(self.lane(rank, "compute"), turn, content, meeting=meeting, **columns)

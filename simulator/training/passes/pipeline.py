@@ -1,0 +1,173 @@
+"""Passes and sends of every rank, in the order of the schedule.
+
+A pass is one instruction where nothing can run beside it; where parameters or gradients travel beside it, it is cut
+into pieces, and these into parts on lanes, whose kernels share the multiprocessors with the collectives.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.program import codes as d
+from simulator.program.lowering import Lowered, lower
+from simulator.program.piece import Piece, single
+from simulator.training.pass_costs import ChunkPasses
+from simulator.training.passes.chain import RESERVED, Chain, Turns
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Placed:
+    """A lowered schedule and the operations that stand for its rows."""
+
+    def __init__(self, chain: Chain, lowered: Lowered) -> None:
+        """Nothing is appended yet."""
+        tape = lowered.tape
+        counts = np.diff(tape.lane_start)
+        self.lowered = lowered
+        self.lane: Ints = np.repeat(np.arange(len(counts)), counts)
+        self.rank: Ints = lowered.lane_rank[self.lane]
+        self.passes: Mask = np.isin(lowered.kind, d.PASSES)
+        self.cut = self.passes & _beside(chain, self)
+        """Which passes run in pieces."""
+        lengths = np.array([[len(pieces) for pieces in chunk] for chunk in chain.costs.passes])
+        pieces = np.where(self.passes, 1, 0)
+        pieces[self.cut] = lengths[lowered.stage[self.cut], lowered.kind[self.cut]]
+        before = np.cumsum(pieces) - pieces
+        self.turn: Ints = before - before[tape.lane_start[:-1]][self.lane] - ~self.passes
+        """The first turn of a pass, the last one of the pass that a blocking send follows."""
+        self.entry, self.exit = np.full((2, len(tape)), -1, np.int64)
+        """First and last operation of each row."""
+
+
+def pipeline(chain: Chain) -> Placed:
+    """Append all passes; sends follow with `sends`."""
+    job, builder, costs = chain.job, chain.builder, chain.costs
+    whole = np.array([[builder.content(pieces) for pieces in chunk] for chunk in costs.passes])
+    forward, backward = (builder.pieces(sent) for sent in (costs.send_forward, costs.send_backward))
+    ticks = np.stack([builder.ticks(forward), builder.ticks(backward)], axis=1)
+    placed = Placed(chain, lower(job.schedule, builder.ticks(whole), ticks, job.overlap_pipeline))
+    lowered = placed.lowered
+    rows = np.flatnonzero(placed.passes & ~placed.cut)
+    kind, stage, microbatch = (column[rows] for column in (lowered.kind, lowered.stage, lowered.microbatch))
+    lane, turn = chain.lane(placed.rank[rows], "compute"), placed.turn[rows]
+    placed.entry[rows] = placed.exit[rows] = builder.append(
+        lane, turn, whole[stage, kind], kind=kind, stage=stage, microbatch=microbatch
+    )
+    pieces = [_pieces(chain, placed, rows) for rows in _alike(placed)]
+    chain.turns = [_turns(placed, rank, [p for r, p in pieces if r == rank]) for rank in range(job.pp)]
+    return placed
+
+
+def sends(chain: Chain, placed: Placed) -> None:
+    """Append all sends, and what passes and sends wait for."""
+    lowered, builder, costs = placed.lowered, chain.builder, chain.costs
+    for code, name, sent in (
+        (d.SEND_FORWARD, "send forward", builder.pieces(costs.send_forward)),
+        (d.SEND_BACKWARD, "send backward", np.roll(builder.pieces(costs.send_backward), 1)),  # i + 1 sends over i
+    ):
+        rows = np.flatnonzero(lowered.kind == code)
+        lane = chain.lane(placed.rank[rows], name if chain.job.overlap_pipeline else "compute")
+        stage, microbatch = lowered.stage[rows], lowered.microbatch[rows]
+        turn = rows if chain.job.overlap_pipeline else placed.turn[rows]
+        placed.entry[rows] = placed.exit[rows] = builder.append(
+            lane, turn, sent[stage], kind=code, stage=stage, microbatch=microbatch
+        )
+    later = np.repeat(np.arange(len(lowered.tape)), np.diff(lowered.tape.after_start))
+    builder.after(placed.entry[later], placed.exit[lowered.tape.after])
+
+
+# ---- which passes are cut ----------------------------------------------------------------------------------------
+
+
+def _beside(chain: Chain, placed: Placed) -> Mask:
+    """Passes beside which data-parallel collectives may run."""
+    job, lowered = chain.job, placed.lowered
+    found = np.zeros(len(lowered.tape), np.bool_)
+    if not job.shares:
+        return found
+    if job.per_pass:
+        return lowered.kind <= d.BACKWARD
+    for rank in range(job.pp):
+        rows = np.flatnonzero((placed.rank == rank) & placed.passes)
+        kind, stage = (column[rows].astype(np.int64) for column in (lowered.kind, lowered.stage))
+        if job.overlap_parameters and job.zero > 0:
+            first = [_first(stage, kind, chunk, (d.FORWARD,)) for chunk in chain.chunks(rank)]
+            found[rows[: max(first) + 1]] = True
+        if job.overlap_gradients:
+            found[rows[min(_reduced(chain, stage, kind, chunk) for chunk in chain.chunks(rank)) :]] = True
+    return found
+
+
+def _reduced(chain: Chain, stage: Ints, kind: Ints, chunk: int) -> int:
+    """The first pass of a chunk whose gradients are reduced: ZeRO-2 reduces those of every microbatch."""
+    kinds = (d.BACKWARD, d.WEIGHT)
+    if chain.job.zero == 2:
+        return _first(stage, kind, chunk, kinds)
+    return len(stage) - 1 - _first(stage[::-1], kind[::-1], chunk, kinds)
+
+
+def _first(stage: Ints, kind: Ints, chunk: int, kinds: tuple[int, ...]) -> int:
+    """The first pass of a chunk among some kinds."""
+    return int(np.argmax((stage == chunk) & np.isin(kind, kinds)))
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _alike(placed: Placed) -> list[Ints]:
+    """Rows of passes that are cut, those of one chunk and kind together."""
+    rows = np.flatnonzero(placed.cut)
+    code = placed.lowered.stage[rows] * len(d.KINDS) + placed.lowered.kind[rows]
+    order = np.argsort(code, kind="stable")
+    return np.split(rows[order], 1 + np.flatnonzero(np.diff(code[order]))) if len(rows) else []
+
+
+def _pieces(chain: Chain, placed: Placed, rows: Ints) -> tuple[int, Ints]:
+    """Append some equal passes in pieces; returns their rank and (turn, kind, stage, microbatch, piece, entry, exit) of
+    the pieces, shape (7, n)."""
+    kind, stage = int(placed.lowered.kind[rows[0]]), int(placed.lowered.stage[rows[0]])
+    pieces, rank = _of(chain.costs.passes[stage], kind), int(placed.rank[rows[0]])
+    found = []
+    for piece in dict.fromkeys(pieces):
+        places = np.array([i for i, other in enumerate(pieces) if other == piece])
+        turn = (placed.turn[rows][:, None] + places).reshape(-1)
+        microbatch, place = (
+            np.repeat(placed.lowered.microbatch[rows].astype(np.int64), len(places)),
+            np.tile(places, len(rows)),
+        )
+        columns: dict[str, Ints | int] = {"kind": kind, "stage": stage, "microbatch": microbatch, "piece": place}
+        entry, last = _parts(chain, rank, piece, turn, columns)
+        found.append(np.stack(np.broadcast_arrays(turn, kind, stage, microbatch, place, entry, last)))
+    together = np.concatenate(found, axis=1)
+    at = np.argsort(together[0], kind="stable").reshape(len(rows), len(pieces))
+    placed.entry[rows], placed.exit[rows] = together[5][at[:, 0]], together[6][at[:, -1]]
+    return rank, together
+
+
+def _of(passes: ChunkPasses, kind: int) -> list[Piece]:
+    return passes[d.PASSES.index(kind)]
+
+
+def _parts(chain: Chain, rank: int, piece: Piece, turn: Ints, columns: dict[str, Ints | int]) -> tuple[Ints, Ints]:
+    """Append the parts of a piece at each of some turns; returns the first and the last of each."""
+    numbers: list[Ints] = []
+    for part in piece.parts:
+        content, activity = chain.builder.piece(single(part.content)), -1
+        if part.content.kernels or part.takes:
+            rate, weight = (part.takes, RESERVED) if part.takes else (1.0, 1.0)
+            activity = int(chain.shared(rank, [part.content.total], rate, weight)[0])
+        lane = chain.lane(rank, part.lane)
+        numbers.append(chain.builder.append(lane, turn, content, activity=activity, **columns))
+        for earlier in part.after:
+            chain.builder.after(numbers[-1], numbers[earlier])
+    return numbers[0], numbers[-1]
+
+
+def _turns(placed: Placed, rank: int, pieces: list[Ints]) -> Turns:
+    """What a rank runs, turn by turn."""
+    rows = np.flatnonzero(placed.passes & ~placed.cut & (placed.rank == rank))
+    lowered = placed.lowered
+    columns = (placed.turn, lowered.kind, lowered.stage, lowered.microbatch, 0 * placed.turn, placed.entry, placed.exit)
+    together = np.concatenate([np.stack([column[rows] for column in columns]), *pieces], axis=1).astype(np.int64)
+    return Turns(*together[1:, np.argsort(together[0], kind="stable")])

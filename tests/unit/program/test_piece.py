@@ -1,0 +1,147 @@
+"""Pieces of passes: one instruction lasts what its parts last on lanes."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.engine.executor import execute
+from simulator.engine.tape import Activity, Use
+from simulator.fabric.sharing import max_min
+from simulator.program.builder import Builder
+from simulator.program.content import Call, Comm, Content
+from simulator.program.piece import COMPUTE, COPY, HOST, Part, Piece, PieceBuilder, series, single
+
+REDUCE = Comm("all_reduce", "tp", 1e6, "tp")
+
+
+def kernels(ticks: int) -> Content:
+    return Content(ticks, memory=ticks // 2)
+
+
+def call(ticks: int) -> Content:
+    return Content(calls=(Call(REDUCE, 1, ticks),))
+
+
+def beside(ticks: int, takes: float) -> Part:
+    return Part("tp", call(ticks), takes=takes)
+
+
+def test_a_collective_beside_a_longer_product_costs_what_it_takes_of_the_device() -> None:
+    built = PieceBuilder()
+    built.run(kernels(100), [beside(50, 0.2)])
+    content = built.build().content
+    assert content.total == 110
+    assert (content.compute, content.stall, content.exposed) == (100, 10, 0)
+    assert [each.runs for each in content.calls] == [1]
+
+
+def test_what_outlasts_the_product_is_exposed() -> None:
+    built = PieceBuilder()
+    built.run(kernels(40), [beside(100, 0.2)])
+    built.run(kernels(7))
+    content = built.build().content
+    assert (content.compute, content.stall, content.exposed) == (47, 10, 50)
+    assert content.total == 107
+
+
+def test_launches_of_the_next_layer_run_beside_this_one() -> None:
+    def layer(host: int) -> Piece:
+        built = PieceBuilder([Part(HOST, Content(host=host)), Part(COPY, Content(host=30))])
+        built.run(kernels(20))
+        built.run(call(25))
+        return built.build()
+
+    short, long = layer(10).content, layer(60).content
+    assert (short.total, short.host) == (45, 0)
+    assert (long.total, long.host, long.exposed) == (60, 15, 25)
+    assert series([layer(60), layer(10)]).content.total == 105
+
+
+def test_kernels_without_a_seam_are_one_part() -> None:
+    built = PieceBuilder()
+    for ticks in (3, 4):
+        built.run(kernels(ticks))
+    built.run(call(5))
+    built.run(kernels(6))
+    assert [part.content.total for part in built.build().parts] == [7, 5, 6]
+
+
+def test_nothing_adds_nothing() -> None:
+    piece = single(kernels(5))
+    assert piece + single(Content()) is piece
+    assert single(Content()) + piece is piece
+    assert PieceBuilder().build() == single(Content())
+
+
+def test_recomputation_is_counted_apart() -> None:
+    built = PieceBuilder()
+    built.run(kernels(40), [beside(100, 0.2)])
+    again = built.build().again().content
+    assert (again.compute, again.recompute, again.exposed) == (0, 40, 50)
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> Piece:
+    ticks = st.integers(1, 300)
+    share = draw(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7]))
+    ahead = [Part(lane, Content(host=draw(ticks))) for lane in (HOST, COPY) if draw(st.booleans())]
+    built = PieceBuilder(ahead)
+    for _ in range(draw(st.integers(0, 6))):
+        if draw(st.booleans()):
+            built.run(kernels(draw(ticks)), [beside(draw(ticks), share) for _ in range(draw(st.integers(0, 2)))])
+        else:
+            built.run(call(draw(ticks)))
+    return built.build()
+
+
+def on_lanes(parts: tuple[Part, ...], pace: float) -> list[int]:
+    """Ends of the parts of pieces when the engine runs them on lanes that share a device."""
+    builder, names = Builder(), sorted({part.lane for part in parts} | {COMPUTE})
+    device, numbers = builder.resource(), []
+    for turn, part in enumerate(parts):
+        content = part.content.at(pace)
+        rate, weight = (part.takes, 1e9) if part.takes else (1.0, 1.0)
+        shares = content.total and (content.kernels or part.takes)
+        uses = (Use(device, rate, weight),)
+        activity = builder.activity(Activity(0, content.total, uses)) if shares else -1
+        numbers.append(builder.append(names.index(part.lane), turn, builder.piece(single(content)), activity=activity))
+        for earlier in part.after:
+            builder.after(numbers[-1], numbers[earlier])
+    tape, columns = builder.build(tuple(names))
+    places = zip(columns["lane"].tolist(), columns["turn"].tolist(), strict=True)
+    ends = dict(zip(places, execute(tape, max_min).end.tolist(), strict=True))
+    return [ends[names.index(part.lane), turn] for turn, part in enumerate(parts)]
+
+
+@given(st.lists(pieces(), min_size=1, max_size=3), st.floats(0.5, 3.0))
+def test_an_instruction_lasts_what_its_parts_last_on_lanes(several: list[Piece], pace: float) -> None:
+    whole = series(several)
+    for factor in (1.0, pace):
+        ends = on_lanes(whole.parts, factor)
+        assert whole.schedule(np.array([factor]))[1] == [[end] for end in ends]
+        assert whole.lasts(np.array([factor]))[0] == whole.at(factor).content.total == ends[-1]
+    assert whole.content.total == sum(piece.content.total for piece in several)
+
+
+@given(pieces())
+def test_an_instruction_keeps_what_its_parts_are(piece: Piece) -> None:
+    content = piece.content
+    assert content.kernels == sum(part.content.kernels for part in piece.parts)
+    runs = sum(each.runs for part in piece.parts for each in part.content.calls)
+    assert sum(each.runs for each in content.calls) == runs
+    assert min(content.stall, content.host, *(each.exposed for each in content.calls), 0) == 0
+
+
+@given(pieces(), st.floats(0.2, 5.0))
+def test_slower_devices_take_no_less(piece: Piece, pace: float) -> None:
+    slow, fast = max(1.0, pace), min(1.0, pace)
+    lasts = piece.lasts(np.array([fast, 1.0, slow]))
+    assert lasts[0] <= lasts[1] + 1 and lasts[1] <= lasts[2] + 1
+
+
+def test_paces_of_many_devices_at_once() -> None:
+    built = PieceBuilder([Part(HOST, Content(host=90))])
+    built.run(kernels(100), [beside(80, 0.25)])
+    paces = np.array([0.5, 1.0, 1.5])
+    assert built.build().lasts(paces).tolist() == [90, 120, 170]
+    assert [built.build().at(pace).content.total for pace in paces.tolist()] == [90, 120, 170]
