@@ -17,7 +17,7 @@ from simulator import units
 from simulator.calibration.latency_models import Latencies, serve_fitted
 from simulator.results.result import Result
 from simulator.run.serve import serve
-from simulator.serving.costs.prices import ReplicaPrice
+from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
@@ -219,7 +219,7 @@ class Bench:
 
     fits: tuple[Fits, ...] = ()
     _metrics: dict[tuple[str, tuple[str, ...]], dict[str, float]] = field(default_factory=dict)
-    _prices: dict[tuple[str, tuple[str, ...]], ReplicaPrice] = field(default_factory=dict)
+    _costs: dict[tuple[str, tuple[str, ...]], ReplicaCost] = field(default_factory=dict)
     _goodputs: dict[tuple[str, tuple[str, ...], str | None], float] = field(default_factory=dict)
 
     def value(self, figure: Figure) -> float:
@@ -234,7 +234,7 @@ class Bench:
         if figure.iteration is not None:
             return self.iteration(figure.of, figure.changes, figure.iteration)
         if figure.cache_bytes is not None:
-            return self.price(figure.of, figure.changes).kv_replica_bytes
+            return self.cost(figure.of, figure.changes).kv_replica_bytes
         if figure.goodput is not None:
             return self.goodput(figure.of, figure.changes, figure.latencies)
         if figure.gaps is not None:
@@ -252,21 +252,21 @@ class Bench:
             self._metrics[name, changes] = serve(scenario(name, changes)).metrics
         return self._metrics[name, changes]
 
-    def price(self, name: str, changes: tuple[str, ...] = ()) -> ReplicaPrice:
+    def cost(self, name: str, changes: tuple[str, ...] = ()) -> ReplicaCost:
         """What the iterations of its first replica cost."""
-        if (name, changes) not in self._prices:
-            self._prices[name, changes] = resolve(scenario(name, changes))[0].price
-        return self._prices[name, changes]
+        if (name, changes) not in self._costs:
+            self._costs[name, changes] = resolve(scenario(name, changes))[0].cost
+        return self._costs[name, changes]
 
     def iteration(self, name: str, changes: tuple[str, ...], asked: Iteration) -> float:
         """Seconds of one iteration."""
         ticks, prompts, decodes = 0, asked.prompts, asked.decodes
         tokens = decodes + sum(chunk for chunk, _ in prompts)
         sequences = decodes + len(prompts)
-        for price in self.price(name, changes).stages:
-            ticks += price.rows(tokens, sequences) + price.host(sequences) + price.send(tokens)
-            ticks += price.prompts(prompts) if prompts else 0
-            segments = price.decode(decodes)
+        for cost in self.cost(name, changes).stages:
+            ticks += cost.rows(tokens, sequences) + cost.host(sequences) + cost.send(tokens)
+            ticks += cost.prompts(prompts) if prompts else 0
+            segments = cost.decode(decodes)
             ticks += next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
         return units.to_seconds(ticks)
 
@@ -289,7 +289,7 @@ class Bench:
         }
 
         def latencies(system: System) -> Latencies:
-            return known[system.price.devices // len(system.price.stages)]
+            return known[system.cost.devices // len(system.cost.stages)]
 
         return partial(serve_fitted, latencies=latencies, threshold=self.fits[0].threshold)
 

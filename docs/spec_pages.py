@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
-from simulator.specs.collectives import CollectiveProfile, EngineSums, Fill, Protocol, Scope, Wire
+from simulator.specs.collectives import CollectiveProfile, CustomAllReduce, Fill, Protocol, Scope, Wire
 from simulator.specs.documentation import describe
 from simulator.specs.hardware import Accelerator, Cluster, Level, Link, Memory, Network, Nics, Node, Power, ScaleUp
 from simulator.specs.kernels import (
@@ -96,7 +96,7 @@ def software_specs() -> str:
         Tuner,
         TunerLinks,
         TunerOption,
-        EngineSums,
+        CustomAllReduce,
         Wire,
     )
 

@@ -35,7 +35,7 @@ ENDLESS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Ticks of an iteration of a stage; what `StagePrice` promises."""
+    """Ticks of an iteration of a stage; what `StageCost` promises."""
 
     row: int = 10
     """Of each row of the pass."""

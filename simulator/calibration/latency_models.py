@@ -29,7 +29,7 @@ Latencies = tuple[Coefficients, Coefficients, Coefficients]
 
 @dataclass(frozen=True, slots=True)
 class FittedStage:
-    """A stage of a replica, with the promises of `StagePrice`."""
+    """A stage of a replica, with the promises of `StageCost`."""
 
     latencies: Latencies
     threshold: int
@@ -82,6 +82,6 @@ def serve_fitted(scenario: ServingScenario, latencies: Callable[[System], Latenc
 
 
 def _fitted(system: System, latencies: Latencies, threshold: int) -> System:
-    stages = len(system.price.stages)
+    stages = len(system.cost.stages)
     stage: Any = FittedStage(latencies, threshold, stages)
-    return replace(system, price=replace(system.price, stages=(stage,) * stages))
+    return replace(system, cost=replace(system.cost, stages=(stage,) * stages))

@@ -10,7 +10,7 @@ and the faster one runs. Inside one node only. Fit and errors: docs/models/servi
 """
 
 from simulator.fabric import Fabric
-from simulator.specs.collectives import EngineSums
+from simulator.specs.collectives import CustomAllReduce
 
 JOINED = ("switch", "mesh")
 """Scale-up fabrics on which every device reaches every other one directly."""
@@ -22,7 +22,7 @@ def serves(group: tuple[int, ...], fabric: Fabric) -> bool:
     return len(nodes) == 1 and fabric.scale_up in JOINED
 
 
-def engine_seconds(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: EngineSums) -> float:
+def custom_seconds(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:
     """Seconds of an all-reduce of `size_bytes` over a group that `serves` accepts."""
     n = len(group)
     link = min(float(fabric.capacity[link]) for link in fabric.route(group[0], group[1]))

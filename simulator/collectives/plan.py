@@ -1,6 +1,6 @@
-"""A plan of a collective for all groups of an axis, and its two prices.
+"""A plan of a collective for all groups of an axis, and what it costs.
 
-A plan says which algorithm and protocol each group runs and which transfers its phases make. `price` sums it in closed
+A plan says which algorithm and protocol each group runs and which transfers its phases make. `cost` sums it in closed
 form with all groups running in step; `activities` makes one fluid a phase of one group for the engine, and `steps` one
 activity a transfer. With nothing else on the fabric the three agree to the tick: a test holds them to it. What they
 differ by under load is contention.

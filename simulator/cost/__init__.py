@@ -2,7 +2,7 @@
 
 from simulator.cost.device import Device, compile_device
 from simulator.cost.economy import cost_usd, energy_j
-from simulator.cost.pricing import Price, price, seconds
+from simulator.cost.kernel import KernelCost, kernel_cost, seconds
 from simulator.cost.work import Attention, Decode, Gemm, Stream, Work
 
 __all__ = [
@@ -10,12 +10,12 @@ __all__ = [
     "Decode",
     "Device",
     "Gemm",
-    "Price",
+    "KernelCost",
     "Stream",
     "Work",
     "compile_device",
     "cost_usd",
     "energy_j",
-    "price",
+    "kernel_cost",
     "seconds",
 ]

@@ -38,7 +38,7 @@ WIDER = {
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """Everything that prices depend on. Equal accelerators compile to the same object, which hashes by identity."""
+    """Everything that durations depend on. Equal accelerators compile to the same object, which hashes by identity."""
 
     name: str
     """Product name."""

@@ -2,7 +2,7 @@
 
 Bytes over a sustained share of the memory bandwidth, plus a launch per kernel. Tensors that fit in the last-level cache
 are found there by the kernel that follows, so that small passes run at the full memory bandwidth; that caches are
-faster than that is left out, which keeps every price above the roof of the memory.
+faster than that is left out, which keeps every time above the roof of the memory.
 """
 
 from dataclasses import dataclass

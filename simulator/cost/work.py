@@ -1,6 +1,6 @@
 """What a kernel has to do: shapes and traffic, without a device.
 
-A work item is a small frozen value; `pricing.price` turns it into seconds on a device. FLOP conventions are
+A work item is a small frozen value; `kernel.kernel_cost` turns it into seconds on a device. FLOP conventions are
 fixed here: a product of matrices counts 2 m n k, fused attention counts its two products over the full square
 (half of it where causal) and 2.5 times that backward (five products instead of two), as FlashAttention does
 (arXiv:2307.08691, section 4).

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
 from simulator.results.result import Replica
-from simulator.serving.costs.prices import ReplicaPrice
+from simulator.serving.costs.iteration import ReplicaCost
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
 
@@ -59,9 +59,7 @@ def step_energy_j(accelerator: Accelerator, parts: dict[str, float], arithmetic:
     return energy_j(accelerator.power.peak.value, idle_w(accelerator), above / whole, step_s)
 
 
-def replica_energy_j(
-    accelerator: Accelerator, price: ReplicaPrice, replica: Replica, duration_s: float
-) -> float | None:
+def replica_energy_j(accelerator: Accelerator, cost: ReplicaCost, replica: Replica, duration_s: float) -> float | None:
     """Joules of all devices of a replica; None where the accelerator's profile knows no power.
 
     Arithmetic is that of the linear layers on all rows and of decoding's attention, without that of prompts; memory
@@ -69,12 +67,12 @@ def replica_energy_j(
     """
     if accelerator.power is None:
         return None
-    rows, stages = replica.iterations, len(price.stages)
+    rows, stages = replica.iterations, len(cost.stages)
     count = rows.count.astype(np.float64)
     lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
     context = rows.context + rows.decodes * (count - 1) / 2
-    arithmetic = (rows.decodes + rows.prompt_tokens) * price.peak_row_s + context * price.peak_context_s
-    moved = (replica.weights + context * price.kv_token_bytes) / accelerator.memory.bandwidth.value
+    arithmetic = (rows.decodes + rows.prompt_tokens) * cost.peak_row_s + context * cost.peak_context_s
+    moved = (replica.weights + context * cost.kv_token_bytes) / accelerator.memory.bandwidth.value
     compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
     share = activity(compute, memory, _linked(replica), _memory_share(accelerator))
     above = float((count * lasts) @ share) / duration_s if duration_s else 0.0

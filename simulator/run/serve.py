@@ -109,7 +109,7 @@ def _run(
     workload = _workload(scenario, systems)
     ttft_slo = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
     ledger = open_ledger(workload, ttft_slo)
-    if not all(system.price.fits for system in systems):
+    if not all(system.cost.fits for system in systems):
         return ServingRun(scenario, systems, workload, ledger, (), (), None, 0)
     network = fabric.build(scenario.cluster)
     agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
@@ -126,7 +126,7 @@ def _run(
     }
     if any(system.role == "prefill" for system in systems):
         profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
-        token = max(system.price.kv_replica_bytes for system in systems)
+        token = max(system.cost.kv_replica_bytes for system in systems)
         by_layer = scenario.serving.transfer == "layer"
         fleet.kv_transfer = KvTransfer(
             agenda, ledger, network, profile, devices, token, scenario.model.layers, by_layer
@@ -154,13 +154,13 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
 def _replica(
     system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, fast_forward: bool
 ) -> Replica:
-    price, accelerator = system.price, system.cluster.node.accelerator
-    rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * price.devices
+    cost, accelerator = system.cost, system.cluster.node.accelerator
+    rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * cost.devices
     memory = Memory(
-        price.blocks,
-        price.block_size,
+        cost.blocks,
+        cost.block_size,
         system.watermark,
-        price.kv_replica_bytes,
+        cost.kv_replica_bytes,
         system.context,
         system.swap_tokens,
         rate,
@@ -178,7 +178,7 @@ def _replica(
         fleet,
         _cache(system, ledger),
         fast_forward,
-        system.instances * (1 if price.serial else len(price.stages)),
+        system.instances * (1 if cost.serial else len(cost.stages)),
         system.reads_once,
     )
 
@@ -187,9 +187,9 @@ def _cache(system: System, ledger: Ledger) -> PrefixCache | None:
     """The prefix cache of a replica, where prompts share anything and its blocks are not larger than what is shared."""
     if system.prefix_caching == "none" or ledger.prefix is None:
         return None
-    blocks, rest = divmod(ledger.prefix_block, system.price.block_size)
+    blocks, rest = divmod(ledger.prefix_block, system.cost.block_size)
     if rest or not blocks:
-        size = system.price.block_size
+        size = system.cost.block_size
         message = f"prefixes are known in blocks of {ledger.prefix_block} tokens, the cache has blocks of {size}"
         hint = f"write a divisor of {ledger.prefix_block}, or `prefix_caching: none`"
         raise InputError(Problem(message, path="serving.kv_cache.block_size", hint=hint))
@@ -198,7 +198,7 @@ def _cache(system: System, ledger: Ledger) -> PrefixCache | None:
 
 def _workload(scenario: ServingScenario, systems: tuple[System, ...]) -> Workload:
     """The requests, drawn or read, with those that no replica could hold left to be rejected."""
-    block = lcm(BLOCK, *(system.price.block_size for system in systems))  # whole cache blocks of every pool
+    block = lcm(BLOCK, *(system.cost.block_size for system in systems))  # whole cache blocks of every pool
     requests = scenario.requests
     trace = None if requests.trace is None else traces.read(requests.trace)
     return generate(requests, scenario.seed, trace, block)

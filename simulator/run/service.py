@@ -48,7 +48,7 @@ STEADY = 0.3
 
 def gather(run: "ServingRun") -> Result:
     """The Result of a run."""
-    fits = all(system.price.fits for system in run.systems)
+    fits = all(system.cost.fits for system in run.systems)
     service = _service(run) if fits else None
     served = service is not None and not bool((service.requests.status == REJECTED).all())
     metrics = {} if service is None else _metrics(run, service)
@@ -93,7 +93,7 @@ def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
         dict.fromkeys(
             f"{system.name}: {text}" if several else text
             for system in run.systems
-            for text in getattr(system.price, kind)
+            for text in getattr(system.cost, kind)
         )
     )
 
@@ -141,16 +141,16 @@ def _requests(ledger: Ledger, order: Ints) -> RequestRecords:
 
 
 def _record(replica: Replica, home: System) -> ReplicaRecord:
-    price = home.price
+    cost = home.cost
     return ReplicaRecord(
         name=replica.name,
         pool=home.name,
         role=replica.role,
-        devices=price.devices,
+        devices=cost.devices,
         device=home.cluster.node.accelerator.name,
-        blocks=price.blocks,
-        block_size=price.block_size,
-        weights=price.weights_bytes,
+        blocks=cost.blocks,
+        block_size=cost.block_size,
+        weights=cost.weights_bytes,
         iterations=iterations_of(replica),
         busy=units.to_seconds(replica.record.busy),
         parts=_parts(replica, _log(replica)),
@@ -183,24 +183,24 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
     # A static batch computes rows of members that are done as well: what they cost is found under attention.
     seconds: dict[str, float] = {}
-    record, prices = replica.record, replica.stages.prices
-    for price in prices:
-        for body, amount in ((price.body, decodes + tokens), (price.ending, decodes + ended)):
+    record, costs = replica.record, replica.stages.costs
+    for cost in costs:
+        for body, amount in ((cost.body, decodes + tokens), (cost.ending, decodes + ended)):
             sizes, times = _times(amount, count)
             for part, each in body(sizes).items():
-                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(prices)
-        if price.common is not None and record.shared_rows:
+                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
+        if cost.common is not None and record.shared_rows:
             asked = np.array(list(record.shared_rows), np.int64).T
-            for shared, amount in zip(price.common, asked, strict=True):
+            for shared, amount in zip(cost.common, asked, strict=True):
                 sizes, times = _times(amount, np.array(list(record.shared_rows.values()), np.int64))
                 for part, each in shared(sizes).items():
-                    seconds[part] += float(each @ times) / len(prices)
-    host = prices[0].host
+                    seconds[part] += float(each @ times) / len(costs)
+    host = costs[0].host
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
-    seconds["host"] = waits / len(prices) / units.TICKS_PER_SECOND
+    seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
-        seconds["host transfer"] = record.copied / len(prices) / units.TICKS_PER_SECOND
+        seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
     if record.waits:
         seconds["idle for peers"] = units.to_seconds(sum(record.waits))
     seconds["attention"] = units.to_seconds(record.busy) - sum(seconds.values())
@@ -241,10 +241,10 @@ def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
 def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
     """One class for each replica; where the model does not fit, one for each pool."""
     if run.replicas:
-        places = [(home.price.devices, home.devices(i)[0]) for home in run.systems for i in range(home.replicas)]
+        places = [(home.cost.devices, home.devices(i)[0]) for home in run.systems for i in range(home.replicas)]
         return tuple(DeviceClass(one.name, *place) for one, place in zip(run.replicas, places, strict=True))
     return tuple(
-        DeviceClass(system.name, system.replicas * system.price.devices, system.devices(0)[0]) for system in run.systems
+        DeviceClass(system.name, system.replicas * system.cost.devices, system.devices(0)[0]) for system in run.systems
     )
 
 
@@ -258,9 +258,9 @@ def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
     """The ledger of each class: what is set aside before the first request comes."""
     uses = []
     for i, home in enumerate(run.homes or run.systems):
-        kinds = dict(home.price.ledger)
+        kinds = dict(home.cost.ledger)
         peak = sum(kinds.values())
-        uses.append(MemoryUse(i, home.price.capacity, peak, kinds, np.zeros(1, np.int64), np.full(1, peak)))
+        uses.append(MemoryUse(i, home.cost.capacity, peak, kinds, np.zeros(1, np.int64), np.full(1, peak)))
     return tuple(uses)
 
 
@@ -268,11 +268,11 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
     lasts = units.to_seconds(span(service)[1] - span(service)[0])
     each = [
-        replica_energy_j(home.cluster.node.accelerator, home.price, record, lasts)
+        replica_energy_j(home.cluster.node.accelerator, home.cost, record, lasts)
         for record, home in zip(service.replicas, run.homes, strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
-    peak = max(sum(system.price.ledger.values()) for system in run.systems)
+    peak = max(sum(system.cost.ledger.values()) for system in run.systems)
     return serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
 
 
@@ -304,7 +304,7 @@ def _rejected(run: "ServingRun", service: Service) -> tuple[str, ...]:
         return ()
     tokens = (requests.prompt + requests.output)[turned_away]
     context = min(system.context for system in run.systems)
-    room = min(system.price.blocks * system.price.block_size for system in run.systems)
+    room = min(system.cost.blocks * system.cost.block_size for system in run.systems)
     long = int((tokens > context).sum())
     why = [f"{long:,} exceed the context of {context:,} tokens (`serving.context`)"] if long else []
     if long < count:

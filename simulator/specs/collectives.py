@@ -54,7 +54,7 @@ class Wire(Spec):
     """From device to device through one switch."""
 
 
-class EngineSums(Spec):
+class CustomAllReduce(Spec):
     """Sums of small messages by kernels of a serving engine, which read the memory of their neighbours in a node."""
 
     launch: Figure[Seconds]
@@ -86,7 +86,7 @@ class CollectiveProfile(Spec):
     """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
     tuner: Tuner | None = None
     """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""
-    engine: EngineSums | None = None
+    engine: CustomAllReduce | None = None
     """All-reduces of serving engines' own kernels; None where there are none for these machines."""
     notes: str = ""
     """What a reader should know: how it was fitted, where it is valid."""

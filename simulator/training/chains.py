@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.axes import DP, PP, TP
-from simulator.cost import Device, Stream, price
+from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content, merged
 from simulator.program.piece import Piece, single
 from simulator.training import memory, operators
@@ -143,7 +143,7 @@ class StepCosts:
         """Ticks of copies, one a rank, between the tensors of a list and the library's buffer."""
         if self.job.stack.list_overhead is None or not size or self.job.shard == 1:
             return 0
-        return units.to_ticks(price(Stream(size, size, kernels=self.job.shard), self.device).seconds)
+        return units.to_ticks(kernel_cost(Stream(size, size, kernels=self.job.shard), self.device).seconds)
 
     def pieces(self, chunk: Chunk, layer: list[float]) -> list[list[float]]:
         """Parameters of each unit of each piece of a chunk, in forward order, with `layer` the units of a layer;

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simulator import collectives
 from simulator.axes import AXES, DP, TP
-from simulator.collectives import Cost
+from simulator.collectives import CollectiveCost
 from simulator.fabric import Fabric
 from simulator.parallel import Mesh
 from simulator.program.content import Comm
@@ -28,7 +28,7 @@ class Priced:
     """What a collective of all its groups costs."""
 
     comm: Comm
-    cost: Cost
+    cost: CollectiveCost
     rows: Ints
     """The group of each chain at each place; shape (chains, places), -1 for none."""
     members: int
@@ -72,10 +72,10 @@ class Network:
             self.priced[comm] = Priced(comm, cost, rows, ranks.shape[1], ticks)
         return self.priced[comm]
 
-    def _cost(self, comm: Comm, groups: Ints) -> Cost:
+    def _cost(self, comm: Comm, groups: Ints) -> CollectiveCost:
         """Of a collective, with the algorithm that the scenario chooses for its axis."""
         algorithm = getattr(self.job.algorithms, AXES.get(comm.axis).algorithm)
-        return collectives.price(comm.operation, groups, comm.size, self.fabric, self.profile, algorithm)
+        return collectives.cost_of(comm.operation, groups, comm.size, self.fabric, self.profile, algorithm)
 
     def sends(self, comm: Comm, hops: Sequence[tuple[int, int]]) -> Priced:
         """Sends from rank to rank of the pipeline; places are the hops.
@@ -85,7 +85,7 @@ class Network:
         """
         if comm not in self.priced:
             pairs = np.concatenate([self.chains[:, hop] for hop in hops])
-            cost = collectives.price(comm.operation, pairs, comm.size, self.fabric, self.profile)
+            cost = collectives.cost_of(comm.operation, pairs, comm.size, self.fabric, self.profile)
             rows = np.arange(len(pairs)).reshape(len(hops), -1).T
             self.priced[comm] = Priced(comm, cost, rows, 1, self._slowest_of_group(cost.ticks[rows]))
         return self.priced[comm]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulator import units
-from simulator.cost import Device, Stream, price
+from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, series, single
 from simulator.training import operators
@@ -65,7 +65,7 @@ class PassCosts:
         self.kernel = lru_cache(maxsize=None)(self._kernel)
 
     def _kernel(self, work: Work) -> Content:
-        cost = price(work, self.device)
+        cost = kernel_cost(work, self.device)
         rate = 1.0 if isinstance(work, Stream) else self.job.stack.compute_efficiency.value
         ticks = units.to_ticks(cost.seconds / rate)
         return Content(ticks, memory=ticks * (cost.bound == "memory"), latency=ticks * (cost.bound == "latency"))
@@ -85,7 +85,7 @@ class PassCosts:
             if isinstance(step, Collective):
                 built.run(self._call(step))
                 continue
-            if not price(step.work, self.device).valid:
+            if not kernel_cost(step.work, self.device).valid:
                 self.invalid.add(step.name)
             built.run(self.kernel(step.work), self._beside(step))
         return built.build()

@@ -16,7 +16,7 @@ FLAT = build(cluster())
 
 
 def seconds(operation: str, ranks: object, algorithm: str, fabric: object = FLAT, size: float = S) -> float:
-    return collectives.price(operation, ranks, size, fabric, LIBRARY, algorithm).slowest / 1e12  # type: ignore[arg-type]
+    return collectives.cost_of(operation, ranks, size, fabric, LIBRARY, algorithm).slowest / 1e12  # type: ignore[arg-type]
 
 
 @given(st.integers(2, 8), st.floats(1e3, 1e11))
@@ -34,7 +34,7 @@ def test_half_of_a_ring_all_reduce(operation: str) -> None:
 def test_zero_sends_as_much_as_data_parallelism(algorithm: str) -> None:
     """Reduce-scatter of gradients and all-gather of parameters are an all-reduce (ZeRO, arXiv:1910.02054)."""
     load = {
-        operation: collectives.price(operation, [range(8)], S, FLAT, LIBRARY, algorithm).load
+        operation: collectives.cost_of(operation, [range(8)], S, FLAT, LIBRARY, algorithm).load
         for operation in ("all_reduce", "all_gather", "reduce_scatter")
     }
     np.testing.assert_allclose(load["all_gather"] + load["reduce_scatter"], load["all_reduce"])
@@ -96,7 +96,7 @@ def test_a_ring_over_one_rank_a_node_runs_at_the_rate_of_one_card() -> None:
 def test_trees_on_two_nodes_send_less_between_them_than_a_ring() -> None:
     """A ring of n ranks sends 2 (n - 1) / n S over each node's cards, two trees of two nodes half of each way: S."""
     fabric = build(cluster(nodes=2))
-    loads = [collectives.price("all_reduce", [np.arange(16)], S, fabric, LIBRARY, a).load for a in ("ring", "tree")]
+    loads = [collectives.cost_of("all_reduce", [np.arange(16)], S, fabric, LIBRARY, a).load for a in ("ring", "tree")]
     cards = [load[fabric.first_outer : fabric.first_outer + 8].sum() for load in loads]
     assert cards == pytest.approx([2 * 15 / 16 * S, S])
 
@@ -112,7 +112,7 @@ def test_a_torus_all_reduce_uses_every_link(shape: tuple[int, ...]) -> None:
         },
     )
     fabric = build(cluster(nodes=n, devices=1, kind="none", nics=0, network=torus(*shape)))
-    time = collectives.price("all_reduce", [range(n)], S, fabric, free, "torus").slowest / 1e12
+    time = collectives.cost_of("all_reduce", [range(n)], S, fabric, free, "torus").slowest / 1e12
     # Each device sends 2 (n - 1) / n of the data over all its links; along two devices there is one link, not two.
     ideal = 2 * (n - 1) / n * S / (links * 50e9)
     assert time == pytest.approx(ideal * (2 if shape == (2, 2, 2) else 1), rel=1e-6)
@@ -121,9 +121,9 @@ def test_a_torus_all_reduce_uses_every_link(shape: tuple[int, ...]) -> None:
 def test_tensor_parallel_volume_of_a_megatron_layer() -> None:
     """Sequence parallelism turns an all-reduce into a reduce-scatter and an all-gather (arXiv:2205.05198)."""
     activation = 2.0 * 4096 * 8192
-    reduced = collectives.price("all_reduce", [range(8)], activation, FLAT, LIBRARY, "ring").load
+    reduced = collectives.cost_of("all_reduce", [range(8)], activation, FLAT, LIBRARY, "ring").load
     halves = [
-        collectives.price(o, [range(8)], activation, FLAT, LIBRARY, "ring").load
+        collectives.cost_of(o, [range(8)], activation, FLAT, LIBRARY, "ring").load
         for o in ("all_gather", "reduce_scatter")
     ]
     np.testing.assert_allclose(sum(halves), reduced)

@@ -1,6 +1,6 @@
 """Fit the all-reduces of serving engines' own kernels; coefficients and held-out errors.
 
-TABLES as for the kernels. One count of devices is held back at a time. Coefficients are those of `EngineSums` in
+TABLES as for the kernels. One count of devices is held back at a time. Coefficients are those of `CustomAllReduce` in
 hardware_profiles/collectives; messages of 4 MB and more run through the library in these tables.
 """
 

@@ -45,7 +45,7 @@ def predicted(rows: pd.DataFrame, profile: CollectiveProfile) -> np.ndarray[Any,
     seconds = []
     for row in rows.itertuples():
         machine, group = _group(row)
-        cost = collectives.price(str(row.op), group, _number(row.size), machine, profile, str(row.algorithm))
+        cost = collectives.cost_of(str(row.op), group, _number(row.size), machine, profile, str(row.algorithm))
         seconds.append(cost.slowest / 1e12)
     return np.array(seconds)
 
@@ -65,12 +65,12 @@ def _taken(row: Any, profile: CollectiveProfile) -> str:
     machine, group = _group(row)
     if not known or not {name.partition("/")[0] for name in known} & set(_names(profile, row.op, row.algorithm)):
         return ""
-    [taken] = collectives.price(row.op, group, row.size, machine, profile, row.algorithm).algorithms
+    [taken] = collectives.cost_of(row.op, group, row.size, machine, profile, row.algorithm).algorithms
     return taken if taken in known else ""
 
 
 class Model:
-    """The closed form over all rows at once: what `collectives.price` does, with the figures as variables."""
+    """The closed form over all rows at once: what `collectives.cost_of` does, with the figures as variables."""
 
     def __init__(self, rows: pd.DataFrame, profile: CollectiveProfile) -> None:
         """Collect hops and link times of every row and algorithm."""

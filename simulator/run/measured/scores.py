@@ -13,7 +13,7 @@ import numpy as np
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MOST_AT_ONCE, MappedServing, ServingRow
 from simulator.run.serve import ServingRun, run_serving
-from simulator.serving.costs.prices import StagePrice
+from simulator.serving.costs.iteration import StageCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
 from simulator.units import TICKS_PER_SECOND
@@ -22,7 +22,7 @@ WAVES = 3
 """Batches that are simulated where more requests wait."""
 KEPT = 12
 """Prices that are kept for rows that share them."""
-_prices: "OrderedDict[str, tuple[StagePrice, ...]]" = OrderedDict()
+_costs: "OrderedDict[str, tuple[StageCost, ...]]" = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def scored(mapped: MappedServing, scenario: ServingScenario | None = None) -> tu
 def run_mapped(mapped: MappedServing, scenario: ServingScenario | None = None) -> ServingRun:
     """The run of a row; raises Refused where the model or its requests do not fit."""
     scenario = scenario or mapped.scenario
-    systems = shared_prices(scenario, resolve(scenario))
-    if not all(system.price.fits for system in systems):
+    systems = shared_costs(scenario, resolve(scenario))
+    if not all(system.cost.fits for system in systems):
         raise Refused("the model does not fit into the memory")
     count = scenario.requests.count or 1
     if mapped.steady:
@@ -74,14 +74,14 @@ def batch_that_fits(scenario: ServingScenario, system: System) -> int:
     prompt, output = lengths.prompt.fixed, lengths.output.fixed
     if prompt is None or output is None:
         return min(system.rules.max_sequences, 512)
-    size = system.price.block_size
+    size = system.cost.block_size
     held = -(-round(prompt + output) // size)
     if not system.rules.max_sequences or not held:
         return 1
-    return min(system.rules.max_sequences * len(system.price.stages), system.price.blocks // held)
+    return min(system.rules.max_sequences * len(system.cost.stages), system.cost.blocks // held)
 
 
-def shared_prices(scenario: ServingScenario, systems: tuple[System, ...]) -> tuple[System, ...]:
+def shared_costs(scenario: ServingScenario, systems: tuple[System, ...]) -> tuple[System, ...]:
     """Systems that share what was priced for earlier rows of the same model, machine, layout, formats and software."""
     (system,) = systems
     key = "|".join(
@@ -93,11 +93,11 @@ def shared_prices(scenario: ServingScenario, systems: tuple[System, ...]) -> tup
             scenario.stack.model_dump_json(),
         )
     )
-    known = _prices.setdefault(key, system.price.stages)
-    _prices.move_to_end(key)
-    while len(_prices) > KEPT:
-        _prices.popitem(last=False)
-    return (replace(system, price=replace(system.price, stages=known)),)
+    known = _costs.setdefault(key, system.cost.stages)
+    _costs.move_to_end(key)
+    while len(_costs) > KEPT:
+        _costs.popitem(last=False)
+    return (replace(system, cost=replace(system.cost, stages=known)),)
 
 
 # ---- scores --------------------------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ def _tuned(scenario: ServingScenario, assumed: list[str]) -> ServingScenario:
     assert alike is not None
     for _ in range(2):  # fewer sequences take less memory for their logits
         (system,) = resolve(scenario)
-        held = -(-sum(alike) // system.price.block_size)
-        most = min(scenario.stack.max_sequences, max(system.price.blocks // held, 1))
+        held = -(-sum(alike) // system.cost.block_size)
+        most = min(scenario.stack.max_sequences, max(system.cost.blocks // held, 1))
         budget = max(scenario.stack.token_budget, alike[0] + most)
         batching = scenario.serving.batching.model_copy(update={"max_sequences": most, "token_budget": budget})
         scenario = scenario.model_copy(update={"serving": scenario.serving.model_copy(update={"batching": batching})})

@@ -1,1 +1,1 @@
-"""The transformer as serving runs it, and the duration of an iteration: operators, curves, compiled prices."""
+"""The transformer as serving runs it, and the duration of an iteration: operators, curves, compiled costs."""

@@ -1,6 +1,6 @@
 """Attention of the layers of a stage: decodes as lines in the cached tokens, chunks of prompts as blocks of rows.
 
-The launch of one attention kernel a layer is part of `StagePrice.rows`, so that neither decodes nor prompts have it.
+The launch of one attention kernel a layer is part of `StageCost.rows`, so that neither decodes nor prompts have it.
 Equations and known errors: docs/models/serving-cost.md.
 """
 
@@ -73,7 +73,7 @@ class Attention:
             object.__setattr__(self, name, value)
 
     def decode(self, sequences: int) -> Segments:
-        """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StagePrice.decode`."""
+        """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StageCost.decode`."""
         if sequences == 0:
             return ((FAR, 0, 0),)
         shard = self.shard
@@ -176,7 +176,7 @@ class Attention:
         return heads * (blocks * curve.block + keys * per_key), longest, memory
 
     def _kernel(self, work: float, longest: float, memory: float, rows: int) -> int:
-        """Ticks of a kernel of so many rows, see cost/attention.py; its launch is part of `StagePrice.rows`."""
+        """Ticks of a kernel of so many rows, see cost/attention.py; its launch is part of `StageCost.rows`."""
         compute = max(longest, work / self.curve.cores + self.curve.tail * longest)
         walk: float = (compute**4 + memory**4) ** 0.25
         return round((walk + rows * self.row_seconds[1]) * self.prompt_scale)

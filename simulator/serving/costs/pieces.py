@@ -7,8 +7,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.collectives import pricing
-from simulator.collectives.custom_all_reduce import engine_seconds, serves
+from simulator.collectives import cost_of
+from simulator.collectives.custom_all_reduce import custom_seconds, serves
 from simulator.cost import Device
 from simulator.cost.experts import expert_seconds, experts_hit
 from simulator.cost.gemm import GemmCurve
@@ -39,7 +39,7 @@ from simulator.units import TICKS_PER_SECOND
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Priced = Callable[[Ints], dict[str, Floats]]
+RowCosts = Callable[[Ints], dict[str, Floats]]
 """From numbers of rows, shape (r,), to seconds by part, each of shape (r,)."""
 
 PARTS = ("linear", "head", "tp", "ep", "other")
@@ -48,7 +48,7 @@ PARTS = ("linear", "head", "tp", "ep", "other")
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Prices of the pieces of one stage."""
+    """Costs of the pieces of one stage."""
 
     shard: Shard
     device: Device
@@ -60,10 +60,10 @@ class Pieces:
     sharers: tuple[int, ...] = ()
     """Ranks that share experts, this one and its like in other replicas."""
     in_step: bool = False
-    """Whether `together` prices what sharers do with the rows of all; if not, each is taken to have as many."""
+    """Whether `together` counts what sharers do with the rows of all; if not, each is taken to have as many."""
     _sizes: dict[str, Sizes] = field(default_factory=dict)
 
-    def body(self, depth: Depth, first: bool, launch: float) -> Priced:
+    def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
         kinds = depth.passed(self.shard.model.kinds[0])
         pieces: list[tuple[int, Piece]] = self._layers(kinds)
@@ -77,7 +77,7 @@ class Pieces:
         """Pieces of layers of each kind, with how often each runs."""
         return [(count, piece) for kind, count in kinds for piece in layer(self.shard, kind=kind)]
 
-    def ending(self, depth: Depth, last: bool, launch: float) -> Priced:
+    def ending(self, depth: Depth, last: bool, launch: float) -> RowCosts:
         """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
         stage."""
         pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
@@ -86,21 +86,21 @@ class Pieces:
         pieces += [(depth.skipped, piece) for piece in layer(self.shard, late=True)]
         return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
 
-    def together(self, depth: Depth) -> tuple[Priced, Priced]:
+    def together(self, depth: Depth) -> tuple[RowCosts, RowCosts]:
         """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
         kinds = depth.passed(self.shard.model.kinds[0])
         body = [(count, piece) for count, piece in self._layers(kinds) if together(piece)]
         ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
         return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
 
-    def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> Priced:
+    def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> RowCosts:
         """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
         host = self.stack.kernel_launch * launches
         own = [entry for entry in pieces if not together(entry[1])]
         shared = [entry for entry in pieces if together(entry[1])]
         peers = 1 if self.in_step else self.shard.sharers
 
-        def price(rows: Ints) -> dict[str, Floats]:
+        def cost(rows: Ints) -> dict[str, Floats]:
             found = self._total(own, rows)
             found["other"] += launch / self.stack.kernel_efficiency.value
             others = self._total(shared, rows * peers)
@@ -109,10 +109,10 @@ class Pieces:
             found["other"] += np.where(rows > (self.stack.graphs or 0), waiting, 0.0)
             return found if self.in_step else {part: found[part] + others[part] for part in PARTS}
 
-        return price
+        return cost
 
     def _total(self, pieces: Sequence[tuple[int, Piece]], rows: Ints) -> dict[str, Floats]:
-        """Seconds of pieces, each so many times, by part; equal pieces are priced once."""
+        """Seconds of pieces, each so many times, by part; equal pieces are evaluated once."""
         found = {part: np.zeros(len(rows)) for part in PARTS}
         known: dict[Piece, Floats] = {}
         for count, piece in pieces:
@@ -182,26 +182,24 @@ def collective_seconds(
     profile: CollectiveProfile,
 ) -> float:
     """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
-    library = pricing.price(operation, [group], size_bytes, fabric, profile).slowest / TICKS_PER_SECOND
+    library = cost_of(operation, [group], size_bytes, fabric, profile).slowest / TICKS_PER_SECOND
     own = profile.engine if operation == "all_reduce" and stack.all_reduce == "custom" else None
     if own is None or size_bytes >= own.largest.value or not serves(group, fabric):
         return library
-    return min(library, engine_seconds(size_bytes, group, fabric, own))
+    return min(library, custom_seconds(size_bytes, group, fabric, own))
 
 
 def hop(pieces: Pieces, source: int, destination: int) -> Sizes:
     """Cost of sending activations from a rank to another by size."""
     pair = [[source, destination]]
-    return Sizes(
-        lambda size: pricing.price("send", pair, size, pieces.fabric, pieces.profile).slowest / TICKS_PER_SECOND
-    )
+    return Sizes(lambda size: cost_of("send", pair, size, pieces.fabric, pieces.profile).slowest / TICKS_PER_SECOND)
 
 
-def by_part(priced: Iterable[dict[str, Floats]]) -> dict[str, int]:
-    """Ticks by part of prices of one number of rows each."""
+def by_part(costs: Iterable[dict[str, Floats]]) -> dict[str, int]:
+    """Ticks by part of costs of one number of rows each."""
     found = dict.fromkeys(PARTS, 0)
-    for price in priced:
-        for part, seconds in price.items():
+    for cost in costs:
+        for part, seconds in cost.items():
             found[part] += int(ticks(seconds)[0])
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.serving.costs.prices import StagePrice
+    from simulator.serving.costs.iteration import StageCost
 
 
 class SharedPrefixAttention:
@@ -63,10 +63,10 @@ class SharedPrefixAttention:
             self.together += after * tokens
             self._widths[after] = self._widths.get(after, 0) + tokens
 
-    def ticks(self, price: "StagePrice") -> int:
+    def ticks(self, cost: "StageCost") -> int:
         """Ticks of a stage for what is read together."""
         total = 0
         for members, tokens in self._widths.items():
-            base, slope = price.shared(members)
+            base, slope = cost.shared(members)
             total += base + slope * tokens
         return total

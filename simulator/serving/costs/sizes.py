@@ -1,7 +1,7 @@
 """Cost of a collective of one group by its size, cheap to ask for many sizes.
 
-Closed forms of collectives are close to linear between sizes a factor of two apart, so they are priced at powers of two
-and interpolated between; within 1 % of the closed form itself.
+Closed forms of collectives are close to linear between sizes a factor of two apart, so they are evaluated at powers of
+two and interpolated between; within 1 % of the closed form itself.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 class Sizes:
     """Seconds of a collective by bytes."""
 
-    def __init__(self, price: Callable[[float], float]) -> None:
-        """`price` gives the seconds of one size in bytes."""
-        self._price = price
+    def __init__(self, cost: Callable[[float], float]) -> None:
+        """`cost` gives the seconds of one size in bytes."""
+        self._cost = cost
         self._knots: dict[int, float] = {}
 
     def seconds(self, sizes: Floats) -> Floats:
@@ -28,6 +28,6 @@ class Sizes:
         exponents = range(low, high + 1)
         for exponent in exponents:
             if exponent not in self._knots:
-                self._knots[exponent] = self._price(2.0**exponent)
+                self._knots[exponent] = self._cost(2.0**exponent)
         known: Floats = np.interp(sizes, [2.0**e for e in exponents], [self._knots[e] for e in exponents])
         return known

@@ -149,7 +149,7 @@ class KvTransfer:
         """The route of equal shares from every source device to the target devices that hold the same part."""
         count = max(len(sources), len(targets))
         pairs = [(sources[i * len(sources) // count], targets[i * len(targets) // count]) for i in range(count)]
-        cost = collectives.price("send", pairs, PROBE / count, self.fabric, self.profile)
+        cost = collectives.cost_of("send", pairs, PROBE / count, self.fabric, self.profile)
         moving = max(int(cost.moving.max()), 1)
         latency = int((cost.ticks - cost.moving).max())
         capacity = self.fabric.capacity / units.TICKS_PER_SECOND

@@ -1,10 +1,10 @@
-"""A serving scenario as replicas on devices: pools resolved, priced and placed."""
+"""A serving scenario as replicas on devices: pools resolved, compiled and placed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
-from simulator.serving.costs.prices import ReplicaPrice, StagePrice, compile_prices, shape, toll
+from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, shape, toll
 from simulator.serving.placement import Seat, Site, seats, told
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster
@@ -26,7 +26,7 @@ class System:
     cluster: Cluster
     policy: str
     rules: Rules
-    price: ReplicaPrice
+    cost: ReplicaCost
     """Of a replica on the first devices of the cluster."""
     prefix_caching: str
     reads_once: bool
@@ -43,8 +43,8 @@ class System:
     """Replicas that share experts and run in step; 1: each on its own."""
     seats: tuple[Seat, ...]
     """Where each replica lies."""
-    elsewhere: dict[int, tuple[StagePrice, ...]] = field(default_factory=dict)
-    """Prices of the stages of replicas whose groups lie so that they take another time, by replica."""
+    elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
+    """Costs of the stages of replicas whose groups lie so that they take another time, by replica."""
 
     def make_policy(self) -> Policy:
         """A policy of its own for each replica."""
@@ -54,9 +54,9 @@ class System:
         """Devices of one of its replicas."""
         return self.seats[replica].own
 
-    def stages(self, replica: int) -> tuple[StagePrice, ...]:
-        """Prices of the stages of one of its replicas, where it lies."""
-        return self.elsewhere.get(replica, self.price.stages)
+    def stages(self, replica: int) -> tuple[StageCost, ...]:
+        """Costs of the stages of one of its replicas, where it lies."""
+        return self.elsewhere.get(replica, self.cost.stages)
 
 
 def resolve(scenario: ServingScenario) -> tuple[System, ...]:
@@ -91,11 +91,11 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
     caching, reads_once = _prefixes(cache, stack)
     in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
 
-    def priced(seat: Seat | None = None) -> ReplicaPrice:
+    def compiled(seat: Seat | None = None) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
-        return compile_prices(*given, rules.token_budget, rules.max_sequences, seat, in_step)
+        return compile_costs(*given, rules.token_budget, rules.max_sequences, seat, in_step)
 
-    price = priced()
+    cost = compiled()
     if pool.replicas % layout.ep:
         message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
         raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
@@ -105,8 +105,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
         warnings += (
             "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
         )
-    price = replace(price, warnings=price.warnings + warnings, assumptions=price.assumptions + assumptions)
-    token = price.kv_replica_bytes
+    cost = replace(cost, warnings=cost.warnings + warnings, assumptions=cost.assumptions + assumptions)
+    token = cost.kv_replica_bytes
     return System(
         name=pool.name,
         role=pool.role,
@@ -114,16 +114,16 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
         cluster=cluster,
         policy=policy,
         rules=rules,
-        price=price,
+        cost=cost,
         prefix_caching=caching,
         reads_once=reads_once,
         context=context,
         instances=batching.instances,
         peers=layout.ep if in_step else 1,
-        watermark=round(price.blocks * cache.watermark),
+        watermark=round(cost.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
         seats=taken,
-        elsewhere=_elsewhere(taken, layout, stack, cluster, priced),
+        elsewhere=_elsewhere(taken, layout, stack, cluster, compiled),
     )
 
 
@@ -163,11 +163,11 @@ def _elsewhere(
     layout: Layout,
     stack: ServingStack,
     cluster: Cluster,
-    priced: Callable[[Seat], ReplicaPrice],
-) -> dict[int, tuple[StagePrice, ...]]:
-    """Prices of the replicas whose groups take another time than those on the first devices of the cluster."""
+    compiled: Callable[[Seat], ReplicaCost],
+) -> dict[int, tuple[StageCost, ...]]:
+    """Costs of the replicas whose groups take another time than those on the first devices of the cluster."""
     usual = toll(layout, stack, cluster, seats(range(layout.devices * layout.ep), layout.devices)[0])
-    known: dict[tuple[float, ...], tuple[StagePrice, ...]] = {}
+    known: dict[tuple[float, ...], tuple[StageCost, ...]] = {}
     tolls: dict[Seat, tuple[float, ...]] = {}
     found = {}
     for number, seat in enumerate(taken if usual else ()):
@@ -176,7 +176,7 @@ def _elsewhere(
             tolls[place] = toll(layout, stack, cluster, place)
         if (asked := tolls[place]) != usual:
             if asked not in known:
-                known[asked] = priced(seat).stages
+                known[asked] = compiled(seat).stages
             found[number] = known[asked]
     return found
 

@@ -183,16 +183,16 @@ class Batch:
     def _lasts_one(self, n: int, extra: int) -> int:
         """Ticks of an iteration on a replica of one stage; notes by how much the next would be longer."""
         stages, work, line = self.replica.stages, self.work, self.line
-        price, chunks = stages.prices[0], work.chunks
-        ticks = extra + price.rows(n + work.tokens, n + work.ended) + price.host(n + len(chunks))
+        cost, chunks = stages.costs[0], work.chunks
+        ticks = extra + cost.rows(n + work.tokens, n + work.ended) + cost.host(n + len(chunks))
         if chunks:
-            ticks += stages.prompts(price, chunks)
+            ticks += stages.prompts(cost, chunks)
         if n:
             context = self.decodes.context
             if n == line.sequences and context <= line.limit:  # as in the iteration before
                 ticks += line.base + line.slope * context
             elif self.decodes.shared_prefixes is None:
-                ticks += line.at(price, n, context)
+                ticks += line.at(cost, n, context)
             else:
                 reading, line.slope, line.limit = stages.decode(0, n, self.decodes)
                 ticks += reading

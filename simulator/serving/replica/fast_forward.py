@@ -7,7 +7,7 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.serving.costs.prices import StagePrice
+    from simulator.serving.costs.iteration import StageCost
 
 
 class Stretch:
@@ -54,9 +54,9 @@ class DecodeLine:
         self.limit = 0
         """Tokens of context up to which the line holds."""
 
-    def at(self, price: "StagePrice", sequences: int, context: int) -> int:
+    def at(self, cost: "StageCost", sequences: int, context: int) -> int:
         """Ticks of so many sequences with so many tokens of context; the line is kept."""
-        for self.limit, self.base, self.slope in price.decode(sequences):
+        for self.limit, self.base, self.slope in cost.decode(sequences):
             if context <= self.limit:
                 break
         self.sequences = sequences

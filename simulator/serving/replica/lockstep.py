@@ -52,7 +52,7 @@ class Lockstep:
         entered, self.entered = self.entered, []
         longest = max(own for _, own, _, _ in entered)
         shared = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
-        span = longest + self.members[0].stages.prices[0].together(*shared)
+        span = longest + self.members[0].stages.costs[0].together(*shared)
         end = self.agenda.now + span
         for member in self.members:
             member.stages.gate = end

@@ -22,7 +22,7 @@ from simulator.serving.workload.generate import NEVER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.serving.costs.prices import StagePrice
+    from simulator.serving.costs.iteration import StageCost
     from simulator.serving.replica.lockstep import Lockstep
 
 
@@ -50,7 +50,7 @@ class Replica:
         agenda: Agenda,
         ledger: Ledger,
         policy: Policy,
-        prices: "tuple[StagePrice, ...]",
+        costs: "tuple[StageCost, ...]",
         memory: Memory,
         owner: Owner,
         cache: PrefixCache | None = None,
@@ -62,10 +62,10 @@ class Replica:
         says whether decodes read what the prefix cache shares among them once."""
         self.name, self.number, self.role = name, number, role
         self.agenda, self.ledger, self.policy, self.owner = agenda, ledger, policy, owner
-        in_flight = in_flight or len(prices)
+        in_flight = in_flight or len(costs)
         self.blocks = Blocks(memory, ledger, cache, _reserve(policy, role, in_flight))
         self.queue = Queue(ledger)
-        self.stages = Stages(prices, ledger, in_flight)
+        self.stages = Stages(costs, ledger, in_flight)
         self.record = Record(memory.block_size)
         self.fast_forwards = fast_forward and not self.stages.turns
         self.preempted = 0

@@ -16,7 +16,7 @@ from tests.machines import cluster, two_protocols
 def ticks(gigabytes: float, size: float, pairs: int, library: CollectiveProfile) -> int:
     """Of all-reduces of pairs that share the bus of a node."""
     fabric = build(cluster(kind="host", bandwidth=f"{gigabytes} GB/s", nics=0))
-    return collectives.price("all_reduce", np.arange(2 * pairs).reshape(-1, 2), size, fabric, library).slowest
+    return collectives.cost_of("all_reduce", np.arange(2 * pairs).reshape(-1, 2), size, fabric, library).slowest
 
 
 @given(st.floats(5, 200), st.floats(1.001, 1.5), st.floats(1e4, 1e8), st.integers(1, 4))
@@ -40,9 +40,9 @@ def test_groups_beside_others_take_what_is_quickest_beside_them() -> None:
     fabric, library = build(cluster(kind="host", bandwidth="124 GB/s", nics=0)), two_protocols()
     pairs = np.arange(8).reshape(-1, 2)
     for size in 10.0 ** np.arange(4, 9):
-        taken = collectives.price("all_reduce", pairs, size, fabric, library).slowest
+        taken = collectives.cost_of("all_reduce", pairs, size, fabric, library).slowest
         forced = [
-            collectives.price("all_reduce", pairs, size, fabric, library, name).slowest
+            collectives.cost_of("all_reduce", pairs, size, fabric, library, name).slowest
             for name in ("ring/quick", "ring/wide")
         ]
         assert taken == min(forced)
@@ -52,9 +52,9 @@ def test_layouts_that_share_links_are_chosen_for_together() -> None:
     fabric, library = build(cluster(nodes=2)), two_protocols()
     groups = [[0, 1, 2, 3], [4, 5, 12, 13], [8, 9, 10, 11]]
     for size in 10.0 ** np.arange(4, 9):
-        taken = collectives.price("all_reduce", groups, size, fabric, library).slowest
+        taken = collectives.cost_of("all_reduce", groups, size, fabric, library).slowest
         forced = [
-            collectives.price("all_reduce", groups, size, fabric, library, name).slowest
+            collectives.cost_of("all_reduce", groups, size, fabric, library, name).slowest
             for name in ("ring/quick", "ring/wide")
         ]
         assert taken == min(forced)

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator import fabric
-from simulator.collectives.custom_all_reduce import engine_seconds, serves
+from simulator.collectives.custom_all_reduce import custom_seconds, serves
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
@@ -21,14 +21,14 @@ def test_near_what_was_measured(profile: str) -> None:
     network, spec = fabric.build(load_spec(Cluster, cluster)), load_spec(CollectiveProfile, profile).engine
     assert spec is not None
     for (members, size), microseconds in rows.items():
-        time = engine_seconds(size, tuple(range(members)), network, spec)
+        time = custom_seconds(size, tuple(range(members)), network, spec)
         assert time == pytest.approx(microseconds * 1e-6, rel=0.2), (members, size)
 
 
 def test_two_devices_take_one_shot() -> None:
     network, spec = fabric.build(load_spec(Cluster, "dgx-h100")), load_spec(CollectiveProfile, "nccl-h100").engine
     assert spec is not None
-    slope = engine_seconds(2e6, (0, 1), network, spec) - engine_seconds(1e6, (0, 1), network, spec)
+    slope = custom_seconds(2e6, (0, 1), network, spec) - custom_seconds(1e6, (0, 1), network, spec)
     assert slope == pytest.approx(1e6 / (450e9 * spec.efficiency.value))
 
 

@@ -85,7 +85,7 @@ def test_alone_all_three_agree_to_the_tick(machine: str, operation: str) -> None
             assert closed > 0
             assert fluid(collectives.activities(plan), fabric) == closed
             assert step_by_step(list(collectives.steps(plan)), fabric) == closed
-            cost = collectives.price(
+            cost = collectives.cost_of(
                 operation, plan.groups, SIZE, fabric, library, f"{algorithm}/{plan.choices[0].protocol}"
             )
             assert cost.ticks.tolist() == [closed]
@@ -98,7 +98,7 @@ def test_what_auto_chooses_agrees_too(operation: str) -> None:
     for size in (64.0, 1e5, 1e9):
         plan = collectives.plan(operation, group, size, fabric, library)
         ticks = collectives.duration(plan)
-        assert collectives.price(operation, plan.groups, size, fabric, library).slowest == ticks
+        assert collectives.cost_of(operation, plan.groups, size, fabric, library).slowest == ticks
         assert fluid(collectives.activities(plan), fabric) == ticks
 
 
@@ -111,7 +111,7 @@ def test_every_algorithm_was_tried_somewhere() -> None:
 def test_siblings_on_shared_cards_take_as_long_as_the_fluid_says() -> None:
     fabric, library = build(cluster(nodes=4, devices=4, nics=2)), two_protocols()
     groups = np.arange(16).reshape(4, 4).T
-    cost = collectives.price("all_gather", groups, 1e8, fabric, library, "ring/wide")
+    cost = collectives.cost_of("all_gather", groups, 1e8, fabric, library, "ring/wide")
     plan = collectives.plan("all_gather", groups, 1e8, fabric, library, "ring/wide")
     found = [collectives.activities(plan, group) for group in range(len(groups))]
     together = tape(
@@ -122,7 +122,7 @@ def test_siblings_on_shared_cards_take_as_long_as_the_fluid_says() -> None:
     )
     ends = execute(together, max_min).end
     assert np.abs(ends - cost.ticks).max() <= 3  # three steps in the closed form, one activity in the fluid
-    alone = collectives.price("all_gather", groups[:1], 1e8, fabric, library, "ring/wide")
+    alone = collectives.cost_of("all_gather", groups[:1], 1e8, fabric, library, "ring/wide")
     assert cost.slowest > 1.9 * alone.slowest
 
 
@@ -155,7 +155,7 @@ def test_the_own_piece_counts_as_a_share_of_a_step() -> None:
     plain, copying = two_protocols().model_copy(update={"own_piece": None}), two_protocols()
     assert copying.own_piece == type(copying.own_piece).model_validate(figure(0.4))
     times = [
-        collectives.price("all_gather", [[0, 1, 2]], 1e9, fabric, p, "ring/wide").slowest for p in (plain, copying)
+        collectives.cost_of("all_gather", [[0, 1, 2]], 1e9, fabric, p, "ring/wide").slowest for p in (plain, copying)
     ]
     latency = 20e6 + 2 * 2e6
     assert (times[1] - latency) / (times[0] - latency) == pytest.approx(1 + 0.4 / 2)
@@ -166,7 +166,7 @@ def test_bytes_by_group_sum_to_those_of_all(machine: str) -> None:
     """Groups that run a collective so often carry the sum of what each carries alone, and use just these links."""
     fabric = build(cluster(**MACHINES[machine]))
     groups = np.arange(fabric.devices)[: fabric.devices // 2 * 2].reshape(2, -1).T
-    cost = collectives.price("all_reduce", groups, SIZE, fabric, two_protocols())
+    cost = collectives.cost_of("all_reduce", groups, SIZE, fabric, two_protocols())
     runs = np.arange(1.0, len(groups) + 1)
     single = np.eye(len(groups))
     assert cost.carried(np.ones(len(groups))) == pytest.approx(cost.load)

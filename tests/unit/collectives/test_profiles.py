@@ -34,7 +34,7 @@ def test_time_grows_with_size_and_never_beats_the_links(name: str, operation: st
     for group in ([0, 1], [3, 20]) if operation == "send" else (range(8), range(32), range(0, 32, 8)):
         before = 0
         for size in (1e2, 1e4, 1e6, 1e8, 1e10):
-            cost = collectives.price(operation, [group], size, fabric, library)
+            cost = collectives.cost_of(operation, [group], size, fabric, library)
             assert cost.slowest >= before
             assert cost.slowest / 1e12 >= (cost.load / fabric.capacity).max() * (1 - 1e-9)
             before = cost.slowest

@@ -24,7 +24,7 @@ def taken(machine: str, nodes: int, members: int, size: float, operation: str = 
     fabric = build(cluster)
     group = (np.arange(nodes)[:, None] * fabric.per_node + np.arange(members)).ravel()
     library = load_spec(CollectiveProfile, cluster.collectives).model_copy(update=change)
-    [name] = collectives.price(operation, group, size, fabric, library).algorithms
+    [name] = collectives.cost_of(operation, group, size, fabric, library).algorithms
     return name.partition("/")[0]
 
 
@@ -52,7 +52,7 @@ def test_a_library_takes_what_its_tables_say(
 def test_two_nodes_reach_no_more_than_the_cards_of_a_ring() -> None:
     cluster = load_spec(Cluster, "dgx-a100").model_copy(update={"nodes": 2})
     group, size = [*range(4), *range(8, 12)], 8e9
-    cost = collectives.price("all_reduce", group, size, build(cluster), load_spec(CollectiveProfile, "nccl-a100"))
+    cost = collectives.cost_of("all_reduce", group, size, build(cluster), load_spec(CollectiveProfile, "nccl-a100"))
     assert 2 * 7 / 8 * size / (cost.slowest / 1e12) < 4 * 25e9
 
 
@@ -74,7 +74,7 @@ def test_more_bandwidth_is_never_slower(machine: str, nodes: int, size: float, c
     fabric = build(cluster)
     groups = np.arange(fabric.devices).reshape(nodes, 8)[:, [0, 1, 2, 3]].reshape(2, -1)
     wider = replace(fabric, capacity=fabric.capacity * (1 + change), rated=fabric.rated * (1 + change))
-    before, after = (collectives.price("all_reduce", groups, size, f, library) for f in (fabric, wider))
+    before, after = (collectives.cost_of("all_reduce", groups, size, f, library) for f in (fabric, wider))
     assert before.algorithms == after.algorithms
     assert (after.ticks <= before.ticks).all()
 
@@ -109,6 +109,6 @@ def test_a_tuner_speaks_of_protocols_that_there_are() -> None:
 def test_a_named_algorithm_is_taken_whatever_the_tables_say() -> None:
     cluster = load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 2})
     fabric, library = build(cluster), load_spec(CollectiveProfile, "nccl-h100")
-    assert collectives.price("all_reduce", range(16), 1e9, fabric, library, "tree").algorithms == ("tree/Simple",)
+    assert collectives.cost_of("all_reduce", range(16), 1e9, fabric, library, "tree").algorithms == ("tree/Simple",)
     with pytest.raises(InputError, match="cannot do"):
-        collectives.price("all_reduce", range(16), 1e9, fabric, library, "nvls")
+        collectives.cost_of("all_reduce", range(16), 1e9, fabric, library, "nvls")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.cost import Decode, compile_device, price, seconds
+from simulator.cost import Decode, compile_device, kernel_cost, seconds
 from simulator.cost.decode import DecodeCurve, decode_lines, decode_seconds
 from simulator.specs import load_spec, names
 from simulator.specs.hardware import Accelerator
@@ -81,9 +81,9 @@ def test_near_what_was_measured(name: str, milliseconds: float) -> None:
 
 def test_the_price_says_what_binds() -> None:
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
-    assert price(Decode(64, 64 * 4096, 32, 8, 128), device).bound == "memory"
-    assert price(Decode(1, 64, 32, 8, 128), device).bound == "latency"
-    assert not price(Decode(1, 64, 32, 8, 512), device).valid
+    assert kernel_cost(Decode(64, 64 * 4096, 32, 8, 128), device).bound == "memory"
+    assert kernel_cost(Decode(1, 64, 32, 8, 128), device).bound == "latency"
+    assert not kernel_cost(Decode(1, 64, 32, 8, 512), device).valid
 
 
 def test_keys_are_read_again_at_the_rate_of_the_devices_own_cache() -> None:

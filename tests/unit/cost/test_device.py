@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.cost import Gemm, Stream, compile_device, price
+from simulator.cost import Gemm, Stream, compile_device, kernel_cost
 from simulator.cost.device import reference
 from simulator.errors import InputError
 from simulator.specs import load_spec, names
@@ -32,12 +32,12 @@ def test_formats_fall_back_to_what_a_library_would_use(plain: Accelerator) -> No
     assert device.native("fp8") == "bf16"
     assert device.native("tf32") == "fp32"
     assert device.peak("fp8") == 100e12
-    assert not price(Gemm(4096, 4096, 4096, dtype="fp8"), device).valid
+    assert not kernel_cost(Gemm(4096, 4096, 4096, dtype="fp8"), device).valid
 
 
 def test_a_format_beyond_the_device_names_what_it_supports(plain: Accelerator) -> None:
     with pytest.raises(InputError, match=r"test device computes nothing in fp64; it supports bf16, fp32"):
-        price(Gemm(1, 1, 1, dtype="fp64"), compile_device(plain))
+        kernel_cost(Gemm(1, 1, 1, dtype="fp64"), compile_device(plain))
 
 
 def test_coefficients_come_from_the_nearest_width() -> None:
@@ -51,8 +51,8 @@ def test_sustained_slows_arithmetic_and_spares_memory() -> None:
     slower = accelerator(sustained={"value": 0.8, "status": "estimate", "source": "test"})
     usual, slow = compile_device(accelerator()), compile_device(slower)
     large, stream = Gemm(8192, 8192, 8192), Stream(1e9, 1e9)
-    assert price(large, slow).seconds == pytest.approx(price(large, usual).seconds / 0.8, rel=0.02)
-    assert price(stream, slow).seconds == price(stream, usual).seconds
+    assert kernel_cost(large, slow).seconds == pytest.approx(kernel_cost(large, usual).seconds / 0.8, rel=0.02)
+    assert kernel_cost(stream, slow).seconds == kernel_cost(stream, usual).seconds
 
 
 @pytest.mark.parametrize("name", names(Accelerator))
@@ -60,7 +60,7 @@ def test_every_shipped_accelerator_prices_a_training_shape(name: str) -> None:
     device = compile_device(load_spec(Accelerator, name))
     dtype = "bf16" if "bf16" in device.peaks else "fp16"
     work = Gemm(4096, 8192, 8192, dtype=dtype)
-    found = price(work, device)
+    found = kernel_cost(work, device)
     assert found.bound == "compute"
     assert found.valid
     assert 0.35 < work.flops / device.peak(dtype) / found.seconds < 0.97

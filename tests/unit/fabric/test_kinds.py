@@ -53,5 +53,5 @@ def test_a_further_kind_of_network_is_one_class(monkeypatch: pytest.MonkeyPatch)
     assert [fabric.links[link] for link in fabric.route(3, 9)] == ["hub up 3", "hub down 9"]
     assert fabric.tiers([0, 0, 0], [0, 1, 31]).tolist() == [0, 1, 2]
     assert len(fabric.graph().nodes) == 32 + 1 + 4  # devices, the hub, and the switches of the nodes
-    cost = collectives.price("all_reduce", [range(32)], 1e9, fabric, profile())
+    cost = collectives.cost_of("all_reduce", [range(32)], 1e9, fabric, profile())
     assert cost.ticks.min() > 0 and cost.load[fabric.find("hub 8")[0]] > 0

@@ -31,7 +31,7 @@ def test_a_slow_link_slows_the_group_that_uses_it_and_no_other() -> None:
     groups = np.array([[0, 8], [1, 9], [16, 24]])
     slow = TREE.slowed(TREE.find("NIC 8"), 0.5)
     clean, found = (
-        collectives.price("all_reduce", groups, 1e9, fabric, machines.profile()).ticks for fabric in (TREE, slow)
+        collectives.cost_of("all_reduce", groups, 1e9, fabric, machines.profile()).ticks for fabric in (TREE, slow)
     )
     assert found[0] > 1.8 * clean[0]
     assert found[1:].tolist() == clean[1:].tolist()
@@ -41,7 +41,9 @@ def test_a_library_does_not_know_of_slow_links() -> None:
     """The algorithm is the one for the fabric as it should be."""
     profile = machines.two_protocols()
     for size in (1e3, 1e5, 1e7):
-        clean = collectives.price("all_reduce", [range(32)], size, TREE, profile)
-        slow = collectives.price("all_reduce", [range(32)], size, TREE.slowed(range(len(TREE.capacity)), 0.01), profile)
+        clean = collectives.cost_of("all_reduce", [range(32)], size, TREE, profile)
+        slow = collectives.cost_of(
+            "all_reduce", [range(32)], size, TREE.slowed(range(len(TREE.capacity)), 0.01), profile
+        )
         assert slow.algorithms == clean.algorithms
         assert slow.slowest > clean.slowest

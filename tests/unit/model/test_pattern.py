@@ -9,8 +9,8 @@ import pytest
 from simulator.errors import InputError
 from simulator.serving.costs.depth import depths
 from simulator.serving.costs.formats import Formats
+from simulator.serving.costs.iteration import compile_costs
 from simulator.serving.costs.operators import Shard
-from simulator.serving.costs.prices import compile_prices
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
@@ -97,7 +97,7 @@ def test_stages_hold_the_layers_of_each_kind_that_are_theirs() -> None:
 def rows(shape: Model) -> float:
     """Ticks of 64 rows through the layers of a model on one device."""
     cluster, stack = load_spec(Cluster, "dgx-a100"), load_spec(ServingStack, "vllm")
-    price = compile_prices(shape, Layout(), NumberFormats(), stack, cluster, 1024, KvCache(), 512, 16)
+    price = compile_costs(shape, Layout(), NumberFormats(), stack, cluster, 1024, KvCache(), 512, 16)
     (stage,) = price.stages
     return float(sum(stage.parts(64, 0).values()))
 

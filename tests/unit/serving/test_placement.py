@@ -36,7 +36,7 @@ def test_a_replica_that_fits_into_a_node_lies_in_one() -> None:
     small, large = placed({"tp": 2}, {"tp": 8})
     assert small.devices(0) == (0, 1)
     assert large.devices(0) == tuple(range(8, 16))
-    assert not large.price.warnings and not large.elsewhere
+    assert not large.cost.warnings and not large.elsewhere
     alone = placed({"tp": 8})[0]
     assert large.stages(0)[0].rows(512, 1) == alone.stages(0)[0].rows(512, 1)
 
@@ -44,20 +44,20 @@ def test_a_replica_that_fits_into_a_node_lies_in_one() -> None:
 def test_gaps_are_filled_before_anything_straddles() -> None:
     systems = placed({"tp": 2}, {"tp": 8}, {"tp": 4}, {"tp": 2})
     assert [system.devices(0) for system in systems[2:]] == [(2, 3, 4, 5), (6, 7)]
-    assert not any(system.price.warnings for system in systems)
+    assert not any(system.cost.warnings for system in systems)
 
 
 def test_what_must_straddle_pays_for_the_network_and_says_so() -> None:
     *_, apart = placed({"tp": 4, "replicas": 1}, {"tp": 4, "pp": 1}, {"tp": 4}, {"tp": 2}, {"tp": 2}, nodes=2)
-    assert not apart.price.warnings
+    assert not apart.cost.warnings
     first, second, third = placed({"tp": 2, "pp": 3}, {"tp": 2, "pp": 3}, {"tp": 4})
     assert (first.devices(0), second.devices(0)) == (tuple(range(6)), tuple(range(8, 14)))
     assert third.devices(0) == (6, 7, 14, 15)
-    assert third.price.warnings == (
+    assert third.cost.warnings == (
         "tensor-parallel groups that straddle nodes of 8: 1 of 1, the first on devices 6 to 7 and 14 to 15; "
         "they pay for the network",
     )
-    here, there = third.price.stages[0], third.stages(0)[0]
+    here, there = third.cost.stages[0], third.stages(0)[0]
     assert there.parts(512, 1)["tp"] > 2 * here.parts(512, 1)["tp"] > 0
     assert there.parts(512, 1)["linear"] == here.parts(512, 1)["linear"]
 
@@ -65,8 +65,8 @@ def test_what_must_straddle_pays_for_the_network_and_says_so() -> None:
 def test_a_group_larger_than_a_node_begins_with_one_and_is_told() -> None:
     _, system = placed({"tp": 1}, {"tp": 16}, nodes=3)
     assert system.devices(0) == tuple(range(8, 24))
-    assert system.price.warnings == ()
-    assert any("each tensor-parallel group lies on 2 nodes of 8 devices" in text for text in system.price.assumptions)
+    assert system.cost.warnings == ()
+    assert any("each tensor-parallel group lies on 2 nodes of 8 devices" in text for text in system.cost.assumptions)
 
 
 def test_replicas_of_the_same_place_in_their_nodes_share_prices() -> None:

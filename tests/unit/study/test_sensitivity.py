@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from simulator import units
-from simulator.cost import compile_device, price
+from simulator.cost import compile_device, kernel_cost
 from simulator.cost.work import Gemm
 from simulator.run.simulate import Executor, simulate
 from simulator.specs import data_root, load_scenario, load_spec
@@ -91,7 +91,7 @@ def test_a_higher_flop_rate_is_that_of_kernels_bound_by_it() -> None:
     scenario = jobs.scenario()
     faster = next(change.scenario for change in changes(scenario) if change.name == "flop_rate")
     devices = (compile_device(s.cluster.node.accelerator) for s in (scenario, faster))
-    before, after = (price(Gemm(8192, 8192, 8192), device) for device in devices)
+    before, after = (kernel_cost(Gemm(8192, 8192, 8192), device) for device in devices)
     assert before.bound == "compute"
     assert before.seconds / after.seconds == pytest.approx(1.1, abs=0.01)
 

@@ -18,7 +18,7 @@ from simulator.serving.costs.operators import Shard
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.model import Model
-from tests.unit.serving.costs.test_prices import stack
+from tests.unit.serving.costs.test_iteration import stack
 
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)
 RATES = ((128, 4 * 64 * 128 / 1e-9),)

@@ -4,7 +4,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.serving.costs.depth import Depth, depths
-from simulator.serving.costs.prices import ReplicaPrice
+from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.system import resolve
 from simulator.specs import load_scenario
 from simulator.specs.model import Model
@@ -17,11 +17,11 @@ def model(**more: object) -> Model:
     return Model.model_validate({"name": "m", "layers": 8, "hidden": 64, "heads": 4, "vocabulary": 100, **more})
 
 
-def price(*changes: str) -> ReplicaPrice:
+def price(*changes: str) -> ReplicaCost:
     """A replica of the 32 layers of Llama-2-7B."""
     spec = load_scenario(SCENARIO, changes).spec
     assert isinstance(spec, ServingScenario)
-    return resolve(spec)[0].price
+    return resolve(spec)[0].cost
 
 
 def test_all_layers_are_full_where_nothing_is_skipped() -> None:

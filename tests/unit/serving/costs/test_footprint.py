@@ -8,13 +8,13 @@ from simulator.cost import compile_device
 from simulator.serving.costs.depth import depths
 from simulator.serving.costs.footprint import Footprint, blocks_of, cached_share, footprint
 from simulator.serving.costs.formats import resolve_formats
+from simulator.serving.costs.iteration import split_layers
 from simulator.serving.costs.operators import Shard
-from simulator.serving.costs.prices import split_layers
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.serving import KvCache, NumberFormats
-from tests.unit.serving.costs.test_prices import stack
+from tests.unit.serving.costs.test_iteration import stack
 
 GIB = 1 << 30
 

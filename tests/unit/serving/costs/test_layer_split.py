@@ -55,7 +55,7 @@ def test_a_single_piece_and_decoding_gain_nothing() -> None:
 
 def test_scores_in_memory_cost_their_bytes() -> None:
     fused, unfused = (
-        resolve(scenario(1, 512, 1, attention_kernel=kernel))[0].price.stages[0] for kernel in ("fa2", "unfused")
+        resolve(scenario(1, 512, 1, attention_kernel=kernel))[0].cost.stages[0] for kernel in ("fa2", "unfused")
     )
     far = 100_000
     extra = (unfused.prompt(512, far) - fused.prompt(512, far)) / 1e12

@@ -30,7 +30,7 @@ def system(ep: int, replicas: int = 2, model: str = "qwen3-30b-a3b", tp: int = 1
 
 
 def test_each_holds_its_share_of_the_experts() -> None:
-    alone, shared = system(1).price, system(2).price
+    alone, shared = system(1).cost, system(2).cost
     model = load_spec(Model, "qwen3-30b-a3b")
     experts = 2.0 * 3 * model.hidden * (model.expert_ffn or 0) * (model.experts or 0) * model.layers
     assert alone.weights_bytes - shared.weights_bytes == pytest.approx(experts / 2)
@@ -38,7 +38,7 @@ def test_each_holds_its_share_of_the_experts() -> None:
 
 
 def test_fewer_weights_are_read_and_rows_are_sent() -> None:
-    alone, shared = (system(ep).price.stages[0] for ep in (1, 2))
+    alone, shared = (system(ep).cost.stages[0] for ep in (1, 2))
     whole, own = alone.parts(64, 64), shared.parts(64, 64)
     assert (alone.common, alone.together(128, 128)) == (None, 0) and shared.common is not None
     common = by_part([shared.common[0](np.array([128]))])

@@ -79,7 +79,7 @@ def test_reading_once_is_faster_and_sharing_nothing_is_as_before() -> None:
 
 
 def test_many_readers_of_a_long_prefix_cost_arithmetic_and_few_cost_bytes() -> None:
-    price = resolve(scenario())[0].price.stages[0]
+    price = resolve(scenario())[0].cost.stages[0]
     (_, two), (_, four), (_, many), (_, more) = map(price.shared, (2, 4, 1024, 2048))
     assert two == four
     assert more == pytest.approx(2 * many, rel=0.05)

@@ -56,7 +56,7 @@ def moved(
 def sent(tokens: int, pairs: list[tuple[int, int]], **of_cluster: Any) -> int:
     """Ticks of that cache sent alone, from device to device in equal shares."""
     network = fabric.build(cluster(**of_cluster))
-    cost = collectives.price("send", pairs, tokens * TOKEN / len(pairs), network, profile())
+    cost = collectives.cost_of("send", pairs, tokens * TOKEN / len(pairs), network, profile())
     return int(cost.ticks.max())
 
 

@@ -35,9 +35,9 @@ def test_what_the_scenario_leaves_open_is_the_stacks() -> None:
     stack = scenario.stack
     assert (system.policy, system.prefix_caching) == (stack.policy, stack.prefix_caching)
     assert (system.rules.token_budget, system.rules.max_sequences) == (stack.token_budget, stack.max_sequences)
-    assert system.price.block_size == stack.block_size
+    assert system.cost.block_size == stack.block_size
     assert system.context == scenario.model.max_sequence
-    assert system.watermark == round(system.price.blocks * 0.01)
+    assert system.watermark == round(system.cost.blocks * 0.01)
     assert (system.replicas, system.devices(0)[0], system.swap_tokens) == (1, 0, 0)
 
 
@@ -51,8 +51,8 @@ def test_what_the_scenario_says_comes_first() -> None:
     )
     assert (system.policy, system.context, system.watermark, system.prefix_caching) == ("priority", 2048, 10, "block")
     assert (system.rules.token_budget, system.rules.max_sequences, system.rules.ageing) == (300, 7, 2 * 10**12)
-    assert (system.price.blocks, system.price.block_size) == (99, 32)
-    assert system.swap_tokens == int(4 * 2**30 / system.price.kv_replica_bytes)
+    assert (system.cost.blocks, system.cost.block_size) == (99, 32)
+    assert system.swap_tokens == int(4 * 2**30 / system.cost.kv_replica_bytes)
 
 
 def test_policies_of_whole_prompts_have_room_for_the_longest() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simulator import collectives
-from simulator.collectives import Cost
+from simulator.collectives import CollectiveCost
 from simulator.errors import InputError
 from simulator.report.check.phrases import lines
 from simulator.run.dispatch import simulate
@@ -24,7 +24,7 @@ from tests.factories import out_of_memory, training_result
 from tests.services import asked, serve, serving_result
 
 ROOT = Path(__file__).resolve().parents[4]
-REAL = collectives.price
+REAL = collectives.cost_of
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def entries(paths: list[str], update: bool = False, jobs: int = 1) -> list[dict[
 def slower(operation: str) -> Any:
     """Prices in which one collective takes 2 % longer."""
 
-    def price(asked: str, *arguments: Any, **options: Any) -> Cost:
+    def price(asked: str, *arguments: Any, **options: Any) -> CollectiveCost:
         cost = REAL(asked, *arguments, **options)
         if asked != operation:
             return cost

@@ -1,7 +1,7 @@
-"""Price of an iteration, compiled once for a model, a layout, software, and a machine, in integer ticks.
+"""Duration of an iteration, compiled once for a model, a layout, software, and a machine, in integer ticks.
 
 An iteration of a stage takes rows(T, sampled) + decode(n)(K) + prompts + host. What depends on the rows of the pass is
-priced for blocks of row counts at once and remembered; decode attention is piecewise linear in the cached tokens.
+computed for blocks of row counts at once and remembered; decode attention is piecewise linear in the cached tokens.
 Equations and known errors: docs/models/serving-cost.md.
 """
 
@@ -18,7 +18,7 @@ from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
-from simulator.serving.costs.pieces import Pieces, Priced, by_part, collective_seconds, hop, ticks
+from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, collective_seconds, hop, ticks
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.placement import Seat, seats
 from simulator.specs.collectives import CollectiveProfile
@@ -29,18 +29,18 @@ from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
 from simulator.units import to_ticks
 
 BLOCK = 256
-"""Row counts that are priced together."""
+"""Row counts that are evaluated together."""
 PROBES = (2.0**14, 2.0**26)
 """Bytes of the messages by which replicas on other devices are found to cost the same."""
 
 
 @dataclass(slots=True)
-class StagePrice:
-    """One pipeline stage of a replica; made by `compile_prices`."""
+class StageCost:
+    """One pipeline stage of a replica; made by `compile_costs`."""
 
-    body: Priced
+    body: RowCosts
     """Seconds of everything that depends on the rows of a pass, by part."""
-    ending: Priced
+    ending: RowCosts
     """Seconds of the output head, by part."""
     attention: Attention
     """What attention costs here."""
@@ -50,9 +50,9 @@ class StagePrice:
     """Bytes of a row on that way."""
     host_ticks: tuple[int, int]
     """Of an iteration and of each of its sequences."""
-    common: tuple[Priced, Priced] | None = None
+    common: tuple[RowCosts, RowCosts] | None = None
     """Seconds of what replicas in step that share experts do together, by part: of the rows of all of them, and of
-    those that give a token; None where each is priced on its own."""
+    those that give a token; None where each counts its own."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
@@ -75,15 +75,15 @@ class StagePrice:
         `rows` of each."""
         if self.common is None:
             return 0
-        for known, count, price in zip(self._common, (tokens, sampled), self.common, strict=True):
+        for known, count, cost in zip(self._common, (tokens, sampled), self.common, strict=True):
             if count not in known:
-                _fill(known, count, price)
+                _fill(known, count, cost)
         return self._common[0][tokens] + self._common[1][sampled]
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
         """`rows` by what it is: linear, head, tp, ep, other."""
         asked = ((self.body, tokens), (self.ending, sampled))
-        return by_part(price(np.array([count])) for price, count in asked if count)
+        return by_part(cost(np.array([count])) for cost, count in asked if count)
 
     def decode(self, sequences: int) -> Segments:
         """Segments (up to this many cached tokens, base, slope): ticks of the attention of `sequences` decodes that
@@ -129,10 +129,10 @@ class StagePrice:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaPrice:
+class ReplicaCost:
     """A replica: what its iterations cost and what fits."""
 
-    stages: tuple[StagePrice, ...]
+    stages: tuple[StageCost, ...]
     """Pipeline stages in order."""
     serial: bool
     """Whether decoding has one batch in flight over all stages (`split: layer`); prompts still follow each other."""
@@ -165,18 +165,18 @@ class ReplicaPrice:
         return self.blocks > 0
 
 
-def _fill(known: dict[int, int], count: int, price: Priced) -> None:
-    """Price the block of row counts around `count`."""
+def _fill(known: dict[int, int], count: int, cost: RowCosts) -> None:
+    """Evaluate the block of row counts around `count`."""
     if count in known:
         return
     first = max(1, count // BLOCK * BLOCK)
     counts = np.arange(first, (count // BLOCK + 1) * BLOCK)
-    total = sum((ticks(seconds) for seconds in price(counts).values()), np.zeros(len(counts), np.int64))
+    total = sum((ticks(seconds) for seconds in cost(counts).values()), np.zeros(len(counts), np.int64))
     known.update(zip(counts.tolist(), total.tolist(), strict=True))
     known[0] = 0
 
 
-def compile_prices(
+def compile_costs(
     model: Model,
     layout: Layout,
     formats: NumberFormats,
@@ -188,12 +188,13 @@ def compile_prices(
     max_sequences: int,
     seat: Seat | None = None,
     in_step: bool = False,
-) -> ReplicaPrice:
-    """Prices of a replica on the devices of `seat`, the first ones of the cluster where it is left out.
+) -> ReplicaCost:
+    """Costs of a replica on the devices of `seat`, the first ones of the cluster where it is left out.
 
     `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
-    does not fit has no blocks. Replicas that share experts are priced apart from what they do `in_step`, or each as if
-    all had its rows. InputError where the cluster has too few devices or no arithmetic for the formats.
+    does not fit has no blocks. Of replicas `in_step` what they do with shared experts is apart from `rows`; of others
+    `rows` holds it, as if each had as many rows. InputError where the cluster has too few devices or no arithmetic for
+    the formats.
     """
     serial = stack.split == "layer"
     tp, stages = shape(layout, stack)
@@ -205,13 +206,13 @@ def compile_prices(
     network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     layers = depths(model, split_layers(model.layers, stages))
     pieces = Pieces(shard, device, stack, network, profile, seat.group(0, tp), in_step=in_step)
-    prices = tuple(_stage(pieces, layers, stage, seat) for stage in range(stages))
+    costs = tuple(_stage(pieces, layers, stage, seat) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = cluster.node.accelerator.memory.capacity.value
     fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
     kept = fullest.kv_token * size * max(blocks, 1)
-    return ReplicaPrice(
-        stages=prices,
+    return ReplicaCost(
+        stages=costs,
         serial=serial,
         weights_bytes=max(need.weights for need in needs),
         kv_token_bytes=max(need.kv_token for need in needs),
@@ -235,7 +236,7 @@ def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
 
 
 def _other_experts(model: Model, device: Device, stack: ServingStack, formats: Formats) -> tuple[str, ...]:
-    """What to say where a mixture of experts is priced by other kernels than the stack's."""
+    """What to say where a mixture of experts runs other kernels than the stack's."""
     said = device.extrapolated_mixture(stack.expert_kernels, formats.compute) if model.experts else ""
     return (said,) if said else ()
 
@@ -302,13 +303,13 @@ def toll(layout: Layout, stack: ServingStack, cluster: Cluster, seat: Seat) -> t
     )
 
 
-def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, seat: Seat) -> StagePrice:
+def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, seat: Seat) -> StageCost:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
     own = replace(pieces, group=seat.group(stage, tp), sharers=seat.sharers(stage, tp), _sizes={})
     attention = Attention(shard, layers[stage], pieces.device, stack)
     times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
-    return StagePrice(
+    return StageCost(
         body=own.body(layers[stage], first, attention.curve.launch),
         ending=own.ending(layers[stage], last, attention.curve.launch),
         attention=attention,

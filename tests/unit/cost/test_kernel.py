@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.cost import Attention, Gemm, Stream, compile_device, price, seconds
-from simulator.cost.pricing import RAGGED
+from simulator.cost import Attention, Gemm, Stream, compile_device, kernel_cost, seconds
+from simulator.cost.kernel import RAGGED
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 from tests.unit.cost.conftest import accelerator
@@ -15,51 +15,51 @@ PREFILL = Attention(4, 16, 4, 4096, 4096, 128, causal=True)
 
 def test_a_large_product_is_bound_by_compute_and_a_flat_one_by_memory() -> None:
     device = compile_device(accelerator())
-    assert price(Gemm(4096, 4096, 4096), device).bound == "compute"
-    assert price(Gemm(1, 16384, 16384), device).bound == "memory"
-    assert price(Gemm(64, 64, 64), device).bound == "latency"
-    assert price(Stream(1e9, 1e9), device).bound == "memory"
-    assert price(Stream(10.0, 10.0), device).bound == "latency"
+    assert kernel_cost(Gemm(4096, 4096, 4096), device).bound == "compute"
+    assert kernel_cost(Gemm(1, 16384, 16384), device).bound == "memory"
+    assert kernel_cost(Gemm(64, 64, 64), device).bound == "latency"
+    assert kernel_cost(Stream(1e9, 1e9), device).bound == "memory"
+    assert kernel_cost(Stream(10.0, 10.0), device).bound == "latency"
 
 
 def test_seconds_is_the_price() -> None:
     device = compile_device(accelerator())
-    assert seconds(PREFILL, device) == price(PREFILL, device).seconds
+    assert seconds(PREFILL, device) == kernel_cost(PREFILL, device).seconds
 
 
 def test_shapes_outside_the_checked_range_are_flagged() -> None:
     device = compile_device(accelerator())
-    assert price(Gemm(4096, 4096, 4096), device).valid
-    assert not price(Gemm(4096, 4096, 4), device).valid
-    assert not price(Gemm(4096, 10**6, 4096), device).valid
-    assert price(PREFILL, device).valid
-    assert not price(replace(PREFILL, query=1), device).valid
-    assert not price(replace(PREFILL, head_dim=8), device).valid
+    assert kernel_cost(Gemm(4096, 4096, 4096), device).valid
+    assert not kernel_cost(Gemm(4096, 4096, 4), device).valid
+    assert not kernel_cost(Gemm(4096, 10**6, 4096), device).valid
+    assert kernel_cost(PREFILL, device).valid
+    assert not kernel_cost(replace(PREFILL, query=1), device).valid
+    assert not kernel_cost(replace(PREFILL, head_dim=8), device).valid
 
 
 def test_a_generation_that_the_device_lacks_is_replaced_and_flagged() -> None:
     device = compile_device(accelerator())
-    asked = price(replace(PREFILL, kernel="fa3"), device)
+    asked = kernel_cost(replace(PREFILL, kernel="fa3"), device)
     assert not asked.valid
-    assert asked.seconds == price(PREFILL, device).seconds
+    assert asked.seconds == kernel_cost(PREFILL, device).seconds
 
 
 def test_generations_of_attention_differ() -> None:
     h100, a100 = (compile_device(load_spec(Accelerator, name)) for name in ("h100-sxm", "a100-sxm-80gb"))
-    assert price(PREFILL, h100) == price(replace(PREFILL, kernel="fa3"), h100)
+    assert kernel_cost(PREFILL, h100) == kernel_cost(replace(PREFILL, kernel="fa3"), h100)
     assert seconds(replace(PREFILL, kernel="fa2"), h100) > 1.5 * seconds(PREFILL, h100)
     assert seconds(replace(PREFILL, kernel="fa1"), a100) > 1.4 * seconds(PREFILL, a100)
 
 
 def test_attention_in_narrow_formats_runs_in_sixteen_bits() -> None:
     device = compile_device(load_spec(Accelerator, "h100-sxm"))
-    assert price(replace(PREFILL, dtype="fp8"), device).valid
+    assert kernel_cost(replace(PREFILL, dtype="fp8"), device).valid
     assert seconds(replace(PREFILL, dtype="fp8"), device) == pytest.approx(seconds(PREFILL, device), rel=0.01)
 
 
 def test_attention_in_wide_formats_is_slower_and_flagged() -> None:
     device = compile_device(load_spec(Accelerator, "a100-sxm-80gb"))
-    wide = price(replace(PREFILL, dtype="fp32"), device)
+    wide = kernel_cost(replace(PREFILL, dtype="fp32"), device)
     assert not wide.valid
     assert wide.seconds > 8 * seconds(PREFILL, device)
 
@@ -81,7 +81,7 @@ def test_heads_that_are_not_aligned_slow_both_products_of_an_attention(work: Gem
 
 def test_half_precision_prices_like_bfloat() -> None:
     device = compile_device(load_spec(Accelerator, "a100-sxm-80gb"))
-    assert price(Gemm(4096, 4096, 4096, dtype="fp16"), device) == price(Gemm(4096, 4096, 4096), device)
+    assert kernel_cost(Gemm(4096, 4096, 4096, dtype="fp16"), device) == kernel_cost(Gemm(4096, 4096, 4096), device)
 
 
 def test_fp8_is_faster_where_the_device_has_it() -> None:

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cost:
+class CollectiveCost:
     """What a plan costs with all its groups running and nothing else on the fabric."""
 
     plan: Plan
@@ -53,19 +53,19 @@ class Cost:
         return self.load * runs[0] if alike else self.plan.carried(runs)
 
 
-def price(
+def cost_of(
     operation: str,
     groups: ArrayLike,
     size_bytes: float,
     fabric: Fabric,
     profile: CollectiveProfile,
     algorithm: str = "auto",
-) -> Cost:
+) -> CollectiveCost:
     """The cost of a collective; arguments and errors as of `plan`."""
     return cost(plan(operation, groups, size_bytes, fabric, profile, algorithm))
 
 
-def cost(plan: Plan) -> Cost:
+def cost(plan: Plan) -> CollectiveCost:
     """The closed form of a plan."""
     fabric, groups = plan.fabric, len(plan.groups)
     ticks, moving = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
@@ -86,4 +86,4 @@ def cost(plan: Plan) -> Cost:
     for choice in plan.choices:
         ticks[choice.rows] += rounded(choice.rate.launch)
         bottleneck[choice.rows] = held[id(choice)].most_common(1)[0][0]
-    return Cost(plan, ticks, total, moving, bottleneck)
+    return CollectiveCost(plan, ticks, total, moving, bottleneck)

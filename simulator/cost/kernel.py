@@ -24,7 +24,7 @@ LEAST_HEAD, LARGEST_HEAD = 32, 256
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class KernelCost:
     """What a piece of work costs on a device."""
 
     seconds: float
@@ -36,10 +36,10 @@ class Price:
 
 
 @lru_cache(maxsize=65536)
-def price(work: Work, device: Device) -> Price:
+def kernel_cost(work: Work, device: Device) -> KernelCost:
     """Seconds that a device needs for a piece of work, never below its peaks; InputError for formats beyond it.
 
-    Prices are of the benchmarks' conditions, with compute rates multiplied by the accelerator's `sustained`.
+    Times are those of the benchmarks' conditions, with compute rates multiplied by the accelerator's `sustained`.
     """
     if isinstance(work, Gemm):
         return _gemm(work, device)
@@ -56,8 +56,8 @@ tenth (Azure AI benchmarking guide)."""
 
 
 def seconds(work: Work, device: Device) -> float:
-    """Time of a piece of work on a device in seconds, see `price`."""
-    return price(work, device).seconds
+    """Time of a piece of work on a device in seconds, see `kernel_cost`."""
+    return kernel_cost(work, device).seconds
 
 
 def _bound(time: float, compute: float, memory: float) -> Bound:
@@ -66,7 +66,7 @@ def _bound(time: float, compute: float, memory: float) -> Bound:
     return "compute" if compute >= memory else "memory"
 
 
-def _gemm(work: Gemm, device: Device) -> Price:
+def _gemm(work: Gemm, device: Device) -> KernelCost:
     dtype = device.native(work.dtype)
     curve = device.gemm[dtype]
     m, n, k = work.m, work.n, work.k
@@ -75,7 +75,7 @@ def _gemm(work: Gemm, device: Device) -> Price:
     time, compute, memory = gemm_seconds(m, *padded, work.batch, curve)
     time, compute = time / rate, compute / rate
     inside = min(work.n, work.k) >= LEAST_SIDE and max(work.m, work.n, work.k) <= LARGEST_SIDE
-    return Price(time, _bound(time, compute, memory), inside and dtype == work.dtype)
+    return KernelCost(time, _bound(time, compute, memory), inside and dtype == work.dtype)
 
 
 def _misaligned(work: Gemm, curve: GemmCurve) -> float:
@@ -91,7 +91,7 @@ def _aligned(side: int, alignment: int) -> int:
     return -(-side // alignment) * alignment
 
 
-def _attention(work: Attention, device: Device) -> Price:
+def _attention(work: Attention, device: Device) -> KernelCost:
     narrow = work.dtype in ("fp8", "int8", "fp4", "int4")
     dtype = device.native("bf16" if narrow else work.dtype)
     kernel = work.kernel or device.best_attention
@@ -111,15 +111,15 @@ def _attention(work: Attention, device: Device) -> Price:
     )
     time = max(time, work.flops / device.peaks[dtype])
     inside = work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
-    return Price(time, _bound(time, compute, memory), known and inside and slower == 1.0)
+    return KernelCost(time, _bound(time, compute, memory), known and inside and slower == 1.0)
 
 
-def _stream(work: Stream, device: Device) -> Price:
+def _stream(work: Stream, device: Device) -> KernelCost:
     time, compute, memory = stream_seconds(work.bytes, work.kernels, work.flops, device.stream)
-    return Price(time, _bound(time, compute, memory), True)
+    return KernelCost(time, _bound(time, compute, memory), True)
 
 
-def _decode(work: Decode, device: Device) -> Price:
+def _decode(work: Decode, device: Device) -> KernelCost:
     curve, token = device.decode, 2.0 * work.kv_heads * work.head_dim * work.kv_bytes
     group = work.heads / work.kv_heads
     time = decode_seconds(
@@ -134,4 +134,4 @@ def _decode(work: Decode, device: Device) -> Price:
         curve,
     )
     inside = LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
-    return Price(time, _bound(time, work.flops / curve.arithmetic, work.bytes / curve.bandwidth), inside)
+    return KernelCost(time, _bound(time, work.flops / curve.arithmetic, work.bytes / curve.bandwidth), inside)

@@ -12,9 +12,9 @@ from simulator.cost.stream import stream_rows
 from simulator.errors import InputError
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.formats import resolve_formats
+from simulator.serving.costs.iteration import ReplicaCost, compile_costs, split_layers
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.pieces import Pieces
-from simulator.serving.costs.prices import ReplicaPrice, compile_prices, split_layers
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
@@ -73,9 +73,9 @@ def compiled(
     cache: dict[str, Any] | None = None,
     budget: int = 2048,
     **changes: Any,
-) -> ReplicaPrice:
+) -> ReplicaCost:
     shape = load_spec(Model, model) if isinstance(model, str) else model
-    return compile_prices(
+    return compile_costs(
         shape,
         Layout(tp=tp, pp=pp),
         NumberFormats.model_validate(formats or {}),
@@ -88,7 +88,7 @@ def compiled(
     )
 
 
-def decode(price: ReplicaPrice, sequences: int, context: int) -> int:
+def decode(price: ReplicaCost, sequences: int, context: int) -> int:
     """Ticks of decode attention on the first stage."""
     for bound, base, slope in price.stages[0].decode(sequences):
         if context <= bound:
@@ -306,7 +306,7 @@ def test_the_next_stage_gets_the_stream_and_what_is_added_to_it() -> None:
     library = load_spec(CollectiveProfile, machine.collectives)
     first, second = compiled("llama-2-7b", pp=2).stages
     for tokens in (1, 64, 4096):
-        alone = collectives.price("send", [[0, 1]], tokens * 2 * 4096 * 2.0, fabric.build(machine), library).slowest
+        alone = collectives.cost_of("send", [[0, 1]], tokens * 2 * 4096 * 2.0, fabric.build(machine), library).slowest
         assert first.send(tokens) == pytest.approx(alone, rel=0.02)
     assert (first.send(0), second.send(64)) == (0, 0)
 
