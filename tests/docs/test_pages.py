@@ -147,7 +147,7 @@ from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 mine, usual = (
     simulate(load_scenario("serving/quickstart", ["requests.count=200", "requests.arrivals.poisson=40 /s",
-             f"serving.batching.policy={name}"]).scenario) for name in ("last-come-first-served", "vllm-v1")
+             f"serving.batching.policy={name}"]).scenario) for name in ("newest-first", "vllm-v1")
 )
 assert mine.metrics["completed"] == usual.metrics["completed"] == 200
 assert mine.metrics["median_ttft_ms"] != usual.metrics["median_ttft_ms"]""",

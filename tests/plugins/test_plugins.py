@@ -14,9 +14,13 @@ from simulator.errors import InputError
 from simulator.model.blocks import MLPS
 from simulator.report.result import html
 from simulator.results import Result
+from simulator.run.serve import serve
 from simulator.run.simulate import simulate
+from simulator.serving.policies import POLICIES
+from simulator.specs import load_scenario
 from simulator.training.schedules import SCHEDULES
 from tests import jobs
+from tests.replicas import Setting, asked, check, run
 
 Install = Callable[[str], None]
 
@@ -24,7 +28,7 @@ Install = Callable[[str], None]
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Install a module of this folder as a plug-in, until the test is over."""
-    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS):
+    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS, POLICIES):
         monkeypatch.setattr(known, "_things", dict(known._things))
 
     def entry(name: str) -> None:
@@ -86,3 +90,33 @@ def test_an_axis_that_no_block_uses_is_refused(install: Install) -> None:
     install("axis_features")
     with pytest.raises(InputError, match="fp 2: no block of small is cut along `fp`"):
         simulate(jobs.scenario(devices=4, batch=16, pp=2, fp=2))
+
+
+def test_a_batching_policy(install: Install) -> None:
+    """A scenario names it; prompts have half of what `vllm-v1` gives them, and take no more than is free."""
+    install("policy_urgent_first")
+    few = ["requests.count=200", "serving.batching.max_sequences=64"]
+    plain, added = (
+        serve(load_scenario("scenarios/serving/quickstart.yaml", [*few, f"serving.batching.policy={name}"]).spec)
+        for name in ("vllm-v1", "urgent-first")
+    )
+    tokens = [
+        max(int(one.iterations.prompt_tokens.max()) for one in result.service.replicas) for result in (plain, added)
+    ]
+    assert tokens[1] == added.scenario["serving"]["batching"]["token_budget"] // 2 < tokens[0]
+    assert added.metrics["completed"] == plain.metrics["completed"] == 200
+
+
+def test_a_batching_policy_says_who_loses_its_memory(install: Install) -> None:
+    """The least urgent of three that decode does first, though it came first; the most urgent one never does."""
+    install("policy_urgent_first")
+    rows = [(0, 40, 60), (1, 40, 60), (2, 10, 60)]
+    given = {"policy": "urgent-first", "blocks": 40, "budget": 128}
+    ran = run(asked(rows, priority=[2, 1, 0]), Setting(**given))
+    check(ran)
+    usual = run(asked(rows, priority=[2, 1, 0]), Setting(**{**given, "policy": "vllm-v1"}))
+    assert usual.ledger.preemptions[0] == 0 < usual.ledger.preemptions[2]
+    assert ran.ledger.preemptions[2] == 0 < ran.ledger.preemptions[0]
+    assert min(ran.ledger.pauses, key=lambda pause: pause[1])[0] == 0
+    slow = run(asked(rows, priority=[2, 1, 0]), Setting(**given), fast_forward=False)
+    assert slow.ledger == ran.ledger

@@ -16,9 +16,10 @@ from simulator.serving.policies import (
     vllm_v0,
     vllm_v1,
 )
-from simulator.serving.policies.base import POLICIES, Policy, Rules
+from simulator.serving.policies.base import POLICIES, Decision, Policy, Rules
+from simulator.serving.policies.view import View
 
-__all__ = ["POLICIES", "Policy", "Rules"]
+__all__ = ["POLICIES", "Decision", "Policy", "Rules", "View"]
 
 _KNOWN = (
     deadline,

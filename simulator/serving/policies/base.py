@@ -1,17 +1,24 @@
-"""What policies see, what they answer, and the admission in order that most of them share."""
+"""What policies answer, and the admission in order that most of them share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from simulator.registry import Registry
+from simulator.serving.policies.view import View
 
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
-
-Chunks = list[tuple[int, int]]
+Chunks = Sequence[tuple[int, int]]
 """(request, tokens of its prompt to work on)."""
+
+
+class Decision(NamedTuple):
+    """What an iteration works on; without prompts, all decode."""
+
+    prompts: Chunks = ()
+    """Prompts under way and waiting ones to admit, each with the tokens of it to work on, within the free blocks."""
+    decode: bool = True
+    """Whether sequences decode beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,68 +59,68 @@ class Policy(ABC):
         """Whether sequences take blocks as they grow."""
 
     @abstractmethod
-    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
-        """Prompts to work on, and whether sequences decode beside them.
+    def decide(self, view: View) -> Decision:
+        """What the next iteration works on; asked while prompts wait or are under way."""
 
-        `room` counts the blocks that may be taken, those that decoding needs apart. Without prompts, all decode.
-        """
-
-    def order(self, batch: "Batch", now: int) -> Iterable[int]:
+    def order(self, view: View) -> Iterable[int]:
         """Waiting requests in the order in which they are looked at."""
-        return batch.replica.queue.waiting
+        return view.waiting
+
+    def victim(self, view: View) -> int:
+        """Who of `partial` and `decoding` loses its memory where growth has no room: the one that came last."""
+        return view.partial[-1] if view.partial else list(view.decoding)[-1]
+
+    def fill(self, view: View, budget: int) -> Chunks:
+        """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
+        size, room, slots = view.block_size, view.free_blocks, self.rules.max_sequences - view.running
+        by_piece = view.reserve == "chunk"
+        most = len(view.partial) + max(0, min(slots, len(view.waiting)))
+        # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
+        plenty = by_piece and not view.shares and room - view.watermark >= budget // size + 2 * most
+        chunks: list[tuple[int, int]] = []
+        for request in view.partial:
+            chunk = min(view.remaining(request), budget)
+            if chunk <= 0:
+                return chunks
+            if not plenty:
+                needed = view.blocks_for(request, chunk) if by_piece else 0
+                if needed > room:
+                    chunk = min(chunk, room * size + view.slack(request))
+                    if chunk <= 0:
+                        return chunks
+                    needed = room
+                room -= needed
+            chunks.append((request, chunk))
+            budget -= chunk
+        return chunks if view.closed else self._admit(view, chunks, budget, room, slots, plenty)
+
+    def _admit(
+        self, view: View, chunks: list[tuple[int, int]], budget: int, room: int, slots: int, plenty: bool
+    ) -> Chunks:
+        """The pieces, and waiting requests after them; `plenty`: blocks need not be counted."""
+        room -= view.watermark
+        for request in self.order(view):
+            if budget <= 0 or slots <= 0:
+                break
+            chunk = view.uncached(request)
+            if chunk > budget:
+                if self.chunked:
+                    chunk = budget
+                elif chunks or chunk <= self.rules.token_budget:  # longer than any budget: whole, in its own iteration
+                    if self.in_order:
+                        break
+                    continue
+            if not plenty:
+                needed = view.demand(request, chunk)
+                if needed > room:
+                    if self.in_order:
+                        break
+                    continue
+                room -= needed
+            chunks.append((request, chunk))
+            budget -= chunk
+            slots -= 1
+        return chunks
 
 
 POLICIES: Registry[type[Policy]] = Registry("batching policy")
-
-
-def fill(
-    policy: Policy, batch: "Batch", budget: int, room: int, waiting: Iterable[int], started: Sequence[int] | None = None
-) -> Chunks:
-    """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
-    replica = batch.replica
-    blocks, remaining = replica.blocks, replica.ledger.remaining_tokens
-    chunks: Chunks = []
-    size, free, slots = blocks.size, room, policy.rules.max_sequences - batch.running
-    by_piece = blocks.reserve == "chunk"
-    most = len(batch.partial) + max(0, min(slots, len(replica.queue.waiting)))
-    # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
-    plenty = by_piece and blocks.cache is None and room - blocks.watermark >= budget // size + 2 * most
-    for request in batch.partial if started is None else started:
-        chunk = min(remaining[request], budget)
-        if chunk <= 0:
-            return chunks
-        if not plenty:
-            needed = blocks.blocks_for(request, chunk) if by_piece else 0
-            if needed > free:
-                chunk = min(chunk, free * size + blocks.slack(request))
-                if chunk <= 0:
-                    return chunks
-                needed = free
-            free -= needed
-        chunks.append((request, chunk))
-        budget -= chunk
-    if batch.closed:
-        return chunks
-    free -= blocks.watermark
-    for request in waiting:
-        if budget <= 0 or slots <= 0:
-            break
-        chunk = remaining[request] if blocks.cache is None else blocks.uncached(request)
-        if chunk > budget:
-            if policy.chunked:
-                chunk = budget
-            elif chunks or chunk <= policy.rules.token_budget:  # longer than any budget: whole, in its own iteration
-                if policy.in_order:
-                    break
-                continue
-        if not plenty:
-            needed = blocks.demand(request, chunk)
-            if needed > free:
-                if policy.in_order:
-                    break
-                continue
-            free -= needed
-        chunks.append((request, chunk))
-        budget -= chunk
-        slots -= 1
-    return chunks

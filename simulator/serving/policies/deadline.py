@@ -1,13 +1,10 @@
 """Earliest deadline first: the request whose first token is due soonest goes next."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from simulator.serving.policies.base import POLICIES
+from simulator.serving.policies.view import View
 from simulator.serving.policies.vllm_v1 import VllmV1
-
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
 
 
 @POLICIES.add("deadline")
@@ -19,13 +16,12 @@ class Deadline(VllmV1):
 
     time_invariant = False
 
-    def order(self, batch: "Batch", now: int) -> Iterable[int]:
+    def order(self, view: View) -> Iterable[int]:
         """By latest start that still meets the objective; missed ones last, by arrival."""
-        replica = batch.replica
-        arrival, ttft_slo = replica.ledger.arrival, replica.ledger.ttft_slo
+        arrival, now = view.arrival, view.now
 
         def rank(request: int) -> tuple[bool, int, int]:
-            start = arrival[request] + ttft_slo - replica.alone(request)
-            return start < now, start if start >= now else arrival[request], request
+            start = arrival(request) + view.ttft_slo - view.alone(request)
+            return start < now, start if start >= now else arrival(request), request
 
-        return sorted(replica.waiting, key=rank)
+        return sorted(view.waiting, key=rank)

@@ -5,12 +5,8 @@ scheduler policy). Prompts share iterations with decodes within max_num_tokens; 
 off by default), and one that is longer than what is left waits for an iteration with room for all of it.
 """
 
-from typing import TYPE_CHECKING
-
-from simulator.serving.policies.base import POLICIES, Chunks, Policy, fill
-
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
+from simulator.serving.policies.base import POLICIES, Decision, Policy
+from simulator.serving.policies.view import View
 
 
 @POLICIES.add("guaranteed")
@@ -20,6 +16,6 @@ class Guaranteed(Policy):
     reserve = "whole"
     chunked = False
 
-    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
+    def decide(self, view: View) -> Decision:
         """All sequences decode; prompts fill what they leave of the budget."""
-        return fill(self, batch, self.rules.token_budget - batch.decodes.n, room, self.order(batch, now)), True
+        return Decision(self.fill(view, self.rules.token_budget - view.decodes))

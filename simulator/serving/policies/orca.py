@@ -1,11 +1,7 @@
 """Orca's iteration-level scheduling: whole prompts join the running batch, with memory for the whole answer."""
 
-from typing import TYPE_CHECKING
-
-from simulator.serving.policies.base import POLICIES, Chunks, Policy, fill
-
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
+from simulator.serving.policies.base import POLICIES, Decision, Policy
+from simulator.serving.policies.view import View
 
 UNBOUNDED = 1 << 62
 
@@ -17,6 +13,6 @@ class Orca(Policy):
     reserve = "whole"
     chunked = False
 
-    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
+    def decide(self, view: View) -> Decision:
         """All sequences decode beside every prompt that finds a slot."""
-        return fill(self, batch, UNBOUNDED, room, self.order(batch, now)), True
+        return Decision(self.fill(view, UNBOUNDED))

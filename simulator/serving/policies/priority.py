@@ -1,13 +1,10 @@
 """Priority classes with ageing: urgent requests go first, and waiting makes urgent, so that nobody waits for ever."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from simulator.serving.policies.base import POLICIES
+from simulator.serving.policies.view import View
 from simulator.serving.policies.vllm_v1 import VllmV1
-
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
 
 
 @POLICIES.add("priority")
@@ -16,13 +13,13 @@ class Priority(VllmV1):
 
     time_invariant = False
 
-    def order(self, batch: "Batch", now: int) -> Iterable[int]:
+    def order(self, view: View) -> Iterable[int]:
         """By class less the classes gained by waiting, then by arrival."""
-        ledger, ageing = batch.replica.ledger, self.rules.ageing
-        arrival, priority = ledger.arrival, ledger.priority
+        now, ageing = view.now, self.rules.ageing
 
         def rank(request: int) -> tuple[int, int, int]:
-            gained = (now - arrival[request]) // ageing if ageing else 0
-            return priority[request] - gained, arrival[request], request
+            came = view.arrival(request)
+            gained = (now - came) // ageing if ageing else 0
+            return view.priority(request) - gained, came, request
 
-        return sorted(batch.replica.waiting, key=rank)
+        return sorted(view.waiting, key=rank)

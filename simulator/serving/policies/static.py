@@ -1,11 +1,7 @@
 """Request-level batching as in FasterTransformer: a batch enters together, and the next one when the last is done."""
 
-from typing import TYPE_CHECKING
-
-from simulator.serving.policies.base import POLICIES, Chunks, Policy, fill
-
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
+from simulator.serving.policies.base import POLICIES, Decision, Policy
+from simulator.serving.policies.view import View
 
 UNBOUNDED = 1 << 62
 
@@ -18,8 +14,8 @@ class Static(Policy):
     static_batch = True
     chunked = False
 
-    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
+    def decide(self, view: View) -> Decision:
         """A new batch when the device is free, otherwise decodes."""
-        if batch.running:
-            return [], True
-        return fill(self, batch, UNBOUNDED, room, self.order(batch, now)), False
+        if view.running:
+            return Decision()
+        return Decision(self.fill(view, UNBOUNDED), decode=False)

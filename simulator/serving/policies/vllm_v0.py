@@ -1,11 +1,7 @@
 """vLLM's V0 scheduler as it was by default: prompts go first, whole and alone, and everybody else's tokens wait."""
 
-from typing import TYPE_CHECKING
-
-from simulator.serving.policies.base import POLICIES, Chunks, Policy, fill
-
-if TYPE_CHECKING:
-    from simulator.serving.replica.batch import Batch
+from simulator.serving.policies.base import POLICIES, Decision, Policy
+from simulator.serving.policies.view import View
 
 
 @POLICIES.add("vllm-v0")
@@ -16,6 +12,6 @@ class VllmV0(Policy):
     chunked = False
     spans = True
 
-    def decide(self, batch: "Batch", room: int, now: int) -> tuple[Chunks, bool]:
+    def decide(self, view: View) -> Decision:
         """Prompts without decodes while there are any that fit."""
-        return fill(self, batch, self.rules.token_budget, room, self.order(batch, now)), False
+        return Decision(self.fill(view, self.rules.token_budget), decode=False)

@@ -6,7 +6,8 @@ iterations in a row in which nothing can change are one stretch. An arrival cuts
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.serving.policies.base import Chunks
+from simulator.serving.policies.base import Chunks, Decision
+from simulator.serving.policies.view import view
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.fast_forward import DecodeLine, Stretch
 
@@ -55,6 +56,7 @@ class Batch:
         "partial",
         "replica",
         "stretch",
+        "view",
         "work",
     )
 
@@ -73,13 +75,8 @@ class Batch:
         self.closed = False
         """Whether a request was preempted just now or waits on the host, so that none is admitted."""
         self.appointment: Appointment | None = None
-
-    # What policies look at ------------------------------------------------------------------------------------------
-
-    @property
-    def n(self) -> int:
-        """Sequences that decode."""
-        return self.decodes.n
+        self.view = view(self)
+        """What the policy sees."""
 
     @property
     def running(self) -> int:
@@ -116,10 +113,9 @@ class Batch:
             # Who waits on the host comes back before anybody new, or a steady stream of short prompts would starve it.
             self.closed = bool((replica.preempted > before or queue.swapped) and (decodes.n or self.partial))
         self.blocked = False
-        chunks: Chunks = []
-        decoding = True
+        chunks, decoding = Decision()
         if self.partial or queue.waiting:
-            chunks, decoding = replica.policy.decide(self, blocks.available() - need, now)
+            chunks, decoding = replica.policy.decide(self.view)
             self.blocked = not chunks and not self.closed
         if not chunks and not decodes.n:
             if len(self.partial) > 1 and replica.policy.grows:  # they keep each other from the memory they need

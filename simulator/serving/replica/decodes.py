@@ -115,17 +115,24 @@ class Decodes:
 
     def evict(self, request: int) -> int:
         """Take out a request that decodes; its tokens in the cache."""
+        if (place := self._fresh(request)) >= 0:
+            del self.fresh[place]
         ledger = self.blocks.ledger
         remaining = self.members.pop(request) - self.iteration
         length = ledger.prompt[request] + ledger.output[request] - remaining
         ledger.done[request] = ledger.output[request] - remaining
         self.leave(request, length)
-        self.fresh = self.fresh[:-1]
         return length - 1
 
-    def last_token(self) -> int:
-        """When the youngest member, whom preemption takes, got its last token."""
-        return self.fresh[-1] if self.fresh else self.last
+    def last_token(self, request: int) -> int:
+        """When a member got its last token."""
+        place = self._fresh(request)
+        return self.fresh[place] if place >= 0 else self.last
+
+    def _fresh(self, request: int) -> int:
+        """The place of a member in `fresh`, which holds the youngest ones; less than 0 where it is not there."""
+        younger = next(count for count, member in enumerate(reversed(self.members)) if member == request)
+        return len(self.fresh) - 1 - younger
 
     # Growth ---------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """A replica: a copy of the model with its queue, its cache blocks and the batches that run on it.
 
-Before a batch decodes, room for its growth is made: idle prefixes go first, then the sequences that came last are
+Before a batch decodes, room for its growth is made: idle prefixes go first, then sequences that the policy names are
 preempted, to be computed again or moved to the host.
 """
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simulator import units
 from simulator.engine.agenda import Agenda
+from simulator.errors import InputError, Problem
 from simulator.serving.policies import Policy
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
@@ -186,9 +187,11 @@ class Replica:
                 batch.cut()
 
     def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:
-        """Take memory for what an iteration works on, and the slots of those that start."""
-        own = self.blocks
+        """Take memory for what an iteration works on, and the slots of those that start; InputError where there is less
+        than the policy has given away."""
+        own, remaining = self.blocks, self.ledger.remaining_tokens
         need = 0
+        sound = True
         for request, chunk in chunks:
             if request not in own.held:
                 need += self._start(batch, request, chunk, now)
@@ -196,6 +199,10 @@ class Replica:
                 blocks = max(0, own.blocks_for(request, chunk))
                 own.held[request] += blocks
                 need += blocks
+            sound = sound and 0 < chunk <= remaining[request]
+        if not sound or need > own.available() or batch.running > self.policy.rules.max_sequences:
+            message = f"{type(self.policy).__name__} gives away more tokens, blocks or slots than there are: {chunks}"
+            raise InputError(Problem(message, path="serving.batching.policy", hint="mend the policy, or write another"))
         own.take(need)
 
     def _start(self, batch: Batch, request: int, chunk: int, now: int) -> int:
@@ -236,15 +243,16 @@ class Replica:
         return need, extra
 
     def preempt(self, batch: Batch) -> int:
-        """Take the memory of the request that came last; ticks of copying it to the host."""
+        """Take the memory of the request that the policy names; ticks of copying it to the host."""
         ledger, queue, memory = self.ledger, self.queue, self.blocks.memory
-        if batch.partial:
-            request, decodes = batch.partial.pop(), False
-            tokens = self.blocks.before(request)
-        else:
-            request, decodes = next(reversed(batch.decodes.members)), True
-            queue.paused[request] = batch.decodes.last_token()
+        request = self.policy.victim(batch.view)
+        decodes = request in batch.decodes.members
+        if decodes:
+            queue.paused[request] = batch.decodes.last_token(request)
             tokens = batch.decodes.evict(request)
+        else:
+            batch.partial.remove(request)
+            tokens = self.blocks.before(request)
         ledger.preemptions[request] += 1
         self.preempted += 1
         self.blocks.release(request, tokens)

@@ -1,0 +1,123 @@
+"""What batching policies see of a batch: read-only, and as things stand at the moment of the question."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from simulator.serving.replica.batch import Batch
+
+
+class Requests(Sequence[int]):
+    """Requests by number, to look at only."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Sequence[int]) -> None:
+        """Those in `of`, whoever joins or leaves it later included."""
+        self._of = of
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        return tuple(self._of)[place] if isinstance(place, slice) else self._of[place]
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._of)
+
+    def __reversed__(self) -> Iterator[int]:
+        return reversed(self._of)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """A batch, the queue of its replica and the cache blocks. Times are ticks."""
+
+    waiting: Requests
+    """Requests that wait, the first to be looked at first."""
+    partial: Requests
+    """Requests of the batch whose prompt is under way."""
+    decoding: Collection[int]
+    """Requests of the batch that decode, oldest first."""
+    block_size: int
+    """Tokens of a cache block."""
+    watermark: int
+    """Blocks that stay free when a request is admitted."""
+    reserve: str
+    """What memory an admission takes on this replica, as `Policy.reserve`."""
+    shares: bool
+    """Whether prompts find blocks of others in a prefix cache."""
+    ttft_slo: int
+    """From an arrival to the first token, as an objective allows; 0 where there is none."""
+    arrival: Callable[[int], int]
+    """When a request came."""
+    priority: Callable[[int], int]
+    """Class of a request, 0 the most urgent."""
+    remaining: Callable[[int], int]
+    """Tokens of the prompt of a request that are still to be worked on."""
+    uncached: Callable[[int], int]
+    """The same of a waiting request, without those that a cached prefix saves."""
+    blocks_for: Callable[[int, int], int]
+    """Blocks that working on the next so many tokens of a prompt under way takes."""
+    demand: Callable[[int, int], int]
+    """Blocks, of `free_blocks`, that admitting a waiting request for so many tokens takes."""
+    slack: Callable[[int], int]
+    """Tokens that the blocks of a prompt under way have room for."""
+    alone: Callable[[int], int]
+    """Ticks that what remains of a prompt would take in iterations of its own."""
+    _batch: "Batch"
+
+    @property
+    def now(self) -> int:
+        """The present tick."""
+        return self._batch.agenda.now
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that may be taken; those that decoding needs for the next iteration are not among them."""
+        return self._batch.replica.blocks.available() - self._batch.decodes.need()
+
+    @property
+    def decodes(self) -> int:
+        """Sequences that decode."""
+        return self._batch.decodes.n
+
+    @property
+    def running(self) -> int:
+        """Sequences that hold a slot."""
+        return self._batch.running
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody is admitted, as a request has just lost its memory or waits on the host to come back."""
+        return self._batch.closed
+
+
+def view(batch: "Batch") -> View:
+    """What a policy sees of a batch, from now on."""
+    replica = batch.replica
+    blocks, ledger = replica.blocks, replica.ledger
+    return View(
+        waiting=Requests(replica.queue.waiting),
+        partial=Requests(batch.partial),
+        decoding=batch.decodes.members.keys(),
+        block_size=blocks.size,
+        watermark=blocks.watermark,
+        reserve=blocks.reserve,
+        shares=blocks.cache is not None,
+        ttft_slo=ledger.ttft_slo,
+        arrival=ledger.arrival.__getitem__,
+        priority=ledger.priority.__getitem__,
+        remaining=ledger.remaining_tokens.__getitem__,
+        uncached=blocks.uncached,
+        blocks_for=blocks.blocks_for,
+        demand=blocks.demand,
+        slack=blocks.slack,
+        alone=replica.alone,
+        _batch=batch,
+    )
