@@ -156,7 +156,7 @@ def test_lumped_stages_equal_their_parts_on_lanes(
     lumped = simulate(scenario)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Job, "shares", True)
-        patch.setattr(pipeline, "_beside", lambda chain, placed: placed.passes)
+        patch.setattr(pipeline, "beside", lambda chain, lowered, rank: np.ones(len(rank), np.bool_))
         parts = simulate(scenario)
     assert len(parts.spans.start) > len(lumped.spans.start)
     assert parts.spans.end.max() == lumped.spans.end.max()

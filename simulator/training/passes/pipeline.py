@@ -12,6 +12,7 @@ from simulator.program.lowering import Lowered, lower
 from simulator.program.piece import Piece, single
 from simulator.training.pass_costs import ChunkPasses
 from simulator.training.passes.chain import RESERVED, Chain, Turns
+from simulator.training.passes.cut import beside
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -28,7 +29,7 @@ class Placed:
         self.lane: Ints = np.repeat(np.arange(len(counts)), counts)
         self.rank: Ints = lowered.lane_rank[self.lane]
         self.passes: Mask = np.isin(lowered.kind, d.PASSES)
-        self.cut = self.passes & _beside(chain, self)
+        self.cut = self.passes & beside(chain, lowered, self.rank)
         """Which passes run in pieces."""
         lengths = np.array([[len(pieces) for pieces in chunk] for chunk in chain.costs.passes])
         pieces = np.where(self.passes, 1, 0)
@@ -75,41 +76,6 @@ def sends(chain: Chain, placed: Placed) -> None:
         )
     later = np.repeat(np.arange(len(lowered.tape)), np.diff(lowered.tape.after_start))
     builder.after(placed.entry[later], placed.exit[lowered.tape.after])
-
-
-# ---- which passes are cut ----------------------------------------------------------------------------------------
-
-
-def _beside(chain: Chain, placed: Placed) -> Mask:
-    """Passes beside which data-parallel collectives may run."""
-    job, lowered = chain.job, placed.lowered
-    found = np.zeros(len(lowered.tape), np.bool_)
-    if not job.shares:
-        return found
-    if job.per_pass:
-        return lowered.kind <= d.BACKWARD
-    for rank in range(job.pp):
-        rows = np.flatnonzero((placed.rank == rank) & placed.passes)
-        kind, stage = (column[rows].astype(np.int64) for column in (lowered.kind, lowered.stage))
-        if job.overlap_parameters and job.zero > 0:
-            first = [_first(stage, kind, chunk, (d.FORWARD,)) for chunk in chain.chunks(rank)]
-            found[rows[: max(first) + 1]] = True
-        if job.overlap_gradients:
-            found[rows[min(_reduced(chain, stage, kind, chunk) for chunk in chain.chunks(rank)) :]] = True
-    return found
-
-
-def _reduced(chain: Chain, stage: Ints, kind: Ints, chunk: int) -> int:
-    """The first pass of a chunk whose gradients are reduced: ZeRO-2 reduces those of every microbatch."""
-    kinds = (d.BACKWARD, d.WEIGHT)
-    if chain.job.zero == 2:
-        return _first(stage, kind, chunk, kinds)
-    return len(stage) - 1 - _first(stage[::-1], kind[::-1], chunk, kinds)
-
-
-def _first(stage: Ints, kind: Ints, chunk: int, kinds: tuple[int, ...]) -> int:
-    """The first pass of a chunk among some kinds."""
-    return int(np.argmax((stage == chunk) & np.isin(kind, kinds)))
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
