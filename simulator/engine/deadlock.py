@@ -4,6 +4,7 @@ Both executors stop with the set of operations that ended; from it and the tape 
 its next operation, what that waits for, and one circle of lanes.
 """
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -20,15 +21,23 @@ LISTED = 4
 
 def deadlock(tape: Tape, ended: NDArray[np.bool_]) -> DeadlockError:
     """The error for a tape that stopped; `ended` tells for each operation whether it ran."""
-    scene = _Scene(tape, ended)
-    lines = [f"deadlock: {len(scene.head)} of {len(tape.lane_start) - 1} lanes wait for ever"]
+    return DeadlockError(*stuck(tape, ended, {}))
+
+
+def stuck(
+    tape: Tape, ended: NDArray[np.bool_], lacks: Mapping[int, str], name: str = "", shown: int = SHOWN
+) -> list[str]:
+    """The lines about one tape of that name; `lacks` says which resource an operation that runs gets nothing of."""
+    scene = _Scene(tape, ended, lacks)
+    what = f"deadlock in {name}" if name else "deadlock"
+    lines = [f"{what}: {len(scene.head)} of {len(tape.lane_start) - 1} lanes wait for ever"]
     circle = scene.circle()
     if circle:
         lines.append("they wait in a circle: " + " -> ".join(_shorten([tape.lane_name(lane) for lane in circle])))
-    lines += [scene.line(lane) for lane in list(scene.head)[:SHOWN]]
-    if len(scene.head) > SHOWN:
-        lines.append(f"and {len(scene.head) - SHOWN} more lanes")
-    return DeadlockError(*lines)
+    lines += [scene.line(lane) for lane in list(scene.head)[:shown]]
+    if len(scene.head) > shown:
+        lines.append(f"and {len(scene.head) - shown} more lanes")
+    return lines
 
 
 def _shorten(words: list[str], most: int = 8) -> list[str]:
@@ -42,9 +51,9 @@ def _shorten(words: list[str], most: int = 8) -> list[str]:
 class _Scene:
     """The stuck lanes and what they wait for."""
 
-    def __init__(self, tape: Tape, ended: NDArray[np.bool_]) -> None:
+    def __init__(self, tape: Tape, ended: NDArray[np.bool_], lacks: Mapping[int, str]) -> None:
         """Find the next operation of each lane that has not finished."""
-        self.tape, self.ended = tape, ended
+        self.tape, self.ended, self.lacks = tape, ended, lacks
         self.head: dict[int, int] = {}
         for lane, (first, stop) in enumerate(pairwise(tape.lane_start.tolist())):
             left = np.flatnonzero(~ended[first:stop])
@@ -72,14 +81,14 @@ class _Scene:
         """One lane of the message."""
         op, tape = self.head[lane], self.tape
         unmet = self.unmet(op)
-        if unmet:
+        if op in self.lacks:
+            what = f"waits for its share of {self.lacks[op]}"
+        elif unmet:
             whom = _shorten([f"{tape.name(other)} of {tape.lane_name(tape.lane_of(other))}" for other in unmet], LISTED)
             what = "waits for " + ", ".join(whom)
-        elif tape.rendezvous[op] >= 0:
+        else:
             lanes = [tape.lane_name(tape.lane_of(m)) for m in self.absent(op)]
             what = f"waits in rendezvous {tape.rendezvous[op]} for " + ", ".join(_shorten(lanes, LISTED))
-        else:
-            what = "waits for its share of a resource"
         return f"{tape.lane_name(lane)}: next is {tape.name(op)}, which {what}"
 
     def circle(self) -> list[int]:

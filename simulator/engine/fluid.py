@@ -1,130 +1,116 @@
 """Activities that share resources: first a latency, then work at the speed that a max-min solver grants.
 
 While an activity runs at speed s it does s ticks of its work per tick. Speeds change only when an activity joins or
-leaves a resource that is asked for more than it has; then only the activities connected through such resources are
-solved again, once per instant. Work left is an integer as long as the speed is 1, so that an activity that never has
-to share lasts exactly latency + work ticks; shared, it ends at the nearest tick.
+leaves a resource that is asked for more than it has, or when the capacity of a resource changes; then only the
+activities connected through such resources are solved again, once per instant. An activity of several phases is on the
+resources of one phase at a time.
 
-Left out: rates that vary while an activity runs, and activities that need one resource after another. See
-docs/decisions/0003-fluid-sharing.md.
+Left out: rates that vary while a phase runs. See docs/decisions/0003-fluid-sharing.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from simpy import Environment
 
 from simulator.engine.event import Event
-from simulator.engine.tape import NEVER, Activity
+from simulator.engine.running import ENDED, Joining, Phase, Running, Timer
+from simulator.engine.speeds import Solver, Speeds
+from simulator.engine.tape import NEVER
 
-Solver = Callable[[list[int], list[int], list[float], list[float], list[float]], Sequence[float] | NDArray[np.float64]]
-"""(uses_activity, uses_resource, uses_rate, uses_flows, capacity) -> speed of each activity in [0, 1].
-
-Row i of the first four says that an activity takes `rate` units per tick of a resource at full speed and counts as
-`flows` flows there; indices count from 0 within the component that is solved. Must be a pure function.
-"""
+if TYPE_CHECKING:
+    from simulator.engine.load import Load
 
 SLACK = 1e-9
 """Relative excess over a capacity that is rounding, not contention."""
-REMEMBERED = 4096
-"""Components whose speeds are kept."""
-ENDED = -1
-"""End of an activity that has ended."""
-
-
-class Running:
-    """An activity whose work is under way."""
-
-    __slots__ = ("end", "finished", "left", "number", "since", "speed", "timer")
-
-    def __init__(self, number: int, work: int, now: int, finished: Callable[[], None]) -> None:
-        """Start with all the work left."""
-        self.number = number
-        """Which activity it is a copy of."""
-        self.finished = finished
-        """To be called at the end."""
-        self.left: int | float = work
-        """Ticks of work at full speed that were left at `since`."""
-        self.since = now
-        self.speed: float = 0.0
-        self.end = NEVER
-        """The tick at which it ends at the present speed, NEVER if it stands still."""
-        self.timer: Timer | None = None
-        """What will end it; older timers are void."""
-
-    def proceed(self, now: int, speed: float) -> None:
-        """Book the work done so far and go on at another speed."""
-        elapsed = now - self.since
-        if elapsed:
-            self.left -= elapsed if self.speed == 1.0 else self.speed * elapsed
-            self.since = now
-        self.speed = speed
-        if speed == 1.0:
-            self.end = now + max(0, round(self.left))
-        else:
-            self.end = now + max(0, round(self.left / speed)) if speed > 0 else NEVER
-
-
-class Timer(Event):
-    """Ends the activities of a component that are due first."""
-
-    component: list[Running]
-
-
-class Joining(Event):
-    """The end of a latency."""
-
-    number: int
-    finished: Callable[[], None]
 
 
 class Fluid:
     """Resources, what runs on them, and how fast."""
 
-    def __init__(
-        self, env: Environment, activities: tuple[Activity, ...], capacity: NDArray[np.float64], solver: Solver | None
-    ) -> None:
-        """Start idle; `capacity` counts units per tick."""
+    def __init__(self, env: Environment, solver: Solver | None) -> None:
+        """Start without resources."""
         self.env = env
-        self.activities = activities
-        self.capacity: list[float] = capacity.tolist()
-        self.most = [limit * (1 + SLACK) for limit in self.capacity]
-        self.solver = solver
-        self.users: list[dict[Running, float]] = [{} for _ in self.capacity]
+        self.capacity: list[float] = []
+        """Units per tick of each resource."""
+        self.most: list[float] = []
+        """The same with the slack."""
+        self.names: list[str] = []
+        """What messages call each resource."""
+        self.users: list[dict[Running, float]] = []
         """What runs on each resource, with the rate that it asks for."""
-        self.asked = [0.0] * len(self.capacity)
+        self.asked: list[float] = []
         """Rate that is asked of each resource."""
         self.dirty: dict[Running, None] = {}
         """What must be solved before time goes on."""
-        self.known: dict[tuple[int, ...], Sequence[float]] = {}
-        """Speeds of components by the activities in them."""
+        self.speeds = Speeds(solver)
+        """What the solver said so far."""
+        self.record: Load | None = None
+        """Who writes down what each resource carries."""
         self.events = 0
 
-    def start(self, number: int, finished: Callable[[], None]) -> None:
-        """Begin an activity now; `finished` is called when it has done its work."""
-        latency = self.activities[number].latency
-        if not latency:
-            self._join(number, finished)
-            return
-        joining = Joining(self.env, self._joined)
-        joining.number, joining.finished = number, finished
-        joining.after(latency)
-        self.events += 1
+    def add(self, capacity: float, name: str = "") -> int:
+        """A new resource of so many units per tick; returns its number."""
+        self.capacity.append(float(capacity))
+        self.most.append(float(capacity) * (1 + SLACK))
+        self.names.append(name or f"resource {len(self.names)}")
+        self.users.append({})
+        self.asked.append(0.0)
+        return len(self.capacity) - 1
+
+    def change(self, resource: int, capacity: float) -> None:
+        """Give a resource another capacity from now on; what was done so far stays done, and at 0 its users wait."""
+        if self.record is not None:
+            self.record.touch(resource)
+        least = min(self.most[resource], capacity)
+        self.capacity[resource] = float(capacity)
+        self.most[resource] = float(capacity) * (1 + SLACK)
+        self.speeds.known.clear()
+        if self.asked[resource] > least:
+            for user in self.users[resource]:
+                self._settle_later(user)
+
+    def start(self, phases: tuple[Phase, ...], finished: Callable[[], None], label: Hashable = None) -> Running:
+        """Begin an activity now (see `speeds.phases`); `finished` is called at its end, `label` is for the record."""
+        running = Running(phases, finished, label)
+        self._go_on(running)
+        return running
+
+    def standing(self) -> Iterator[tuple[Running, str]]:
+        """What works but never ends at its present speed, with the name of the resource that it gets too little of."""
+        found = dict.fromkeys(running for users in self.users for running in users if running.end == NEVER)
+        for running in found:
+            scarce = [use.resource for use in running.phase.uses if self._scarce(use.resource)]
+            yield running, self.names[min(scarce, key=self.capacity.__getitem__)] if scarce else "a resource"
+
+    def _go_on(self, running: Running) -> None:
+        """Begin the next phase that lasts, or finish."""
+        while running.advance():
+            if running.phase.latency:
+                joining = Joining(self.env, self._joined)
+                joining.running = running
+                joining.after(running.phase.latency)
+                self.events += 1
+                return
+            if running.phase.work:
+                self._join(running)
+                return
+        running.finished()
 
     def _joined(self, joining: Joining) -> None:
         """A latency is over."""
-        self._join(joining.number, joining.finished)
+        if joining.running.phase.work:
+            self._join(joining.running)
+        else:
+            self._go_on(joining.running)
 
-    def _join(self, number: int, finished: Callable[[], None]) -> None:
+    def _join(self, running: Running) -> None:
         """Start to work."""
-        activity = self.activities[number]
-        if not activity.work:
-            finished()
-            return
-        running = Running(number, activity.work, int(self.env.now), finished)
+        if self.record is not None:
+            self.record.touch_all(running)
+        running.work(int(self.env.now))
         scarce = False
-        for resource, rate, _ in activity.uses:
+        for resource, rate, _ in running.phase.uses:
             users = self.users[resource]
             users[running] = users.get(running, 0.0) + rate
             self.asked[resource] += rate
@@ -137,7 +123,9 @@ class Fluid:
 
     def _leave(self, running: Running) -> None:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
-        for resource, _, _ in self.activities[running.number].uses:
+        if self.record is not None:
+            self.record.touch_all(running)
+        for resource, _, _ in running.phase.uses:
             users = self.users[resource]
             if running not in users:  # the activity names the resource twice
                 continue
@@ -171,7 +159,7 @@ class Fluid:
         found, visited = {running}, set()
         queue = [running]
         for member in queue:
-            for resource, _, _ in self.activities[member.number].uses:
+            for resource, _, _ in member.phase.uses:
                 if resource not in visited and self.asked[resource] > self.most[resource]:
                     visited.add(resource)
                     fresh = [user for user in self.users[resource] if user not in found]
@@ -183,38 +171,23 @@ class Fluid:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
         now = int(self.env.now)
         for member, speed in zip(component, self._speeds(component), strict=True):
+            if self.record is not None:
+                self.record.touch_all(member)
             member.proceed(now, speed)
         self._watch(component)
 
     def _speeds(self, component: list[Running]) -> Sequence[float]:
-        """Ask the solver, or remember what it said; which resources are scarce follows from who is connected."""
-        if len(component) == 1:
+        """What the solver grants; whoever shares with nobody and asks for no more than there is runs at full speed."""
+        if len(component) == 1 and not any(self._scarce(use.resource) for use in component[0].phase.uses):
             return (1.0,)
-        key = tuple([member.number for member in component])
-        speeds = self.known.get(key)
-        if speeds is None:
-            if len(self.known) >= REMEMBERED:
-                self.known.clear()
-            speeds = self.known[key] = self._ask(key)
-        return speeds
+        return self.speeds.of(tuple([member.phase.number for member in component]), self._scarce, self.capacity)
 
-    def _ask(self, numbers: tuple[int, ...]) -> Sequence[float]:
-        """Put the scarce resources of a component and their users into numbers, and call the solver."""
-        places: dict[int, int] = {}
-        rows = [
-            (i, places.setdefault(use.resource, len(places)), use.rate, use.flows)
-            for i, number in enumerate(numbers)
-            for use in self.activities[number].uses
-            if self.asked[use.resource] > self.most[use.resource]
-        ]
-        if not rows or self.solver is None:
-            return [1.0] * len(numbers)
-        users, resources, rates, flows = (list(column) for column in zip(*rows, strict=True))
-        limits = [self.capacity[resource] for resource in places]
-        return [float(speed) for speed in self.solver(users, resources, rates, flows, limits)]
+    def _scarce(self, resource: int) -> bool:
+        """Whether a resource is asked for more than it has."""
+        return self.asked[resource] > self.most[resource]
 
     def _watch(self, component: list[Running]) -> None:
-        """Set one timer for the activities of a component that end first."""
+        """Set one timer for the phases of a component that end first."""
         timer = Timer(self.env, self._ring)
         timer.component = component
         end = NEVER
@@ -233,10 +206,18 @@ class Fluid:
         for running in timer.component:
             if running.timer is timer:
                 if running.end <= now:
-                    running.end = ENDED
-                    running.finished()  # before the settling, so that what follows at once is settled with the rest
-                    self._leave(running)
+                    self._end(running)
                 else:
                     left.append(running)
         for running in left:
             self._settle_later(running)
+
+    def _end(self, running: Running) -> None:
+        """A phase is over."""
+        running.end = ENDED
+        if running.turn < len(running.phases):
+            self._leave(running)
+            self._go_on(running)
+        else:
+            running.finished()  # before the settling, so that what follows at once is settled with the rest
+            self._leave(running)

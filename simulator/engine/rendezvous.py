@@ -4,14 +4,19 @@ Their numbers may be any; here they are counted from 0. A rendezvous lasts as lo
 alone. If any of them names an activity the rendezvous runs one activity that needs what all members need.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.tape import Activity, Tape, Use
+from simulator.engine.tape import RESERVED, Activity, Tape, Use, chain
 
 Ints = NDArray[np.int64]
+
+NOTHING = Activity(0, 0, ())
+"""The phase of a member that is through with its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Rendezvous:
 
 def lone_ticks(tape: Tape) -> Ints:
     """Ticks that each operation would last alone, whatever its rendezvous; shape (n,)."""
-    alone = np.array([activity.latency + activity.work for activity in tape.activities] or [0], np.int64)
+    alone = np.array([activity.ticks for activity in tape.activities] or [0], np.int64)
     return np.where(tape.activity >= 0, alone[tape.activity], tape.duration)
 
 
@@ -52,7 +57,7 @@ def gather(tape: Tape) -> Rendezvous:
     activities = tape.activities + made
     for rendezvous in range(len(known)) if made else ():
         if activity[rendezvous] >= len(tape.activities):
-            ticks[rendezvous] = sum(activities[activity[rendezvous]][:2])
+            ticks[rendezvous] = activities[activity[rendezvous]].ticks
     return Rendezvous(number, size, ticks, activity, activities)
 
 
@@ -81,12 +86,23 @@ def _as_activity(tape: Tape, operation: int) -> Activity:
 
 
 def _together(parts: tuple[Activity, ...]) -> Activity:
-    """One activity that needs what all parts need: the longest latency and work, the same amounts on each resource."""
+    """One activity that needs what all parts need, phase by phase; what needs nothing lasts until the last phase."""
+    needy = [part.phases for part in parts if part.then or part.uses]
+    *first, last = list(zip_longest(*needy, fillvalue=NOTHING)) or [()]
+    made = [_phase(phases) for phases in first]
+    before = sum(phase.work for phase in made)
+    idle = [part._replace(work=max(part.work - before, 0)) for part in parts if not (part.then or part.uses)]
+    return chain([*made, _phase((*last, *idle))])
+
+
+def _phase(parts: Sequence[Activity]) -> Activity:
+    """The longest latency and work, the same amounts on each resource; what is reserved stays so."""
     work = max(part.work for part in parts)
-    uses: dict[int, Use] = {}
+    uses: dict[tuple[int, bool], Use] = {}
     for part in parts:
         for use in part.uses:
+            key = use.resource, use.flows == RESERVED
             rate = use.rate * part.work / work if work else 0.0
-            known = uses.get(use.resource, Use(use.resource, 0.0, 0.0))
-            uses[use.resource] = Use(use.resource, known.rate + rate, known.flows + use.flows)
+            known = uses.get(key, Use(use.resource, 0.0, 0.0))
+            uses[key] = Use(use.resource, known.rate + rate, known.flows + use.flows)
     return Activity(max(part.latency for part in parts), work, tuple(uses.values()))

@@ -5,6 +5,7 @@ ended and, where it belongs to a rendezvous, all other members are ready too. It
 it names an activity on shared resources, as long as its share of them makes it last.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,6 +20,9 @@ Ints = NDArray[np.int64]
 NEVER = 1 << 62
 """Later than any tick: the end of what has not run. 53 days; what lasts longer is refused."""
 
+RESERVED = math.inf
+"""The flows of a use that is reserved: granted in full before the others share what is left."""
+
 
 class Use(NamedTuple):
     """What an activity takes of one shared resource."""
@@ -28,11 +32,17 @@ class Use(NamedTuple):
     rate: float
     """Units per tick while the activity runs at full speed; at most the capacity."""
     flows: float
-    """Weight in the fair sharing of the resource: the number of flows that it stands for."""
+    """Weight in the fair sharing of the resource: the number of flows that it stands for.
+
+    `RESERVED` where it is not shared: as long as the activity works it keeps `rate`, however fast it is.
+    """
 
 
 class Activity(NamedTuple):
-    """Something that takes time on shared resources: a latency, then work at a shared rate."""
+    """Something that takes time on shared resources: a latency, then work at a shared rate, then the phases after it.
+
+    All phases are one operation: each starts at the end of the one before it.
+    """
 
     latency: int
     """Ticks before the work starts; nothing is shared meanwhile."""
@@ -40,6 +50,29 @@ class Activity(NamedTuple):
     """Ticks that the work lasts when it is alone."""
     uses: tuple[Use, ...]
     """The resources that it needs."""
+    then: "tuple[Activity, ...]" = ()
+    """The phases that follow, which have none of their own."""
+
+    @property
+    def phases(self) -> "tuple[Activity, ...]":
+        """All phases in order."""
+        return (self._replace(then=()), *self.then) if self.then else (self,)
+
+    @property
+    def ticks(self) -> int:
+        """How long it lasts alone."""
+        return self.latency + self.work + sum(phase.latency + phase.work for phase in self.then)
+
+    def on(self, resources: Sequence[int]) -> "Activity":
+        """The same on other resources: `resources[i]` in the place of i."""
+        uses = tuple(Use(resources[use.resource], use.rate, use.flows) for use in self.uses)
+        return Activity(self.latency, self.work, uses, tuple(phase.on(resources) for phase in self.then))
+
+
+def chain(phases: Sequence[Activity]) -> Activity:
+    """One activity of several, one after the other; of none, one that lasts no time."""
+    flat = [phase for activity in phases for phase in activity.phases]
+    return flat[0]._replace(then=tuple(flat[1:])) if flat else Activity(0, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +160,13 @@ def _complaints(tape: Tape) -> Iterator[tuple[bool, str]]:
     yield bool(np.any((tape.duration < 0) & (tape.activity < 0))), "a duration is negative"
     yield bool(np.any(tape.activity >= len(tape.activities))), "an operation names an activity that is not there"
     for number, activity in enumerate(tape.activities):
-        yield activity.latency < 0 or activity.work < 0, f"activity {number} lasts less than no time"
-        for resource, rate, _ in activity.uses:
-            yield not 0 <= resource < len(tape.capacity), f"activity {number} uses a resource that is not there"
-            most = tape.capacity[resource] * (1 + 1e-9)
-            yield not 0 <= rate <= most, f"activity {number} asks for more than resource {resource} has"
+        yield any(phase.then for phase in activity.then), f"a later phase of activity {number} has phases of its own"
+        for phase in activity.phases:
+            yield phase.latency < 0 or phase.work < 0, f"activity {number} lasts less than no time"
+            for resource, rate, _ in phase.uses:
+                yield not 0 <= resource < len(tape.capacity), f"activity {number} uses a resource that is not there"
+                most = tape.capacity[resource] * (1 + 1e-9)
+                yield not 0 <= rate <= most, f"activity {number} asks for more than resource {resource} has"
 
 
 def _are_pointers(starts: Ints, last: int) -> bool:

@@ -6,9 +6,14 @@ what it wants, and the level is as high as the capacity allows (water filling). 
 resource that gives it least, its bottleneck; what it leaves unused elsewhere goes to others. Where every activity has
 the same rate per flow on all its resources this is the weighted max-min fairness of Bertsekas and Gallager, *Data
 Networks*, section 6.5.2. An activity cut in two (rates and flows divided alike) gets the same speed in both halves.
+
+What is used with infinitely many flows is reserved: the activity keeps its rate of that resource at any speed, and the
+others share what is left. If more is reserved than there is, each gets its part of it and runs no faster than that.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from math import inf
 
 SLACK = 1e-9
 """Relative excess over a capacity that is rounding, not contention."""
@@ -48,10 +53,13 @@ def max_min(
     """Speed in [0, 1] of each activity 0 .. max(uses_activity).
 
     Row i says that activity `uses_activity[i]` takes `uses_rate[i]` of resource `uses_resource[i]` at full speed and
-    counts as `uses_flows[i]` > 0 flows there; rows of the same pair add up. `capacity` is in the unit of the rates.
-    Pure; exact up to rounding; takes at most as many rounds as there are resources.
+    counts as `uses_flows[i]` > 0 flows there, infinitely many where it is reserved; rows of the same pair add up.
+    `capacity` is in the unit of the rates. Pure; exact up to rounding; takes at most as many rounds as there are
+    resources.
     """
     speeds = [-1.0] * (max(uses_activity, default=-1) + 1)
+    if inf in uses_flows:
+        return _beside_reserved(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
     resources = _resources(uses_activity, uses_resource, uses_rate, uses_flows, capacity)
     while resources:
         floor = _floor(resources)
@@ -63,6 +71,30 @@ def max_min(
         _settle(resources, floor, settled, speeds)
         resources = [resource for resource in resources if resource.users]
     return [1.0 if speed < 0 else speed for speed in speeds]
+
+
+def _beside_reserved(
+    activities: Sequence[int],
+    names: Sequence[int],
+    rates: Sequence[float],
+    flows: Sequence[float],
+    capacity: Sequence[float],
+) -> list[float]:
+    """The speeds where something is reserved: share what is left, by activities that ask for what they can reach."""
+    rows = list(zip(activities, names, rates, flows, strict=True))
+    taken: dict[int, float] = defaultdict(float)
+    for _, name, rate, weight in rows:
+        taken[name] += rate if weight == inf else 0.0
+    left = [units - taken[name] if taken[name] < units * (1 - SLACK) else 0.0 for name, units in enumerate(capacity)]
+    most = [1.0] * (max(activities) + 1)
+    for activity, name, _, weight in rows:
+        if weight == inf and taken[name] > capacity[name] * (1 + SLACK):
+            most[activity] = min(most[activity], capacity[name] / taken[name])
+    shared = [(a, name, rate * most[a], weight) for a, name, rate, weight in rows if weight != inf and most[a] > 0]
+    users, resources, asked, weights = (list(column) for column in zip(*shared, strict=True)) if shared else [[]] * 4
+    speeds = max_min(users, resources, asked, weights, left)
+    speeds += [1.0] * (len(most) - len(speeds))
+    return [speed * limit for speed, limit in zip(speeds, most, strict=True)]
 
 
 def _resources(

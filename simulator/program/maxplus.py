@@ -10,6 +10,7 @@ operation that comes after several others becomes a row for each of them, and a 
 row and meets in the next, which waits for the rendezvous to be complete.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from simulator.engine.deadlock import deadlock
 from simulator.engine.rendezvous import Rendezvous, gather, lone_ticks
-from simulator.engine.tape import NEVER, Ints, Tape, Timeline, too_long, verify
+from simulator.engine.tape import NEVER, Activity, Ints, Tape, Timeline, too_long, verify
 from simulator.errors import InputError
 
 SLACK = 1e-9
@@ -133,19 +134,27 @@ def _arrive(arriving: Ints, when: Ints, absent: Ints, latest: Ints, begin: Ints)
 def _refuse_contention(tape: Tape, rendezvous: Rendezvous, timeline: Timeline) -> None:
     """NotExact where the activities, run as if alone, together ask for more than a resource has."""
     number, start = _copies(tape, rendezvous, timeline)
-    uses = [(i, use.resource, use.rate) for i, activity in enumerate(rendezvous.activities) for use in activity.uses]
+    uses = [row for i, activity in enumerate(rendezvous.activities) for row in _uses(i, activity)]
     if not uses or not number.size:
         return
-    activity, resource, rate = (np.array(column) for column in zip(*uses, strict=True))
+    activity, resource, rate, after, lasts = (np.array(column) for column in zip(*uses, strict=True))
     order = np.argsort(number, kind="stable")
     number, start = number[order], start[order]
     low, high = np.searchsorted(number, activity), np.searchsorted(number, activity, side="right")
     row = np.repeat(np.arange(len(uses)), high - low)
     copy = np.arange(len(row)) - np.repeat(np.cumsum(high - low) - high, high - low)
-    latency, work = (np.array([a[i] for a in rendezvous.activities], np.int64)[activity[row]] for i in (0, 1))
-    begin = start[copy] + latency
+    begin = start[copy] + after[row]
     share = rate[row] / tape.capacity[resource[row]]
-    _sweep_load(resource[row], begin, begin + work, share)
+    _sweep_load(resource[row], begin, begin + lasts[row], share)
+
+
+def _uses(number: int, activity: Activity) -> Iterator[tuple[int, int, float, int, int]]:
+    """(activity, resource, rate, ticks until its work starts, ticks of work) of each use in each phase."""
+    after = 0
+    for phase in activity.phases:
+        after += phase.latency
+        yield from ((number, use.resource, use.rate, after, phase.work) for use in phase.uses)
+        after += phase.work
 
 
 def _copies(tape: Tape, rendezvous: Rendezvous, timeline: Timeline) -> tuple[Ints, Ints]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.rendezvous import lone_ticks
-from simulator.engine.tape import Activity, Tape
+from simulator.engine.tape import Activity, Tape, chain
 from simulator.program.piece import Piece
 from simulator.training.passes.program import Program
 
@@ -71,4 +71,12 @@ def rescaled(tape: Tape, ticks: Ints) -> Tape:
 
 
 def _lasting(activity: Activity, ticks: int) -> Activity:
-    return activity._replace(work=ticks - activity.latency)
+    """The activity with so much more or less work that it lasts `ticks` alone; its phases keep their parts of it."""
+    if not activity.then:
+        return activity._replace(work=ticks - activity.latency)
+    phases = activity.phases
+    work = np.cumsum([phase.work for phase in phases])
+    left = ticks - sum(phase.latency for phase in phases)
+    ends = np.rint(work * (left / work[-1]) if work[-1] else np.full(len(phases), left)).astype(np.int64).tolist()
+    pieces = np.diff([0, *ends[:-1], left]).tolist()
+    return chain([phase._replace(work=piece) for phase, piece in zip(phases, pieces, strict=True)])

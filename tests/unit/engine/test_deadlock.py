@@ -81,6 +81,8 @@ def test_long_lists_of_waits_are_cut(run: Executor) -> None:
 
 def test_an_activity_that_never_gets_a_share() -> None:
     stuck = tape([0], [0], runs={0: 0, 1: 0}, activities=[Activity(0, 5, (Use(0, 1.0, 1.0),))], capacity=[1.0])
-    with pytest.raises(DeadlockError, match="waits for its share of a resource") as caught:
+    with pytest.raises(
+        DeadlockError, match="lane 1: next is operation 1, which waits for its share of resource 0"
+    ) as caught:
         execute(stuck, lambda users, *_: np.zeros(1 + max(users)))
     assert "circle" not in str(caught.value)

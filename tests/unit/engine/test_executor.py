@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from simulator.engine.executor import STRIDE, execute
+from simulator.engine.clock import STRIDE
+from simulator.engine.executor import execute
 from simulator.engine.tape import Activity, Tape, Timeline, Use
 from simulator.errors import InputError
 from simulator.fabric.sharing import max_min

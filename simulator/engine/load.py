@@ -1,0 +1,127 @@
+"""What each resource carries over time, and for whom: piecewise constant, in bounded memory.
+
+The fluid says beforehand what it is about to change. A resource is booked once an instant that changed it, when the
+next change comes: then all that happened in the instant has happened. Where there are too many intervals, the shortest
+are merged with their neighbours, so that the units carried stay what they are.
+"""
+
+from collections.abc import Collection, Hashable
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from simulator.engine.running import Running
+
+if TYPE_CHECKING:
+    from simulator.engine.fluid import Fluid
+
+
+class Span(NamedTuple):
+    """An interval in which what a resource carries did not change, or the mean over several such intervals."""
+
+    start: int
+    stop: int
+    capacity: float
+    """Units per tick that the resource had."""
+    by: dict[Hashable, float]
+    """Units per tick that it carried for each label."""
+
+    @property
+    def load(self) -> float:
+        """Units per tick that it carried."""
+        return sum(self.by.values())
+
+
+class Load:
+    """The record of some resources of a fluid, or of all."""
+
+    def __init__(self, fluid: "Fluid", resources: Collection[int] | None, most: int) -> None:
+        """Begin now; at most `most` intervals of a resource are kept."""
+        self.fluid = fluid
+        self.only = None if resources is None else frozenset(resources)
+        self.most = max(most, 4)
+        self.spans: dict[int, list[Span]] = {}
+        """What is booked of each resource; the last interval is open, it ends where it starts."""
+        self.instant = int(fluid.env.now)
+        """When `touched` was touched."""
+        self.touched = {i: None for i, users in enumerate(fluid.users) if users and self._wanted(i)}
+
+    def of(self, resource: int) -> list[Span]:
+        """What a resource carried until now, in order and without gaps; nothing before its first user."""
+        self._book(int(self.fluid.env.now))
+        spans = self.spans.get(resource, [])
+        last = [spans[-1]._replace(stop=self.instant)] if spans and self.instant > spans[-1].start else []
+        return [*spans[:-1], *last]
+
+    def touch_all(self, running: Running) -> None:
+        """What an activity takes is about to change."""
+        for use in running.phase.uses:
+            self.touch(use.resource)
+
+    def touch(self, resource: int) -> None:
+        """What a resource carries is about to change."""
+        now = int(self.fluid.env.now)
+        if now > self.instant:
+            self._book(now)
+        if self._wanted(resource):
+            self.touched[resource] = None
+
+    def _wanted(self, resource: int) -> bool:
+        return self.only is None or resource in self.only
+
+    def _book(self, now: int) -> None:
+        """Book what the resources that were touched have carried since."""
+        if now == self.instant:
+            return
+        for resource in self.touched:
+            self._append(self.spans.setdefault(resource, []), self.fluid.capacity[resource], self._carried(resource))
+        self.touched.clear()
+        self.instant = now
+
+    def _carried(self, resource: int) -> dict[Hashable, float]:
+        """Units per tick that a resource carries for each label."""
+        users = self.fluid.users[resource]
+        reserved = sum(user.phase.reserved.get(resource, 0.0) for user in users)
+        part = min(1.0, self.fluid.capacity[resource] / reserved) if reserved else 1.0
+        by: dict[Hashable, float] = {}
+        for user, rate in users.items():
+            kept = user.phase.reserved.get(resource, 0.0)
+            units = kept * part + (rate - kept) * user.speed
+            if units > 0:
+                by[user.label] = by.get(user.label, 0.0) + units
+        return by
+
+    def _append(self, spans: list[Span], capacity: float, by: dict[Hashable, float]) -> None:
+        """End the open interval at this instant and open another, unless nothing changed."""
+        if spans:
+            if spans[-1][2:] == (capacity, by):
+                return
+            spans[-1] = spans[-1]._replace(stop=self.instant)
+        spans.append(Span(self.instant, self.instant, capacity, by))
+        if len(spans) > self.most:
+            spans[:-1] = _coarser(spans[:-1])
+
+
+def _coarser(spans: list[Span]) -> list[Span]:
+    """Merge the shorter half of all pairs of neighbours, each interval once."""
+    width = sorted(b.stop - a.start for a, b in pairwise(spans))
+    longest, merged = width[len(width) // 2], [spans[0]]
+    whole = True
+    for span in spans[1:]:
+        if whole and span.stop - merged[-1].start <= longest:
+            merged[-1] = _mean(merged[-1], span)
+            whole = False
+        else:
+            merged.append(span)
+            whole = True
+    return merged
+
+
+def _mean(first: Span, second: Span) -> Span:
+    """Both in one, with what they carried."""
+    lasts = second.stop - first.start
+    share = (first.stop - first.start) / lasts
+    by = {
+        label: first.by.get(label, 0.0) * share + second.by.get(label, 0.0) * (1 - share)
+        for label in (*first.by, *second.by)
+    }
+    return Span(first.start, second.stop, first.capacity * share + second.capacity * (1 - share), by)

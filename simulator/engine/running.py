@@ -1,0 +1,90 @@
+"""An activity under way: what of its phases is done, at which speed it goes on, and what will end it.
+
+Work left is an integer as long as the speed is 1, so that an activity that never has to share lasts exactly latency +
+work ticks; shared, it ends at the nearest tick.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from simulator.engine.event import Event
+from simulator.engine.tape import NEVER, Use
+
+ENDED = -1
+"""End of what does not work: not yet, not just now, or not any more."""
+
+
+class Phase(NamedTuple):
+    """A phase as the fluid knows it."""
+
+    latency: int
+    work: int
+    uses: tuple[Use, ...]
+    number: int
+    """The same for all phases that use the same."""
+    reserved: dict[int, float]
+    """Units per tick that are reserved, by resource."""
+
+
+class Running:
+    """A copy of an activity, from its start on."""
+
+    __slots__ = ("end", "finished", "label", "left", "phase", "phases", "since", "speed", "timer", "turn")
+
+    def __init__(self, phases: tuple[Phase, ...], finished: Callable[[], None], label: Hashable) -> None:
+        """Start before the first phase."""
+        self.phases = phases
+        self.phase = phases[0]
+        """The present one."""
+        self.turn = 0
+        """How many phases have begun."""
+        self.finished = finished
+        """To be called at the end."""
+        self.label = label
+        """What the record of loads calls it."""
+        self.left: int | float = 0
+        """Ticks of work at full speed that were left at `since`."""
+        self.since = 0
+        self.speed: float = 0.0
+        self.end = ENDED
+        """The tick at which the phase ends at the present speed, NEVER if it stands still."""
+        self.timer: Timer | None = None
+        """What will end it; older timers are void."""
+
+    def advance(self) -> bool:
+        """Turn to the next phase; False if there is none."""
+        if self.turn == len(self.phases):
+            return False
+        self.phase = self.phases[self.turn]
+        self.turn += 1
+        return True
+
+    def work(self, now: int) -> None:
+        """Start to work, with all the work of the phase left."""
+        self.left, self.since, self.speed, self.end = self.phase.work, now, 0.0, NEVER
+
+    def proceed(self, now: int, speed: float) -> None:
+        """Book the work done so far and go on at another speed."""
+        elapsed = now - self.since
+        if elapsed:
+            self.left -= elapsed if self.speed == 1.0 else self.speed * elapsed
+            self.since = now
+        self.speed = speed
+        if speed == 1.0:
+            self.end = now + max(0, round(self.left))
+        elif self.left <= 0:
+            self.end = now
+        else:
+            self.end = now + round(self.left / speed) if self.left < speed * NEVER else NEVER
+
+
+class Timer(Event):
+    """Ends the phases of a component that are due first."""
+
+    component: list[Running]
+
+
+class Joining(Event):
+    """The end of a latency."""
+
+    running: Running

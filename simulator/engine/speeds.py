@@ -1,0 +1,74 @@
+"""What the solver says, remembered: the speeds of activities that share, by what they use.
+
+Phases that use the same have one number, whatever they last. A component is known by the numbers of its members in the
+order of discovery; which of its resources are scarce follows from them, as long as no capacity changes.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine.running import Phase
+from simulator.engine.tape import RESERVED, Activity, Use
+
+Solver = Callable[[list[int], list[int], list[float], list[float], list[float]], Sequence[float] | NDArray[np.float64]]
+"""(uses_activity, uses_resource, uses_rate, uses_flows, capacity) -> speed of each activity in [0, 1].
+
+Row i of the first four says that an activity takes `rate` units per tick of a resource at full speed and counts as
+`flows` flows there, `RESERVED` where it keeps the rate at any speed; indices count from 0 within the component that is
+solved. Must be a pure function.
+"""
+
+REMEMBERED = 4096
+"""Components whose speeds are kept."""
+
+
+class Speeds:
+    """Phases by number, and the speeds of those that met."""
+
+    def __init__(self, solver: Solver | None) -> None:
+        """Know nothing."""
+        self.solver = solver
+        self.uses: list[tuple[Use, ...]] = []
+        """What phases use, by number."""
+        self.numbers: dict[tuple[Use, ...], int] = {}
+        self.known: dict[tuple[int, ...], Sequence[float]] = {}
+        """Speeds by the numbers of the phases of a component; void when a capacity changes."""
+
+    def phases(self, activity: Activity) -> tuple[Phase, ...]:
+        """The phases of an activity, with their numbers."""
+        return tuple(self._phase(part) for part in activity.phases)
+
+    def _phase(self, activity: Activity) -> Phase:
+        number = self.numbers.setdefault(activity.uses, len(self.uses))
+        if number == len(self.uses):
+            self.uses.append(activity.uses)
+        reserved: dict[int, float] = {}
+        for resource, rate, flows in activity.uses:
+            if flows == RESERVED:
+                reserved[resource] = reserved.get(resource, 0.0) + rate
+        return Phase(activity.latency, activity.work, self.uses[number], number, reserved)
+
+    def of(self, numbers: tuple[int, ...], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
+        """Ask the solver about the phases of a component, or remember what it said."""
+        speeds = self.known.get(numbers)
+        if speeds is None:
+            if len(self.known) >= REMEMBERED:
+                self.known.clear()
+            speeds = self.known[numbers] = self._ask(numbers, scarce, capacity)
+        return speeds
+
+    def _ask(self, numbers: tuple[int, ...], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
+        """Put the scarce resources of a component and their users into numbers, and call the solver."""
+        if self.solver is None:
+            raise ValueError("resources are shared: the clock needs a solver")
+        places: dict[int, int] = {}
+        rows = [
+            (i, places.setdefault(use.resource, len(places)), use.rate, use.flows)
+            for i, number in enumerate(numbers)
+            for use in self.uses[number]
+            if scarce(use.resource)
+        ]
+        users, resources, rates, flows = (list(column) for column in zip(*rows, strict=True))
+        return [float(speed) for speed in self.solver(users, resources, rates, flows, [capacity[r] for r in places])]
