@@ -46,11 +46,12 @@ class Load:
         self.touched = {i: None for i, users in enumerate(fluid.users) if users and self._wanted(i)}
 
     def of(self, resource: int) -> list[Span]:
-        """What a resource carried until now, in order and without gaps; nothing before its first user."""
+        """What a resource carried until now, in order and without gaps, from its first user on and until its last."""
         self._book(int(self.fluid.env.now))
         spans = self.spans.get(resource, [])
-        last = [spans[-1]._replace(stop=self.instant)] if spans and self.instant > spans[-1].start else []
-        return [*spans[:-1], *last]
+        if not spans or not spans[-1].by or spans[-1].start == self.instant:
+            return spans[:-1]
+        return [*spans[:-1], spans[-1]._replace(stop=self.instant)]
 
     def touch_all(self, running: Running) -> None:
         """What an activity takes is about to change."""
