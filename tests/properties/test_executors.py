@@ -8,16 +8,26 @@ from hypothesis import strategies as st
 
 from simulator.engine.executor import execute
 from simulator.engine.rendezvous import gather, lone_ticks
-from simulator.engine.tape import Activity, Tape, Use
+from simulator.engine.tape import RESERVED, Activity, Tape, Use, chain
 from simulator.errors import DeadlockError
 from simulator.fabric.sharing import max_min
 from simulator.program.critical import critical_path
 from simulator.program.maxplus import NotExact, sweep
 from tests.tapes import tape, tapes
 
-SMALL = (Activity(2, 3, (Use(0, 0.2, 1.0), Use(1, 0.1, 2.0))), Activity(0, 4, (Use(1, 0.15, 1.0),)), Activity(1, 0, ()))
+SMALL = (
+    Activity(2, 3, (Use(0, 0.2, 1.0), Use(1, 0.1, 2.0))),
+    Activity(0, 4, (Use(1, 0.15, 1.0),)),
+    Activity(1, 0, ()),
+    chain([Activity(1, 4, (Use(1, 0.2, 1.0),)), Activity(0, 0, ()), Activity(0, 3, (Use(0, 0.2, RESERVED),))]),
+)
 """Five lanes of these never ask for more than there is."""
-BIG = (Activity(1, 7, (Use(0, 0.6, 1.0),)), Activity(0, 5, (Use(1, 1.0, 1.0), Use(0, 0.3, 2.0))), Activity(3, 6, ()))
+BIG = (
+    Activity(1, 7, (Use(0, 0.6, 1.0),)),
+    Activity(0, 5, (Use(1, 1.0, 1.0), Use(0, 0.3, 2.0))),
+    Activity(3, 6, ()),
+    chain([Activity(1, 4, (Use(1, 0.8, 1.0),)), Activity(0, 3, (Use(0, 0.5, RESERVED),)), Activity(2, 0, ())]),
+)
 CAPACITY = (1.0, 1.0)
 
 
@@ -73,9 +83,10 @@ def test_no_resource_gives_more_than_it_has(made: Tape) -> None:
     runs = made.activity[made.activity >= 0]
     for resource, capacity in enumerate(made.capacity):
         amount = sum(
-            use.rate * made.activities[number].work
+            use.rate * phase.work
             for number in runs.tolist()
-            for use in made.activities[number].uses
+            for phase in made.activities[number].phases
+            for use in phase.uses
             if use.resource == resource
         )
         assert amount <= capacity * (timeline.makespan + 0.5 * len(runs) + 1e-6)

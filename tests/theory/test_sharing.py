@@ -165,3 +165,36 @@ def _reach(
     bounds = [(s, s) if f else (low - 1e-10, 1) for s, f, low in zip(speeds, fixed, floor, strict=True)]
     result = linprog(-(np.arange(len(per_flow)) == activity).astype(float), A_ub=matrix, b_ub=capacity, bounds=bounds)
     return -float(result.fun) if result.success else float(floor[activity])
+
+
+@given(problems(), st.data())
+def test_what_is_reserved_comes_first_and_the_rest_shares_what_it_leaves(uses: Uses, data: st.DataObject) -> None:
+    """One more activity that reserves a part of each resource: the others run as on smaller ones, it runs in full."""
+    parts = data.draw(st.lists(st.floats(0.0, 0.9), min_size=len(uses.capacity), max_size=len(uses.capacity)))
+    kept = [part * units for part, units in zip(parts, uses.capacity, strict=True)]
+    left = [units - keeps for units, keeps in zip(uses.capacity, kept, strict=True)]
+    speeds = max_min(
+        [*uses.activity, *[uses.count] * len(kept)],
+        [*uses.resource, *range(len(kept))],
+        [*uses.rate, *kept],
+        [*uses.flows, *[np.inf] * len(kept)],
+        uses.capacity,
+    )
+    assert speeds[-1] == 1.0
+    assert speeds[:-1] == pytest.approx(max_min(*uses[:4], left), rel=1e-6, abs=1e-9)
+
+
+def test_what_shares_elsewhere_and_reserves_here_keeps_its_reservation() -> None:
+    """The collective runs at a half on its link and yet leaves 0.7 of the multiprocessors, not 0.85."""
+    assert max_min([0, 0, 1], [0, 1, 0], [0.3, 1.0, 1.0], [np.inf, 1.0, 1.0], [1.0, 0.5]) == pytest.approx([0.5, 0.7])
+
+
+def test_more_reserved_than_there_is() -> None:
+    """Two that reserve 0.8 each of 1 run at 0.625, also on a link on which they would fit; a third gets nothing."""
+    speeds = max_min([0, 1, 2, 0], [0, 0, 0, 1], [0.8, 0.8, 1.0, 1.0], [np.inf, np.inf, 1.0, 1.0], [1.0, 1.0])
+    assert speeds == pytest.approx([0.625, 0.625, 0.0])
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+def test_a_resource_that_is_down_gives_nothing(reserved: bool) -> None:
+    assert max_min([0, 1], [0, 1], [1.0, 1.0], [np.inf if reserved else 1.0, 1.0], [0.0, 1.0]) == [0.0, 1.0]

@@ -4,7 +4,7 @@ import numpy as np
 
 from simulator.engine.executor import execute
 from simulator.engine.rendezvous import gather, lone_ticks
-from simulator.engine.tape import Activity, Use
+from simulator.engine.tape import RESERVED, Activity, Use, chain
 from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import sweep
 from tests.tapes import tape, times
@@ -48,3 +48,38 @@ def test_a_plain_member_may_be_the_longest() -> None:
 def test_lone_ticks() -> None:
     mixed = tape([7, 0], [9], runs={1: 0}, activities=[LEFT], capacity=[1.0])
     assert lone_ticks(mixed).tolist() == [7, 12, 9]
+
+
+def test_members_of_several_phases_meet_phase_by_phase() -> None:
+    """The left has two phases, the right three; each lasts as long as the longer of the two."""
+    left = chain([LEFT, Activity(0, 4, (Use(1, 0.5, 1.0),))])
+    right = chain([RIGHT, Activity(1, 4, (Use(1, 0.25, 1.0),)), Activity(2, 6, (Use(0, 1.0, 1.0),))])
+    both = {0: 0, 1: 1}
+    mixed = tape([0], [0], rendezvous=[[0, 1]], runs=both, activities=[left, right], capacity=[1.0, 1.0])
+    rendezvous = gather(mixed)
+    first, second, third = rendezvous.activities[2].phases
+    assert [phase[:2] for phase in (first, second, third)] == [(3, 10), (1, 4), (2, 6)]
+    np.testing.assert_allclose([use.rate * 10 for use in first.uses], [0.5 * 10 + 0.2 * 5, 0.5 * 5])
+    assert second.uses == (Use(1, 0.75, 2.0),)
+    assert third.uses == (Use(0, 1.0, 1.0),)
+    assert rendezvous.ticks.tolist() == [26]
+    assert times(execute(mixed, max_min)) == times(sweep(mixed)) == [(0, 26)] * 2
+
+
+def test_a_plain_member_holds_up_the_last_phase() -> None:
+    phases = chain([LEFT, Activity(1, 4, (Use(0, 0.5, 1.0),))])
+    for ticks, ends in ((9, 17), (30, 33)):
+        mixed = tape([0], [ticks], rendezvous=[[0, 1]], runs={0: 0}, activities=[phases], capacity=[1.0])
+        assert times(execute(mixed, max_min)) == times(sweep(mixed)) == [(0, ends)] * 2
+
+
+def test_what_a_member_reserves_stays_reserved() -> None:
+    keeps = Activity(0, 10, (Use(0, 0.3, RESERVED),))
+    shares = Activity(0, 10, (Use(0, 0.4, 2.0),))
+    mixed = tape([0], [0], rendezvous=[[0, 1]], runs={0: 0, 1: 1}, activities=[keeps, shares], capacity=[1.0])
+    assert gather(mixed).activities[2].uses == (Use(0, 0.3, RESERVED), Use(0, 0.4, 2.0))
+
+
+def test_lone_ticks_of_phases_add_up() -> None:
+    phases = chain([LEFT, RIGHT, Activity(1, 0, ())])
+    assert lone_ticks(tape([0], runs={0: 0}, activities=[phases], capacity=[1.0, 1.0])).tolist() == [21]

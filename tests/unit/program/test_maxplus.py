@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.engine.tape import Activity, Use
+from simulator.engine.tape import Activity, Use, chain
 from simulator.program.maxplus import NotExact, sweep
 from tests.tapes import tape, times
 
@@ -54,3 +54,15 @@ def test_loads_are_relative_to_each_capacity() -> None:
     made = tape([0], [0], [0], runs={0: 0, 1: 1, 2: 0}, activities=[tiny, huge], capacity=[1e-9, 1e15])
     with pytest.raises(NotExact, match="resource 0, of which it would take 2 times"):
         sweep(made)
+
+
+def test_phases_ask_for_their_resources_in_their_turn() -> None:
+    phases = chain([share(1, 9, 1.0), share(2, 8, 1.0, 1), share(0, 5, 1.0)])
+    made = tape([0], [10, 0], runs={0: 0, 2: 1}, activities=[phases, share(0, 10, 1.0)], capacity=[1.0, 1.0])
+    assert times(sweep(made)) == [(0, 25), (0, 10), (10, 20)]
+    late = tape([0], [11, 0], runs={0: 0, 2: 1}, activities=[phases, share(0, 10, 1.0)], capacity=[1.0, 1.0])
+    with pytest.raises(NotExact, match="resource 0, of which it would take 2 times"):
+        sweep(late)
+    second = tape([0], [11, 0], runs={0: 0, 2: 1}, activities=[phases, share(0, 3, 0.5, 1)], capacity=[1.0, 1.0])
+    with pytest.raises(NotExact, match=r"resource 1, of which it would take 1\.5 times"):
+        sweep(second)

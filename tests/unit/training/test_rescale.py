@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.engine.rendezvous import lone_ticks
-from simulator.engine.tape import Activity, Use
+from simulator.engine.tape import Activity, Use, chain
 from simulator.program.content import Content
 from simulator.program.piece import HOST, Part, PieceBuilder, single
 from simulator.run.simulate import run
@@ -49,3 +49,14 @@ def test_activities_work_longer() -> None:
     assert lone_ticks(found).tolist() == [10, 22, 9]
     assert [a.work for a in found.activities] == [8, 20]
     assert all(a.uses == made.activities[0].uses for a in found.activities)
+
+
+def test_phases_of_an_activity_work_longer_alike() -> None:
+    phases = chain([Activity(2, 8, (Use(0, 1.0, 1.0),)), Activity(1, 4, ()), Activity(0, 0, (Use(0, 0.5, 1.0),))])
+    made = tape([0, 0, 0], runs=dict.fromkeys(range(3), 0), activities=[phases], capacity=[1.0])
+    found = rescaled(made, np.array([15, 28, 8]))
+    assert lone_ticks(found).tolist() == [15, 28, 8]
+    longer = [found.activities[number] for number in found.activity]
+    assert [[phase.work for phase in activity.phases] for activity in longer] == [[8, 4, 0], [17, 8, 0], [3, 2, 0]]
+    assert longer[0] == phases
+    assert all([p[2] for p in activity.phases] == [p[2] for p in phases.phases] for activity in longer)
