@@ -63,8 +63,8 @@ class InputError(SimulatorError):
 
     def __str__(self) -> str:
         """One line per problem, of very many only the first ones and how many more there are."""
-        told = self.problems if len(self.problems) <= self.most_lines else self.problems[:FIRST_LINES]
-        lines = [str(problem) for problem in told]
+        shown = self.problems if len(self.problems) <= self.most_lines else self.problems[:FIRST_LINES]
+        lines = [str(problem) for problem in shown]
         more = len(self.problems) - len(lines)
         return "\n".join([*lines, f"and {more:,} more problems"] if more else lines)
 

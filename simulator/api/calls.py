@@ -238,11 +238,11 @@ def _check_usable(files: Sequence[str], outcomes: Sequence[Any]) -> None:
     alike: dict[str, list[str]] = {}
     for outcome in outcomes:
         alike.setdefault(outcome.refused.partition(":")[0], []).append(outcome.refused)
-    told = [f"{one} (and {len(rest):,} like it)" if rest else one for one, *rest in alike.values()]
-    more = [f"... and {len(told) - _MOST_REASONS:,} more reasons"] if len(told) > _MOST_REASONS else []
+    reasons = [f"{one} (and {len(rest):,} like it)" if rest else one for one, *rest in alike.values()]
+    more = [f"... and {len(reasons) - _MOST_REASONS:,} more reasons"] if len(reasons) > _MOST_REASONS else []
     message = f"none of {len(outcomes):,} rows can be simulated"
     hint = "give files of one JSON object a line, with the keys of docs/reference/measurements.md"
-    raise InputError(Problem(message, file=", ".join(files), hint=hint), *told[:_MOST_REASONS], *more)
+    raise InputError(Problem(message, file=", ".join(files), hint=hint), *reasons[:_MOST_REASONS], *more)
 
 
 def _check_work(executor: object, progress: object) -> None:

@@ -67,13 +67,13 @@ def execute(arguments: Namespace) -> int:
         jobs = min(arguments.jobs, os.cpu_count() or 1)
         checked = regression.run(cases, tolerances, jobs, arguments.update)
     checked += regression.gone(arguments.paths, arguments.baseline, arguments.update)
-    told = regression.document(checked, arguments.baseline, tolerances, notes)
-    _write(told, checked, arguments)
-    _show(told, arguments)
+    shown = regression.document(checked, arguments.baseline, tolerances, notes)
+    _write(shown, checked, arguments)
+    _show(shown, arguments)
     return regression.exit_code(checked)
 
 
-def _write(told: "CheckDocument", checked: "Sequence[Checked]", arguments: Namespace) -> None:
+def _write(shown: "CheckDocument", checked: "Sequence[Checked]", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.junit:
         from datetime import datetime
@@ -82,37 +82,37 @@ def _write(told: "CheckDocument", checked: "Sequence[Checked]", arguments: Names
         from simulator.results.writing import replacing
 
         with replacing(arguments.junit) as file:
-            file.write(junit(told, [one.seconds for one in checked], datetime.now()))
+            file.write(junit(shown, [one.seconds for one in checked], datetime.now()))
     if arguments.github and (name := os.environ.get(_SUMMARY_FILE)):
         from simulator.report.check.phrases import table
 
         with Path(name).open("a", encoding="utf-8") as summary:
-            summary.write(table(told) + "\n")
+            summary.write(table(shown) + "\n")
 
 
-def _show(told: "CheckDocument", arguments: Namespace) -> None:
+def _show(shown: "CheckDocument", arguments: Namespace) -> None:
     """The page, the table of an update, or the JSON form; annotations go beside them."""
     from simulator.cli import outputs
     from simulator.report.check.github import annotations, harmless
 
-    lines = annotations(told) if arguments.github else []
+    lines = annotations(shown) if arguments.github else []
     if arguments.quiet or arguments.json == "-":
-        problems = [problem.text for entry in told.scenarios for problem in entry.problems]
+        problems = [problem.text for entry in shown.scenarios for problem in entry.problems]
         for text in problems:
             console.complain(f"clustersim: {text}")
-    if outputs.as_json(told, arguments.json):
+    if outputs.as_json(shown, arguments.json):
         for line in lines:
             console.complain(line)
         return
-    page = "" if arguments.quiet else _page(told, arguments.update)
+    page = "" if arguments.quiet else _page(shown, arguments.update)
     console.write("".join([harmless(page) if arguments.github else page, *(f"{line}\n" for line in lines)]))
 
 
-def _page(told: "CheckDocument", update: bool) -> str:
+def _page(shown: "CheckDocument", update: bool) -> str:
     if update:
         from simulator.report.check.phrases import table
 
-        return table(told)
+        return table(shown)
     from simulator.report.check.page import page
 
-    return page(told, width=console.width(), colour=console.coloured())
+    return page(shown, width=console.width(), colour=console.coloured())

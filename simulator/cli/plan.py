@@ -111,10 +111,10 @@ def execute(arguments: Namespace) -> int:
     what = f"planning {found[0].scenario.name}" if len(found) == 1 else f"planning {len(found)} layouts"
     with progress(what, arguments.quiet):
         plans = plan(found, options, min(arguments.jobs, os.cpu_count() or 1))
-    told = document(plans, options)
-    _write(told, arguments)
-    _show(told, arguments, perf_counter() - begin)
-    return 0 if told.feasible else InfeasibleError.exit_code
+    shown = document(plans, options)
+    _write(shown, arguments)
+    _show(shown, arguments, perf_counter() - begin)
+    return 0 if shown.feasible else InfeasibleError.exit_code
 
 
 def _options(arguments: Namespace, layouts: int) -> "Options":
@@ -125,24 +125,24 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
     return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate, cut)
 
 
-def _write(told: "PlanDocument", arguments: Namespace) -> None:
+def _write(shown: "PlanDocument", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.html:
         from simulator.report.plan import html as plan_html
         from simulator.results.writing import write
 
-        write(arguments.html, plan_html.page(told))
+        write(arguments.html, plan_html.page(shown))
     if arguments.plots:
         from simulator.report.plan.plots import save_plots
 
-        save_plots(told, arguments.plots)
+        save_plots(shown, arguments.plots)
 
 
-def _show(told: "PlanDocument", arguments: Namespace, elapsed_s: float) -> None:
+def _show(shown: "PlanDocument", arguments: Namespace, elapsed_s: float) -> None:
     """The JSON form where it was asked for; the page, unless that was printed in its place."""
     from simulator.cli import outputs
 
-    if not outputs.as_json(told, arguments.json) and not arguments.quiet:
+    if not outputs.as_json(shown, arguments.json) and not arguments.quiet:
         from simulator.report.plan.page import page
 
-        console.write(page(told, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))
+        console.write(page(shown, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

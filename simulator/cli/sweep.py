@@ -112,9 +112,9 @@ def execute(arguments: Namespace) -> int:
         raise KeyboardInterrupt(count.words(kept=cache is not None)) from None
     for note in table.notes:
         console.complain(f"clustersim: {note}")
-    told = _document(table, view)
-    _write(table, told, arguments)
-    _show(table, told, arguments, perf_counter() - begin)
+    shown = _document(table, view)
+    _write(table, shown, arguments)
+    _show(table, shown, arguments, perf_counter() - begin)
     if any(row.status == "failed" for row in table.rows):
         return SimulatorError.exit_code
     return 0 if any(row.status == "ok" for row in table.rows) else InfeasibleError.exit_code
@@ -195,7 +195,7 @@ def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None"
     return executors.processes(jobs) if jobs > 1 else None
 
 
-def _write(table: "SweepTable", told: "SweepDocument", arguments: Namespace) -> None:
+def _write(table: "SweepTable", shown: "SweepDocument", arguments: Namespace) -> None:
     """The files that were asked for; each appears whole or not at all."""
     if arguments.csv and arguments.csv != "-":
         table.to_csv(arguments.csv)
@@ -205,22 +205,22 @@ def _write(table: "SweepTable", told: "SweepDocument", arguments: Namespace) -> 
         from simulator.report.sweep import html as sweep_html
         from simulator.results.writing import write
 
-        write(arguments.html, sweep_html.page(told))
+        write(arguments.html, sweep_html.page(shown))
     if arguments.plots:
         from simulator.report.sweep.plots import save_plots
 
-        save_plots(told, arguments.plots)
+        save_plots(shown, arguments.plots)
 
 
-def _show(table: "SweepTable", told: "SweepDocument", arguments: Namespace, elapsed_s: float) -> None:
+def _show(table: "SweepTable", shown: "SweepDocument", arguments: Namespace, elapsed_s: float) -> None:
     """The JSON form where it was asked for; the page, unless another form was printed in its place."""
     from simulator.cli import outputs
 
-    printed = outputs.as_json(told, arguments.json)
+    printed = outputs.as_json(shown, arguments.json)
     if arguments.csv == "-":
         console.write(table.csv())
     elif not printed and not arguments.quiet:
         from simulator.report.sweep.page import Effort, page
 
         how = Effort(table.simulated, table.reused, elapsed_s)
-        console.write(page(told, how, top=arguments.top, width=console.width(), colour=console.coloured()))
+        console.write(page(shown, how, top=arguments.top, width=console.width(), colour=console.coloured()))

@@ -66,8 +66,8 @@ class Device:
     """Mixtures of experts by family of kernels and number format of the device."""
     fitted_experts: Mapping[str, tuple[str, ...]]
     """Number formats that the profile knows of each family."""
-    widening: tuple[float, float]
-    """Rates of arithmetic and of reading where weights are widened as they are read, over those where they are not."""
+    dequantising: tuple[float, float]
+    """Rates of arithmetic and of reading where weights are dequantised as they are read, over those elsewhere."""
 
     def native(self, dtype: str) -> str:
         """The format in which work of a format is computed; InputError where the device has none wide enough."""
@@ -158,7 +158,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
             name: {dtype: expert_curve(dtype, known) for dtype in peaks} for name, known in profile.experts.items()
         },
         fitted_experts={name: tuple(map(str, known)) for name, known in profile.experts.items()},
-        widening=(profile.weight_only.rate, profile.weight_only.memory),
+        dequantising=(profile.weight_only.rate, profile.weight_only.memory),
     )
 
 

@@ -1,8 +1,9 @@
 """Matrix products with constant weights for many numbers of rows at once: what an iteration of a serving engine asks.
 
 The model is that of `gemm.py`, evaluated for an array of row counts m over all tiles and splits together. Weights may
-lie in memory in fewer bits than the factors are multiplied in: they are widened as they are read, which keeps `rate` of
-the arithmetic and `memory` of the bandwidth (`WeightOnlyKernels`). Symbols and sources: docs/models/serving-cost.md.
+lie in memory in fewer bits than the factors are multiplied in: they are dequantised as they are read, which keeps
+`rate` of the arithmetic and `memory` of the bandwidth (`WeightOnlyKernels`). Symbols and sources:
+docs/models/serving-cost.md.
 """
 
 from dataclasses import dataclass
@@ -24,11 +25,11 @@ class Weights:
     size: float
     """Bytes of a weight, scales included."""
     rate: float = 1.0
-    """Rate of the arithmetic over that of a product whose factors need no widening."""
+    """Rate of the arithmetic over that of a product whose factors need no dequantising."""
     memory: float = 1.0
     """The same for reading."""
     slim: bool = False
-    """Whether kernels have tiles of 16 rows too, as those that widen weights have: few rows leave no time to waste."""
+    """Whether kernels have tiles of 16 rows too, as those that dequantise have: few rows leave no time to waste."""
 
 
 SLIM = (128, 16)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from simulator.engine.clock import Clock, Progress
 from simulator.engine.player import Player
 from simulator.engine.speeds import Solver
-from simulator.engine.tape import NEVER, Tape, Timeline, too_long
+from simulator.engine.tape import NEVER, Tape, Timeline, clock_overflow
 
 
 def execute(tape: Tape, solver: Solver | None = None, progress: Progress | None = None) -> Timeline:
@@ -22,6 +22,6 @@ def execute(tape: Tape, solver: Solver | None = None, progress: Progress | None 
     except OverflowError:
         if clock.now < NEVER:
             raise
-        raise too_long() from None
+        raise clock_overflow() from None
     timeline = player.timeline()
     return replace(timeline, events=timeline.events + clock.fluid.events)

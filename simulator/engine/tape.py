@@ -137,7 +137,7 @@ class Timeline:
         return int(self.end.max(initial=0))
 
 
-def too_long() -> InputError:
+def clock_overflow() -> InputError:
     """The error for a program that runs past NEVER."""
     return InputError(f"the program lasts longer than {NEVER // (86_400 * 10**12)} days, more than the clock counts")
 

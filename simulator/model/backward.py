@@ -18,10 +18,10 @@ from simulator.model.ops import (
     CacheWrite,
     Comm,
     Elementwise,
+    Linear,
     Lookup,
     Loss,
     Op,
-    Product,
     Traffic,
     WeightGradient,
 )
@@ -42,7 +42,7 @@ def backward(ops: Iterable[Op]) -> Iterator[Op]:
             continue
         yield from waiting
         waiting = []
-        if isinstance(op.does, Product):
+        if isinstance(op.does, Linear):
             if isinstance(source, Comm) and source.operation == GATHER:
                 yield Op(f"input of {op.name} again", source)
             yield Op(op.name, op.does.to_input())

@@ -27,7 +27,7 @@ COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Linear:
     """Rows times a matrix of inputs x outputs."""
 
     inputs: int
@@ -40,7 +40,7 @@ class Product:
     bias: bool = False
     """Whether it adds a bias to its outputs."""
 
-    def to_input(self) -> "Product":
+    def to_input(self) -> "Linear":
         """The product that gives the gradient of its rows."""
         return replace(self, inputs=self.outputs, outputs=self.inputs, cut=_OTHER[self.cut], bias=False)
 
@@ -49,7 +49,7 @@ class Product:
 class WeightGradient:
     """The product that gives the gradient of a product's matrix: gradients of its outputs times its rows."""
 
-    of: Product
+    of: Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Comm:
     """Elements of a row of the full buffer."""
 
 
-Does = Product | WeightGradient | Elementwise | AttentionCore | CacheWrite | Experts | Lookup | Loss | Sample | Comm
+Does = Linear | WeightGradient | Elementwise | AttentionCore | CacheWrite | Experts | Lookup | Loss | Sample | Comm
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from simulator.model.ops import (
     Comm,
     Elementwise,
     Experts,
+    Linear,
     Lookup,
     Op,
-    Product,
 )
 
 MATRIX, BIAS, SCALE = "matrix", "bias", "scale"
@@ -48,7 +48,7 @@ def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
     """Parameters of operations, in their order."""
     for op in ops:
         does = op.does
-        if isinstance(does, Product):
+        if isinstance(does, Linear):
             cut = () if does.axis is None else (does.axis,)
             yield Tensor(op.name, MATRIX, float(does.inputs * does.outputs), does.format, cut)
             if does.bias:
@@ -91,7 +91,7 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
     gathered: Axis | None = None
     for op in ops:
         does = op.does
-        if isinstance(does, Product):
+        if isinstance(does, Linear):
             yield Kept(op.name, does.inputs, FACTOR if does.format == LAYER else PLAIN, gathered)
         elif isinstance(does, AttentionCore):
             yield Kept(op.name, does.kept, PLAIN)
@@ -117,14 +117,14 @@ def core(ops: Iterable[Op]) -> AttentionCore | None:
 
 def widest_result(ops: Iterable[Op]) -> int:
     """Columns of the widest result of column-cut products, on one device."""
-    return max(op.does.outputs for op in ops if isinstance(op.does, Product) and op.does.cut == COLUMN)
+    return max(op.does.outputs for op in ops if isinstance(op.does, Linear) and op.does.cut == COLUMN)
 
 
 def multiplied(ops: Iterable[Op]) -> float:
     """Weights with which products multiply a row, those of the experts that it visits included."""
     total = 0.0
     for op in ops:
-        if isinstance(op.does, Product):
+        if isinstance(op.does, Linear):
             total += op.does.inputs * op.does.outputs
         elif isinstance(op.does, Experts):
             total += op.does.top_k * op.does.hidden * op.does.inner * (3 if op.does.gated else 2)

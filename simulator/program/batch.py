@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.engine.deadlock import deadlock
 from simulator.engine.rendezvous import Rendezvous, gather
-from simulator.engine.tape import NEVER, Ints, Tape, too_long, verify
+from simulator.engine.tape import NEVER, Ints, Tape, clock_overflow, verify
 from simulator.program.maxplus import Rows, rows_of
 
 
@@ -25,7 +25,7 @@ def makespans(tape: Tape, ticks: Ints) -> Ints:
     if len(member):
         lasts[member] = _latest(rendezvous.number[member], ticks[member])[1][rendezvous.number[member]]
     if len(lasts) and float(lasts.max(axis=1).sum(dtype=np.float64)) >= NEVER:
-        raise too_long()
+        raise clock_overflow()
     rows = rows_of(tape, rendezvous, lasts[:, 0])
     last, ran = _rounds(rows, rendezvous, lasts)
     if not ran.all():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from simulator.engine.deadlock import deadlock
 from simulator.engine.rendezvous import Rendezvous, gather, lone_ticks
-from simulator.engine.tape import NEVER, Activity, Ints, Tape, Timeline, too_long, verify
+from simulator.engine.tape import NEVER, Activity, Ints, Tape, Timeline, clock_overflow, verify
 from simulator.errors import InputError
 
 SLACK = 1e-9
@@ -38,13 +38,13 @@ def sweep(tape: Tape) -> Timeline:
     rendezvous = gather(tape)
     ticks = _ticks(tape, rendezvous)
     if ticks.max(initial=0) >= NEVER:
-        raise too_long()
+        raise clock_overflow()
     rows = rows_of(tape, rendezvous, ticks)
     end = _rounds(rows, rendezvous)[rows.last]
     ended = end < NEVER
     if not ended.all():
         latest = int(end.max(where=ended, initial=0)) + int(ticks.max())
-        raise deadlock(tape, ended) if latest < NEVER else too_long()
+        raise deadlock(tape, ended) if latest < NEVER else clock_overflow()
     timeline = Timeline(end - ticks, end)
     if rendezvous.activities:
         _refuse_contention(tape, rendezvous, timeline)

@@ -23,8 +23,8 @@ def nothing_served(result: Result) -> bool:
 
 def remarks(result: Result) -> tuple[str, ...]:
     """The warnings but the one that `reason` tells."""
-    told = None if result.feasible else reason(result)
-    return tuple(text for text in result.warnings if text != told)
+    note = None if result.feasible else reason(result)
+    return tuple(text for text in result.warnings if text != note)
 
 
 def reason(result: Result) -> str:

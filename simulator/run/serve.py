@@ -13,8 +13,8 @@ from simulator.fabric.sharing import max_min
 from simulator.interop import traces
 from simulator.random import stream
 from simulator.results.result import Result
+from simulator.run.clock_overflow import clock_overflow
 from simulator.run.service import gather
-from simulator.run.too_long import too_long
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -83,7 +83,7 @@ def run_serving(
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             return _run(scenario, leap, progress, systems)
     except (OverflowError, FloatingPointError):
-        raise too_long(scenario) from None
+        raise clock_overflow(scenario) from None
 
 
 def _check_sizes(scenario: ServingScenario) -> None:
@@ -137,7 +137,7 @@ def _run(
     try:
         agenda.run(progress)
     except OverflowError:
-        raise too_long(scenario, units.to_seconds(int(workload.arrival.max()))) from None
+        raise clock_overflow(scenario, units.to_seconds(int(workload.arrival.max()))) from None
     return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, agenda.events)
 
 

@@ -19,9 +19,9 @@ from simulator.errors import InputError, Problem
 from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import NotExact, sweep
 from simulator.results.result import Result
+from simulator.run.clock_overflow import clock_overflow
 from simulator.run.gather import Run, gather
 from simulator.run.steps import Lowered, Steps, perturbed
-from simulator.run.too_long import too_long
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
@@ -77,7 +77,7 @@ def run(
         with np.errstate(over="raise", invalid="raise"):
             return _run(scenario, fold, executor, profile, progress)
     except (OverflowError, FloatingPointError):
-        raise too_long(scenario) from None
+        raise clock_overflow(scenario) from None
 
 
 def _run(

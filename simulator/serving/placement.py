@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 
-class Seat(NamedTuple):
+class ReplicaPlacement(NamedTuple):
     """Where a replica lies."""
 
     own: tuple[int, ...]
@@ -27,18 +27,18 @@ class Seat(NamedTuple):
         """The first device of a stage in each replica that shares experts."""
         return tuple(peer[stage * tp] for peer in self.peers)
 
-    def in_first_node(self, per_node: int) -> "Seat":
+    def in_first_node(self, per_node: int) -> "ReplicaPlacement":
         """The same place in the first of equal nodes; itself where it lies on several."""
         nodes = {rank // per_node for peer in self.peers for rank in peer}
         by = min(nodes) * per_node if len(nodes) == 1 else 0
         peers = tuple(tuple(rank - by for rank in peer) for peer in self.peers)
-        return Seat(tuple(rank - by for rank in self.own), peers)
+        return ReplicaPlacement(tuple(rank - by for rank in self.own), peers)
 
 
-def seats(ranks: Sequence[int], devices: int) -> tuple[Seat, ...]:
+def placements(ranks: Sequence[int], devices: int) -> tuple[ReplicaPlacement, ...]:
     """Replicas of so many devices that share experts, side by side on `ranks`."""
     peers = tuple(tuple(ranks[i : i + devices]) for i in range(0, len(ranks), devices))
-    return tuple(Seat(own, peers) for own in peers)
+    return tuple(ReplicaPlacement(own, peers) for own in peers)
 
 
 @dataclass(slots=True)
@@ -77,12 +77,12 @@ class Site:
         return None
 
 
-def told(seated: Sequence[Seat], tp: int, per_node: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def notes(replicas: Sequence[ReplicaPlacement], tp: int, per_node: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(warnings, assumptions): which groups straddle nodes though a node has room for them, and which must."""
     warnings, assumptions = [], []
     for name, groups in (
-        ("tensor-parallel group", [group for seat in seated for group in _groups(seat, tp)]),
-        ("expert-parallel group", list(dict.fromkeys(seat.sharers(0, tp) for seat in seated))),
+        ("tensor-parallel group", [group for place in replicas for group in _groups(place, tp)]),
+        ("expert-parallel group", list(dict.fromkeys(place.sharers(0, tp) for place in replicas))),
     ):
         counted = [(len({rank // per_node for rank in group}), -(-len(group) // per_node), group) for group in groups]
         apart = [group for nodes, needed, group in counted if nodes > needed]
@@ -94,9 +94,9 @@ def told(seated: Sequence[Seat], tp: int, per_node: int) -> tuple[tuple[str, ...
     return tuple(warnings), tuple(assumptions)
 
 
-def _groups(seat: Seat, tp: int) -> Iterator[tuple[int, ...]]:
-    for stage in range(len(seat.own) // tp):
-        yield seat.group(stage, tp)
+def _groups(place: ReplicaPlacement, tp: int) -> Iterator[tuple[int, ...]]:
+    for stage in range(len(place.own) // tp):
+        yield place.group(stage, tp)
 
 
 def _ranges(ranks: Sequence[int]) -> str:

@@ -173,7 +173,7 @@ class ExpertKernels(Spec):
 
 
 class WeightOnlyKernels(Spec):
-    """Products whose weights are widened as they are read, relative to products without.
+    """Products whose weights are dequantised as they are read, relative to products without.
 
     Equations: docs/models/serving-cost.md.
     """

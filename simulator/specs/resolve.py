@@ -166,8 +166,8 @@ def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
         tree.report([root.keys[second].problem(message, second, "take one of them away, or make two files")])
         return None
     stack = entries.get("stack")
-    told = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
-    if stack is not None and isinstance(stack.value, dict) and (told is not None and told.value == "serving") != serves:
+    kind = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
+    if stack is not None and isinstance(stack.value, dict) and (kind is not None and kind.value == "serving") != serves:
         here, there = ("serving", "training") if serves else ("training", "serving")
         hint = f"write a {here} stack (`clustersim profiles stacks` lists them), or a `{there}` section"
         message = f"this software is for {there}, and the scenario is for {here}"

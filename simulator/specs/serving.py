@@ -45,7 +45,7 @@ class NumberFormats(Spec):
     embeddings: Literal["fp32", "bf16", "fp16"] | None = None
     """Of embedding and output head: 16 bits where left out, unless `weight_bits` are given as the average of a file."""
     activations: Format | None = None
-    """Of the other factor: with `weights: int4` and 16-bit activations, weights are widened as they are read."""
+    """Of the other factor: with `weights: int4` and 16-bit activations, weights are dequantised as they are read."""
     kv: Format | None = None
     """Of keys and values in the cache."""
 

@@ -33,7 +33,7 @@ from simulator.model.ops import (
     Lookup,
     Loss,
     Op,
-    Product,
+    Linear,
     WeightGradient,
 )
 from simulator.model.tensors import tensors
@@ -191,7 +191,7 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
             if i in hosts and hosts[i] is None:
                 yield _collective(job, op)
             continue
-        if isinstance(does, Product):
+        if isinstance(does, Linear):
             yield from _cast(job, op.name, does, normed)
             yield Kernel(op.name, gemm(job, does), beside=beside)
         elif isinstance(does, WeightGradient):
@@ -215,13 +215,13 @@ def _collective(job: Job, op: Op) -> Collective:
     return Collective(op.name, does.operation, job.tokens * does.width * job.element, does.axis.name)
 
 
-def gemm(job: Job, product: Product) -> Gemm:
+def gemm(job: Job, product: Linear) -> Gemm:
     """The kernel of a product: of a layer's matrix, or of the head, which stays in 16 bits under fp8."""
     dtype = job.precision if product.format == LAYER else job.wide
     return Gemm(m=max(job.tokens, 1), n=max(product.outputs, 1), k=max(product.inputs, 1), dtype=dtype)
 
 
-def _to_weight(job: Job, product: Product) -> Gemm:
+def _to_weight(job: Job, product: Linear) -> Gemm:
     dtype = job.precision if product.format == LAYER else job.wide
     return Gemm(m=max(product.outputs, 1), n=max(product.inputs, 1), k=max(job.tokens, 1), dtype=dtype)
 
@@ -233,12 +233,12 @@ def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     before = ops[i - 1].does if i else None
     if isinstance(after, WeightGradient):
         return i + 1 if job.stack.overlap_tensor in ("all", "backward") and not job.blocking else None
-    product, at = (after, i + 1) if isinstance(after, Product) else (before, i - 1)
-    overlaps = isinstance(product, Product) and product.format == LAYER and job.stack.overlap_tensor == "all"
+    product, at = (after, i + 1) if isinstance(after, Linear) else (before, i - 1)
+    overlaps = isinstance(product, Linear) and product.format == LAYER and job.stack.overlap_tensor == "all"
     return at if overlaps and not job.blocking else None
 
 
-def _cast(job: Job, name: str, product: Product, normed: bool) -> Iterator[Step]:
+def _cast(job: Job, name: str, product: Linear, normed: bool) -> Iterator[Step]:
     """Under fp8, the rows that a product takes in 8 bits, in both orders; `normed` rows come out of their norm so."""
     if job.casts and product.format == LAYER:
         elements = float(job.tokens * product.inputs)
@@ -246,7 +246,7 @@ def _cast(job: Job, name: str, product: Product, normed: bool) -> Iterator[Step]
         yield Kernel(f"cast {name}", Stream(read_bytes=read * elements, write_bytes=written * elements))
 
 
-def _weight_gradient(job: Job, name: str, product: Product, beside: tuple[Collective, ...]) -> Iterator[Step]:
+def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Step]:
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
     yield Kernel(name, _to_weight(job, product), weight_gradient=True, beside=beside)

@@ -9,7 +9,7 @@ from simulator.axes import AXES, Axis
 from simulator.model.blocks import MLPS
 from simulator.model.blocks.around import activation
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, COPY, ROW, Comm, Op, Product
+from simulator.model.ops import COLUMN, COPY, ROW, Comm, Linear, Op
 from simulator.specs.model import Model
 
 FP = AXES.add("fp")(Axis("fp", "feature parallelism", "feature-parallel", 0))
@@ -21,8 +21,8 @@ def features(model: Model, cut: Cut) -> Iterator[Op]:
     inner, spread = cut.share(model.ffn, FP), cut.over(FP) > 1
     if spread:
         yield Op("gather mlp", Comm(COPY, FP, model.hidden))
-    yield Op("mlp in", Product(model.hidden, inner * (2 if model.gated_ffn else 1), COLUMN, FP, bias=model.biases))
+    yield Op("mlp in", Linear(model.hidden, inner * (2 if model.gated_ffn else 1), COLUMN, FP, bias=model.biases))
     yield activation(inner, model.gated_ffn)
-    yield Op("mlp out", Product(inner, model.hidden, ROW, FP, bias=model.biases))
+    yield Op("mlp out", Linear(inner, model.hidden, ROW, FP, bias=model.biases))
     if spread:
         yield Op("reduce mlp", Comm("all_reduce", FP, model.hidden))

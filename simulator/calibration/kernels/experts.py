@@ -148,7 +148,7 @@ def expert_times(
     device: Device,
     compute: str,
     size: float,
-    widening: tuple[float, float] = (1.0, 1.0),
+    dequantising: tuple[float, float] = (1.0, 1.0),
 ) -> Floats:
     """Predicted seconds of each row."""
     ramp = found["delay"] * device.bandwidth
@@ -161,7 +161,7 @@ def expert_times(
         free = experts * (1 - (1 - top_k / experts) ** (count * found["skew"]))
         even = (rows.distribution == "balanced").to_numpy()
         hit = np.where(even, np.minimum(experts, count * top_k), np.clip(free, top_k, None))
-        weights = Weights(size, *widening, slim=size < 1)
+        weights = Weights(size, *dequantising, slim=size < 1)
         times[rows.place] = expert_seconds(count, hit, top_k, hidden, inner, True, curve, products, weights)
     return times
 

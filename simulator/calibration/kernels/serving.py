@@ -1,4 +1,4 @@
-"""Fit what serving adds to a kernel profile: attention over a cache, writing it, mixtures of experts, widened weights.
+"""Fit what serving adds to a kernel profile: attention over a cache, writing it, mixtures of experts, dequantising.
 
 Products and prompt attention must be in the profiles already. Each group is fitted twice: without the shapes held back
 (their errors are the report) and with all of them (the profile); devices of equal silicon share what is not memory.
@@ -58,7 +58,7 @@ CUTS_ALL = {"a100-sxm": False}
 REREAD = {"a100-sxm": 29.6, "h100-sxm": 18.6, "h200-sxm": 18.6}
 """Bytes a cycle and multiprocessor of reading keys again, from whole runs: TensorRT-LLM 0.5 reaches 4.5 TB/s where
 heads are grouped (its published tables), which the tables of kernels do not have."""
-WIDENED = {"rate": Parameter(0.6, 0.2, 1, False), "memory": Parameter(0.9, 0.3, 1, False)}
+DEQUANTISED = {"rate": Parameter(0.6, 0.2, 1, False), "memory": Parameter(0.9, 0.3, 1, False)}
 COLD = 1.5
 """Contexts below this many times the last-level cache are found there by the benchmark's next loop, as no engine finds
 them between the weights of other layers; those that the launch hides are kept."""
@@ -224,10 +224,12 @@ def _rows(profile: str, kernels: str, table: pd.DataFrame, predicted: Floats) ->
     return [{"profile": profile, "dtype": name, "shapes": shapes, "set": "held out", **found}]
 
 
-# ---- widened weights -----------------------------------------------------------------------------------------------
+# ---- dequantised weights ------------------------------------------------------------------------------------------
 
 
-def fit_widened(data: Path, places: Sequence[Place], experts: Mapping[str, Found]) -> tuple[dict[str, Found], Report]:
+def fit_dequantised(
+    data: Path, places: Sequence[Place], experts: Mapping[str, Found]
+) -> tuple[dict[str, Found], Report]:
     """(coefficients of `weight_only` by profile, rows of the report), beside fitted mixtures in 16 bits."""
     tables = {}
     for place in places:
@@ -237,15 +239,15 @@ def fit_widened(data: Path, places: Sequence[Place], experts: Mapping[str, Found
     if not all(len(table) for table in tables.values()):
         return {}, []
 
-    def widened(place: Place, found: Found, rows: pd.DataFrame) -> Floats:
+    def dequantised(place: Place, found: Found, rows: pd.DataFrame) -> Floats:
         mine = of_device(found, place.profile)
         rates = mine["rate"], mine["memory"]
         return expert_times(rows, experts[place.profile], place.device, "bf16", INT4_BYTES, rates)
 
-    blind, final, _ = _twice(WIDENED, places, tables, widened, 100)
+    blind, final, _ = _twice(DEQUANTISED, places, tables, dequantised, 100)
     report: Report = []
     for place in places:
-        predicted = widened(place, blind, tables[place.profile])
+        predicted = dequantised(place, blind, tables[place.profile])
         report += _rows(place.profile, "experts int4, one shape, other row counts", tables[place.profile], predicted)
     return {place.profile: of_device(final, place.profile) for place in places}, report
 
@@ -270,10 +272,10 @@ def fit_serving(asked: Asked, chip: tuple[str, ...], folder: Path) -> tuple[Repo
     experts, rows, lines = mixtures.fit_chip(data, {place.profile: place.device for place in places})
     report, loose = report + rows, loose + lines
     sixteen = {profile: next(iter(families.values()))["bf16"] for profile, families in experts.items()}
-    widened, rows = fit_widened(data, places, sixteen)
+    dequantised, rows = fit_dequantised(data, places, sixteen)
     report += rows
     for profile in chip:
-        lines = serving_lines(profile, decode[profile], experts[profile], widened.get(profile))
+        lines = serving_lines(profile, decode[profile], experts[profile], dequantised.get(profile))
         asked.say("\n".join([profile, *lines]))
         path = folder / f"{profile}.yaml"
         save(path, replaced(path.read_text(encoding="utf-8"), lines))
@@ -281,7 +283,7 @@ def fit_serving(asked: Asked, chip: tuple[str, ...], folder: Path) -> tuple[Repo
 
 
 def serving_lines(
-    profile: str, decode: Found, experts: Mapping[str, Mapping[str, Found]], widened: Found | None
+    profile: str, decode: Found, experts: Mapping[str, Mapping[str, Found]], dequantised: Found | None
 ) -> list[str]:
     """Lines of YAML of one profile."""
     folder, version, _, _ = TABLES[profile]
@@ -293,8 +295,8 @@ def serving_lines(
         else []
     )
     lines += mixtures.expert_lines(profile, experts)
-    if widened is not None:
-        lines += ["weight_only:", *group_yaml(widened, source.format("moe") + ", int4 weights", 2)]
+    if dequantised is not None:
+        lines += ["weight_only:", *group_yaml(dequantised, source.format("moe") + ", int4 weights", 2)]
     return lines
 
 

@@ -157,7 +157,7 @@ LENGTHS = (
 """Distribution of lengths by words of a row's `workload` and source."""
 
 GGUF = ("llama.cpp",)
-"""Stacks that widen quantised weights to 16 bits as they read them."""
+"""Stacks that dequantise weights to 16 bits as they read them."""
 
 
 @cache

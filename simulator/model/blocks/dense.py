@@ -6,7 +6,7 @@ from simulator.axes import TP
 from simulator.model.blocks.around import activation
 from simulator.model.blocks.base import MLPS, enter, leave
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, ROW, Op, Product
+from simulator.model.ops import COLUMN, ROW, Linear, Op
 from simulator.specs.model import Model
 
 
@@ -21,6 +21,6 @@ def dense(model: Model, cut: Cut) -> Iterator[Op]:
 def matrices(model: Model, inner: int) -> Iterator[Op]:
     """The products of an MLP of that inner width on a device."""
     columns = inner * (2 if model.gated_ffn else 1)
-    yield Op("mlp in", Product(model.hidden, columns, COLUMN, TP, bias=model.biases))
+    yield Op("mlp in", Linear(model.hidden, columns, COLUMN, TP, bias=model.biases))
     yield activation(inner, model.gated_ffn)
-    yield Op("mlp out", Product(inner, model.hidden, ROW, TP, bias=model.biases))
+    yield Op("mlp out", Linear(inner, model.hidden, ROW, TP, bias=model.biases))

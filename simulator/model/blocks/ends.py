@@ -6,7 +6,7 @@ from simulator.axes import TP
 from simulator.model.blocks.around import norm
 from simulator.model.blocks.base import enter, leave
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, TABLE, Comm, Lookup, Loss, Op, Product, Sample
+from simulator.model.ops import COLUMN, TABLE, Comm, Linear, Lookup, Loss, Op, Sample
 from simulator.specs.model import Model
 
 
@@ -24,7 +24,7 @@ def head(model: Model, cut: Cut) -> Iterator[Op]:
     """Last norm and logits."""
     yield norm(model, cut)
     yield from enter(cut, "head", model.hidden)
-    yield Op("head", Product(model.hidden, cut.share(model.vocabulary), COLUMN, TP, TABLE))
+    yield Op("head", Linear(model.hidden, cut.share(model.vocabulary), COLUMN, TP, TABLE))
 
 
 def with_loss(model: Model, cut: Cut) -> Iterator[Op]:

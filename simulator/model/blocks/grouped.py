@@ -9,7 +9,7 @@ from simulator.axes import TP
 from simulator.model.blocks.around import rotary
 from simulator.model.blocks.base import ATTENTIONS, KEYS, QUERIES, WHOLE, enter, leave
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Op, Product
+from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Linear, Op
 from simulator.specs.model import Model
 
 
@@ -20,7 +20,7 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     kv_heads = 0 if part == QUERIES else cut.share(model.kv_heads)
     width, size = (heads + 2 * kv_heads) * model.head_dim, model.head_dim
     yield from enter(cut, "attention", model.hidden)
-    yield Op("attention in", Product(model.hidden, width, COLUMN, TP, bias=model.biases))
+    yield Op("attention in", Linear(model.hidden, width, COLUMN, TP, bias=model.biases))
     if model.position == "rotary":
         yield rotary((heads + kv_heads) * size)
     if kv_heads:
@@ -28,5 +28,5 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     if part != KEYS:
         core = AttentionCore(heads, cut.share(model.kv_heads), size, window, cut.causal, kept=width)
         yield Op("attention", core)
-        yield Op("attention out", Product(core.attended, model.hidden, ROW, TP, bias=model.biases))
+        yield Op("attention out", Linear(core.attended, model.hidden, ROW, TP, bias=model.biases))
         yield from leave(cut, "attention", model.hidden)

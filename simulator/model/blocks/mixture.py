@@ -10,7 +10,7 @@ from simulator.axes import EP
 from simulator.model.blocks.base import MLPS, enter, leave
 from simulator.model.blocks.dense import matrices
 from simulator.model.cut import Cut
-from simulator.model.ops import WIDE, Comm, Elementwise, Experts, Op, Product, Traffic
+from simulator.model.ops import WIDE, Comm, Elementwise, Experts, Linear, Op, Traffic
 from simulator.specs.model import Model
 
 
@@ -20,7 +20,7 @@ def mixture(model: Model, cut: Cut) -> Iterator[Op]:
     assert model.experts is not None and model.top_k is not None
     inner, hidden = cut.share(model.expert_ffn or model.ffn), model.hidden
     yield from enter(cut, "mlp", hidden)
-    yield Op("router", Product(hidden, model.experts, format=WIDE))
+    yield Op("router", Linear(hidden, model.experts, format=WIDE))
     yield Op("choice", Elementwise("choice", Traffic(model.experts, model.experts), element=4.0))
     if cut.sharers > 1:
         yield Op("dispatch", Comm("all_gather", EP, hidden))

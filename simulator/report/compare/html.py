@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import simulator
 from simulator import units
-from simulator.report.compare.page import Cell, cells, chosen, fits, held_against, label, subject, title
+from simulator.report.compare.page import Cell, cells, chosen, fits, header_lines, held_against, label, title
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.html.page import standalone
 from simulator.report.html.parts import ground, heading, notes, sections, table
@@ -104,7 +104,7 @@ def figures(document: ComparisonDocument, everything: bool) -> Markup:
 
 
 def _body(document: ComparisonDocument) -> Iterable[Markup]:
-    lines = list(subject(document))
+    lines = list(header_lines(document))
     if len(document.names) <= _MOST_COLUMNS:
         lines.append(" · ".join(document.names))
     about = (tag("p", line, class_="soft") for line in lines)

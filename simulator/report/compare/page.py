@@ -65,7 +65,7 @@ def chosen(document: ComparisonDocument, everything: bool = False) -> dict[str, 
 def _blocks(document: ComparisonDocument, width: int, everything: bool, rest: str) -> Iterable[RenderableType]:
     names = [clean(name) for name in document.names]
     yield Text(clean(f"{title(document)}; * marks the best"), "bold cyan")
-    yield from (Text(clean(line), "dim") for line in subject(document))
+    yield from (Text(clean(line), "dim") for line in header_lines(document))
     for sentence in grounds(document.runs):
         yield Text(clean(f"Ground: {sentence}"), "yellow" if wording.estimated(sentence) else "dim")
     yield Text("")
@@ -86,7 +86,7 @@ def title(document: ComparisonDocument) -> str:
     return f"{name}: {number}" if name else number
 
 
-def subject(document: ComparisonDocument) -> Iterable[str]:
+def header_lines(document: ComparisonDocument) -> Iterable[str]:
     """What the runs share, what all were changed by, and in which settings they differ."""
     shared = [
         text.partition(" (")[0] if name in ("model", "stack") else text

@@ -123,7 +123,7 @@ def _div(*content: str, **attributes: object) -> Markup:
 
 def _card(result: Result) -> Iterable[Markup]:
     yield _div(result.name, style=_STRONG)
-    subject = contents.subject(result) if result.kind == "serving" else sections.subject(result.scenario)
+    subject = contents.header_lines(result) if result.kind == "serving" else sections.header_lines(result.scenario)
     yield _div(" · ".join(subject), style=_SOFT)
     yield from _ground(result.ground.sentence)
     if not result.feasible:

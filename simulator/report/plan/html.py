@@ -47,7 +47,7 @@ def _body(document: PlanDocument) -> Iterable[Markup]:
 
 def _title(document: PlanDocument) -> Iterable[Markup]:
     layouts = document.layouts
-    subject = tag("p", phrases.subject(document), class_="soft")
+    subject = tag("p", phrases.header_lines(document), class_="soft")
     stands = ground(*grounds(layouts))
     wanted = tag("p", f"Wanted: {phrases.wanted(document)}.")
     gap = phrases.without_price(document)

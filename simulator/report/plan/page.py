@@ -29,7 +29,7 @@ def _blocks(document: PlanDocument, elapsed_s: float | None) -> Iterable[Rendera
     wanted = f"wanted: {phrases.wanted(document)}"
     said = len(layouts) == 1 or bool(phrases.target(document))
     yield blocks.title(
-        document.name, phrases.subject(document), wanted, spaced=said, ground=" · ".join(grounds(layouts))
+        document.name, phrases.header_lines(document), wanted, spaced=said, ground=" · ".join(grounds(layouts))
     )
     if len(layouts) == 1:
         yield Text(clean(phrases.verdict(document, layouts[0])), "bold" if document.feasible else "bold red")

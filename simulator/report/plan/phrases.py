@@ -72,7 +72,7 @@ def wanted(document: PlanDocument) -> str:
     return f"{100 * slo.attainment:g} % of the requests within {said}"
 
 
-def subject(document: PlanDocument) -> str:
+def header_lines(document: PlanDocument) -> str:
     """What was planned."""
     first = document.layouts[0]
     parts = []

@@ -26,7 +26,7 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     if result.kind == "serving":
         yield from serving_page.page_blocks(result, elapsed_s)
         return
-    subject = " · ".join(sections.subject(result.scenario))
+    subject = " · ".join(sections.header_lines(result.scenario))
     yield blocks.title(result.name, sections.changed(result), subject, ground=result.ground.sentence)
     if not result.feasible:
         yield from ledger.out_of_memory(result)

@@ -81,7 +81,7 @@ def _positive(value: Any) -> float | None:
     return float(value) if known else None
 
 
-def subject(result: Result) -> Iterable[str]:
+def header_lines(result: Result) -> Iterable[str]:
     """What was simulated, as far as result and scenario say."""
     replicas = result.service.replicas if result.service is not None else ()
     counted: dict[tuple[str, int, str], int] = {}

@@ -10,7 +10,7 @@ from simulator.metrics import METRICS
 from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.serving import contents
-from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goals, subject
+from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goals, header_lines
 from simulator.report.step import html_sections
 from simulator.report.svg import curves, pictures
 from simulator.report.svg.curves import Curve
@@ -70,7 +70,7 @@ Floats = NDArray[np.float64]
 
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
-    about = tag("p", clean(" · ".join(subject(result))), class_="soft")
+    about = tag("p", clean(" · ".join(header_lines(result))), class_="soft")
     head = html_parts.heading(
         result.name, *html_sections.changed(result), about, *html_parts.ground(result.ground.sentence)
     )

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
-from simulator.report.serving.contents import LATENCIES, WORDS, goals, subject
+from simulator.report.serving.contents import LATENCIES, WORDS, goals, header_lines
 from simulator.report.step import ledger, sections
 from simulator.report.text import blocks, wording
 from simulator.report.text.bars import Axis, Stack
@@ -44,7 +44,7 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
     """The page from top to bottom; of a run that is infeasible, first what it would need."""
     service = result.service
     yield blocks.title(
-        result.name, sections.changed(result), " · ".join(subject(result)), ground=result.ground.sentence
+        result.name, sections.changed(result), " · ".join(header_lines(result)), ground=result.ground.sentence
     )
     if not result.feasible:
         yield from ledger.out_of_memory(result)

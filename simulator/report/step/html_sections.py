@@ -24,7 +24,7 @@ _MOST_STRETCHES = 8
 
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
-    subject = tag("p", " · ".join(map(clean, sections.subject(result.scenario))), class_="soft")
+    subject = tag("p", " · ".join(map(clean, sections.header_lines(result.scenario))), class_="soft")
     return joined(
         heading(result.name, *changed(result), subject, *ground(result.ground.sentence)),
         *alarm(result),
@@ -35,8 +35,8 @@ def title(result: Result) -> Markup:
 
 def changed(result: Result) -> Iterable[Markup]:
     """The overrides of a run, as far as the head of a page names them."""
-    if told := sections.changed(result):
-        yield tag("p", clean(told), class_="soft")
+    if changes := sections.changed(result):
+        yield tag("p", clean(changes), class_="soft")
 
 
 def remarks_on_figures(result: Result) -> Iterable[Markup]:

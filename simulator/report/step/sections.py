@@ -43,7 +43,7 @@ def changed(result: Result) -> str:
     return f"with {', '.join([*given[:MOST_CHANGES], *more])}" if given else ""
 
 
-def subject(scenario: dict[str, Any]) -> Iterable[str]:
+def header_lines(scenario: dict[str, Any]) -> Iterable[str]:
     """What was simulated, as far as the scenario says."""
     if number := devices(scenario):
         yield f"{number:,} x {word(scenario, 'cluster.node.accelerator.name', 'device')}"

@@ -53,7 +53,7 @@ def _body(document: SweepDocument) -> Iterable[Markup]:
     yield tag(
         "header",
         tag("h1", document.name),
-        *(tag("p", line, class_="soft") for line in (*phrases.about(document), phrases.subject(document))),
+        *(tag("p", line, class_="soft") for line in (*phrases.about(document), phrases.header_lines(document))),
         *([tag("p", f"Where {' and '.join(document.where)}.", class_="soft")] if document.where else []),
         *ground(*grounds(document.rows)),
         tag("p", f"{phrases.counted(document)}."),

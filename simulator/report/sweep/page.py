@@ -42,7 +42,7 @@ def page(document: SweepDocument, how: Effort, *, top: int = 10, width: int = WI
 
 def _blocks(document: SweepDocument, how: Effort, top: int, width: int) -> Iterable[RenderableType]:
     where = f"where {' and '.join(document.where)}" if document.where else ""
-    lines = (*phrases.about(document), phrases.subject(document), where)
+    lines = (*phrases.about(document), phrases.header_lines(document), where)
     yield blocks.title(document.name, *lines, ground=" · ".join(grounds(document.rows)))
     good = any(row.status == "ok" for row in document.rows)
     yield Text(phrases.counted(document), "bold" if good else "bold red")

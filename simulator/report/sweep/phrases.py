@@ -67,7 +67,7 @@ def value(given: Any) -> str:
     return "none" if given is None else str(given).lower() if isinstance(given, bool) else clean(str(given))
 
 
-def subject(document: SweepDocument) -> str:
+def header_lines(document: SweepDocument) -> str:
     """What was varied."""
     words = axis_words(list(document.axes))
     parts = [

@@ -48,7 +48,7 @@ class Formats:
         return self.weight_size if self.whole else self.plain_size
 
     @property
-    def widened(self) -> bool:
+    def dequantised(self) -> bool:
         """Whether weights are turned into a wider format as they are read."""
         return self.weight_size < 0.9 * self.factor_size
 

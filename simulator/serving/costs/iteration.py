@@ -20,7 +20,7 @@ from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, collective_seconds, hop, ticks
 from simulator.serving.costs.sizes import Sizes
-from simulator.serving.placement import Seat, seats
+from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
@@ -186,10 +186,10 @@ def compile_costs(
     kv_cache: KvCache,
     token_budget: int,
     max_sequences: int,
-    seat: Seat | None = None,
+    place: ReplicaPlacement | None = None,
     in_step: bool = False,
 ) -> ReplicaCost:
-    """Costs of a replica on the devices of `seat`, the first ones of the cluster where it is left out.
+    """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
     `context` is the longest sequence in tokens; `token_budget` and `max_sequences` size the activations. A model that
     does not fit has no blocks. Of replicas `in_step` what they do with shared experts is apart from `rows`; of others
@@ -199,17 +199,17 @@ def compile_costs(
     serial = stack.split == "layer"
     tp, stages = shape(layout, stack)
     _check(model, layout, cluster, tp, stages)
-    seat = seat or seats(range(layout.devices * layout.ep), layout.devices)[0]
+    place = place or placements(range(layout.devices * layout.ep), layout.devices)[0]
     device = compile_device(cluster.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
     network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     layers = depths(model, split_layers(model.layers, stages))
-    pieces = Pieces(shard, device, stack, network, profile, seat.group(0, tp), in_step=in_step)
-    costs = tuple(_stage(pieces, layers, stage, seat) for stage in range(stages))
+    pieces = Pieces(shard, device, stack, network, profile, place.group(0, tp), in_step=in_step)
+    costs = tuple(_stage(pieces, layers, stage, place) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = cluster.node.accelerator.memory.capacity.value
-    fullest, blocks, size, told = blocks_of(needs, capacity, kv_cache, stack, context)
+    fullest, blocks, size, shortage = blocks_of(needs, capacity, kv_cache, stack, context)
     kept = fullest.kv_token * size * max(blocks, 1)
     return ReplicaCost(
         stages=costs,
@@ -222,7 +222,7 @@ def compile_costs(
         capacity=capacity,
         ledger=fullest.kinds() | {"kv cache": kept},
         devices=tp * stages,
-        warnings=told + _sixteen(model, formats) + _other_experts(model, device, stack, resolved),
+        warnings=shortage + _sixteen(model, formats) + _other_experts(model, device, stack, resolved),
         assumptions=notes,
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
@@ -289,12 +289,12 @@ def shape(layout: Layout, stack: ServingStack) -> tuple[int, int]:
     return (1, layout.devices) if stack.split == "layer" else (layout.tp, layout.pp)
 
 
-def toll(layout: Layout, stack: ServingStack, cluster: Cluster, seat: Seat) -> tuple[float, ...]:
+def probe_seconds(layout: Layout, stack: ServingStack, cluster: Cluster, place: ReplicaPlacement) -> tuple[float, ...]:
     """Seconds of a small and of a large message in each group of a replica: those of equal ones cost the same."""
     tp, stages = shape(layout, stack)
-    groups = [("all_reduce", seat.group(stage, tp)) for stage in range(stages) if tp > 1]
-    groups += [("all_gather", seat.sharers(stage, tp)) for stage in range(stages) if layout.ep > 1]
-    groups += [("send", (seat.own[stage * tp - tp], seat.own[stage * tp])) for stage in range(1, stages)]
+    groups = [("all_reduce", place.group(stage, tp)) for stage in range(stages) if tp > 1]
+    groups += [("all_gather", place.sharers(stage, tp)) for stage in range(stages) if layout.ep > 1]
+    groups += [("send", (place.own[stage * tp - tp], place.own[stage * tp])) for stage in range(1, stages)]
     network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     return tuple(
         collective_seconds(operation, group, size, stack, network, profile)
@@ -303,17 +303,17 @@ def toll(layout: Layout, stack: ServingStack, cluster: Cluster, seat: Seat) -> t
     )
 
 
-def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, seat: Seat) -> StageCost:
+def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: ReplicaPlacement) -> StageCost:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
-    own = replace(pieces, group=seat.group(stage, tp), sharers=seat.sharers(stage, tp), _sizes={})
+    own = replace(pieces, group=place.group(stage, tp), sharers=place.sharers(stage, tp), _sizes={})
     attention = Attention(shard, layers[stage], pieces.device, stack)
     times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
     return StageCost(
         body=own.body(layers[stage], first, attention.curve.launch),
         ending=own.ending(layers[stage], last, attention.curve.launch),
         attention=attention,
-        hop=None if last else hop(own, seat.own[stage * tp], seat.own[(stage + 1) * tp]),
+        hop=None if last else hop(own, place.own[stage * tp], place.own[(stage + 1) * tp]),
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
         host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,

@@ -13,31 +13,18 @@ from dataclasses import dataclass, field
 
 from simulator.axes import EP, TP
 from simulator.model import layers
+from simulator.model import ops as model_ops
 from simulator.model.blocks import QUERIES, WHOLE, ends
 from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL
 from simulator.model.cut import Cut
-from simulator.model.ops import (
-    COPY,
-    LAYER,
-    TABLE,
-    WIDE,
-    AttentionCore,
-    CacheWrite,
-    Comm,
-    Elementwise,
-    Lookup,
-    Op,
-    Sample,
-)
-from simulator.model.ops import Experts as Mixture
-from simulator.model.ops import Product as Matrix
+from simulator.model.ops import COPY, LAYER, TABLE, WIDE, AttentionCore, Op
 from simulator.model.tensors import BIAS, cached, core, multiplied, tensors
 from simulator.serving.costs.formats import Formats
 from simulator.specs.model import LayerKind, Model
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Gemm:
     """Rows times a constant matrix of k x n."""
 
     part: str
@@ -63,7 +50,7 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class Elementwise:
     """A pass over memory."""
 
     part: str
@@ -84,7 +71,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Collective:
     """A collective operation on the rows of a buffer, of a tensor-parallel group or of replicas that share experts."""
 
     part: str
@@ -95,12 +82,12 @@ class Sum:
     """Whether the replicas that share experts take part, and not the tensor-parallel group."""
 
 
-Piece = Product | Experts | Pass | Write | Sum
+Piece = Gemm | Experts | Elementwise | Write | Collective
 
 
 def together(piece: Piece) -> bool:
     """Whether a piece works on the rows of all replicas that share experts, and not on those of one."""
-    return (isinstance(piece, Sum) and piece.among) or (isinstance(piece, Experts) and piece.sharers > 1)
+    return (isinstance(piece, Collective) and piece.among) or (isinstance(piece, Experts) and piece.sharers > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +156,9 @@ class Shard:
         """Elements of the widest intermediates of a layer that a row has at once."""
         attention, mlp = self.core.kept + self.core.attended, 0.0
         for op in self.ops(kind):
-            if isinstance(op.does, Elementwise) and op.does.kind == ACTIVATION:
+            if isinstance(op.does, model_ops.Elementwise) and op.does.kind == ACTIVATION:
                 mlp += op.does.forward.read + op.does.forward.written
-            elif isinstance(op.does, Mixture):
+            elif isinstance(op.does, model_ops.Experts):
                 mlp += op.does.top_k * op.does.inner * (3.0 if op.does.gated else 2.0)
         return max(attention, mlp)
 
@@ -194,7 +181,7 @@ class Shard:
 
 
 def _linear(op: Op) -> bool:
-    return not (isinstance(op.does, Matrix) and op.does.format != LAYER)
+    return not (isinstance(op.does, model_ops.Linear) and op.does.format != LAYER)
 
 
 def _tables(ops: Iterable[Op]) -> float:
@@ -227,31 +214,31 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
     formats, size = shard.formats, shard.formats.plain_size
     for op in ops:
         does = op.does
-        if isinstance(does, Matrix):
+        if isinstance(does, model_ops.Linear):
             if does.format == LAYER:
                 yield from _cast(shard, does.inputs)
             plain = does.format == WIDE or (does.format == TABLE and not formats.whole)
-            yield Product("head" if does.format == TABLE else "linear", does.outputs, does.inputs, plain)
-        elif isinstance(does, Elementwise):
+            yield Gemm("head" if does.format == TABLE else "linear", does.outputs, does.inputs, plain)
+        elif isinstance(does, model_ops.Elementwise):
             yield from _elementwise(shard, does, joined)
-        elif isinstance(does, Lookup):
+        elif isinstance(does, model_ops.Lookup):
             yield _passes(shard, (3.0 if does.learned else 2.0) * does.width * size)
-        elif isinstance(does, CacheWrite):
+        elif isinstance(does, model_ops.CacheWrite):
             kept = does.elements * formats.kv_size
             yield Write("other", kept, kept * size / formats.kv_size)
-        elif isinstance(does, Mixture):
+        elif isinstance(does, model_ops.Experts):
             sizes = does.experts, does.top_k, does.hidden, does.inner, does.gated, does.sharers
             yield Experts("linear", *sizes)
-        elif isinstance(does, Sample):
-            yield Pass("head", does.width * (size + 4.0 + 4.0), 3)
-        elif isinstance(does, Comm):
+        elif isinstance(does, model_ops.Sample):
+            yield Elementwise("head", does.width * (size + 4.0 + 4.0), 3)
+        elif isinstance(does, model_ops.Comm):
             if does.operation != COPY:
-                yield Sum(does.axis.name, does.operation, does.width * size, among=does.axis == EP)
+                yield Collective(does.axis.name, does.operation, does.width * size, among=does.axis == EP)
         elif not isinstance(does, AttentionCore):
             raise TypeError(f"{op.name}: {type(does).__name__} is not compiled for serving")
 
 
-def _elementwise(shard: Shard, does: Elementwise, joined: bool) -> Iterator[Piece]:
+def _elementwise(shard: Shard, does: model_ops.Elementwise, joined: bool) -> Iterator[Piece]:
     """A residual addition is part of the norm that follows, which reads the stream too and writes their sum."""
     moved = does.forward.read + does.forward.written
     if does.kind == NORM and joined:
@@ -260,18 +247,20 @@ def _elementwise(shard: Shard, does: Elementwise, joined: bool) -> Iterator[Piec
         yield _passes(shard, moved * (does.element or shard.formats.plain_size))
 
 
-def _passes(shard: Shard, row_bytes: float) -> Pass:
+def _passes(shard: Shard, row_bytes: float) -> Elementwise:
     """Elementwise kernels; unfused frameworks read and write about twice as much in twice as many of them."""
     factor = 1 if shard.fused else 2
-    return Pass("other", row_bytes * factor, factor)
+    return Elementwise("other", row_bytes * factor, factor)
 
 
 def _cast(shard: Shard, width: int) -> Iterator[Piece]:
     """Rounding the input of a product to a narrower format: the scale of each row, then the row."""
     if shard.formats.cast:
-        yield Pass("other", width * (shard.formats.plain_size + shard.formats.factor_size), 2)
+        yield Elementwise("other", width * (shard.formats.plain_size + shard.formats.factor_size), 2)
 
 
 def kernels(pieces: Iterator[Piece]) -> int:
     """Launches of a list of pieces; a mixture of experts sorts its rows and runs two grouped products."""
-    return sum(piece.kernels if isinstance(piece, Pass) else 5 if isinstance(piece, Experts) else 1 for piece in pieces)
+    return sum(
+        piece.kernels if isinstance(piece, Elementwise) else 5 if isinstance(piece, Experts) else 1 for piece in pieces
+    )

@@ -17,12 +17,12 @@ from simulator.cost.stream import stream_rows
 from simulator.fabric import Fabric
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.operators import (
+    Collective,
+    Elementwise,
     Experts,
-    Pass,
+    Gemm,
     Piece,
-    Product,
     Shard,
-    Sum,
     Write,
     embedding,
     head,
@@ -124,19 +124,19 @@ class Pieces:
     def seconds(self, piece: Piece, rows: Ints) -> Floats:
         """Seconds of a piece for each number of rows, of all replicas together where it is `together`; the engine's
         efficiency applies to kernels, not to sums."""
-        if isinstance(piece, Sum):
-            return self._sum(piece).seconds(rows.astype(np.float64) * piece.row_bytes)
+        if isinstance(piece, Collective):
+            return self._collective(piece).seconds(rows.astype(np.float64) * piece.row_bytes)
         return self._kernel(piece, rows) / self.stack.kernel_efficiency.value
 
-    def _kernel(self, piece: Product | Experts | Pass | Write, rows: Ints) -> Floats:
+    def _kernel(self, piece: Gemm | Experts | Elementwise | Write, rows: Ints) -> Floats:
         stream, decode = self.device.stream, self.device.decode
-        if isinstance(piece, Pass):
+        if isinstance(piece, Elementwise):
             return stream_rows(rows.astype(np.float64) * piece.row_bytes, piece.kernels, stream)
         if isinstance(piece, Write):
             moved = (piece.row_bytes + piece.wide_bytes) / min(decode.write, decode.peak)
             return stream.launch + rows.astype(np.float64) * max(decode.write_token, moved)
-        curve, weights = self.product(isinstance(piece, Product) and piece.plain)
-        if isinstance(piece, Product):
+        curve, weights = self.product(isinstance(piece, Gemm) and piece.plain)
+        if isinstance(piece, Gemm):
             return product_seconds(rows, piece.n, piece.k, curve, weights)
         # At least one expert has work on the device that all wait for.
         hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.sharers, 1.0)
@@ -154,8 +154,8 @@ class Pieces:
         )
         if plain:
             return curve, Weights(formats.plain_size)
-        if formats.widened:
-            return curve, Weights(formats.weight_size, *self.device.widening, slim=True)
+        if formats.dequantised:
+            return curve, Weights(formats.weight_size, *self.device.dequantising, slim=True)
         return curve, Weights(formats.weight_size)
 
     def _bandwidth(self, dtype: str) -> float:
@@ -163,7 +163,7 @@ class Pieces:
         most = self.stack.core_read.value * self.device.cycles if self.stack.core_read else inf
         return min(self.device.gemm[dtype].bandwidth, most)
 
-    def _sum(self, piece: Sum) -> Sizes:
+    def _collective(self, piece: Collective) -> Sizes:
         """Cost of an operation of a group by its size."""
         operation, group = piece.operation, self.sharers if piece.among else self.group
         key = f"{operation} {piece.among}"

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
-from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, shape, toll
-from simulator.serving.placement import Seat, Site, seats, told
+from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
+from simulator.serving.placement import ReplicaPlacement, Site, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import ServingScenario
@@ -41,7 +41,7 @@ class System:
     """Batches that take turns on each stage of a replica."""
     peers: int
     """Replicas that share experts and run in step; 1: each on its own."""
-    seats: tuple[Seat, ...]
+    placements: tuple[ReplicaPlacement, ...]
     """Where each replica lies."""
     elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
     """Costs of the stages of replicas whose groups lie so that they take another time, by replica."""
@@ -52,7 +52,7 @@ class System:
 
     def devices(self, replica: int) -> tuple[int, ...]:
         """Devices of one of its replicas."""
-        return self.seats[replica].own
+        return self.placements[replica].own
 
     def stages(self, replica: int) -> tuple[StageCost, ...]:
         """Costs of the stages of one of its replicas, where it lies."""
@@ -91,16 +91,16 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
     caching, reads_once = _prefixes(cache, stack)
     in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
 
-    def compiled(seat: Seat | None = None) -> ReplicaCost:
+    def compiled(place: ReplicaPlacement | None = None) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
-        return compile_costs(*given, rules.token_budget, rules.max_sequences, seat, in_step)
+        return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step)
 
     cost = compiled()
     if pool.replicas % layout.ep:
         message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
         raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
-    taken = _seated(pool, layout, cluster, site)
-    warnings, assumptions = told(taken, shape(layout, stack)[0], cluster.node.devices)
+    taken = _placed(pool, layout, cluster, site)
+    warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.node.devices)
     if layout.ep > 1 and not in_step:
         warnings += (
             "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
@@ -122,7 +122,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
         peers=layout.ep if in_step else 1,
         watermark=round(cost.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
-        seats=taken,
+        placements=taken,
         elsewhere=_elsewhere(taken, layout, stack, cluster, compiled),
     )
 
@@ -148,35 +148,35 @@ def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[P
     return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
 
 
-def _seated(pool: Pool, layout: Layout, cluster: Cluster, site: Site) -> tuple[Seat, ...]:
+def _placed(pool: Pool, layout: Layout, cluster: Cluster, site: Site) -> tuple[ReplicaPlacement, ...]:
     """Where the replicas of a pool lie; InputError where the cluster has no devices left for them."""
     before, wanted = cluster.devices - sum(site.free), pool.replicas * layout.devices
     if before + wanted > cluster.devices:
         message = f"the replicas take {before + wanted} devices, the cluster has {cluster.devices}"
         raise InputError(Problem(message, path="serving", hint="raise `cluster.nodes`, or cut replicas or layout"))
     groups = [site.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
-    return tuple(seat for ranks in groups for seat in seats(ranks, layout.devices))
+    return tuple(place for ranks in groups for place in placements(ranks, layout.devices))
 
 
 def _elsewhere(
-    taken: tuple[Seat, ...],
+    taken: tuple[ReplicaPlacement, ...],
     layout: Layout,
     stack: ServingStack,
     cluster: Cluster,
-    compiled: Callable[[Seat], ReplicaCost],
+    compiled: Callable[[ReplicaPlacement], ReplicaCost],
 ) -> dict[int, tuple[StageCost, ...]]:
     """Costs of the replicas whose groups take another time than those on the first devices of the cluster."""
-    usual = toll(layout, stack, cluster, seats(range(layout.devices * layout.ep), layout.devices)[0])
+    usual = probe_seconds(layout, stack, cluster, placements(range(layout.devices * layout.ep), layout.devices)[0])
     known: dict[tuple[float, ...], tuple[StageCost, ...]] = {}
-    tolls: dict[Seat, tuple[float, ...]] = {}
+    probed: dict[ReplicaPlacement, tuple[float, ...]] = {}
     found = {}
-    for number, seat in enumerate(taken if usual else ()):
-        place = seat.in_first_node(cluster.node.devices)
-        if place not in tolls:
-            tolls[place] = toll(layout, stack, cluster, place)
-        if (asked := tolls[place]) != usual:
+    for number, lying in enumerate(taken if usual else ()):
+        place = lying.in_first_node(cluster.node.devices)
+        if place not in probed:
+            probed[place] = probe_seconds(layout, stack, cluster, place)
+        if (asked := probed[place]) != usual:
             if asked not in known:
-                known[asked] = compiled(seat).stages
+                known[asked] = compiled(lying).stages
             found[number] = known[asked]
     return found
 

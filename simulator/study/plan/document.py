@@ -20,7 +20,7 @@ from simulator.results.summary import ordered_metrics
 from simulator.run.ground import ground
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import ServingScenario
-from simulator.study.plan.plan import FEW, Options, Plan, best_per_device, cheapest, promise
+from simulator.study.plan.plan import FEW, Options, Plan, best_per_device, cheapest, slo_of
 from simulator.study.plan.probe import SATURATED, SHORT, Goal, Probe, known
 
 _NAMED = 3  # layouts that a warning lists
@@ -29,7 +29,7 @@ _NAMED = 3  # layouts that a warning lists
 def document(plans: Sequence[Plan], options: Options) -> PlanDocument:
     """What was found for some layouts of one scenario; numbers are in SI units, not known ones are None."""
     first = plans[0].candidate.scenario
-    slo = promise(first)
+    slo = slo_of(first)
     most, least = best_per_device(plans), cheapest(plans)
     return PlanDocument(
         name=first.name,

@@ -106,7 +106,7 @@ class Plan:
         return None if self.rate is None or not self.devices else self.rate / self.devices
 
 
-def promise(scenario: ServingScenario) -> Slo:
+def slo_of(scenario: ServingScenario) -> Slo:
     """The objectives of a scenario; InputError where it has none."""
     slo = scenario.slo
     if slo is None or (slo.ttft is None and slo.tpot is None and slo.e2e is None):
@@ -123,7 +123,7 @@ def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run
     Raises InputError where objectives or a rate are missing; what the simulation refuses is a Plan that says why.
     """
     scenario = candidate.scenario.model_copy(update={"published": ()})
-    slo, offered = promise(scenario), load(scenario)
+    slo, offered = slo_of(scenario), load(scenario)
     runs: list[Probe] = []
 
     def attempt(asked: ServingScenario, rate: float) -> Probe:
@@ -159,7 +159,7 @@ def plan(
     Raises InputError where no layout can be simulated, with the reason of each.
     """
     for one in candidates:
-        promise(one.scenario)
+        slo_of(one.scenario)
         load(one.scenario)
     if options.cut and options.target is None and len(candidates) > 1:
         found = _raced(candidates, options, jobs, progress)

@@ -7,7 +7,7 @@ from simulator.model.backward import DUAL, backward
 from simulator.model.blocks import ends
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
-from simulator.model.ops import COPY, AttentionCore, Comm, Elementwise, Experts, Op, Product, WeightGradient
+from simulator.model.ops import COPY, AttentionCore, Comm, Elementwise, Experts, Linear, Op, WeightGradient
 from tests import jobs
 
 MODEL = jobs.model(hidden=8, heads=4, kv_heads=2, ffn=16, biases=True)
@@ -24,8 +24,8 @@ def collectives(ops: list[Op]) -> list[str]:
 def test_a_product_has_two_in_the_backward_pass_and_each_half_as_many_as_both() -> None:
     forward = one_layer(Cut())
     back = list(backward(forward))
-    products = [op.does for op in forward if isinstance(op.does, Product)]
-    to_input = [op.does for op in back if isinstance(op.does, Product)]
+    products = [op.does for op in forward if isinstance(op.does, Linear)]
+    to_input = [op.does for op in back if isinstance(op.does, Linear)]
     assert [(p.inputs, p.outputs) for p in to_input] == [(p.outputs, p.inputs) for p in reversed(products)]
     assert [op.does.of for op in back if isinstance(op.does, WeightGradient)] == products[::-1]
     assert all(op.gradient == isinstance(op.does, WeightGradient) for op in back)
@@ -39,7 +39,7 @@ def test_what_one_half_reduces_forward_the_other_reduces_backward() -> None:
     back = list(backward(one_layer(cut)))
     assert collectives(back) == ["all_reduce"] * 2
     kinds = [type(op.does) for op in back if op.name in ("mlp in", "gradient of gather mlp")]
-    assert kinds == [Product, Comm, WeightGradient]
+    assert kinds == [Linear, Comm, WeightGradient]
 
 
 def test_sequence_parallelism_gathers_again_for_the_gradients_of_weights() -> None:

@@ -11,7 +11,7 @@ from simulator.axes import TP
 from simulator.model.blocks import ATTENTIONS, KEYS, QUERIES
 from simulator.model.blocks.base import enter, leave
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Op, Product
+from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Linear, Op
 from simulator.specs.model import Model
 
 NAME = "keys-as-values"
@@ -25,13 +25,13 @@ def keys_as_values(model: Model, cut: Cut, window: int | None, part: str) -> Ite
     kv_heads = 0 if part == QUERIES else cut.share(model.kv_heads)
     width = (heads + kv_heads) * size
     yield from enter(cut, "attention", model.hidden)
-    yield Op("attention in", Product(model.hidden, width, COLUMN, TP))
+    yield Op("attention in", Linear(model.hidden, width, COLUMN, TP))
     if kv_heads:
         yield Op("cache", CacheWrite(kv_heads * size))
     if heads:
         core = AttentionCore(heads, cut.share(model.kv_heads), size, window, cut.causal, kept=width)
         yield Op("attention", core)
-        yield Op("attention out", Product(core.attended, model.hidden, ROW, TP))
+        yield Op("attention out", Linear(core.attended, model.hidden, ROW, TP))
         yield from leave(cut, "attention", model.hidden)
 
 

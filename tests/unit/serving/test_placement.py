@@ -5,7 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.run.dispatch import simulate
 from simulator.serving.fleet.system import System, resolve
-from simulator.serving.placement import Seat, Site, seats, told
+from simulator.serving.placement import ReplicaPlacement, Site, notes, placements
 from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Layout, Pool
@@ -80,7 +80,7 @@ def test_replicas_that_share_experts_lie_side_by_side() -> None:
     dense, shared = resolve(asked)
     assert dense.devices(0) == (0, 1, 2, 3)
     assert [shared.devices(i) for i in range(8)] == [(rank,) for rank in range(8, 16)]
-    assert all(seat.sharers(0, 1) == tuple(range(8, 16)) for seat in shared.seats)
+    assert all(place.sharers(0, 1) == tuple(range(8, 16)) for place in shared.placements)
 
 
 def test_too_many_devices_are_refused() -> None:
@@ -103,17 +103,17 @@ def test_a_site_gives_what_is_left() -> None:
 
 
 def test_the_same_place_in_another_node() -> None:
-    one, other = seats(range(10, 14), 2)
-    assert one.in_first_node(8) == Seat((2, 3), ((2, 3), (4, 5)))
-    assert seats((6, 7, 8), 3)[0].in_first_node(8) == Seat((6, 7, 8), ((6, 7, 8),))
+    one, other = placements(range(10, 14), 2)
+    assert one.in_first_node(8) == ReplicaPlacement((2, 3), ((2, 3), (4, 5)))
+    assert placements((6, 7, 8), 3)[0].in_first_node(8) == ReplicaPlacement((6, 7, 8), ((6, 7, 8),))
     assert other.sharers(0, 2) == (10, 12)
 
 
 def test_groups_that_share_experts_are_told_once() -> None:
-    warnings, _ = told(seats((6, 7, 8, 9), 1), 1, 8)
+    warnings, _ = notes(placements((6, 7, 8, 9), 1), 1, 8)
     assert warnings == (
         "expert-parallel groups that straddle nodes of 8: 1 of 1, the first on devices 6 to 9; "
         "they pay for the network",
     )
-    warnings, _ = told((*seats((6, 7, 8, 9), 1), *seats((0, 1, 2, 3), 1)), 1, 8)
+    warnings, _ = notes((*placements((6, 7, 8, 9), 1), *placements((0, 1, 2, 3), 1)), 1, 8)
     assert warnings[0].startswith("expert-parallel groups that straddle nodes of 8: 1 of 2")

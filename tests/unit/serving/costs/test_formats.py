@@ -39,5 +39,5 @@ def test_sums_in_16_bits_leave_bf16_alone() -> None:
 def test_a_format_narrower_than_the_device_has_is_computed_in_a_wider_one() -> None:
     formats, notes = resolve_formats(NumberFormats(weights="fp8"), device("a100-sxm-80gb"))
     assert (formats.compute, formats.weight_size, formats.factor_size) == ("bf16", 1.0, 2.0)
-    assert formats.widened and not formats.cast
+    assert formats.dequantised and not formats.cast
     assert notes == ("activations' format is not given: bf16, with weights in fp8 on NVIDIA A100 SXM4 80GB",)

@@ -222,9 +222,9 @@ class TestFormats:
         wide, narrow = compiled(), compiled(formats={"weights": "fp8"})
         assert 1.4 < wide.stages[0].parts(2048, 0)["linear"] / narrow.stages[0].parts(2048, 0)["linear"] < 2.2
         assert narrow.stages[0].parts(2048, 0)["other"] > wide.stages[0].parts(2048, 0)["other"]
-        widened = compiled(cluster="dgx-a100", formats={"weights": "fp8"})
+        dequantised = compiled(cluster="dgx-a100", formats={"weights": "fp8"})
         plain = compiled(cluster="dgx-a100")
-        assert widened.stages[0].parts(2048, 0)["linear"] > plain.stages[0].parts(2048, 0)["linear"]
+        assert dequantised.stages[0].parts(2048, 0)["linear"] > plain.stages[0].parts(2048, 0)["linear"]
 
     def test_an_eight_bit_cache_holds_twice_the_tokens(self) -> None:
         wide, narrow = compiled(), compiled(formats={"kv": "fp8"})

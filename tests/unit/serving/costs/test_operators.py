@@ -7,12 +7,12 @@ import pytest
 
 from simulator.serving.costs.formats import Formats
 from simulator.serving.costs.operators import (
+    Collective,
+    Elementwise,
     Experts,
-    Pass,
+    Gemm,
     Piece,
-    Product,
     Shard,
-    Sum,
     Write,
     embedding,
     head,
@@ -46,35 +46,35 @@ def shard(tp: int = 2, formats: Formats = BF16, sharers: int = 1, fused: bool = 
 
 
 ATTENTION: list[Piece] = [
-    Pass("other", 4 * 8 * 2),
-    Product("linear", (2 + 2 * 1) * 2, 8),
-    Pass("other", 2 * (2 + 1) * 2 * 2),
+    Elementwise("other", 4 * 8 * 2),
+    Gemm("linear", (2 + 2 * 1) * 2, 8),
+    Elementwise("other", 2 * (2 + 1) * 2 * 2),
     Write("other", 2 * 1 * 2 * 2, 8),
-    Product("linear", 8, 2 * 2),
-    Sum("tp", "all_reduce", 8 * 2),
-    Pass("other", 4 * 8 * 2),
+    Gemm("linear", 8, 2 * 2),
+    Collective("tp", "all_reduce", 8 * 2),
+    Elementwise("other", 4 * 8 * 2),
 ]
 """Of one of two devices: 2 heads, 1 of keys."""
 
 
 def test_a_layer_on_one_of_two_devices() -> None:
-    mlp: list[Piece] = [Product("linear", 2 * 8, 8), Pass("other", (2 + 1) * 8 * 2), Product("linear", 8, 8)]
+    mlp: list[Piece] = [Gemm("linear", 2 * 8, 8), Elementwise("other", (2 + 1) * 8 * 2), Gemm("linear", 8, 8)]
     found = list(layer(shard()))
-    assert found == [*ATTENTION, *mlp, Sum("tp", "all_reduce", 16)]
+    assert found == [*ATTENTION, *mlp, Collective("tp", "all_reduce", 16)]
     assert kernels(iter(found)) == 11
-    assert [piece for piece in layer(shard(tp=1)) if isinstance(piece, Sum)] == []
+    assert [piece for piece in layer(shard(tp=1)) if isinstance(piece, Collective)] == []
 
 
 def test_an_mlp_without_gates() -> None:
     mlp = list(layer(shard(gated_ffn=False)))[7:10]
-    assert mlp == [Product("linear", 8, 8), Pass("other", 2 * 8 * 2), Product("linear", 8, 8)]
+    assert mlp == [Gemm("linear", 8, 8), Elementwise("other", 2 * 8 * 2), Gemm("linear", 8, 8)]
 
 
 def test_attention_and_mlp_side_by_side_end_in_one_sum() -> None:
-    mlp: list[Piece] = [Product("linear", 2 * 8, 8), Pass("other", (2 + 1) * 8 * 2), Product("linear", 8, 8)]
+    mlp: list[Piece] = [Gemm("linear", 2 * 8, 8), Elementwise("other", (2 + 1) * 8 * 2), Gemm("linear", 8, 8)]
     found = list(layer(shard(parallel_mlp=True)))
-    assert found == [*ATTENTION[:-2], Pass("other", 3 * 8 * 2), *mlp, Sum("tp", "all_reduce", 8 * 2)]
-    assert sum(isinstance(piece, Sum) for piece in layer(shard(parallel_mlp=True))) == 1
+    assert found == [*ATTENTION[:-2], Elementwise("other", 3 * 8 * 2), *mlp, Collective("tp", "all_reduce", 8 * 2)]
+    assert sum(isinstance(piece, Collective) for piece in layer(shard(parallel_mlp=True))) == 1
 
 
 @pytest.mark.parametrize("name", ["gpt-j-6b", "gpt-neox-20b", "falcon-40b"])
@@ -84,32 +84,37 @@ def test_models_whose_attention_and_mlp_stand_side_by_side(name: str) -> None:
 
 def test_unfused_passes_move_twice_as_much_in_twice_as_many_kernels() -> None:
     first, *_ = layer(shard(fused=False))
-    assert first == Pass("other", 128, 2)
+    assert first == Elementwise("other", 128, 2)
 
 
 def test_products_in_eight_bits_round_their_input_first() -> None:
     """Read in 16 bits and written in 8, in two kernels: of 8 inputs, of the 4 that attention gives, of 8 inner ones."""
     found = list(layer(shard(formats=FP8)))
-    before = [found[i - 1] for i, piece in enumerate(found) if isinstance(piece, Product)]
-    assert before == [Pass("other", 24, 2), Pass("other", 12, 2), Pass("other", 24, 2), Pass("other", 24, 2)]
+    before = [found[i - 1] for i, piece in enumerate(found) if isinstance(piece, Gemm)]
+    assert before == [
+        Elementwise("other", 24, 2),
+        Elementwise("other", 12, 2),
+        Elementwise("other", 24, 2),
+        Elementwise("other", 24, 2),
+    ]
     assert Write("other", 2 * 1 * 2 * 1, 8) in found
 
 
 def test_layers_that_prompts_do_not_pass() -> None:
     """Their keys and values come apart, and the layer has only its queries."""
     assert list(keys(shard())) == [
-        Pass("other", 2 * 8 * 2),
-        Product("linear", 2 * 1 * 2, 8),
-        Pass("other", 2 * 1 * 2 * 2),
+        Elementwise("other", 2 * 8 * 2),
+        Gemm("linear", 2 * 1 * 2, 8),
+        Elementwise("other", 2 * 1 * 2 * 2),
         Write("other", 8, 8),
     ]
     assert Write("other", 4, 8) in list(keys(shard(formats=FP8)))
     late = list(layer(shard(), late=True))
     assert late[:4] == [
-        Pass("other", 64),
-        Product("linear", 2 * 2, 8),
-        Pass("other", 2 * 2 * 2 * 2),
-        Product("linear", 8, 4),
+        Elementwise("other", 64),
+        Gemm("linear", 2 * 2, 8),
+        Elementwise("other", 2 * 2 * 2 * 2),
+        Gemm("linear", 8, 4),
     ]
 
 
@@ -117,31 +122,31 @@ def test_experts_that_replicas_share() -> None:
     """Rows of both replicas are gathered, each 8 wide, and counted once; the shared experts are one MLP of 12."""
     found = list(layer(shard(tp=1, sharers=2, **SPARSE)))
     assert found[6:] == [
-        Product("linear", 4, 8, plain=True),
-        Pass("other", 8 * 4),
-        Sum("ep", "all_gather", 8 * 2, among=True),
+        Gemm("linear", 4, 8, plain=True),
+        Elementwise("other", 8 * 4),
+        Collective("ep", "all_gather", 8 * 2, among=True),
         Experts("linear", 4, 2, 8, 6, True, 2),
-        Sum("ep", "reduce_scatter", 8 * 2, among=True),
-        Product("linear", 24, 8),
-        Pass("other", 3 * 12 * 2),
-        Product("linear", 8, 12),
+        Collective("ep", "reduce_scatter", 8 * 2, among=True),
+        Gemm("linear", 24, 8),
+        Elementwise("other", 3 * 12 * 2),
+        Gemm("linear", 8, 12),
     ]
     assert [piece for piece in found if together(piece)] == found[8:11]
     assert kernels(iter(found[6:])) == 12
-    assert not any(isinstance(piece, Sum) for piece in layer(shard(tp=1, **SPARSE)))
+    assert not any(isinstance(piece, Collective) for piece in layer(shard(tp=1, **SPARSE)))
 
 
 def test_the_ends_of_the_model() -> None:
-    assert list(embedding(shard())) == [Pass("other", 2 * 8 * 2), Sum("tp", "all_reduce", 16)]
-    assert next(embedding(shard(position="learned", max_sequence=10))) == Pass("other", 3 * 8 * 2)
+    assert list(embedding(shard())) == [Elementwise("other", 2 * 8 * 2), Collective("tp", "all_reduce", 16)]
+    assert next(embedding(shard(position="learned", max_sequence=10))) == Elementwise("other", 3 * 8 * 2)
     assert list(head(shard())) == [
-        Pass("other", 64),
-        Product("head", 50, 8, plain=True),
-        Sum("tp", "all_gather", 100 * 2),
-        Pass("head", 100 * (2 + 4 + 4), 3),
+        Elementwise("other", 64),
+        Gemm("head", 50, 8, plain=True),
+        Collective("tp", "all_gather", 100 * 2),
+        Elementwise("head", 100 * (2 + 4 + 4), 3),
     ]
     whole = list(head(shard(tp=1, formats=replace(BF16, whole=True))))
-    assert whole == [Pass("other", 64), Product("head", 100, 8), Pass("head", 1000, 3)]
+    assert whole == [Elementwise("other", 64), Gemm("head", 100, 8), Elementwise("head", 1000, 3)]
 
 
 def test_weights() -> None:
@@ -160,6 +165,6 @@ def test_weights() -> None:
 @pytest.mark.parametrize(("tp", "heads", "kv_heads", "inner", "words"), [(3, 2, 1, 6, 34), (8, 1, 1, 2, 13)])
 def test_what_does_not_divide_is_rounded_up(tp: int, heads: int, kv_heads: int, inner: int, words: int) -> None:
     part = shard(tp=tp)
-    last = [piece for piece in layer(part) if isinstance(piece, Product)][-1]
-    logits = next(piece for piece in head(part) if isinstance(piece, Product))
+    last = [piece for piece in layer(part) if isinstance(piece, Gemm)][-1]
+    logits = next(piece for piece in head(part) if isinstance(piece, Gemm))
     assert (part.heads, part.kv_heads, last.k, logits.n) == (heads, kv_heads, inner, words)

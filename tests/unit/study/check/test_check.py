@@ -43,16 +43,16 @@ def entries(paths: list[str], update: bool = False, jobs: int = 1) -> list[dict[
 
 
 def slower(operation: str) -> Any:
-    """Prices in which one collective takes 2 % longer."""
+    """Costs of collectives, of which one takes 2 % longer."""
 
-    def price(asked: str, *arguments: Any, **options: Any) -> CollectiveCost:
+    def cost_of(asked: str, *arguments: Any, **options: Any) -> CollectiveCost:
         cost = REAL(asked, *arguments, **options)
         if asked != operation:
             return cost
         ticks, moving = (np.round(1.02 * column).astype(np.int64) for column in (cost.ticks, cost.moving))
         return dataclasses.replace(cost, ticks=ticks, moving=moving)
 
-    return price
+    return cost_of
 
 
 # A planted slowdown of one collective is caught and named, exposed or hidden.
@@ -76,7 +76,7 @@ def test_two_percent_of_one_collective_are_caught_and_named(
     assert made.state == "new"
     (same,) = entries([scenario])
     assert same.state == "same"
-    monkeypatch.setattr(collectives, "price", slower(operation))
+    monkeypatch.setattr(collectives, "cost_of", slower(operation))
     (entry,) = entries([scenario])
     assert entry.state == "moved"
     what, through, why = lines(entry)

@@ -17,7 +17,7 @@ from simulator.specs.requests import Slo
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.document import document, feasible
 from simulator.study.plan.layouts import candidates
-from simulator.study.plan.plan import Options, Plan, best_per_device, cheapest, plan, plan_layout, promise
+from simulator.study.plan.plan import Options, Plan, best_per_device, cheapest, plan, plan_layout, slo_of
 from simulator.study.plan.probe import Probe, probe
 from simulator.study.variants import parse_axes
 from tests.plans import QUICKSTART, SLO, Simulated, base, chosen, one_layout, planned, several_layouts, threshold
@@ -330,7 +330,7 @@ def test_the_curve_leaves_out_what_was_tried() -> None:
 def test_any_single_objective_is_a_promise() -> None:
     for key in ("ttft", "tpot", "e2e"):
         scenario = chosen(slo=f"+slo={{{key}: 1 s}}").scenario
-        assert getattr(promise(scenario), key) == 1.0
+        assert getattr(slo_of(scenario), key) == 1.0
 
 
 @pytest.mark.parametrize("known", [{}, {"slo_attainment": float("nan")}])

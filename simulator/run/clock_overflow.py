@@ -15,7 +15,7 @@ _LIMIT = "the clock of the simulation counts 53 days"
 _HALF_S = 2.0**61 / units.TICKS_PER_SECOND
 
 
-def too_long(scenario: AnyScenario, arrivals_s: float = 0.0) -> InputError:
+def clock_overflow(scenario: AnyScenario, arrivals_s: float = 0.0) -> InputError:
     """The error, with the keys that are most likely the cause; `arrivals_s` is when the last request comes."""
     strange = list(_strange(scenario.cluster))
     if strange:
