@@ -22,6 +22,7 @@ from simulator.specs.kernels import (
     Tile,
     WeightOnlyKernels,
 )
+from simulator.specs.kinds import OneOf
 from simulator.specs.model import Layers, Model
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
@@ -120,6 +121,7 @@ def _section(kind: type[Spec]) -> str:
     rows = [
         (f"`{name}`", _type(field.annotation, field.metadata), _default(field), texts.get(name, ""))
         for name, field in kind.model_fields.items()
+        if name not in kind.unwritten
     ]
     parts = [f"({_anchor(kind)})=\n## {kind.__name__}\n", " ".join((kind.__doc__ or "").split()) + "\n", _where(kind)]
     parts.append(table(("key", "value", "default", "meaning"), rows))
@@ -156,6 +158,9 @@ def _type(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if hasattr(annotation, "__metadata__"):
         return _type(arguments[0], annotation.__metadata__)
+    named = [item for item in metadata if isinstance(item, OneOf)]
+    if named:
+        return ", ".join(f"`{choice}`" for choice in named[0].keys.names())
     if origin is Literal:
         return ", ".join(f"`{choice}`" for choice in arguments)
     if origin is dict:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from simulator import units
 
@@ -33,6 +34,8 @@ class Spec(BaseModel):
     """Keys that a reader may well expect here and that belong to another kind of file, and what to say of them."""
     under: ClassVar[dict[str, str]] = {}
     """Fields that may be written under the key of another one, in the place of its value."""
+    unwritten: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold what files write elsewhere."""
     bare: ClassVar[str] = ""
     """The field that a bare number where the spec should stand is most likely meant for."""
 
@@ -52,6 +55,11 @@ class Spec(BaseModel):
 def _quantity(dimension: str) -> BeforeValidator:
     # A partial and not a lambda: pages and the JSON schema read the dimension from it.
     return BeforeValidator(partial(units.parse, dimension=dimension))
+
+
+def annotated(info: FieldInfo) -> Any:
+    """The type of a field with all that is checked of it."""
+    return Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
 
 
 Seconds = Annotated[float, _quantity("time"), Field(ge=0)]

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -65,6 +66,9 @@ class FileSchema(GenerateJsonSchema):
         properties = mapping.setdefault("properties", {})
         for name, text in describe(kind).items():
             properties[name]["description"] = text
+        properties |= self._registered(kind)
+        for name in kind.unwritten:
+            del properties[name]
         for alias, name in kind.aliases.items():
             properties.setdefault(alias, {**properties[name], "description": f"Another name of `{name}`."})
         if kind.folder is None:
@@ -72,3 +76,8 @@ class FileSchema(GenerateJsonSchema):
         properties["extends"] = {"type": "string", "description": f"File of {kind.folder}/ that the other keys change."}
         reference = {"type": "string", "description": f"Name in {kind.folder}/, or path of a file."}
         return {"title": mapping.pop("title", kind.__name__), "anyOf": [reference, mapping]}
+
+    def _registered(self, kind: type[Spec]) -> dict[str, Any]:
+        """The keys that plug-ins add."""
+        added = kind.registered()
+        return {name: self.generate_inner(TypeAdapter(added[name]).core_schema) for name in added}

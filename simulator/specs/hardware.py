@@ -4,7 +4,7 @@ A cluster is nodes on a network; a node is accelerators on a scale-up fabric wit
 number is, it is a `Figure` with its source. A new device or cluster is one YAML file and no Python.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -21,6 +21,7 @@ from simulator.specs.base import (
     Spec,
     Watts,
 )
+from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 
 DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "int8", "int4", "fp4"]
 """Number formats of a device; sums of `fp16` products are kept in 32 bits, those of `fp16_acc16` in 16."""
@@ -100,13 +101,21 @@ class Link(Spec):
     """Parallel links; the bandwidth multiplies."""
 
 
-class ScaleUp(Spec):
+SCALE_UP_KEYS = built_in("scale-up fabric", ("switch", "mesh", "ring", "links", "host", "none"))
+"""Kinds of fabrics inside a node."""
+NETWORK_KEYS = built_in("network", ("none", "tree", "dragonfly", "torus"))
+"""Kinds of networks between nodes."""
+
+
+class ScaleUp(Extensible):
     """The fabric inside a node (NVLink, Infinity Fabric, HCCS, UB, PCIe)."""
 
-    kind: Literal["switch", "mesh", "ring", "links", "host", "none"]
+    kinds: ClassVar[Keys] = SCALE_UP_KEYS
+
+    kind: Annotated[str, OneOf(SCALE_UP_KEYS)]
     """`switch`: any pair at full speed; `mesh`: the device's bandwidth split over direct links to all others; `ring`:
     two neighbours; `links`: an explicit list, packets routed through neighbours; `host`: all traffic through one shared
-    host bus; `none`: a single device or no path."""
+    host bus; `none`: a single device or no path; or one that a plug-in adds."""
     bandwidth: Figure[Bandwidth] | None = None
     """Per device and direction (`switch`, `mesh`, `ring`), per link and direction (`links`), of the shared bus
     (`host`)."""
@@ -117,7 +126,7 @@ class ScaleUp(Spec):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.kind != "none" and self.bandwidth is None:
+        if self.kind != "none" and self.more is None and self.bandwidth is None:
             raise ValueError(f"a scale-up fabric of kind {self.kind!r} needs `bandwidth`")
         if (self.kind == "links") != bool(self.links):
             raise ValueError("`links` lists connections exactly when `kind: links`")
@@ -183,13 +192,15 @@ class Level(Spec):
     """Added by one passage through a switch of this level."""
 
 
-class Network(Spec):
+class Network(Extensible):
     """The scale-out network between nodes."""
 
-    kind: Literal["none", "tree", "dragonfly", "torus"]
+    kinds: ClassVar[Keys] = NETWORK_KEYS
+
+    kind: Annotated[str, OneOf(NETWORK_KEYS)]
     """`tree`: leaf-spine and fat trees, with ideal spreading over equal paths; `dragonfly`: groups joined all to all;
     `torus`: devices joined to neighbours along each dimension (the network goes through the devices and no card is
-    used)."""
+    used); or one that a plug-in adds."""
     levels: tuple[Level, ...] = ()
     """For `tree`: from the leaves up; above the last one everything is joined without blocking."""
     rail_optimised: bool = False

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError, WrapValid
 
 from simulator.errors import Problem, nearest
 from simulator.specs.base import Figure, Status
+from simulator.specs.kinds import OneOf
 from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
 from simulator.specs.yaml_text import Node, Place
 from simulator.unmodelled import unmodelled
@@ -230,7 +231,10 @@ def _choice(value: str, kind: Kind) -> str:
 
 
 def _choices(kind: Kind) -> list[str]:
-    return [str(choice) for member in members(kind) if _is_literal(member) for choice in get_args(member)]
+    registered = [item.keys.names() for item in getattr(kind, "__metadata__", ()) if isinstance(item, OneOf)]
+    return [str(choice) for member in members(kind) if _is_literal(member) for choice in get_args(member)] + [
+        name for names in registered for name in names
+    ]
 
 
 def _is_literal(kind: Any) -> bool:

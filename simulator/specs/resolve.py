@@ -354,7 +354,8 @@ def _origins(value: Any, node: Node | None, path: str, otherwise: str) -> Iterat
     if isinstance(value, Spec):
         for name in type(value).model_fields:
             unset = "derived" if node is not None and name in value.model_fields_set else "default"
-            yield from _origins(getattr(value, name), known.get(name), f"{path}.{name}" if path else name, unset)
+            child = node if name in value.unwritten else known.get(name)
+            yield from _origins(getattr(value, name), child, f"{path}.{name}" if path else name, unset)
     elif isinstance(value, (dict, list, tuple)) and value:
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _origins(item, known.get(str(key)), f"{path}.{key}", here)

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from simulator.errors import nearest
-from simulator.specs.base import Spec
+from simulator.specs.base import Spec, annotated
 
 Kind = Any
 """An annotation: a spec class, a container of specs, a union, a scalar type."""
@@ -47,7 +47,9 @@ def fields(annotation: Kind) -> dict[str, Kind]:
     found: dict[str, Kind] = {}
     for kind in specs(annotation):
         for name, info in kind.model_fields.items():
-            full = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+            if name in kind.unwritten:
+                continue
+            full = annotated(info)
             found[name] = full if name not in found else found[name] | full
         found |= kind.registered()
     return found

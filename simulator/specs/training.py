@@ -31,6 +31,8 @@ class Parallel(Spec):
         "data_parallel_shard_degree": "dp",
     }
 
+    unwritten: ClassVar[tuple[str, ...]] = ("more",)
+
     tp: Count = 1
     """Tensor parallelism: layers are cut across this many devices."""
     pp: Count = 1

@@ -105,15 +105,26 @@ assert one_by_one < other""",
         "docs/extending.md",
         "my_algorithms.py",
         """
-from simulator.collectives import price
+from simulator.collectives import cost_of
 from simulator.fabric import build
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 machine = load_spec(Cluster, "clusters/dgx-h100")
 profile = load_spec(CollectiveProfile, machine.collectives)
-one, ring = (price("all_gather", range(8), 1e4, build(machine), profile, name).slowest for name in ("one-shot", "ring"))
+costs = [cost_of("all_gather", range(8), 1e4, build(machine), profile, name) for name in ("one-shot", "ring")]
+one, ring = (cost.slowest for cost in costs)
 assert 0 < one < ring""",
+    ),
+    (
+        "docs/extending.md",
+        "my_topology.py",
+        """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+star = "cluster.node.scale_up={kind: star, spoke: 100 GB/s, passage: 1 us}"
+usual, joined = (simulate(load_scenario("quickstart", changes).scenario) for changes in ([], [star]))
+assert joined.breakdown[0]["exposed_tp"] > 1.5 * usual.breakdown[0]["exposed_tp"] > 0""",
     ),
     (
         "docs/extending.md",

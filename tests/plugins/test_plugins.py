@@ -1,7 +1,9 @@
 """What third parties add: one file each, found by its entry point, and nothing else touched."""
 
+import json
 from collections.abc import Callable, Iterator
 from importlib import import_module, metadata
+from pathlib import Path
 from sys import modules
 from types import SimpleNamespace
 
@@ -11,13 +13,20 @@ from simulator import registry
 from simulator.axes import AXES
 from simulator.collectives.algorithms import ALGORITHMS
 from simulator.errors import InputError
+from simulator.fabric import build
+from simulator.fabric.scale_out import NETWORKS
+from simulator.fabric.scale_up import SCALE_UPS
 from simulator.model.blocks import MLPS
+from simulator.report.catalogue.profiles import profiles
+from simulator.report.catalogue.schema import schema
 from simulator.report.result import html
 from simulator.results import Result
+from simulator.run import dispatch
 from simulator.run.serve import serve
 from simulator.run.simulate import simulate
 from simulator.serving.policies import POLICIES
-from simulator.specs import load_scenario
+from simulator.specs import load_scenario, load_spec, shape
+from simulator.specs.hardware import NETWORK_KEYS, SCALE_UP_KEYS, Cluster
 from simulator.training.schedules import SCHEDULES
 from tests import jobs
 from tests.replicas import Setting, asked, check, run
@@ -28,7 +37,7 @@ Install = Callable[[str], None]
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Install a module of this folder as a plug-in, until the test is over."""
-    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS, POLICIES):
+    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS, POLICIES, NETWORKS, NETWORK_KEYS, SCALE_UPS, SCALE_UP_KEYS):
         monkeypatch.setattr(known, "_things", dict(known._things))
 
     def entry(name: str) -> None:
@@ -37,9 +46,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         point = SimpleNamespace(name=name, value=module, load=lambda: import_module(module))
         monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
         registry.load_plugins.cache_clear()
+        shape.fields.cache_clear()
 
     yield entry
     registry.load_plugins.cache_clear()
+    shape.fields.cache_clear()
 
 
 def step(**training: object) -> Result:
@@ -120,3 +131,78 @@ def test_a_batching_policy_says_who_loses_its_memory(install: Install) -> None:
     assert min(ran.ledger.pauses, key=lambda pause: pause[1])[0] == 0
     slow = run(asked(rows, priority=[2, 1, 0]), Setting(**given), fast_forward=False)
     assert slow.ledger == ran.ledger
+
+
+HUB = "kind: hub, ports: 4, cable: 10 GB/s"
+STAR = "kind: star, spoke: 100 GB/s"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Callable[..., str]:
+    """Writes a cluster of 2 nodes x 2 devices on topologies of plug-ins."""
+
+    def write(network: str = HUB, scale_up: str = STAR) -> str:
+        node = f"{{extends: dgx-a100, devices: 2, nics: {{count: 2}}, scale_up: {{{scale_up}}}}}"
+        (tmp_path / "machine.yaml").write_text(
+            f"name: Hubbed\nnodes: 2\nnode: {node}\nnetwork: {{{network}}}\ncollectives: nccl-a100\n"
+        )
+        return str(tmp_path / "machine.yaml")
+
+    return write
+
+
+def test_topologies(install: Install, machine: Callable[..., str]) -> None:
+    """Named in files with keys of their own: a hub of half the bandwidth moves gradients in about twice the time."""
+    install("network_hub")
+    layout = ("training.parallel={tp: 2, pp: 1}", "training.global_batch=8", "training.overlap_gradients=false")
+    fast, slow = (
+        simulate(load_scenario("quickstart", [f"cluster={machine()}", *layout, *change]).scenario)
+        for change in ((), ("cluster.network.cable=5 GB/s",))
+    )
+    assert {load.name for load in fast.links} == {"scale-up", "to the hub", "from the hub"}
+    assert slow.breakdown[0]["exposed_dp"] > 1.8 * fast.breakdown[0]["exposed_dp"] > 0
+    assert slow.breakdown[0]["exposed_tp"] == fast.breakdown[0]["exposed_tp"] > 0
+    assert fast.scenario["cluster"]["network"]["more"] == {"ports": 4, "cable": 10e9, "passage": 0.0}
+    replicas = load_scenario(
+        "serving/quickstart", [f"cluster={machine()}", "requests.count=20", "serving.parallel.tp=2"]
+    )
+    assert dispatch.simulate(replicas.scenario).feasible
+
+
+@pytest.mark.parametrize(
+    ("network", "scale_up", "message"),
+    [
+        ("kind: hubb", STAR, "network.kind: `hubb` is not accepted; did you mean `hub`?"),
+        (HUB, "kind: sta, spoke: 1 GB/s", "node.scale_up.kind: `sta` is not accepted; did you mean `star`?"),
+        ("kind: hub, ports: 4", STAR, "network.cable: `cable` is missing"),
+        (HUB + ", passage: 3", STAR, "network.passage: `3` has no unit"),
+        (HUB.replace("4", "four"), STAR, "network.ports: `four` is not a whole number"),
+        (HUB + ", portes: 3", STAR, "network.portes: unknown key `portes`; did you mean `ports`?"),
+        ("kind: tree, levels: [{name: leaf, nodes: 2}], ports: 4", STAR, "`ports` is no key of kind `tree`"),
+        (HUB.replace("4", "3"), STAR, "4 devices on a hub of 3 ports; write 4"),
+    ],
+)
+def test_keys_of_topologies_are_checked(
+    install: Install, machine: Callable[..., str], network: str, scale_up: str, message: str
+) -> None:
+    """At their place in the file, by what the plug-in says of them."""
+    install("network_hub")
+    with pytest.raises(InputError) as refused:
+        build(load_spec(Cluster, machine(network, scale_up)))
+    assert message in str(refused.value)
+
+
+def test_topologies_are_in_schemas_and_profiles(install: Install, machine: Callable[..., str]) -> None:
+    """Editors complete the kind and its keys; a profile in full says where each was written."""
+    install("network_hub")
+    drawn = json.loads(schema("cluster"))["$defs"]
+    assert {"hub", "tree"} <= set(drawn["Network"]["properties"]["kind"]["enum"])
+    assert "examples" in str(drawn["Network"]["properties"]["cable"]) and "more" not in drawn["Network"]["properties"]
+    path = machine()
+    shown = profiles(path, width=100, colour=False)
+    assert "  kind: hub" in shown and "  ports: 4" in shown and "    spoke:" in shown
+    (Path(path).parent / "again.yaml").write_text(shown)
+    again, first = (load_spec(Cluster, name) for name in (str(Path(path).parent / "again.yaml"), path))
+    assert again == first
+    [line] = [line for line in shown.splitlines() if "  ports: 4" in line]
+    assert "machine.yaml:4" in line

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.registry import Registry
-from simulator.specs.hardware import Cluster, Level, Network
+from simulator.specs.hardware import NETWORK_KEYS, Cluster, Level, Network
+from simulator.specs.kinds import Builders
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,5 +58,5 @@ class ScaleOut(ABC):
         return len(rank)
 
 
-NETWORKS: Registry[type[ScaleOut]] = Registry("network")
+NETWORKS: Builders[type[ScaleOut]] = Builders(NETWORK_KEYS)
 """Networks by `Network.kind`."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.registry import Registry
-from simulator.specs.hardware import ScaleUp
+from simulator.specs.hardware import SCALE_UP_KEYS, ScaleUp
+from simulator.specs.kinds import Builders
 
 Point = int | str
 """A device of the node, or the name of something between devices."""
@@ -46,12 +46,12 @@ class NodeLinks:
 
 
 Builder = Callable[[int, ScaleUp], NodeLinks]
-SCALE_UPS: Registry[Builder] = Registry("scale-up fabric")
+SCALE_UPS: Builders[Builder] = Builders(SCALE_UP_KEYS)
 """Builders by `ScaleUp.kind`: (devices, spec) to links."""
 
 
 def bandwidth_of(spec: ScaleUp) -> float:
-    """Bytes per second; the spec demands it of every kind but `none`."""
+    """Bytes per second; the spec demands it of every built-in kind but `none`."""
     assert spec.bandwidth is not None
     return spec.bandwidth.value
 

@@ -52,9 +52,14 @@ def _origin(path: str | None, origins: Mapping[str, str]) -> str | None:
 
 def _mapping(spec: Spec, path: str, indent: str) -> Iterator[_Line]:
     for name, field in type(spec).model_fields.items():
-        yield from _entry(
-            name, getattr(spec, name), dimension_of(field.metadata), f"{path}.{name}" if path else name, indent
-        )
+        value, below = getattr(spec, name), f"{path}.{name}" if path else name
+        if name not in spec.unwritten:
+            yield from _entry(name, value, dimension_of(field.metadata), below, indent)
+        elif isinstance(value, Spec):
+            yield from _mapping(value, below, indent)
+        else:
+            for key, item in (value or {}).items():
+                yield from _entry(key, item, None, f"{below}.{key}", indent)
 
 
 def _entry(key: str, value: Any, dimension: str | None, path: str, indent: str) -> Iterator[_Line]:
