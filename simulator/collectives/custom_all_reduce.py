@@ -24,10 +24,22 @@ def serves(group: tuple[int, ...], fabric: Fabric) -> bool:
 
 def custom_seconds(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:
     """Seconds of an all-reduce of `size_bytes` over a group that `serves` accepts."""
+    return sum(_shot(size_bytes, group, fabric, spec)[:2])
+
+
+def shot_bytes(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:
+    """Send buffer of the all-to-all that moves the bytes which the kernels of such an all-reduce read."""
+    return _shot(size_bytes, group, fabric, spec)[2]
+
+
+def _shot(
+    size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce
+) -> tuple[float, float, float]:
+    """(seconds before bytes move, seconds in which they do, bytes as of `shot_bytes`) of the faster kernel."""
     n = len(group)
     link = min(float(fabric.capacity[link]) for link in fabric.route(group[0], group[1]))
     rate = link * (1 if fabric.scale_up == "switch" else n - 1) * spec.efficiency.value
     start = spec.launch.value + (n - 2) * spec.member.value
-    one = start + (n - 1) * size_bytes / rate
-    two = start + spec.hop.value + 2 * (n - 1) / n * size_bytes / rate
-    return one if n == 2 else min(one, two)
+    one = start, (n - 1) * size_bytes / rate, n * size_bytes
+    two = start + spec.hop.value, 2 * (n - 1) / n * size_bytes / rate, 2 * size_bytes
+    return one if n == 2 or one[0] + one[1] <= two[0] + two[1] else two

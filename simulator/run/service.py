@@ -27,6 +27,7 @@ from simulator.results.service import serving_metrics, span
 from simulator.run.energy import guessed_idle, replica_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.network_notes import unused_oversubscription
+from simulator.run.serving_links import serving_links
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.record import COLUMNS
@@ -66,6 +67,7 @@ def gather(run: "ServingRun") -> Result:
         comparisons=comparisons,
         feasible=served,
         service=service,
+        links=() if service is None else serving_links(run, service),
         warnings=(
             *((close,) if close else ()),
             *run.workload.warnings,
@@ -190,9 +192,9 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
             for part, each in body(sizes).items():
                 seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
         if cost.common is not None and record.shared_rows:
-            asked = np.array(list(record.shared_rows), np.int64).T
+            asked = np.array(record.shared_rows, np.int64).reshape(-1, 2).T
             for shared, amount in zip(cost.common, asked, strict=True):
-                sizes, times = _times(amount, np.array(list(record.shared_rows.values()), np.int64))
+                sizes, times = _times(amount, np.ones_like(amount))
                 for part, each in shared(sizes).items():
                     seconds[part] += float(each @ times) / len(costs)
     host = costs[0].host

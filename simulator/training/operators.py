@@ -30,10 +30,10 @@ from simulator.model.ops import (
     CacheWrite,
     Comm,
     Elementwise,
+    Linear,
     Lookup,
     Loss,
     Op,
-    Linear,
     WeightGradient,
 )
 from simulator.model.tensors import tensors

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simulator import fabric
+from simulator.axes import PP
 from simulator.cost import Device, compile_device
 from simulator.errors import InputError, Problem
+from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.attention import Attention, Segments
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
-from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, collective_seconds, hop, ticks
+from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, hop, ticks
+from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.collectives import CollectiveProfile
@@ -50,6 +53,8 @@ class StageCost:
     """Bytes of a row on that way."""
     host_ticks: tuple[int, int]
     """Of an iteration and of each of its sequences."""
+    sends: tuple[Sending, ...] = ()
+    """Its collectives, sends to the next stage apart."""
     common: tuple[RowCosts, RowCosts] | None = None
     """Seconds of what replicas in step that share experts do together, by part: of the rows of all of them, and of
     those that give a token; None where each counts its own."""
@@ -84,6 +89,16 @@ class StageCost:
         """`rows` by what it is: linear, head, tp, ep, other."""
         asked = ((self.body, tokens), (self.ending, sampled))
         return by_part(cost(np.array([count])) for cost, count in asked if count)
+
+    def calls(self, tokens: int, sampled: int, shared: tuple[int, int] = (0, 0)) -> tuple[Call, ...]:
+        """Collectives of an iteration of so many rows; `shared` are those of all replicas in step."""
+        own, joint = (tokens, sampled), shared
+        found = [(send, (joint if send.in_step else own)[send.sampled]) for send in self.sends]
+        calls = [send.call(rows) for send, rows in found if rows]
+        if self.hop is not None and tokens:
+            comm = Comm("send", PP.name, tokens * self.hop_bytes, PP.name)
+            calls.append(Call(comm, 1, self.send(tokens)))
+        return merged(calls)
 
     def decode(self, sequences: int) -> Segments:
         """Segments (up to this many cached tokens, base, slope): ticks of the attention of `sequences` decodes that
@@ -203,9 +218,8 @@ def compile_costs(
     device = compile_device(cluster.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
-    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
     layers = depths(model, split_layers(model.layers, stages))
-    pieces = Pieces(shard, device, stack, network, profile, place.group(0, tp), in_step=in_step)
+    pieces = Pieces(shard, device, stack, library(stack, cluster), place.group(0, tp), in_step=in_step)
     costs = tuple(_stage(pieces, layers, stage, place) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = cluster.node.accelerator.memory.capacity.value
@@ -295,12 +309,13 @@ def probe_seconds(layout: Layout, stack: ServingStack, cluster: Cluster, place: 
     groups = [("all_reduce", place.group(stage, tp)) for stage in range(stages) if tp > 1]
     groups += [("all_gather", place.sharers(stage, tp)) for stage in range(stages) if layout.ep > 1]
     groups += [("send", (place.own[stage * tp - tp], place.own[stage * tp])) for stage in range(1, stages)]
-    network, profile = fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives)
-    return tuple(
-        collective_seconds(operation, group, size, stack, network, profile)
-        for operation, group in groups
-        for size in PROBES
-    )
+    runs = library(stack, cluster)
+    return tuple(runs.seconds(operation, group, size) for operation, group in groups for size in PROBES)
+
+
+def library(stack: ServingStack, cluster: Cluster) -> Library:
+    """What runs the collectives of a stack on a cluster."""
+    return Library(stack, fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives))
 
 
 def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: ReplicaPlacement) -> StageCost:
@@ -316,5 +331,6 @@ def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: Replica
         hop=None if last else hop(own, place.own[stage * tp], place.own[(stage + 1) * tp]),
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
         host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
+        sends=own.sends(layers[stage], first, last),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
     )

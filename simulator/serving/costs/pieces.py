@@ -7,14 +7,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.collectives import cost_of
-from simulator.collectives.custom_all_reduce import custom_seconds, serves
 from simulator.cost import Device
 from simulator.cost.experts import expert_seconds, experts_hit
 from simulator.cost.gemm import GemmCurve
 from simulator.cost.rows import Weights, product_seconds
 from simulator.cost.stream import stream_rows
-from simulator.fabric import Fabric
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.operators import (
     Collective,
@@ -31,8 +28,8 @@ from simulator.serving.costs.operators import (
     layer,
     together,
 )
+from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
-from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.model import LayerKind
 from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND
@@ -53,8 +50,7 @@ class Pieces:
     shard: Shard
     device: Device
     stack: ServingStack
-    fabric: Fabric
-    profile: CollectiveProfile
+    library: Library
     group: tuple[int, ...]
     """Ranks of the tensor-parallel group."""
     sharers: tuple[int, ...] = ()
@@ -66,12 +62,20 @@ class Pieces:
     def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
         kinds = depth.passed(self.shard.model.kinds[0])
-        pieces: list[tuple[int, Piece]] = self._layers(kinds)
-        pieces += [(depth.skipped_caches, piece) for piece in keys(self.shard)] if depth.skipped else []
-        pieces += [(1, piece) for piece in embedding(self.shard)] if first else []
         launches = sum(count * (kernels(layer(self.shard, kind=kind)) + 1) for kind, count in kinds)
         launches += depth.skipped_caches * kernels(keys(self.shard))
-        return self._passed(pieces, launches, depth.full * launch)
+        return self._passed(self._body(depth, first), launches, depth.full * launch)
+
+    def _body(self, depth: Depth, first: bool) -> list[tuple[int, Piece]]:
+        """Pieces that all rows pass, with how often each runs."""
+        pieces = self._layers(depth.passed(self.shard.model.kinds[0]))
+        pieces += [(depth.skipped_caches, piece) for piece in keys(self.shard)] if depth.skipped else []
+        return pieces + ([(1, piece) for piece in embedding(self.shard)] if first else [])
+
+    def _ending(self, depth: Depth, last: bool) -> list[tuple[int, Piece]]:
+        """The same of rows that give a token."""
+        pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
+        return pieces + ([(depth.skipped, piece) for piece in layer(self.shard, late=True)] if depth.skipped else [])
 
     def _layers(self, kinds: Iterable[tuple[LayerKind, int]]) -> list[tuple[int, Piece]]:
         """Pieces of layers of each kind, with how often each runs."""
@@ -80,10 +84,9 @@ class Pieces:
     def ending(self, depth: Depth, last: bool, launch: float) -> RowCosts:
         """What only rows pass that give a token: later layers, where prompts skip them, and the output head of the last
         stage."""
-        pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
+        pieces = self._ending(depth, last)
         if not depth.skipped:
             return lambda rows: self._total(pieces, rows)
-        pieces += [(depth.skipped, piece) for piece in layer(self.shard, late=True)]
         return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
 
     def together(self, depth: Depth) -> tuple[RowCosts, RowCosts]:
@@ -92,6 +95,21 @@ class Pieces:
         body = [(count, piece) for count, piece in self._layers(kinds) if together(piece)]
         ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
         return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
+
+    def sends(self, depth: Depth, first: bool, last: bool) -> tuple[Sending, ...]:
+        """The collectives of a stage."""
+        return tuple(
+            self._sending(count, piece, sampled)
+            for sampled, pieces in ((False, self._body(depth, first)), (True, self._ending(depth, last)))
+            for piece, count in _counted(pieces).items()
+            if isinstance(piece, Collective)
+        )
+
+    def _sending(self, count: int, piece: Collective, sampled: bool) -> Sending:
+        joint = together(piece)
+        peers = self.shard.sharers if joint and not self.in_step else 1
+        sizes, in_step = self._collective(piece), joint and self.in_step
+        return Sending(piece.operation, piece.part, piece.row_bytes, count, sizes, sampled, piece.among, in_step, peers)
 
     def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> RowCosts:
         """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
@@ -168,31 +186,21 @@ class Pieces:
         operation, group = piece.operation, self.sharers if piece.among else self.group
         key = f"{operation} {piece.among}"
         if key not in self._sizes:
-            known = self.stack, self.fabric, self.profile
-            self._sizes[key] = Sizes(lambda size: collective_seconds(operation, group, size, *known))
+            self._sizes[key] = Sizes(lambda size: self.library.seconds(operation, group, size))
         return self._sizes[key]
 
 
-def collective_seconds(
-    operation: str,
-    group: tuple[int, ...],
-    size_bytes: float,
-    stack: ServingStack,
-    fabric: Fabric,
-    profile: CollectiveProfile,
-) -> float:
-    """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
-    library = cost_of(operation, [group], size_bytes, fabric, profile).slowest / TICKS_PER_SECOND
-    own = profile.engine if operation == "all_reduce" and stack.all_reduce == "custom" else None
-    if own is None or size_bytes >= own.largest.value or not serves(group, fabric):
-        return library
-    return min(library, custom_seconds(size_bytes, group, fabric, own))
+def _counted(pieces: Iterable[tuple[int, Piece]]) -> dict[Piece, int]:
+    """How often equal pieces run, all together."""
+    found: dict[Piece, int] = {}
+    for count, piece in pieces:
+        found[piece] = found.get(piece, 0) + count
+    return found
 
 
 def hop(pieces: Pieces, source: int, destination: int) -> Sizes:
     """Cost of sending activations from a rank to another by size."""
-    pair = [[source, destination]]
-    return Sizes(lambda size: cost_of("send", pair, size, pieces.fabric, pieces.profile).slowest / TICKS_PER_SECOND)
+    return Sizes(lambda size: pieces.library.seconds("send", (source, destination), size))
 
 
 def by_part(costs: Iterable[dict[str, Floats]]) -> dict[str, int]:

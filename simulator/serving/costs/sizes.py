@@ -20,6 +20,10 @@ class Sizes:
         self._cost = cost
         self._knots: dict[int, float] = {}
 
+    def one(self, size: float) -> float:
+        """Seconds of a size in bytes; 0 of none."""
+        return float(self.seconds(np.array([size]))[0]) if size else 0.0
+
     def seconds(self, sizes: Floats) -> Floats:
         """Seconds of each size in bytes, shape (r,)."""
         if not len(sizes):

@@ -60,6 +60,8 @@ class KvTransfer:
     """Whether room is looked for at the end of this instant."""
     rows: list[tuple[int, int, int, float]] = field(default_factory=list)
     """(request, start, end, bytes) of what has moved."""
+    ways: list[tuple[int, int]] = field(default_factory=list)
+    """Replicas from and to which each moved."""
     turn: int = 0
     """The first decode replica that is looked at among equally busy ones."""
     _routes: dict[tuple[int, int], Route] = field(default_factory=dict)
@@ -127,6 +129,7 @@ class KvTransfer:
 
     def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:
         self.rows.append((request, start, self.agenda.now, self._bytes(request)))
+        self.ways.append((source.number, target.number))
         source.blocks.release(request, self.ledger.prompt[request])
         source.wake()
         target.arrived(request)
@@ -147,9 +150,8 @@ class KvTransfer:
 
     def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Route:
         """The route of equal shares from every source device to the target devices that hold the same part."""
-        count = max(len(sources), len(targets))
-        pairs = [(sources[i * len(sources) // count], targets[i * len(targets) // count]) for i in range(count)]
-        cost = collectives.cost_of("send", pairs, PROBE / count, self.fabric, self.profile)
+        pairs = pairs_of(sources, targets)
+        cost = collectives.cost_of("send", pairs, PROBE / len(pairs), self.fabric, self.profile)
         moving = max(int(cost.moving.max()), 1)
         latency = int((cost.ticks - cost.moving).max())
         capacity = self.fabric.capacity / units.TICKS_PER_SECOND
@@ -159,3 +161,9 @@ class KvTransfer:
             for link in cost.load.nonzero()[0].tolist()
         )
         return Route(latency, moving / PROBE, uses)
+
+
+def pairs_of(sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
+    """(source, target) devices of a cache that moves, each pair with an equal share of its bytes."""
+    count = max(len(sources), len(targets))
+    return [(sources[i * len(sources) // count], targets[i * len(targets) // count]) for i in range(count)]

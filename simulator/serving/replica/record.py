@@ -26,8 +26,8 @@ class Record:
         """Ticks between two tokens of a request, and how many requests had that gap."""
         self.waits = array("q")
         """Ticks in which it waited for replicas in step with it, in each iteration; nothing where there are none."""
-        self.shared_rows: dict[tuple[int, int], int] = {}
-        """Iterations by the rows of all these, and those of them that gave a token."""
+        self.shared_rows = array("q")
+        """Rows of all these and those of them that gave a token, of each iteration, one after the other."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
         self.copied = 0
@@ -35,7 +35,7 @@ class Record:
 
     def meet(self, rows: tuple[int, int], waited: int) -> None:
         """An iteration works on so many (rows, rows that give a token) of the group, and waits so many ticks for it."""
-        self.shared_rows[rows] = self.shared_rows.get(rows, 0) + 1
+        self.shared_rows.extend(rows)
         self.waits.append(waited)
 
     def gap(self, ticks: int, count: int) -> None:

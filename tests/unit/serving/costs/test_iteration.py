@@ -328,7 +328,7 @@ def pieces_of(model: Model, weights: str, **changes: Any) -> Pieces:
     """On one device of a DGX H100."""
     device = compile_device(load_spec(Cluster, "dgx-h100").node.accelerator)
     formats, _ = resolve_formats(NumberFormats(weights=weights), device, "fp32")
-    return Pieces(Shard(model, 1, formats, True), device, stack(**changes), None, None, (0,))  # type: ignore[arg-type]
+    return Pieces(Shard(model, 1, formats, True), device, stack(**changes), None, (0,))  # type: ignore[arg-type]
 
 
 def test_the_first_stage_looks_its_rows_up() -> None:

@@ -1,0 +1,209 @@
+"""What the links of a fabric carried while requests were served: the busiest of each kind, what loaded it and whose.
+
+Bytes are those of the collectives of the iterations that ran, of activations between pipeline stages and of moved
+caches. At its peak a link carries what each iteration sends spread evenly over the iteration, and each moved cache over
+its way.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import units
+from simulator.axes import PP
+from simulator.collectives import Plan
+from simulator.results.result import LinkLoad, Service
+from simulator.results.service import span
+from simulator.serving.costs.iteration import library
+from simulator.serving.costs.sends import Library, knot
+from simulator.serving.fleet.kv_transfer import pairs_of
+from simulator.serving.placement import ReplicaPlacement
+from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.replica import Replica
+from simulator.specs.hardware import Cluster
+
+if TYPE_CHECKING:
+    from simulator.run.serve import ServingRun
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOVED = "kv transfer"
+"""Name of the operation that moves caches."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """An operation of a replica, as often as it ran."""
+
+    name: str
+    """Operation and axis."""
+    operation: str
+    user: int
+    """The device class."""
+    groups: tuple[tuple[int, ...], ...]
+    """Ranks of each group that runs it at once."""
+    size: Floats
+    """Bytes of one run, (k,)."""
+    runs: Floats
+    """How often, (k,)."""
+    start: Ints
+    end: Ints
+    """Between which ticks it ran, (k,)."""
+
+    def knots(self) -> Floats:
+        """The size of the message that stands for each, (k,)."""
+        sizes, place = np.unique(self.size, return_inverse=True)
+        return np.array([knot(size) for size in sizes.tolist()])[place.reshape(-1)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Bytes on links that flows of one operation and about one size put there."""
+
+    plan: Plan
+    weights: Floats
+    """Runs of each group."""
+    flows: tuple[Flow, ...]
+    """Whose groups they are."""
+
+
+def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
+    """The busiest link of each kind that carried anything, cluster by cluster."""
+    begin, end = span(service)
+    seats = [(system, seat) for system in run.systems for seat in system.placements]
+    clusters: list[Cluster] = []
+    for system in run.systems if end > begin else ():
+        clusters += [] if system.cluster in clusters else [system.cluster]
+    found: list[LinkLoad] = []
+    for cluster in clusters:
+        here = [number for number, (system, _) in enumerate(seats) if system.cluster == cluster]
+        flows = [flow for number in here for flow in _collectives(run.replicas[number], seats[number][1], number)]
+        flows += _moved(run) if run.kv_transfer is not None else []
+        pools = dict.fromkeys(seats[number][0].name for number in here)
+        where = f" of {', '.join(pools)}" if len(clusters) > 1 else ""
+        found += _busiest(flows, library(run.scenario.stack, cluster), units.to_seconds(end - begin), where)
+    return tuple(found)
+
+
+def _collectives(replica: Replica, place: ReplicaPlacement, number: int) -> Iterator[Flow]:
+    """What the iterations of a replica sent."""
+    log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
+    start, count, first, growth, decodes, tokens, *_, ended = log
+    end = start + count * first + growth * (count * (count - 1) // 2)
+    rows, joint = (decodes + tokens, decodes + ended), np.array(replica.record.shared_rows, np.int64).reshape(-1, 2).T
+    stages, tp = replica.stages.costs, len(place.own) // len(replica.stages.costs)
+    for stage, cost in enumerate(stages):
+        for send in cost.sends:
+            group = place.sharers(stage, tp) if send.among else place.group(stage, tp)
+            size = (joint if send.in_step else rows)[int(send.sampled)].astype(np.float64) * (
+                send.peers * send.row_bytes
+            )
+            runs = count.astype(np.float64) * (send.runs / (len(group) if send.among else 1))
+            yield Flow(f"{send.operation} {send.axis}", send.operation, number, (group,), size, runs, start, end)
+        if cost.hop is not None:
+            pair = place.own[stage * tp], place.own[(stage + 1) * tp]
+            size = rows[0].astype(np.float64) * cost.hop_bytes
+            yield Flow(f"send {PP.name}", "send", number, (pair,), size, count.astype(np.float64), start, end)
+
+
+def _moved(run: "ServingRun") -> Iterator[Flow]:
+    """Caches that moved, by where from and where to."""
+    assert run.kv_transfer is not None
+    rows = np.array([row[1:] for row in run.kv_transfer.rows], np.float64).reshape(-1, 3)
+    ways = np.array(run.kv_transfer.ways, np.int64).reshape(-1, 2)
+    for source, target in np.unique(ways, axis=0).tolist():
+        pairs = pairs_of(run.kv_transfer.devices[source], run.kv_transfer.devices[target])
+        start, end, size = rows[(ways == (source, target)).all(axis=1)].T
+        times = start.astype(np.int64), end.astype(np.int64)
+        yield Flow(MOVED, "send", target, tuple(pairs), size / len(pairs), np.ones(len(size)), *times)
+
+
+def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str) -> Iterator[LinkLoad]:
+    fabric = runs.fabric
+    loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, runs)]
+    total: Floats = sum((carried for _, carried in loads), np.zeros(len(fabric.capacity)))
+    stops = [*fabric.block_start[1:], len(fabric.capacity)]
+    for kind, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
+        if not total[first:stop].any():
+            continue
+        link = first + int(np.argmax(total[first:stop] / fabric.capacity[first:stop]))
+        users = {
+            load.flows[group] for load, carried in loads if carried[link] for group in load.plan.users(link).tolist()
+        }
+        on_it = [_On(flow, _bytes_on(link, flow, runs)) for flow in flows if flow in users]
+        capacity, moved = float(fabric.capacity[link]), float(total[link])
+        highest, at_peak = _peak(on_it)
+        yield LinkLoad(
+            name=kind + where,
+            links=stop - first,
+            capacity=capacity,
+            bytes=moved,
+            utilisation=moved / (capacity * duration_s),
+            by_operation=_by_operation(on_it),
+            users=tuple(sorted({flow.user for flow in users})),
+            peak=highest,
+            at_peak=at_peak,
+        )
+
+
+def _loads(flows: list[Flow], runs: Library) -> Iterator[Load]:
+    """All flows, those of one operation, number of members and size together."""
+    found: dict[tuple[str, int, bool, float], list[tuple[Flow, float]]] = defaultdict(list)
+    for flow in flows:
+        knots, sent = flow.knots(), flow.size * flow.runs
+        within = len({rank // runs.fabric.per_node for rank in flow.groups[0]}) == 1
+        for size in np.unique(knots[sent > 0]).tolist():
+            share = float(sent[knots == size].sum()) / size
+            found[flow.operation, len(flow.groups[0]), within, size].append((flow, share))
+    for (operation, _, _, size), members in found.items():
+        groups = [group for flow, _ in members for group in flow.groups]
+        owners = tuple(flow for flow, _ in members for _ in flow.groups)
+        weights = np.array([share for flow, share in members for _ in flow.groups])
+        yield Load(runs.plan(operation, groups, size), weights, owners)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _On:
+    """What a flow puts on one link."""
+
+    flow: Flow
+    sent: Floats
+    """Bytes of each row."""
+
+
+def _bytes_on(link: int, flow: Flow, runs: Library) -> Floats:
+    """Bytes that each row of a flow puts on a link."""
+    knots, sent = flow.knots(), np.zeros(len(flow.size))
+    for size in np.unique(knots[flow.size > 0]).tolist():
+        chosen = knots == size
+        carried = runs.plan(flow.operation, flow.groups, size).carried(np.ones(len(flow.groups)))[link]
+        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (carried / size)
+    return sent
+
+
+def _by_operation(on_it: list[_On]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for one in on_it:
+        found[one.flow.name] += float(one.sent.sum())
+    return dict(found)
+
+
+def _peak(on_it: list[_On]) -> tuple[float, tuple[str, ...]]:
+    """The most bytes per second that flows put on a link at any moment, and the operations that do then."""
+    start = np.concatenate([one.flow.start for one in on_it])
+    end = np.maximum(np.concatenate([one.flow.end for one in on_it]), start + 1)
+    rate = np.concatenate([one.sent for one in on_it]) * units.TICKS_PER_SECOND / (end - start)
+    moments, place = np.unique(np.concatenate([start, end]), return_inverse=True)
+    change = np.bincount(place.reshape(-1), np.concatenate([rate, -rate]), len(moments))
+    highest = int(np.argmax(np.cumsum(change)))
+    at = [
+        bool(((one.flow.start <= moments[highest]) & (one.flow.end > moments[highest]) & (one.sent > 0)).any())
+        for one in on_it
+    ]
+    names = dict.fromkeys(one.flow.name for one, there in zip(on_it, at, strict=True) if there)
+    return float(np.cumsum(change)[highest]), tuple(names)

@@ -1,0 +1,90 @@
+"""Collectives of a stage as data: along which axis, how many bytes for how many rows, how long, and what carries them.
+
+An iteration runs the same collectives as a pass of training, so it says so in the same words (`Call`). Groups are those
+of the replica that runs it; the bytes on links follow from the plan of a message as large as the nearest power of two,
+as durations do from such messages (`Sizes`). Kernels of the engine's own read directly what an all-to-all would send.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2
+
+from simulator.collectives import Plan, plan
+from simulator.collectives.closed_form import cost_of
+from simulator.collectives.custom_all_reduce import custom_seconds, serves, shot_bytes
+from simulator.fabric import Fabric
+from simulator.program.content import Call, Comm
+from simulator.serving.costs.sizes import Sizes
+from simulator.specs.collectives import CollectiveProfile, CustomAllReduce
+from simulator.specs.serving import ServingStack
+from simulator.units import TICKS_PER_SECOND, to_ticks
+
+Groups = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """What runs collectives: the library of the cluster, and the kernels of the engine."""
+
+    stack: ServingStack
+    fabric: Fabric
+    profile: CollectiveProfile
+
+    def seconds(self, operation: str, group: Sequence[int], size_bytes: float) -> float:
+        """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
+        library = cost_of(operation, [group], size_bytes, self.fabric, self.profile).slowest / TICKS_PER_SECOND
+        own = self._own(operation, group, size_bytes)
+        return library if own is None else min(library, custom_seconds(size_bytes, tuple(group), self.fabric, own))
+
+    def plan(self, operation: str, groups: Groups, size_bytes: float) -> Plan:
+        """What a collective puts on links, of groups that lie alike."""
+        own = self._own(operation, groups[0], size_bytes)
+        if own is not None:
+            library = cost_of(operation, groups[:1], size_bytes, self.fabric, self.profile).slowest / TICKS_PER_SECOND
+            if custom_seconds(size_bytes, tuple(groups[0]), self.fabric, own) < library:
+                read = shot_bytes(size_bytes, tuple(groups[0]), self.fabric, own)
+                return plan("all_to_all", groups, read, self.fabric, self.profile, "direct")
+        return plan(operation, groups, size_bytes, self.fabric, self.profile)
+
+    def _own(self, operation: str, group: Sequence[int], size_bytes: float) -> CustomAllReduce | None:
+        """The engine's kernels where they may run."""
+        own = self.profile.engine if operation == "all_reduce" and self.stack.all_reduce == "custom" else None
+        return own if own and size_bytes < own.largest.value and serves(tuple(group), self.fabric) else None
+
+
+def knot(size_bytes: float) -> float:
+    """The power of two next to a size."""
+    return float(2.0 ** round(log2(max(size_bytes, 1.0))))
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A collective of a stage."""
+
+    operation: str
+    axis: str
+    """Name of the axis of the mesh along which it communicates."""
+    row_bytes: float
+    """Bytes of a row, as nccl-tests count them."""
+    runs: int
+    """How often an iteration runs it."""
+    sizes: Sizes
+    """Seconds by bytes."""
+    sampled: bool = False
+    """Whether only rows that give a token are sent."""
+    among: bool = False
+    """Whether the replicas that share experts take part, and not the tensor-parallel group."""
+    in_step: bool = False
+    """Whether the rows are those of all replicas in step."""
+    peers: int = 1
+    """Times that the rows of the iteration are sent, where each replica is taken to have as many."""
+
+    def size(self, rows: int) -> float:
+        """Bytes for so many rows."""
+        return rows * self.peers * self.row_bytes
+
+    def call(self, rows: int) -> Call:
+        """Its runs in an iteration of so many rows."""
+        size = self.size(rows)
+        comm = Comm(self.operation, self.axis, size, self.axis)
+        return Call(comm, self.runs, to_ticks(self.runs * self.sizes.one(size)))
