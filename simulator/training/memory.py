@@ -24,6 +24,7 @@ from simulator.training.operators import (
     head_parameters,
     layer_ops,
     layer_parameters,
+    layer_tensors,
     local_rows,
     vocabulary_shard,
 )
@@ -78,9 +79,29 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
     elif job.per_pass:
         states["gathered parameters"] = owned * job.element
+    if job.shard > 1 and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
+        states["unreduced gradients"] = unreduced_gradients(job, stage)
     if job.runtime is not None:
         states["runtime"] = job.runtime
     return states
+
+
+def unreduced_gradients(job: Job, stage: int) -> float:
+    """Bytes of gradients that are still whole where they are sharded: the piece that the backward pass fills and, where
+    reductions run beside it, the piece before.
+
+    A piece is a wrapped unit of FSDP, filled in the working format, or a bucket, which holds a tensor at least; a stack
+    without buckets reduces a chunk at once. DeepSpeed keeps one bucket, two with `overlap_comm` (stage_1_and_2.py and
+    stage3.py, `ipg_buffer`); FSDP waits for the reduction before (`post_backward`).
+    """
+    chunks = chunks_of_stage(job, stage)
+    ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
+    if job.stack.unit == "layer":
+        return max(layer_parameters(job), *ends) * job.reduce_bytes + layer_parameters(job) * job.element
+    chunk = max(parameters(job, one) for one in chunks) * job.reduce_bytes
+    piece = min(max(job.bucket, max(*layer_tensors(job), *ends) * job.reduce_bytes), chunk)
+    beside = job.overlap_gradients and not job.synchronous
+    return min((1 + beside) * piece, chunk * len(chunks) * job.microbatches)
 
 
 def kept_bytes(job: Job, ops: Iterable[Op]) -> float:

@@ -9,7 +9,7 @@ from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
-from simulator.training import memory
+from simulator.training import memory, operators
 from simulator.training.job import build_job
 from tests import jobs
 
@@ -110,6 +110,46 @@ def test_fsdp_with_zero_2_keeps_a_shard_and_what_a_pass_gathered() -> None:
     whole = memory.parameters(job, memory.all_chunks(job)[0])
     assert states["parameters"] == pytest.approx(4 * whole / 8)
     assert states["gathered parameters"] == pytest.approx(2 * whole)
+
+
+@pytest.mark.parametrize(
+    ("stack", "training", "pieces"),
+    [
+        ("pytorch-ddp", {}, 2),  # one bucket is filled while the one before it is reduced
+        ("pytorch-ddp", {"overlap_gradients": False}, 1),
+        ("deepspeed", {"overlap_parameters": False}, 2),
+    ],
+)
+def test_zero_2_keeps_whole_gradients_until_their_buckets_are_reduced(
+    stack: str, training: dict[str, Any], pieces: int
+) -> None:
+    training = {"bucket_size": "150 MB", "recompute": "none", **training}
+    kept = [
+        memory.static_memory(build_job(jobs.scenario(software=jobs.stack(stack), training=training, zero=zero)), 0)
+        for zero in (1, 2)
+    ]
+    assert "unreduced gradients" not in kept[0]
+    assert kept[1]["unreduced gradients"] == pytest.approx(pieces * 150e6)
+
+
+def test_without_buckets_all_gradients_of_a_chunk_wait_for_the_end_of_its_pass() -> None:
+    job = build_job(jobs.scenario(software=jobs.stack("megatron-lm-2021"), pp=2, zero=2))
+    for stage, chunk in enumerate(memory.all_chunks(job)):
+        states = memory.static_memory(job, stage)
+        assert states["unreduced gradients"] == pytest.approx(memory.parameters(job, chunk) * job.reduce_bytes)
+
+
+def test_a_tensor_larger_than_a_bucket_is_a_bucket() -> None:
+    job = build_job(jobs.scenario(software=jobs.stack("pytorch-ddp"), training={"bucket_size": "1 MB"}, zero=2))
+    assert memory.unreduced_gradients(job, 0) == pytest.approx(2 * operators.embedding_parameters(job) * 2)
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_fsdp_keeps_the_gradients_of_the_unit_that_it_reduces_and_of_the_next(zero: int) -> None:
+    """The first in the format in which it is reduced, the second in that of the pass."""
+    job = build_job(jobs.scenario(software=jobs.stack("fsdp"), shape=jobs.model(vocabulary=1024), batch=8, zero=zero))
+    layer = operators.layer_parameters(job)
+    assert memory.static_memory(job, 0)["unreduced gradients"] == pytest.approx(layer * (4 + 2))
 
 
 def test_devices_of_a_node_share_the_memory_of_their_host() -> None:
