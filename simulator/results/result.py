@@ -45,6 +45,14 @@ class Spans:
     flows: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     """Arrows: rows (from operation, to operation) where one lane waited for another device class; shape (k, 2)."""
 
+    @property
+    def stage_word(self) -> str:
+        """What `stage` numbers: `chunk` where a device class has several (interleaved schedules), else `stage`."""
+        staged, stages = self.stage >= 0, int(self.stage.max(initial=0)) + 1
+        owner = np.array([owner for owner, _ in self.lanes], np.int64)[self.lane[staged]]
+        owners = np.unique(owner * stages + self.stage[staged]) // stages
+        return "chunk" if (np.diff(owners) == 0).any() else "stage"
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:

@@ -106,17 +106,14 @@ def _operations(spans: Spans, places: list[str]) -> Iterator[str]:
     kinds = [f'{{"ph":"X","cat":"{name}","name":"{name}' for name in names]
     moments = microseconds(start), microseconds(end - start)
     labels = (column.tolist() for column in (spans.lane, spans.name, spans.stage, spans.microbatch))
-    rows = zip(*moments, *labels, strict=True)
+    rows, word = zip(*moments, *labels, strict=True), spans.stage_word
     for begin, length, lane, name, stage, micro in rows:
         when = f'{places[lane]},"ts":{begin},"dur":{length}'
         if micro >= 0:
-            yield f'{kinds[name]} {micro}",{when},"args":{{"stage":{stage},"microbatch":{micro}}}}}'
+            yield f'{kinds[name]} {micro}",{when},"args":{{"{word}":{stage},"microbatch":{micro}}}}}'
         else:
-            yield f'{kinds[name]}",{when},"args":{{{_stage(stage)}}}}}'
-
-
-def _stage(stage: int) -> str:
-    return f'"stage":{stage}' if stage >= 0 else ""
+            args = f'"{word}":{stage}' if stage >= 0 else ""
+            yield f'{kinds[name]}",{when},"args":{{{args}}}}}'
 
 
 def _arrows(spans: Spans, places: list[str]) -> Iterator[str]:

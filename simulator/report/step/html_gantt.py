@@ -88,7 +88,7 @@ def _figure(
         *below,
         class_="chart",
     )
-    data = tag("script", Markup(_data(drawn, whole(spans).end)), type="application/json", id=key)
+    data = tag("script", Markup(_data(drawn, whole(spans).end, spans.stage_word)), type="application/json", id=key)
     return timeline(axis, begin, end, picture, data)
 
 
@@ -131,11 +131,17 @@ def _look(drawn: Chart, ribbon: bool) -> str:
     return "names" + (" below" if ribbon else "") + (" tall" if len(drawn.rows) <= pictures.FEW else "")
 
 
-def _data(drawn: Chart, length: int) -> str:
-    """The hover texts of a chart of a step of that length, as JSON that can stand in a script element."""
+def _data(drawn: Chart, length: int, stages: str) -> str:
+    """The hover texts of a chart of a step of that length, as JSON that can stand in a script element.
+
+    `stages` is what the numbers of stages are called.
+    """
     texts: dict[str, int] = {}
     rows = [
-        {"name": row.name, "lanes": [_flat(lane, drawn.window, texts) for lane in (row.boxes, row.beside) if lane]}
+        {
+            "name": row.name,
+            "lanes": [_flat(lane, drawn.window, texts, stages) for lane in (row.boxes, row.beside) if lane],
+        }
         for row in drawn.rows
     ]
     for row in rows:
@@ -152,13 +158,13 @@ def _data(drawn: Chart, length: int) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
-def _flat(boxes: Sequence[Box], window: Window, texts: dict[str, int]) -> list[int]:
+def _flat(boxes: Sequence[Box], window: Window, texts: dict[str, int], stages: str) -> list[int]:
     """(pause before, length, number of the text, microbatch or -1) of each box, one after the other."""
     scale, at = _PARTS / (window.end - window.begin), 0
     flat: list[int] = []
     for box in boxes:
         start, end = round((box.start - window.begin) * scale), round((box.end - window.begin) * scale)
-        text = box.text if box.stage < 0 else f"{box.text}, stage {box.stage}"
+        text = box.text if box.stage < 0 else f"{box.text}, {stages} {box.stage}"
         flat += (start - at, end - start, texts.setdefault(text, len(texts)), box.microbatch)
         at = end
     return flat

@@ -147,6 +147,7 @@ def test_a_device_is_never_busy_for_more_than_the_whole_step() -> None:
 
 @pytest.mark.parametrize(("vpp", "word"), [(1, "stage"), (2, "chunk")])
 def test_chunks_of_an_interleaved_schedule_are_not_called_stages(vpp: int, word: str) -> None:
-    names = simulate(jobs.scenario(pp=2, vpp=vpp, dp=4)).critical_path.by_operation
+    result = simulate(jobs.scenario(pp=2, vpp=vpp, dp=4))
+    names = result.critical_path.by_operation
     numbered = {name.split(", ")[1].split()[0] for name in names if ", " in name}
-    assert numbered == {word}
+    assert numbered == {word} == {result.spans.stage_word}

@@ -11,7 +11,10 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.report.export.trace import write_trace
+from simulator.report.result import html
 from simulator.results import Result, Spans
+from simulator.run.simulate import simulate
+from tests import jobs
 from tests.factories import training_result
 
 Event = dict[str, Any]
@@ -178,3 +181,14 @@ def test_more_events_than_are_written_at_once(tmp_path: Path, monkeypatch: pytes
 def test_unwritable(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         write_trace(training_result(), tmp_path)
+
+
+@pytest.mark.parametrize(("vpp", "word"), [(1, "stage"), (2, "chunk")])
+def test_chunks_of_a_device_are_not_called_stages(tmp_path: Path, vpp: int, word: str) -> None:
+    """Neither in the trace nor in what a pointer shows on the chart of a report."""
+    result = simulate(jobs.scenario(pp=2, vpp=vpp, dp=4))
+    named = {key for event in of(trace(result, tmp_path), "X") for key in event["args"]}
+    assert named == {word, "microbatch"}
+    page = html.document(result)
+    assert f'"forward, {word} {vpp}"' in page
+    assert ("forward, stage" in page) == (word == "stage")
