@@ -15,7 +15,11 @@ from simulator.results.result import LinkLoad, Spans
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_ALSO = {"backward": ("backward", "input gradient")}  # where a schedule splits its backward passes
+_ALSO = {
+    "backward": ("backward", "input gradient"),  # where a schedule splits its backward passes
+    "offload": ("forward",),  # copies of what passes keep on the host run beside them
+    "fetch offloaded": ("backward", "input gradient"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -124,7 +124,7 @@ class CriticalPath:
     collectives, `all_reduce tp` for these; sums to the step time."""
     by_link: dict[str, float] = field(default_factory=dict)
     """The communication on the path by the kind of link that decided its rate, `latency` where nothing moved; sums to
-    its `exposed_` parts."""
+    its `exposed_` parts. Waiting for offloaded activations is beside it as `host link`: its part `offload`."""
     by_roof: dict[str, float] = field(default_factory=dict)
     """The kernels on the path by what bounds them: `compute`, `memory`, `latency`; sums to compute, recompute and
     optimizer."""

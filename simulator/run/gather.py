@@ -25,9 +25,9 @@ from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
-from simulator.run.links import link_loads, overloaded
+from simulator.run.links import host_links, link_loads, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
-from simulator.run.parts import busy, by_axis
+from simulator.run.parts import busy, by_axis, host_part
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
@@ -85,7 +85,7 @@ def gather(run: Run) -> Result:
         spans=spans,
         memory=used,
         host=host,
-        links=links,
+        links=(*links, *host_links(run.job, step_s, spans)),
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run, used) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
@@ -187,7 +187,7 @@ def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     start, end = run.timeline.start[part], run.timeline.end[part]
-    ticks = busy(run.program, run.timeline, part)
+    ticks = busy(run.program, run.timeline, part, host_part(run.job))
     _gaps(run, part, start, end, ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}

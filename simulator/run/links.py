@@ -18,10 +18,15 @@ from simulator.program.content import OWN, Comm
 from simulator.results.link_rates import peak
 from simulator.results.result import LinkLoad, Spans
 from simulator.run.parts import axis_of
+from simulator.training import memory
 from simulator.training.chains import ChainClasses
+from simulator.training.job import Job
 from simulator.training.passes.program import Program
 
 Floats = NDArray[np.float64]
+
+HOST_LINK = "host link"
+"""Name of the link between a device and its host."""
 
 _SLACK = 1.02
 """Times the capacity from which a rate is worth a warning: less changes no answer."""
@@ -90,6 +95,32 @@ def _users(classes: ChainClasses, flows: list[Sent], link: int) -> tuple[int, ..
         groups = set(classes.priced[flow.comm].cost.plan.users(link).tolist())
         found.update(device for device, rows in flow.users.items() if not rows.isdisjoint(groups))
     return tuple(sorted(found))
+
+
+def host_links(job: Job, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
+    """The busiest link between a device and its host, each way; nothing where nothing is offloaded.
+
+    Copies run on lanes of their own, out while passes run forward and in while they run backward.
+    """
+    copied = memory.copied_a_step(job)
+    stage = int(np.argmax(copied))
+    if not copied[stage]:
+        return ()
+    found = []
+    for way, operation in (("up", "offload"), ("down", "fetch offloaded")):
+        use = copied[stage] / (job.host_link * step_s)
+        load = LinkLoad(
+            f"{HOST_LINK} {way}",
+            job.mesh.world,
+            job.host_link,
+            copied[stage],
+            use,
+            {operation: copied[stage]},
+            (stage,),
+        )
+        highest, at_peak = peak(spans, load)
+        found.append(replace(load, peak=highest, at_peak=at_peak))
+    return tuple(found)
 
 
 def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """What operations consist of: the time of instructions by part of the step, from the contents that ran.
 
-An instruction is kernels, recomputed kernels, exposed communication by axis and waiting for the host; what it lasted
-longer than its contents take alone, because something ran beside it, is stall. What communication alone lasted longer,
-because a peer was late, is communication too.
+An instruction is kernels, recomputed kernels, exposed communication by axis and waiting for the host, for its launches
+or its link; what it lasted longer than its contents take alone, because something ran beside it, is stall. What
+communication alone lasted longer, because a peer was late, is communication too.
 """
 
 import numpy as np
@@ -13,11 +13,15 @@ from simulator.engine.tape import Timeline
 from simulator.program import codes as d
 from simulator.program.content import Content
 from simulator.program.lump import Lump
+from simulator.training import memory
+from simulator.training.job import Job
 from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
 
-PARTS = ("compute", "recompute", TP.exposed, "host", "stall", PP.exposed, DP.exposed, "optimizer", "bubble")
+LAUNCHES, OFFLOAD = "host", "offload"
+"""What passes wait for the host for: its launches, or activations on their way to its memory and back."""
+PARTS = ("compute", "recompute", TP.exposed, LAUNCHES, OFFLOAD, "stall", PP.exposed, DP.exposed, "optimizer", "bubble")
 """What the time of a step is made of, in the order of the page; other axes that were exposed come after these."""
 
 _AXES = {d.SEND_FORWARD: PP, d.SEND_BACKWARD: PP, d.GATHER: DP, d.REDUCE: DP, d.EMBEDDING: PP}
@@ -30,8 +34,20 @@ def axis_of(operation: str) -> str | None:
     return last if " " in operation and AXES.has(last) else _NAMED.get(operation)
 
 
-def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict[str, int]:
-    """Ticks of some operations by what they consist of; their sum is what they lasted."""
+def host_part(job: Job) -> str:
+    """The part that waiting for the host is: offloading where its copies last longer than the launches of a layer.
+
+    Where collectives fill lists for every layer too, launches have it all: contents do not tell them apart.
+    """
+    lists = job.per_pass and job.stack.list_overhead is not None
+    return OFFLOAD if not lists and memory.copy_time(job) > job.stack.layer_overhead.value else LAUNCHES
+
+
+def busy(program: Program, timeline: Timeline, operations: Ints | slice, host: str = LAUNCHES) -> dict[str, int]:
+    """Ticks of some operations by what they consist of; their sum is what they lasted.
+
+    `host` is the part that waiting for the host is.
+    """
     ticks = dict.fromkeys(PARTS, 0)
     lasted = timeline.end[operations] - timeline.start[operations]
     content, kind = program.columns.content[operations], program.columns.kind[operations]
@@ -40,12 +56,14 @@ def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict
     sums = np.add.reduceat(lasted[order], first) if len(order) else lasted
     for number, example, count, whole in zip(numbers.tolist(), first, counts.tolist(), sums.tolist(), strict=True):
         name = "optimizer" if kind[order[example]] == d.OPTIMIZER else "compute"
-        _add(ticks, program.contents[number], count, whole, name)
+        _add(ticks, program.contents[number], count, whole, (name, host))
     return ticks
 
 
-def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, name: str) -> None:
-    """An instruction that ran `count` times and lasted so long in all; its kernels go to the part `name`."""
+def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, parts: tuple[str, str]) -> None:
+    """An instruction that ran `count` times and lasted so long in all; `parts` are that of its kernels and that of
+    waiting for the host."""
+    name, host = parts
     if lump.communicates or not lump.ticks:
         for axis, share in by_axis(lump.whole, lasted).items():
             ticks[axis] = ticks.get(axis, 0) + share
@@ -53,7 +71,7 @@ def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, name: str) 
     whole = lump.whole.times(count)
     ticks[name] += whole.compute
     ticks["recompute"] += whole.recompute
-    ticks["host"] += whole.host
+    ticks[host] += whole.host
     for axis, share in by_axis(whole, whole.exposed).items():
         ticks[axis] = ticks.get(axis, 0) + share
     ticks["stall" if name == "compute" else name] += whole.stall + lasted - whole.total

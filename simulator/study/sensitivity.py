@@ -7,6 +7,7 @@ critical path into its shadow, is in it. Rates get 10 % higher and latencies 10 
   speed at which operands arrive from cache.
 * A network card's bandwidth carries the trunks of a tree above it along, whose capacity is stated relative to cards;
   the global links of a dragonfly stay as they are. A torus has no cards: there the links of the devices change.
+* The host's link counts where activations are offloaded over it.
 * The latency is that of every hop, inside nodes and between them: the library's steps (software and synchronisation,
   which are most of it) and the wire. What a collective takes once, its launch, stays.
 * One card more in a node of several devices would serve only some of them, and collectives go at the pace of the
@@ -69,6 +70,9 @@ def changes(scenario: Scenario) -> Iterator[Change]:
     profile = load_spec(CollectiveProfile, cluster.collectives)
     for name, change, better in _machines(cluster):
         yield Change(name, change, scenario.model_copy(update={"cluster": better}), profile)
+    if scenario.training.offload_layers:
+        linked = _with_node(cluster, accelerator=_scaled(cluster.node.accelerator, "host_link", 1 + BETTER))
+        yield Change("host_link", _percent(BETTER), scenario.model_copy(update={"cluster": linked}), profile)
     if cluster.devices > 1:
         quicker = scenario.model_copy(update={"cluster": _lower_latency(cluster)})
         yield Change("latency", _percent(-BETTER), quicker, _quicker_steps(profile))

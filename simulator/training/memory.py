@@ -214,6 +214,17 @@ def offloaded(job: Job) -> list[float]:
     return [_most_in_flight(job, stage, sizes) for stage in range(job.pp)]
 
 
+def copied_a_step(job: Job) -> list[float]:
+    """Bytes that a device of each stage sends to its host in a step, and gets back from it; shape (pp,)."""
+    each = job.microbatches * kept_of_layer(job)
+    return [each * sum(min(job.offload_layers, c.layers) for c in chunks_of_stage(job, s)) for s in range(job.pp)]
+
+
+def copy_time(job: Job) -> float:
+    """Seconds in which a layer's share of the offloaded activations crosses the host's link; 0 without offloading."""
+    return job.offloaded * kept_of_layer(job) / job.host_link if job.offload_layers else 0.0
+
+
 def on_hosts(job: Job, devices: int) -> list[dict[int, float]]:
     """Bytes that the devices of each node keep in its host's memory, by stage; `devices` share a host."""
     stages = np.empty(job.mesh.world, np.int64)

@@ -32,8 +32,7 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
         yield from ledger.out_of_memory(result)
         yield blocks.heading("If it fitted")
     yield sections.headline(result)
-    if remark := sections.causal(result):
-        yield Text(remark, "dim")
+    yield from (Text(remark, "dim") for remark in sections.remarks_on_figures(result))
     yield from sections.whole_run(result)
     yield from sections.a_day(result)
     yield from (Text(clean(gap), "dim") for gap in sections.not_known(result))

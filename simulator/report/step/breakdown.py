@@ -33,6 +33,7 @@ _LOOKS = {
     "recompute": ("bright_green", "▤", "recomp."),
     "optimizer": ("white", "◆", "optim."),
     "host": ("magenta", "▞", "host"),
+    "offload": ("yellow", "▥", "offload"),
     "stall": ("red", "▞", "stall"),
     "wait": ("bright_black", "░", "wait"),
     "bubble": ("bright_black", "░", "bubble"),

@@ -40,9 +40,8 @@ def changed(result: Result) -> Iterable[Markup]:
 
 
 def remarks_on_figures(result: Result) -> Iterable[Markup]:
-    """What MFU counts where it matters, and why there is no cost or energy among the figures."""
-    if remark := sections.causal(result):
-        yield tag("p", f"{remark}.", class_="soft small")
+    """What holds the step back or MFU counts where it matters, and why there is no cost or energy."""
+    yield from (tag("p", f"{remark}.", class_="soft small") for remark in sections.remarks_on_figures(result))
     yield from (tag("p", gap, class_="soft small") for gap in sections.not_known(result))
 
 

@@ -23,6 +23,8 @@ from simulator.results.summary import CHAINS
 
 ATTENTION = 0.1
 """Share of attention in the model's FLOPs from which on it matters that its full square is counted."""
+OFFLOADED = 0.01
+"""Share of the step that devices wait for offloaded activations from which on the headline says so."""
 MOST_ROWS = 8
 """Kinds of link shown."""
 MOST_CHANGES = 4
@@ -96,6 +98,24 @@ def causal(result: Result) -> str:
     return (
         f"MFU counts the full square of attention, {share} of the FLOPs; with its causal half: {wording.percent(half)}"
     )
+
+
+def offloading(result: Result) -> str:
+    """That devices wait for the host's link, how long and how fast it is, where that holds the step back; else
+    empty."""
+    waited = mean(result.breakdown, [c.ranks for c in result.classes]).get("offload", 0.0) if result.breakdown else 0.0
+    step_s = sum(result.breakdown[0].values()) if result.breakdown else 0.0
+    if waited <= OFFLOADED * step_s:
+        return ""
+    rate = at(result.scenario, "cluster.node.accelerator.host_link.value")
+    link = f" of {units.format(rate, 'bandwidth')}" if isinstance(rate, int | float) else ""
+    long = f"{units.format(waited, 'time')}, {wording.percent(waited / step_s)} of the step,"
+    return f"Devices wait {long} for offloaded activations on the host's link{link}"
+
+
+def remarks_on_figures(result: Result) -> list[str]:
+    """What a reader of the headline has to know beside its figures."""
+    return [remark for remark in (offloading(result), causal(result)) if remark]
 
 
 def _utilisation(result: Result, name: str, kind: str, label: str) -> tuple[str, str, str]:

@@ -49,7 +49,7 @@ _PARTS = {
     "optimizer": (GREEN, "optimizer"),
     "host": (PURPLE, "waiting for the host"),
     "stall": (CONTRAST, "slower beside collectives (stall)"),
-    "offload": (GREY, "offload"),
+    "offload": (GREY, "waiting for offloaded activations"),
     "bubble": (PALE, "pipeline bubble"),
     "idle": (PALE, "idle"),
 }

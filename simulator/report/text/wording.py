@@ -12,6 +12,7 @@ BETTER = {
     "hbm_bandwidth": "memory bandwidth",
     "scale_up_bandwidth": "scale-up bandwidth",
     "torus_bandwidth": "bandwidth of torus links",
+    "host_link": "bandwidth of the host's link",
     "nic_bandwidth": "NIC bandwidth",
     "nics": "network cards",
     "latency": "latency of hops",

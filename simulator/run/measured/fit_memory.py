@@ -115,5 +115,4 @@ def _copied_in_time(scenario: Scenario) -> bool:
     job, peaks = build_job(scenario), scenario.cluster.node.accelerator.peak
     peak = peaks.get(job.precision, peaks.get("bf16"))  # type: ignore[call-overload]
     flops_of_layer = job.micro_batch * flops.layer_forward_flops(job) / job.tp
-    copied = job.offloaded * memory.kept_of_layer(job)
-    return bool(peak and job.host_link and copied / job.host_link <= flops_of_layer / peak.value)
+    return bool(peak and job.host_link and memory.copy_time(job) <= flops_of_layer / peak.value)

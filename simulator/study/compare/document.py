@@ -19,6 +19,7 @@ WORDS = {
     "recompute": "recomputing",
     "optimizer": "optimizer",
     "host": "waiting for the host",
+    "offload": "waiting for offloaded activations",
     "stall": "slowing down beside collectives (stall)",
     "bubble": "bubble",
     "idle": "idling",

@@ -7,10 +7,15 @@ import pytest
 
 from simulator.report.export import trace
 from simulator.report.result import html
+from simulator.report.result.page import page
 from simulator.results import Result
+from simulator.results.link_rates import over_time
 from simulator.results.result import LinkLoad
-from simulator.run.links import overloaded
+from simulator.run.links import HOST_LINK, overloaded
 from simulator.run.simulate import simulate
+from simulator.specs.base import Figure
+from simulator.specs.scenario import Scenario
+from simulator.study.sensitivity import sensitivities
 from tests import jobs
 
 
@@ -47,3 +52,45 @@ def test_a_link_within_its_capacity_is_not_warned_of() -> None:
     assert overloaded((load,)) == ()
     [warning] = overloaded((replace(load, peak=79e9), replace(load, name="NIC down", peak=79e9)))
     assert "NIC up, NIC down 79.0 GB/s of 50.0 GB/s in `forward` (tp)" in warning
+
+
+def offloading() -> Scenario:
+    """A step whose devices wait for a slow link to their hosts."""
+    plain = jobs.scenario(micro=2, pp=2, training={"recompute": "none", "offload_layers": 4})
+    slow = Figure[float](value=1e9, status="estimate", source="test")
+    accelerator = plain.cluster.node.accelerator.model_copy(update={"host_link": slow})
+    node = plain.cluster.node.model_copy(update={"accelerator": accelerator})
+    return plain.model_copy(update={"cluster": plain.cluster.model_copy(update={"node": node})})
+
+
+def test_a_host_link_that_holds_the_step_back_is_named_as_that() -> None:
+    """Among the links with all that crosses it, in the parts of the step, on the critical path and in the headline."""
+    result = simulate(offloading())
+    ways = [load for load in result.links if load.name.startswith(HOST_LINK)]
+    assert [load.name for load in ways] == ["host link up", "host link down"]
+    for load in ways:
+        assert load.bytes == pytest.approx(result.metrics["step_time_s"] * load.utilisation * 1e9)
+        assert 0.9e9 < load.peak <= 1.001e9
+        assert over_time(result.spans, load).bytes == pytest.approx(load.bytes)
+    path = result.critical_path
+    assert path.by_link[HOST_LINK] > 0.5 * result.metrics["step_time_s"]
+    assert path.by_link[HOST_LINK] == pytest.approx(path.seconds["offload"])
+    assert all("offload" in parts and not parts["host"] for parts in result.breakdown)
+    for text in (page(result), html.document(result)):
+        assert "for offloaded activations on the host" in text
+        assert "host link up, down" in text
+    assert not any("host link" in text for text in result.warnings)
+
+
+def test_a_faster_host_link_is_among_what_to_change() -> None:
+    gains = {row.name: row.gain for row in sensitivities(offloading())}
+    assert gains["host_link"] == pytest.approx(1 - 1 / 1.1, abs=0.01)
+    assert "host_link" not in {row.name for row in sensitivities(jobs.scenario())}
+
+
+def test_launches_that_last_longer_than_copies_are_not_called_offloading() -> None:
+    slow = jobs.stack(layer_overhead=Figure[float](value=1.0, status="estimate", source="test"))
+    result = simulate(jobs.scenario(software=slow, training={"recompute": "none", "offload_layers": 1}))
+    assert result.breakdown[0]["host"] > 0 == result.breakdown[0]["offload"]
+    assert "host link up" in {load.name for load in result.links}
+    assert not [load for load in simulate(jobs.scenario()).links if load.name.startswith(HOST_LINK)]
