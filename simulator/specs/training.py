@@ -119,12 +119,13 @@ class Training(Spec):
     """Activations dropped in the forward pass and computed again: none, selective (attention scores) or full (whole
     layers)."""
     recompute_layers: Count | None = None
-    """With `recompute: full`, how many layers of each stage; all where left out."""
+    """With `recompute: full`, how many layers of each stage, or of each chunk where vpp > 1; all where left out."""
     recompute_share: PositiveFraction | None = None
-    """With `recompute: full`, which share of the layers of each stage, rounded to whole layers (FSDP's selective
-    checkpointing of blocks); all where left out."""
+    """With `recompute: full`, which share of the layers of each stage or chunk, rounded to whole layers (FSDP's
+    selective checkpointing of blocks); all where left out."""
     offload_layers: Count | None = None
-    """Layers of each stage whose kept activations wait in the host's memory; none where left out."""
+    """Layers of each stage, or of each chunk where vpp > 1, whose kept activations wait in the host's memory; none
+    where left out."""
     precision: Precision | None = None
     """Number format of matrix products; the stack's default where left out."""
     attention: Literal["fused", "unfused"] | None = None

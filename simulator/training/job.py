@@ -4,6 +4,7 @@ What the scenario did not say and a default decided is listed in `assumptions`; 
 `warnings`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 from pathlib import Path
@@ -216,7 +217,6 @@ def build_job(scenario: Scenario) -> Job:
     _check_heads(model, mesh)
     _check_axes(model, mesh)
     _check_recompute(training)
-    _check_layers(training, model)
     resolver = _Resolver(training, stack)
     _note_defaults(resolver)
     take = resolver.take
@@ -225,6 +225,8 @@ def build_job(scenario: Scenario) -> Job:
     _check_passes(parallel, microbatches)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
+    chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
+    _check_layers(training, chunks)
     if sharded_per_pass(zero, stack):
         _check_split(schedule)
         _check_blocking(training)
@@ -238,7 +240,7 @@ def build_job(scenario: Scenario) -> Job:
         vpp=parallel.vpp,
         schedule=schedule,
         home=tuple(schedule.rank_of_stage().tolist()),
-        chunks=split_layers(model.layers, parallel.pp, parallel.vpp, training.stages),
+        chunks=chunks,
         global_batch=training.global_batch,
         micro_batch=training.micro_batch,
         sequence=training.sequence_length,
@@ -384,12 +386,15 @@ def _check_recompute(training: Training) -> None:
         raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))
 
 
-def _check_layers(training: Training, model: Model) -> None:
-    """Refuse more layers to offload or to recompute than there are."""
+def _check_layers(training: Training, chunks: Sequence[int]) -> None:
+    """Refuse more layers to offload or to recompute than any chunk has: most often they are those of the model."""
+    most, parallel = max(chunks), training.parallel
+    what = "chunk" if parallel.vpp > 1 else "stage"
     for name in ("offload_layers", "recompute_layers"):
-        if (given := getattr(training, name) or 0) > model.layers:
-            message = f"{given:,} layers of each stage, but {model.name} has {model.layers} in all"
-            raise InputError(Problem(message, path=f"training.{name}", hint=f"write {model.layers} or less"))
+        if (given := getattr(training, name) or 0) > most:
+            spread = f"{sum(chunks)} layers over pp {parallel.pp} x vpp {parallel.vpp}"
+            message = f"{given:,} layers of each {what}, but the largest has {most} ({spread})"
+            raise InputError(Problem(message, path=f"training.{name}", hint=f"write {most} for all, or less"))
 
 
 def _check_axes(model: Model, mesh: Mesh) -> None:

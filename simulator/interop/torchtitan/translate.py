@@ -117,8 +117,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     draft.assume("stack", "fsdp", "PyTorch FSDP is the nearest; `clustersim profiles stacks` lists others")
     _batch(settings, pp, dp)
     _layout(settings, tp, pp, dp)
-    _schedule(settings, pp, layers)
-    _memory(settings, layers, pp)
+    _memory(settings, layers, _schedule(settings, pp, layers))
     _numbers(settings)
     for key in settings.values:
         if key not in settings.taken:
@@ -296,8 +295,8 @@ def _layout(settings: Settings, tp: int, pp: int, dp: int) -> None:
         draft.put("training.parallel.zero", 0, f"replicated only: {settings.note(*_replicate())}")
 
 
-def _schedule(settings: Settings, pp: int, model: str) -> None:
-    """The schedule, and the layers of each stage where they differ."""
+def _schedule(settings: Settings, pp: int, model: str) -> int:
+    """The schedule, and the layers of each stage where they differ; returns the number of stages (model chunks)."""
     draft = settings.draft
     keys = "parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"
     word = str(settings.get(*keys) or "1F1B")
@@ -305,23 +304,23 @@ def _schedule(settings: Settings, pp: int, model: str) -> None:
     last = settings.whole("parallelism.pipeline_parallel_last_stage_less_layers", default=1, least=0)
     each = settings.whole("parallelism.pipeline_parallel_layers_per_stage", default=-1, least=-1)
     if pp == 1:
-        return
+        return pp
     folded = {name.casefold(): name for name in SCHEDULES}
     if word.casefold() not in folded:
         hint = f"write it as CSV and name the file in training.schedule; {nearest(word, SCHEDULES)}"
         settings.wrong(f"the schedule `{printable(word[:60])}` is not simulated by name", hint, *keys)
-        return
+        return pp
     word = folded[word.casefold()]
     layers = layers_of(model)
     if layers is None:
-        return
+        return pp
     stages = pp * (2 if word in LOOPED else 1)
     if each > 0:
         stages = ceil((layers + first + last) / each)
     if stages % pp or (word not in LOOPED and stages != pp):
         message = f"{layers} layers in stages of {each} are {stages} stages, which {pp} ranks cannot share under {word}"
         settings.wrong(message, "", "parallelism.pipeline_parallel_layers_per_stage")
-        return
+        return pp
     if stages > pp:
         draft.put("training.parallel.vpp", stages // pp, f"{stages} stages on {pp} ranks, {word}")
     draft.put("training.schedule", SCHEDULES[word], settings.note(*keys))
@@ -333,6 +332,7 @@ def _schedule(settings: Settings, pp: int, model: str) -> None:
     elif len(set(sizes)) > 1:
         note = f"first stage {first} and last stage {last} layers fewer, as torchtitan splits"
         draft.put("training.stages", sizes, note)
+    return stages
 
 
 def layers_of(model: str) -> int | None:
@@ -357,8 +357,8 @@ def split(layers: int, stages: int, first: int, last: int) -> list[int]:
     return sizes
 
 
-def _memory(settings: Settings, model: str, pp: int) -> None:
-    """Activation checkpointing."""
+def _memory(settings: Settings, model: str, stages: int) -> None:
+    """Activation checkpointing; `stages` are the model's chunks over all ranks."""
     draft = settings.draft
     mode = str(settings.get("activation_checkpoint.mode") or "selective")
     option = str(settings.get("activation_checkpoint.selective_ac_option") or "2")
@@ -370,7 +370,7 @@ def _memory(settings: Settings, model: str, pp: int) -> None:
         )
     elif mode == "selective" and option.isdigit() and len(option) < 6 and int(option) > 0:
         every = int(option)
-        layers = (layers_of(model) or every) // pp
+        layers = (layers_of(model) or every) // stages
         if every > 1 and layers // every:
             draft.put("training.recompute", "full", f"every {every}. layer: selective_ac_option {option}")
             draft.put("training.recompute_layers", layers // every, f"of the {layers} layers of a stage")

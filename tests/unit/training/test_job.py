@@ -52,12 +52,20 @@ def test_mixtures_of_experts_are_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["offload_layers", "recompute_layers"])
-def test_no_stage_has_more_layers_than_the_model(key: str) -> None:
-    with pytest.raises(
-        InputError, match=r"999 layers of each stage, but .* has (\d+) in all.*write \1 or less"
-    ) as caught:
-        build_job(jobs.scenario(training={key: 999}))
+@pytest.mark.parametrize(("layout", "most"), [({}, 8), ({"pp": 2}, 4), ({"pp": 2, "vpp": 2}, 2)])
+def test_no_stage_has_more_layers_than_its_share_of_the_model(key: str, layout: dict[str, int], most: int) -> None:
+    """A count between the layers of a stage and those of the model would mean all without a word."""
+    assert build_job(jobs.scenario(training={key: most}, **layout))
+    what = "chunk" if "vpp" in layout else "stage"
+    said = f"{most + 1} layers of each {what}, but the largest has {most} .*write {most} for all, or less"
+    with pytest.raises(InputError, match=said) as caught:
+        build_job(jobs.scenario(training={key: most + 1}, **layout))
     assert [problem.path for problem in caught.value.problems] == [f"training.{key}"]
+
+
+def test_layers_count_up_to_those_of_the_largest_stage() -> None:
+    training = {"stages": (1, 5, 1, 1), "offload_layers": 5}
+    assert build_job(jobs.scenario(pp=4, training=training)).offloaded == 1
 
 
 def test_sequences_longer_than_the_model_is_made_for_are_a_warning() -> None:

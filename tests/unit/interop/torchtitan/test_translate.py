@@ -88,6 +88,11 @@ def test_stages_as_torchtitan_splits() -> None:
         ),
         ("[experimental]\npipeline_parallel_degree = 4", "training.parallel.pp", 4),
         ("[activation_checkpoint]\nmode = 'selective'\nselective_ac_option = '2'", "training.recompute_layers", 16),
+        (
+            "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'Interleaved1F1B'",
+            "training.recompute_layers",  # of each chunk of 8 layers
+            4,
+        ),
         ("[activation_checkpoint]\nmode = 'none'", "training.recompute", "none"),
     ],
 )
