@@ -53,9 +53,24 @@ FA1_SHARE = {"forward": 0.54, "backward": 0.64}
 PARENTS = {"b200-sxm": "blackwell", "l40s": "ada"}
 """Profiles that estimate what the tables of a device do not have: kernels of training, passes over memory."""
 NOTES = {
-    "a100-sxm": "Kernels alone in a loop. `paged` is FlashAttention-2 over a paged cache as vLLM runs it.",
+    "a100-sxm": (
+        "Kernels alone in a loop. `paged` is FlashAttention-2 over a paged cache as vLLM runs it. At a bound of "
+        "their range: `gemm.bf16.softness` (0: cuBLAS gives a wave of tiles to the cores as a whole), "
+        "`decode.sequence` (0: nothing of a sequence beside its blocks)."
+    ),
     "h100-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
     "h200-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
-    "b200-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashInfer's kernels of Blackwell, as in vLLM.",
-    "l40s": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-2 on a paged cache, as in vLLM.",
+    "b200-sxm": (
+        "Kernels alone in a loop, fp8 without casts. `paged`: FlashInfer's kernels of Blackwell, as in vLLM. At a "
+        "bound of their range: `attention.paged.tail` (1: cores finish apart by a whole block), "
+        "`experts.cutlass.fp8.rate` and `experts.cutlass.fp8.ramp` (not identified by its rows; an estimate)."
+    ),
+    "l40s": (
+        "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-2 on a paged cache, as in vLLM. At a "
+        "bound of their range: `gemm.bf16.launch` (0.3 us: not told apart from filling a tile), "
+        "`gemm.bf16.softness` (0: as on A100), `attention.paged.tail` (0) and `decode.overlap` (0: reading hides "
+        "all); as a loop finds its data in the cache of 96 MB: `attention.paged.launch` (1 us), `decode.write` and "
+        "`decode.query`, and `experts.cutlass.fp8.launch` (2 us); `weight_only.rate` and `weight_only.memory` (1: "
+        "widening costs nothing that its rows show)."
+    ),
 }

@@ -1,14 +1,20 @@
 """Kernel profiles as text: what a fit writes loads again, and what it has not fitted stays."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simulator.calibration.fitting import TABLES
+from simulator.calibration.fitting import TABLES, Parameter
+from simulator.calibration.kernels.attention import ATTENTION as ATTENTION_RANGES
+from simulator.calibration.kernels.experts import EXPERTS
+from simulator.calibration.kernels.figures import NOTES
 from simulator.calibration.kernels.gemm import CURVE, GEMM, SPLIT, TILES, gemm_lines, tile_rates
 from simulator.calibration.kernels.profiles import attention_lines, head_lines, stream_lines, write
-from simulator.calibration.kernels.serving import SECTIONS, replaced
+from simulator.calibration.kernels.serving import DECODE, SECTIONS, WIDENED, WRITE, replaced
 from simulator.specs import data_root, load_spec
+from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import KernelProfile
 
 SHIPPED = data_root() / "hardware_profiles" / "kernels"
@@ -59,3 +65,40 @@ def test_what_a_hand_has_measured_stays(tmp_path: Path) -> None:
     write(tmp_path, name, profile_lines("bf16", FOUND))
     assert [line for line in (tmp_path / f"{name}.yaml").read_text().splitlines() if line in by_hand] == by_hand
     assert (SHIPPED / f"{name}.yaml").read_bytes() == before
+
+
+def at_bounds(where: str, ranges: dict[str, Parameter], group: object) -> Iterator[str]:
+    """Paths of coefficients that are within a hundredth of their range of one of its bounds."""
+    for name, parameter in ranges.items():
+        value = getattr(group, name, None)
+        if value is not None:
+            low, high = parameter.encode(parameter.low), parameter.encode(parameter.high)
+            at = parameter.encode(value) if value > 0 or not parameter.log else low
+            if not 0.01 < (at - low) / (high - low) < 0.99:
+                yield f"{where}.{name}"
+
+
+def fitted_at_bounds(profile: KernelProfile, bandwidth: float) -> Iterator[str]:
+    for dtype, products in profile.gemm.items():
+        if "calibrate" in products.source:
+            yield from at_bounds(
+                f"gemm.{dtype}", {n: p for n, p in GEMM.items() if products.splits or n not in SPLIT}, products
+            )
+    yield from at_bounds("attention.paged", ATTENTION_RANGES, profile.attention["paged"])
+    yield from at_bounds("decode", DECODE | WRITE, profile.decode)
+    delay = EXPERTS["delay"]
+    ramp = replace(delay, start=delay.start * bandwidth, low=delay.low * bandwidth, high=delay.high * bandwidth)
+    for family, kinds in profile.experts.items():
+        for dtype, kernels in kinds.items():
+            yield from at_bounds(f"experts.{family}.{dtype}", EXPERTS | {"ramp": ramp}, kernels)
+    if "calibrate" in profile.weight_only.source:
+        yield from at_bounds("weight_only", WIDENED, profile.weight_only)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_what_ended_at_a_bound_of_its_range_is_named_in_the_notes(name: str) -> None:
+    profile = load_spec(KernelProfile, name)
+    bandwidth = load_spec(Accelerator, TABLES[name][2]).memory.bandwidth.value
+    _, _, listed = profile.notes.partition("At a bound of their range: ")
+    assert set(fitted_at_bounds(profile, bandwidth)) == set(listed.split("`")[1::2])
+    assert profile.notes == NOTES[name]
