@@ -1,16 +1,18 @@
 """Robust least squares of coefficients on measured times, and the errors that are reported."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
 Floats = NDArray[np.float64]
 Found = dict[str, float]
+Report = list[dict[str, object]]
+"""Rows of the table of errors."""
 
 TABLES = {
     "a100-sxm": ("a100_sxm", "vllm/0.14.0", "a100-sxm-80gb", "A100"),
@@ -123,6 +125,33 @@ def of_device(found: Found, device: str) -> Found:
     return plain | mine
 
 
+def fit_together(
+    label: str,
+    parameters: dict[str, Parameter],
+    measured: Mapping[str, ArrayLike],
+    times: Callable[[str, Found], Floats],
+    start: Found,
+    evaluations: int,
+) -> tuple[Found, list[str]]:
+    """(coefficients of several devices, fitted on the logarithmic errors of all their rows, what these do not settle).
+
+    `measured` are the seconds of each device's rows, `times(device, found)` what coefficients make of them.
+    """
+    logs = np.log(np.concatenate([np.asarray(seconds) for seconds in measured.values()]))
+
+    def residuals(found: Found) -> Floats:
+        return np.asarray(np.log(np.concatenate([times(device, found) for device in measured])) - logs)
+
+    solved = solution(parameters, residuals, start, evaluations)
+    return solved.found, unsettled(f"{' and '.join(measured)} {label}", solved)
+
+
+def hold_back(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """A column `held`: a random quarter of the shapes."""
+    shapes = table[keys].drop_duplicates().sample(frac=0.25, random_state=1)
+    return table.assign(held=pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(shapes)))
+
+
 def unsettled(label: str, solved: Solution) -> list[str]:
     """Lines that name what the rows do not settle."""
     kinds = (("not identified by its rows", solved.loose), ("at a bound of its range", solved.bounded))
@@ -140,3 +169,10 @@ def errors(table: pd.DataFrame, predicted: Floats) -> dict[str, float]:
         "p90": float(np.quantile(size, 0.9)),
         "signed": float(error.mean()),
     }
+
+
+def report_row(
+    profile: str, kernels: str, shapes: str, rows: str, table: pd.DataFrame, predicted: Floats
+) -> dict[str, object]:
+    """A row of the table of errors: of which profile, kernels, shapes and set of rows, and how wrong these are."""
+    return {"profile": profile, "dtype": kernels, "shapes": shapes, "set": rows, **errors(table, predicted)}

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from simulator.cli import console
-from simulator.cli.numbers import whole
+from simulator.cli.options import whole
 
 SUMMARY = "fit kernels, collectives and software stacks to measurements"
 EXAMPLES = (

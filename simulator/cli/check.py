@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
-from simulator.cli.numbers import whole
+from simulator.cli.options import offer_quiet, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def configure(parser: ArgumentParser) -> None:
         "--github", action="store_true", help="print annotations of GitHub Actions, and write the job's summary"
     )
     parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
-    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+    offer_quiet(parser)
 
 
 def execute(arguments: Namespace) -> int:

@@ -11,12 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.cli import console
+from simulator.cli.options import offer
 from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.results import Result
-    from simulator.results.documents.comparison import ComparisonDocument
 
 SUMMARY = "several scenarios side by side, and why they differ"
 EXAMPLES = (
@@ -40,10 +39,7 @@ def configure(parser: ArgumentParser) -> None:
         help="compare these values of a key; several times for all combinations",
     )
     parser.add_argument("--all", dest="everything", action="store_true", help="show every figure, not the headlines")
-    parser.add_argument("--json", metavar="FILE", help="write the comparison; `-` prints it and nothing else")
-    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
-    parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
-    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+    offer(parser, "the comparison")
 
 
 class _Run(NamedTuple):
@@ -76,28 +72,9 @@ def execute(arguments: Namespace) -> int:
         else:
             names.append(run.name)
     _check(len(results), refused, arguments)
-    _show(document(noting(compare(results, names, _changes(arguments.items)), refused)), arguments)
+    found = document(noting(compare(results, names, _changes(arguments.items)), refused))
+    outputs.show("compare", found, arguments, everything=arguments.everything)
     return 0 if any(result.feasible for result in results) else InfeasibleError.exit_code
-
-
-def _show(found: "ComparisonDocument", arguments: Namespace) -> None:
-    """The files that were asked for, and the page or the JSON form in its place."""
-    from simulator.cli import outputs
-    from simulator.results.writing import write
-
-    if arguments.html:
-        from simulator.report.compare import html as compare_html
-
-        write(arguments.html, compare_html.page(found))
-    if arguments.plots:
-        from simulator.report.compare.plots import save_plots
-
-        save_plots(found, arguments.plots)
-    if not outputs.as_json(found, arguments.json) and not arguments.quiet:
-        from simulator.report.compare.page import page
-
-        width, colour = console.width(), console.coloured()
-        console.write(page(found, width=width, colour=colour, everything=arguments.everything))
 
 
 def _files(items: list[str]) -> list[str]:

@@ -1,7 +1,10 @@
 """Outputs that a user named, checked before the work begins, and the one in JSON."""
 
 import os
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
 
 from simulator.cli import console
 from simulator.errors import InputError, Problem
@@ -36,6 +39,27 @@ def check(
         check_library()
     if problems:
         raise InputError(*problems)
+
+
+def show(room: str, document: Any, arguments: Namespace, *how: Any, printed: bool = False, **look: Any) -> None:
+    """The report of `room` below `simulator.report` as files that were asked for, each whole or not at all; then the
+    JSON form where it was asked for, and the page unless another form was `printed` in its place.
+
+    `how` and `look` are what the page takes besides the document and the terminal's width and colours.
+    """
+    if arguments.html:
+        write(arguments.html, _drawing(room, "html").page(document))
+    if arguments.plots:
+        _drawing(room, "plots").save_plots(document, arguments.plots)
+    printed = as_json(document, arguments.json) or printed
+    if not printed and not arguments.quiet:
+        page: Callable[..., str] = _drawing(room, "page").page
+        console.write(page(document, *how, width=console.width(), colour=console.coloured(), **look))
+
+
+def _drawing(room: str, form: str) -> Any:
+    """A module of a report, imported only when it draws."""
+    return import_module(f"simulator.report.{room}.{form}")
 
 
 def check_named(option: str, path: str) -> None:

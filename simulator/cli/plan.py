@@ -10,12 +10,10 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from simulator.cli import console
-from simulator.cli.numbers import whole
+from simulator.cli.options import offer, whole
 from simulator.errors import InfeasibleError
 
 if TYPE_CHECKING:
-    from simulator.results.documents.plan import PlanDocument
     from simulator.study.plan.plan import Options
 
 SUMMARY = "largest rate within the objectives, cheapest layout that carries one"
@@ -67,10 +65,7 @@ def configure(parser: ArgumentParser) -> None:
         help="rates to simulate besides those of the search (default 8; of several layouts 0)",
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to plan several layouts with")
-    parser.add_argument("--json", metavar="FILE", help="write all that was found; `-` prints it and nothing else")
-    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
-    parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
-    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+    offer(parser, "all that was found")
 
 
 def _quantity(text: str, dimension: str, what: str, low: float, high: float) -> float:
@@ -112,8 +107,7 @@ def execute(arguments: Namespace) -> int:
     with progress(what, arguments.quiet):
         plans = plan(found, options, min(arguments.jobs, os.cpu_count() or 1))
     shown = document(plans, options)
-    _write(shown, arguments)
-    _show(shown, arguments, perf_counter() - begin)
+    outputs.show("plan", shown, arguments, elapsed_s=perf_counter() - begin)
     return 0 if shown.feasible else InfeasibleError.exit_code
 
 
@@ -123,26 +117,3 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
     curve = arguments.curve if arguments.curve is not None else CURVE if layouts == 1 else 0
     cut = arguments.layouts == "auto" and not arguments.every
     return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate, cut)
-
-
-def _write(shown: "PlanDocument", arguments: Namespace) -> None:
-    """The files that were asked for; each appears whole or not at all."""
-    if arguments.html:
-        from simulator.report.plan import html as plan_html
-        from simulator.results.writing import write
-
-        write(arguments.html, plan_html.page(shown))
-    if arguments.plots:
-        from simulator.report.plan.plots import save_plots
-
-        save_plots(shown, arguments.plots)
-
-
-def _show(shown: "PlanDocument", arguments: Namespace, elapsed_s: float) -> None:
-    """The JSON form where it was asked for; the page, unless that was printed in its place."""
-    from simulator.cli import outputs
-
-    if not outputs.as_json(shown, arguments.json) and not arguments.quiet:
-        from simulator.report.plan.page import page
-
-        console.write(page(shown, width=console.width(), colour=console.coloured(), elapsed_s=elapsed_s))

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
+from simulator.cli.options import offer_quiet, offer_reports
 from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--detail", metavar="FILE", help="of serving: write single requests in the form of `vllm bench serve`"
     )
-    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
-    parser.add_argument("--plots", metavar="FOLDER", help="write plots as PNG and SVG into a folder that exists")
+    offer_reports(parser)
     parser.add_argument("--save", metavar="FILE", help="write the whole result, to be read again")
     fold = parser.add_mutually_exclusive_group()
     fold.add_argument(
@@ -65,7 +65,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sensitivities", action="store_true", help="simulate again on slightly better machines: what to change?"
     )
-    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+    offer_quiet(parser)
 
 
 def execute(arguments: Namespace) -> int:

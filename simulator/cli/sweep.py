@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
-from simulator.cli.numbers import whole
+from simulator.cli.options import offer_quiet, offer_reports, whole
 from simulator.errors import InfeasibleError, InputError, Problem, SimulatorError
 
 if TYPE_CHECKING:
@@ -61,9 +61,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--csv", metavar="FILE", help="write the table; `-` prints it and nothing else")
     parser.add_argument("--json", metavar="FILE", help="write the table; `-` prints it and nothing else")
     parser.add_argument("--parquet", metavar="FILE", help="write the table (needs the extra `parquet`)")
-    parser.add_argument("--html", metavar="FILE", help="write a report as one file that any browser shows")
-    parser.add_argument("--plots", metavar="FOLDER", help="write heat map and front as PNG and SVG into a folder")
-    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+    offer_reports(parser, "heat map and front as PNG and SVG into a folder")
+    offer_quiet(parser)
 
 
 def _names(text: str, number: int, example: str) -> tuple[str, ...]:
@@ -83,6 +82,7 @@ def _three(text: str) -> tuple[str, ...]:
 
 def execute(arguments: Namespace) -> int:
     """Check everything, simulate, write, show."""
+    from simulator.cli import outputs
     from simulator.cli.progress import counting
     from simulator.study.sweep.table import View
     from simulator.study.variants import parse_axes, told_apart
@@ -113,8 +113,13 @@ def execute(arguments: Namespace) -> int:
     for note in table.notes:
         console.complain(f"clustersim: {note}")
     shown = _document(table, view)
-    _write(table, shown, arguments)
-    _show(table, shown, arguments, perf_counter() - begin)
+    _write(table, arguments)
+    if arguments.csv == "-":
+        console.write(table.csv())
+    from simulator.report.sweep.page import Effort
+
+    how = Effort(table.simulated, table.reused, perf_counter() - begin)
+    outputs.show("sweep", shown, arguments, how, printed=arguments.csv == "-", top=arguments.top)
     if any(row.status == "failed" for row in table.rows):
         return SimulatorError.exit_code
     return 0 if any(row.status == "ok" for row in table.rows) else InfeasibleError.exit_code
@@ -195,32 +200,9 @@ def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None"
     return executors.processes(jobs) if jobs > 1 else None
 
 
-def _write(table: "SweepTable", shown: "SweepDocument", arguments: Namespace) -> None:
-    """The files that were asked for; each appears whole or not at all."""
+def _write(table: "SweepTable", arguments: Namespace) -> None:
+    """The tables that were asked for; each appears whole or not at all."""
     if arguments.csv and arguments.csv != "-":
         table.to_csv(arguments.csv)
     if arguments.parquet:
         table.to_parquet(arguments.parquet)
-    if arguments.html:
-        from simulator.report.sweep import html as sweep_html
-        from simulator.results.writing import write
-
-        write(arguments.html, sweep_html.page(shown))
-    if arguments.plots:
-        from simulator.report.sweep.plots import save_plots
-
-        save_plots(shown, arguments.plots)
-
-
-def _show(table: "SweepTable", shown: "SweepDocument", arguments: Namespace, elapsed_s: float) -> None:
-    """The JSON form where it was asked for; the page, unless another form was printed in its place."""
-    from simulator.cli import outputs
-
-    printed = outputs.as_json(shown, arguments.json)
-    if arguments.csv == "-":
-        console.write(table.csv())
-    elif not printed and not arguments.quiet:
-        from simulator.report.sweep.page import Effort, page
-
-        how = Effort(table.simulated, table.reused, elapsed_s)
-        console.write(page(shown, how, top=arguments.top, width=console.width(), colour=console.coloured()))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simulator.cli import console
-from simulator.cli.numbers import whole
+from simulator.cli.options import offer_quiet, whole
 
 if TYPE_CHECKING:
     from simulator.interop.rows.jsonl import Line
@@ -47,7 +47,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--worst", metavar="N", type=whole(), default=10, help="how many of the worst rows to list")
     parser.add_argument("--most", metavar="PERCENT", type=_percent, help="fail if the mean error is above this")
-    parser.add_argument("--quiet", action="store_true", help="print no page and no progress")
+    offer_quiet(parser)
 
 
 def _keys(text: str) -> tuple[str, ...]:

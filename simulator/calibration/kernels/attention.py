@@ -18,11 +18,11 @@ from simulator.calibration.fitting import (
     Floats,
     Found,
     Parameter,
-    errors,
+    Report,
+    fit_together,
     of_device,
+    report_row,
     shared,
-    solution,
-    unsettled,
 )
 from simulator.calibration.kernels.figures import A100_FORWARD, FIGURES, LENGTHS, PARENTS
 from simulator.calibration.kernels.profile_lines import DIGITS
@@ -31,8 +31,6 @@ from simulator.cost.device import attention_curve
 from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import AttentionKernels, KernelProfile
 from simulator.specs.resolve import load_spec
-
-Report = list[dict[str, object]]
 
 ATTENTION = {
     "launch": Parameter(5e-6, 1e-6, 2e-5),
@@ -116,13 +114,17 @@ def _published_case(row: dict[str, Any]) -> Case:
     return Case(batch, heads, heads, length, shape["head_dim"], shape["causal"], passes, row["metrics"]["time_s"])
 
 
+def read_attention(data: Path, profile: str, kind: str, columns: Sequence[str]) -> pd.DataFrame:
+    """The table of a serving engine's attention without windows, `context` over prompts or `generation`."""
+    folder, version, _, _ = TABLES[profile]
+    table = read_table(data / folder / "attention" / version / f"{kind}_attention_perf.parquet", columns)
+    return table[table.window_size == 0] if "window_size" in table else table
+
+
 def table_cases(data: Path, profile: str, sizes: Sequence[int]) -> list[Case]:
     """Causal prefill of a serving engine, writing of the cache included."""
-    folder, version, _, _ = TABLES[profile]
-    table = read_table(data / folder / "attention" / version / "context_attention_perf.parquet", CONTEXT_COLUMNS)
+    table = read_attention(data, profile, "context", CONTEXT_COLUMNS)
     table = table[(table.attn_dtype == "bfloat16") & (table.kv_cache_dtype == "bfloat16") & (table.isl >= 64)]
-    if "window_size" in table:
-        table = table[table.window_size == 0]
     keys = ["batch_size", "num_heads", "num_key_value_heads", "isl", "head_dim"]
     table = table[table.head_dim.isin(sizes)].groupby(keys).latency.median().reset_index()
     shapes = zip(*(table[key].tolist() for key in keys), table.latency.tolist(), strict=True)
@@ -180,7 +182,7 @@ class Generation:
     backward: Sequence[int] = ()
 
 
-UNKNOWN = {"token": 0.0, "cache": 1.0, "b128": 0.5}
+UNKNOWN = {"token": 0.0, "cache": 1.0, "b128": 0.5, "backward_block": 0.0}
 """Coefficients that a generation's cases do not need."""
 
 
@@ -193,30 +195,25 @@ def fit_attention(name: str, generation: Generation) -> tuple[Found, list[str]]:
     if any(case.cached for cases in generation.cases.values() for case in cases):
         parameters |= WRITE
     accelerators = {profile: load_spec(Accelerator, TABLES[profile][2]) for profile in generation.cases}
-    measured = np.log([case.seconds for cases in generation.cases.values() for case in cases])
+    measured = {profile: [case.seconds for case in cases] for profile, cases in generation.cases.items()}
 
-    def residuals(found: Found) -> Floats:
-        each = []
-        for profile, cases in generation.cases.items():
-            full = UNKNOWN | {"backward_block": 0.0} | of_device(found, profile)
-            each.append(attention_times(cases, attention_spec(full, ""), full, accelerators[profile]))
-        return np.asarray(np.log(np.concatenate(each)) - measured)
+    def times(profile: str, found: Found) -> Floats:
+        full = UNKNOWN | of_device(found, profile)
+        return attention_times(generation.cases[profile], attention_spec(full, ""), full, accelerators[profile])
 
-    solved = solution(shared(parameters, ("cache",), list(generation.cases)), residuals, {}, 60)
-    return solved.found, unsettled(f"{' and '.join(generation.cases)} {name}", solved)
+    return fit_together(name, shared(parameters, ("cache",), list(generation.cases)), measured, times, {}, 60)
 
 
 def report_attention(cases: Sequence[Case], found: Found, profile: str, generation: str) -> Report:
     """Rows of the error table by what was timed."""
-    full = UNKNOWN | {"backward_block": 0.0} | found
+    full = UNKNOWN | found
     predicted = attention_times(cases, attention_spec(full, ""), full, load_spec(Accelerator, TABLES[profile][2]))
     rows: Report = []
     for passes, label in (((False,), "forward"), ((True,), "backward"), ((False, True), "forward and backward")):
         mask = np.array([case.passes == passes for case in cases])
         if mask.any():
             table = pd.DataFrame({"seconds": [case.seconds for case in cases]})[mask]
-            name: dict[str, object] = {"profile": profile, "dtype": generation, "shapes": label, "set": "fitted"}
-            rows.append(name | errors(table, predicted[mask]))
+            rows.append(report_row(profile, generation, label, "fitted", table, predicted[mask]))
     return rows
 
 

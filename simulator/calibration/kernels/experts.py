@@ -18,11 +18,12 @@ from simulator.calibration.fitting import (
     Floats,
     Found,
     Parameter,
-    errors,
+    Report,
+    fit_together,
+    hold_back,
     of_device,
+    report_row,
     shared,
-    solution,
-    unsettled,
 )
 from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
 from simulator.cost import Device
@@ -30,8 +31,6 @@ from simulator.cost.experts import ExpertCurve, expert_seconds
 from simulator.cost.rows import Weights
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import load_spec
-
-Report = list[dict[str, object]]
 
 EXPERTS = {
     "launch": Parameter(1.5e-5, 2e-6, 6e-5),
@@ -81,52 +80,27 @@ class Family:
         return 2.0 if self.compute == "bf16" else 1.0
 
 
+TRITON = (
+    Family("bf16", "vllm/0.24.0", "bfloat16", "triton"),
+    Family("fp8", "vllm/0.24.0", "fp8_block", "triton"),
+)
+CUTLASS = (
+    Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
+    Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
+)
+TRTLLM_GEN = tuple(replace(family, kernel="flashinfer_trtllm") for family in TRITON)
 FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
     ("a100-sxm",): {
         "triton": (Family("bf16", "vllm/0.14.0", "bfloat16", ""),),
         "cutlass": (Family("bf16", "trtllm/1.0.0", "bfloat16", ""),),
     },
-    ("h100-sxm", "h200-sxm"): {
-        "triton": (
-            Family("bf16", "vllm/0.24.0", "bfloat16", "triton"),
-            Family("fp8", "vllm/0.24.0", "fp8_block", "triton"),
-        ),
-        "cutlass": (
-            Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
-            Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
-        ),
-    },
-    ("b200-sxm",): {
-        "trtllm-gen": (
-            Family("bf16", "vllm/0.24.0", "bfloat16", "flashinfer_trtllm"),
-            Family("fp8", "vllm/0.24.0", "fp8_block", "flashinfer_trtllm"),
-        ),
-        "cutlass": (
-            Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
-            Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
-        ),
-    },
-    ("l40s",): {
-        "triton": (
-            Family("bf16", "vllm/0.24.0", "bfloat16", "triton"),
-            Family("fp8", "vllm/0.24.0", "fp8_block", "triton"),
-        ),
-        "cutlass": (
-            Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
-            Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
-        ),
-    },
+    ("h100-sxm", "h200-sxm"): {"triton": TRITON, "cutlass": CUTLASS},
+    ("b200-sxm",): {"trtllm-gen": TRTLLM_GEN, "cutlass": CUTLASS},
+    ("l40s",): {"triton": TRITON, "cutlass": CUTLASS},
 }
 """Chip: family: formats. `triton` is vLLM's kernel (fp8 with a scale for each block of a matrix), `cutlass` the grouped
 product of TensorRT-LLM (fp8 with one scale a matrix), `trtllm-gen` FlashInfer's kernels of Blackwell, which vLLM takes
 there."""
-
-
-def hold_back(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """A column `held`: a random quarter of the shapes."""
-    shapes = table[keys].drop_duplicates().sample(frac=0.25, random_state=1)
-    held = pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(shapes))
-    return table.assign(held=held)
 
 
 def read_experts(data: Path, profile: str, version: str, dtype: str, kernel: str) -> pd.DataFrame:
@@ -181,21 +155,17 @@ def fit_family(
 ) -> tuple[Found, list[str]]:
     """(coefficients of the devices of a chip, what their rows do not settle)."""
     samples = {p: _some_shapes(table) for p, table in tables.items()}
-    measured = np.log(np.concatenate([sample.seconds.to_numpy() for sample in samples.values()]))
 
-    def residuals(found: Found) -> Floats:
-        each = [
-            expert_times(rows, of_device(found, p), devices[p], family.compute, family.size)
-            for p, rows in samples.items()
-        ]
-        return np.asarray(np.log(np.concatenate(each)) - measured)
+    def times(profile: str, found: Found) -> Floats:
+        own = of_device(found, profile)
+        return expert_times(samples[profile], own, devices[profile], family.compute, family.size)
 
     parameters = shared(EXPERTS | SKEW, OWN, list(tables))
     for profile, device in devices.items():
         most = device.bandwidth / device.gemm[family.compute].bandwidth
         parameters[f"memory@{profile}"] = replace(EXPERTS["memory"], high=most)
-    solved = solution(parameters, residuals, start, 20)
-    return solved.found, unsettled(f"{' and '.join(tables)} experts {family.version} {family.compute}", solved)
+    measured = {profile: rows.seconds for profile, rows in samples.items()}
+    return fit_together(f"experts {family.version} {family.compute}", parameters, measured, times, start, 20)
 
 
 ROWS = ((1, 16), (17, 256), (257, 16384))
@@ -223,8 +193,8 @@ def fit_chip(
                 for low, high in ROWS:
                     mask = (table.held & table.num_tokens.between(low, high)).to_numpy()
                     label = f"experts {name} {family.compute}"
-                    row: dict[str, object] = {"profile": profile, "dtype": label, "shapes": f"{low} to {high:,} rows"}
-                    report.append(row | {"set": "held out"} | errors(table[mask], predicted[mask]))
+                    shapes = f"{low} to {high:,} rows"
+                    report.append(report_row(profile, label, shapes, "held out", table[mask], predicted[mask]))
                 found[profile].setdefault(name, {})[family.compute] = of_device(final, profile)
     return found, report, loose
 

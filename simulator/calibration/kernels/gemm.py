@@ -19,11 +19,12 @@ from simulator.calibration.fitting import (
     Floats,
     Found,
     Parameter,
-    errors,
+    Report,
+    fit_together,
+    hold_back,
     of_device,
+    report_row,
     shared,
-    solution,
-    unsettled,
 )
 from simulator.calibration.kernels.profile_lines import COMMAND, DIGITS, gemm_yaml
 from simulator.cost.device import gemm_curve
@@ -32,8 +33,6 @@ from simulator.cost.work import ELEMENT_BYTES
 from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import GemmKernels, Tile
 from simulator.specs.resolve import load_spec
-
-Report = list[dict[str, object]]
 
 AMPERE = ((256, 128), (256, 64), (128, 64), (64, 64))
 HOPPER = ((192, 192), (128, 128), (256, 64), (128, 64), (64, 64), (64, 32))
@@ -109,7 +108,7 @@ class Products:
 
     def where(self, mask: "pd.Series[bool]") -> "Products":
         """Some of the rows."""
-        return Products(self.profile, self.dtype, self.accelerator, self.table[mask])
+        return replace(self, table=self.table[mask])
 
 
 def read_gemms(data: Path, profile: str, dtype: str) -> pd.DataFrame:
@@ -130,10 +129,8 @@ def read_gemms(data: Path, profile: str, dtype: str) -> pd.DataFrame:
     table["group"] = np.where(
         ~wide, "narrow", np.where(table.m >= 1024, "training", np.where(table.m >= 128, "middle", "decode"))
     )
-    pairs = table[["n", "k"]].drop_duplicates().sample(frac=0.25, random_state=1)
-    table["held"] = pd.MultiIndex.from_frame(table[["n", "k"]]).isin(pd.MultiIndex.from_frame(pairs))
     table["large"] = (table.m >= 8192) & (table.n >= 8192) & (table.k >= 8192)
-    return table
+    return hold_back(table, ["n", "k"])
 
 
 def draw(table: pd.DataFrame, count: int) -> pd.DataFrame:
@@ -217,16 +214,13 @@ def fit_gemm(chip: Sequence[Products], start: Found, count: int, evaluations: in
     parameters = curve | {name: each for name, each in GEMM.items() if not (whole and name in SPLIT)}
     parameters |= CAST if whole else {}
     parameters = shared(parameters, OWN, [part.profile for part in chip])
-    samples = [Products(part.profile, part.dtype, part.accelerator, draw(part.table, count)) for part in chip]
-    measured = np.log(np.concatenate([sample.table.seconds.to_numpy() for sample in samples]))
+    samples = {part.profile: replace(part, table=draw(part.table, count)) for part in chip}
 
-    def residuals(found: Found) -> Floats:
-        predicted = [sample.times(_absolute(found, sample, chip[0])) for sample in samples]
-        return np.asarray(np.log(np.concatenate(predicted)) - measured)
+    def times(profile: str, found: Found) -> Floats:
+        return samples[profile].times(_absolute(found, samples[profile], chip[0]))
 
-    solved = solution(parameters, residuals, start, evaluations)
-    label = f"{' and '.join(part.profile for part in chip)} {chip[0].dtype}"
-    return solved.found, unsettled(label, solved)
+    measured = {profile: sample.table.seconds for profile, sample in samples.items()}
+    return fit_together(chip[0].dtype, parameters, measured, times, start, evaluations)
 
 
 def _absolute(found: Found, device: Products, first: Products) -> Found:
@@ -243,7 +237,8 @@ SHAPES = ("training", "middle", "decode", "narrow")
 
 def report_gemm(part: Products, blind: Found, final: Found) -> Report:
     """Rows of the error table."""
-    table, rows = part.table, []
+    table = part.table
+    rows: Report = []
     unseen, full = part.times(blind), part.times(final)
     for group in SHAPES:
         inside = (table.group == group).to_numpy()
@@ -253,8 +248,7 @@ def report_gemm(part: Products, blind: Found, final: Found) -> Report:
             ("final, all", inside, full),
         ):
             if mask.any():
-                found = errors(table[mask], predicted[mask])
-                rows.append({"profile": part.profile, "dtype": part.dtype, "shapes": group, "set": label, **found})
+                rows.append(report_row(part.profile, part.dtype, group, label, table[mask], predicted[mask]))
     return rows
 
 
@@ -265,9 +259,8 @@ def report_published(part: Products, final: Found, measurements: Path) -> Report
     if len(table):
         table["predicted"] = gemm_times(table, part.curve(of_device(final, part.profile)))
         for library, own in table.groupby("library"):
-            found = errors(own, own.predicted.to_numpy())
-            name: dict[str, object] = {"profile": part.profile, "dtype": part.dtype, "shapes": library}
-            rows.append(name | {"set": "published, unseen"} | found)
+            predicted = own.predicted.to_numpy()
+            rows.append(report_row(part.profile, part.dtype, str(library), "published, unseen", own, predicted))
     return rows
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simulator.calibration.asked import Asked, present, save
-from simulator.calibration.fitting import CHIPS, TABLES, Found
+from simulator.calibration.fitting import CHIPS, TABLES, Found, Report
 from simulator.calibration.kernels import gemm
-from simulator.calibration.kernels.attention import Report, fit_generations
+from simulator.calibration.kernels.attention import fit_generations
 from simulator.calibration.kernels.figures import GENERATIONS, NOTES, PARENTS, STREAMS
 from simulator.calibration.kernels.profile_lines import COMMAND, attention_yaml, markdown, older_yaml
 from simulator.calibration.kernels.serving import fit_serving

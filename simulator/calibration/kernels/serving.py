@@ -11,20 +11,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from simulator.calibration.asked import Asked, present, read_table, save
+from simulator.calibration.asked import Asked, present, save
 from simulator.calibration.fitting import (
     TABLES,
     Floats,
     Found,
     Parameter,
-    errors,
+    Report,
+    fit_together,
+    hold_back,
     of_device,
+    report_row,
     shared,
-    solution,
-    unsettled,
 )
 from simulator.calibration.kernels import experts as mixtures
-from simulator.calibration.kernels.experts import Report, expert_times, hold_back, read_experts
+from simulator.calibration.kernels.attention import read_attention
+from simulator.calibration.kernels.experts import expert_times, read_experts
 from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
 from simulator.cost import Device, compile_device
 from simulator.cost.attention import attention_seconds
@@ -72,11 +74,7 @@ INT4_BYTES = 4.5 / 8
 
 def read_decode(data: Path, profile: str, cache: float) -> pd.DataFrame:
     """Decode attention without windows: shapes, bytes read, seconds, which shapes are held back."""
-    folder, version, _, _ = TABLES[profile]
-    path = data / folder / "attention" / version / "generation_attention_perf.parquet"
-    table = read_table(path, (*SHAPE, "kv_cache_dtype", "step", "latency"))
-    if "window_size" in table:
-        table = table[table.window_size == 0]
+    table = read_attention(data, profile, "generation", (*SHAPE, "kv_cache_dtype", "step", "latency"))
     table = table[table.head_dim <= 256]
     table = table.assign(size=np.where(table.kv_cache_dtype == "fp8", 1.0, 2.0), context=table.step + 1)
     keys = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "size", "context"]
@@ -101,11 +99,7 @@ def decode_times(table: pd.DataFrame, curve: DecodeCurve, device: Device) -> Flo
 
 def read_prompts(data: Path, profile: str) -> pd.DataFrame:
     """Prompt attention of heads of 128 whose time is largely the write of the cache."""
-    folder, version, _, _ = TABLES[profile]
-    path = data / folder / "attention" / version / "context_attention_perf.parquet"
-    table = read_table(path, (*SHAPE, "kv_cache_dtype", "isl", "latency"))
-    if "window_size" in table:
-        table = table[table.window_size == 0]
+    table = read_attention(data, profile, "context", (*SHAPE, "kv_cache_dtype", "isl", "latency"))
     table = table[(table.kv_cache_dtype == "bfloat16") & (table.head_dim == 128)]
     table = table[(table.isl >= 128) & (table.isl <= 1024) & (table.batch_size * table.isl >= 1024)]
     keys = ["batch_size", "num_heads", "num_key_value_heads", "isl"]
@@ -190,28 +184,20 @@ def _twice(
     parameters: dict[str, Parameter], places: Sequence[Place], tables: Tables, predict: Predict, count: int
 ) -> tuple[Found, Found, list[str]]:
     """Coefficients without the rows held back, and with all, and what those do not settle."""
-    start: Found = {}
-    blind: Found = {}
-    loose: list[str] = []
-    for whole in (False, True):
-        samples = {}
-        for place in places:
-            table = tables[place.profile]
-            rows = table if whole else table[~table.held]
-            samples[place.profile] = rows.sample(min(count, len(rows)), random_state=0)
-        measured = np.log(np.concatenate([sample.seconds.to_numpy() for sample in samples.values()]))
+    devices = {place.profile: place for place in places}
 
-        def residuals(found: Found, samples: dict[str, pd.DataFrame] = samples, measured: Floats = measured) -> Floats:
-            return np.asarray(
-                np.log(np.concatenate([predict(p, found, samples[p.profile]) for p in places])) - measured
-            )
+    def fit(seen: Tables, start: Found) -> tuple[Found, list[str]]:
+        samples = {name: rows.sample(min(count, len(rows)), random_state=0) for name, rows in seen.items()}
+        measured = {name: rows.seconds for name, rows in samples.items()}
+        each = shared(parameters, OWN, list(devices))
 
-        names = [place.profile for place in places]
-        solved = solution(shared(parameters, OWN, names), residuals, start, 25)
-        blind = blind or solved.found
-        start = solved.found
-        loose = unsettled(f"{' and '.join(names)} {', '.join(parameters)}", solved)
-    return blind, start, loose
+        def times(name: str, found: Found) -> Floats:
+            return predict(devices[name], found, samples[name])
+
+        return fit_together(", ".join(parameters), each, measured, times, start, 25)
+
+    blind, _ = fit({name: tables[name][~tables[name].held] for name in devices}, {})
+    return blind, *fit({name: tables[name] for name in devices}, blind)
 
 
 def _rows(profile: str, kernels: str, table: pd.DataFrame, predicted: Floats) -> Report:
@@ -220,8 +206,7 @@ def _rows(profile: str, kernels: str, table: pd.DataFrame, predicted: Floats) ->
     if not mask.any():
         return []
     name, _, shapes = kernels.partition(", ")
-    found = errors(table[mask], predicted[mask])
-    return [{"profile": profile, "dtype": name, "shapes": shapes, "set": "held out", **found}]
+    return [report_row(profile, name, shapes, "held out", table[mask], predicted[mask])]
 
 
 # ---- dequantised weights ------------------------------------------------------------------------------------------
