@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from simulator.results.scenario_fields import Fields, at
 
-def unpriced(scenario: Mapping[str, Any]) -> list[str]:
+
+def unpriced(scenario: Fields) -> list[str]:
     """Devices of a resolved scenario whose price is not known, each once; none where it says nothing of devices."""
     return _without(scenario, "price")
 
 
-def unpowered(scenario: Mapping[str, Any]) -> list[str]:
+def unpowered(scenario: Fields) -> list[str]:
     """The same of devices whose electric power is not known."""
     return _without(scenario, "power")
 
@@ -26,22 +28,14 @@ def missing_power(devices: Iterable[str]) -> str:
     return f"energy: no power of {named} is known; write `cluster.node.accelerator.power.peak=400 W`" if named else ""
 
 
-def _without(scenario: Mapping[str, Any], key: str) -> list[str]:
-    known = [one for one in map(_accelerator, _clusters(scenario)) if one.get("name")]
+def _without(scenario: Fields, key: str) -> list[str]:
+    known = [at({"of": cluster}, "of.node.accelerator") for cluster in _clusters(scenario)]
+    known = [one for one in known if isinstance(one, Mapping) and one.get("name")]
     return list(dict.fromkeys(str(one["name"]) for one in known if one.get(key) is None))
 
 
-def _clusters(scenario: Mapping[str, Any]) -> Iterator[Any]:
-    serving = scenario.get("serving")
-    pools = serving.get("pools") if isinstance(serving, Mapping) else None
-    own = [pool.get("cluster") for pool in pools or () if isinstance(pool, Mapping)]
+def _clusters(scenario: Fields) -> Iterator[Any]:
+    own = [pool.get("cluster") for pool in at(scenario, "serving.pools") or () if isinstance(pool, Mapping)]
     yield from own
     if not own or None in own:
         yield scenario.get("cluster")
-
-
-def _accelerator(cluster: Any) -> Mapping[str, Any]:
-    at = cluster
-    for key in ("node", "accelerator"):
-        at = at.get(key) if isinstance(at, Mapping) else None
-    return at if isinstance(at, Mapping) else {}

@@ -5,6 +5,7 @@ from math import prod
 from typing import Any
 
 from simulator import units
+from simulator.results.scenario_fields import at, whole, word
 from simulator.run.kinds import kind_of_fields
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.written import dimension_at
@@ -37,11 +38,11 @@ _AXES = ("tp", "pp", "vpp", "cp", "ep", "dp")
 def scenario_fields(scenario: Mapping[str, Any]) -> dict[str, str]:
     """Name, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
     found = {
-        "scenario": _word(scenario, "name"),
-        "model": _word(scenario, "model.name"),
+        "scenario": word(scenario, "name"),
+        "model": word(scenario, "model.name"),
         "devices": _devices(scenario),
-        "cluster": _word(scenario, "cluster.name"),
-        "stack": _word(scenario, "stack.name"),
+        "cluster": word(scenario, "cluster.name"),
+        "stack": word(scenario, "stack.name"),
         "layout": _layout(scenario),
         "batch": _batch(scenario),
     }
@@ -100,7 +101,7 @@ def _leaves(path: str, value: Any) -> dict[str, str]:
 
 def _without_machine(item: Mapping[str, Any]) -> dict[str, Any]:
     """An item of a list, with the cluster that it may have by its name alone."""
-    named = {"cluster": _word(item, "cluster.name") or None} if "cluster" in item else {}
+    named = {"cluster": word(item, "cluster.name") or None} if "cluster" in item else {}
     return {**item, **named}
 
 
@@ -118,56 +119,39 @@ def _spelled(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _at(scenario: Mapping[str, Any], path: str) -> Any:
-    value: Any = scenario
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
-def _word(scenario: Mapping[str, Any], path: str) -> str:
-    value = _at(scenario, path)
-    return value if isinstance(value, str) else ""
-
-
-def _whole(scenario: Mapping[str, Any], path: str) -> int | None:
-    value = _at(scenario, path)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _devices(scenario: Mapping[str, Any]) -> str:
     """Those of a training run are all of its cluster, those of a service the ones that its replicas take."""
-    number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
-    device = _word(scenario, "cluster.node.accelerator.name")
+    number = whole(scenario, "cluster.nodes", 0) * whole(scenario, "cluster.node.devices", 0)
+    device = word(scenario, "cluster.node.accelerator.name")
     if number and "serving" in scenario:
-        pools = _at(scenario, "serving.pools")
-        pools = pools if isinstance(pools, list | tuple) and pools else [_at(scenario, "serving")]
+        pools = at(scenario, "serving.pools")
+        pools = pools if isinstance(pools, list | tuple) and pools else [at(scenario, "serving")]
         number = sum(_replicas(scenario, pool) for pool in pools)
     return f"{number:,} x {device}" if number and device else ""
 
 
 def _replicas(scenario: Mapping[str, Any], pool: Any) -> int:
     """Devices of a pool's replicas."""
-    layout = _at({"pool": pool}, "pool.parallel") or _at(scenario, "serving.parallel")
-    sizes = [_whole({"of": layout}, f"of.{axis}") or 1 for axis in ("tp", "pp")]
-    return (_whole({"of": pool}, "of.replicas") or 1) * prod(sizes)
+    layout = at({"pool": pool}, "pool.parallel") or at(scenario, "serving.parallel")
+    sizes = [whole({"of": layout}, f"of.{axis}", 0) or 1 for axis in ("tp", "pp")]
+    return (whole({"of": pool}, "of.replicas", 0) or 1) * prod(sizes)
 
 
 def _layout(scenario: Mapping[str, Any]) -> str:
     """The parallel axes that cut something; `dp` also where it follows from the number of devices."""
     path = kind_of_fields(scenario).layout
-    sizes = {axis: size for axis in _AXES if (size := _whole(scenario, f"{path}.{axis}")) is not None}
+    sizes = {axis: size for axis in _AXES if (size := whole(scenario, f"{path}.{axis}", None)) is not None}
     if "dp" not in sizes and path.startswith("training"):
-        number = (_whole(scenario, "cluster.nodes") or 0) * (_whole(scenario, "cluster.node.devices") or 0)
+        number = whole(scenario, "cluster.nodes", 0) * whole(scenario, "cluster.node.devices", 0)
         sizes["dp"] = number // prod(sizes.get(axis) or 1 for axis in ("tp", "pp", "cp"))
     cut = [f"{axis} {size:,}" for axis, size in sizes.items() if size > 1]
-    replicas = _whole(scenario, "serving.replicas")
+    replicas = whole(scenario, "serving.replicas", None)
     return ", ".join([*cut, *([f"{replicas} replicas"] if replicas and replicas > 1 else [])])
 
 
 def _batch(scenario: Mapping[str, Any]) -> str:
-    batch, length = (_whole(scenario, f"training.{key}") for key in ("global_batch", "sequence_length"))
+    batch, length = (whole(scenario, f"training.{key}", None) for key in ("global_batch", "sequence_length"))
     if batch and length:
         return f"batch {batch:,} of {length:,} tokens"
-    count = _whole(scenario, "requests.count")
+    count = whole(scenario, "requests.count", None)
     return f"{count:,} requests" if count else ""

@@ -4,7 +4,7 @@ from math import prod
 
 from simulator.report.catalogue.explain import scalar
 from simulator.report.catalogue.quantities import dimension_of
-from simulator.report.text.scenario_fields import devices, replicas
+from simulator.results.scenario_fields import devices, replicas
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario

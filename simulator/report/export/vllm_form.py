@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.report.text.scenario_fields import at, word
 from simulator.results.result import Result, Service
+from simulator.results.scenario_fields import at, word
 from simulator.results.service import FINISHED, SECOND, span
 from simulator.results.summary import ordered_metrics
 from simulator.results.token_times import token_times

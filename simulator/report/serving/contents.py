@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.report.text.scenario_fields import at, word
 from simulator.results import iterations as of
 from simulator.results.result import Result, Service
+from simulator.results.scenario_fields import at, word
 from simulator.results.service import FINISHED, REJECTED, SECOND, latencies, span, tokens_per_bin
 
 Floats = NDArray[np.float64]

@@ -16,11 +16,11 @@ from simulator.report.step import ledger, sections
 from simulator.report.text import blocks, wording
 from simulator.report.text.bars import Axis, Stack
 from simulator.report.text.plain import clean
-from simulator.report.text.scenario_fields import at
 from simulator.results import iterations as of
 from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
+from simulator.results.scenario_fields import at
 from simulator.results.service import SECOND, by_priority
 
 MOST_REPLICAS = 8

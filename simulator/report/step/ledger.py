@@ -10,9 +10,9 @@ from simulator import units
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, heading, notes
 from simulator.report.text.plain import clean
-from simulator.report.text.scenario_fields import chosen, devices, replicas, whole
 from simulator.results.infeasibility import filled, host_full, reason
 from simulator.results.result import HostMemory, MemoryUse, Result
+from simulator.results.scenario_fields import chosen, devices, replicas, whole
 from simulator.results.summary import class_names
 
 _BAR = 50

@@ -14,11 +14,11 @@ from simulator.metrics import METRICS
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, headed, heading, notes
 from simulator.report.text.plain import clean
-from simulator.report.text.scenario_fields import at, devices, replicas, whole, word
 from simulator.results.infeasibility import remarks
 from simulator.results.metrics import exposed, mean
 from simulator.results.prices import missing_power, missing_price, unpowered, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result
+from simulator.results.scenario_fields import at, devices, replicas, whole, word
 from simulator.results.summary import CHAINS
 
 ATTENTION = 0.1

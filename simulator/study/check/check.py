@@ -7,12 +7,13 @@ baseline that is too slow would hide the next loss.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose
 
 from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.metrics import METRICS
+from simulator.results.documents.check import MovedFigure, MovedPart
 from simulator.results.metrics import metric
 from simulator.results.result import Result
 from simulator.run.kinds import KINDS
@@ -41,55 +42,13 @@ class Tolerances:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A figure that is not what it was."""
-
-    metric: str
-    before: float | None
-    """SI (vLLM's keys in milliseconds); None where the baseline does not have it."""
-    after: float | None
-    """None where the run does not have it any more."""
-
-    @property
-    def change(self) -> float | None:
-        """after / before - 1; None where that is no number."""
-        return self.after / self.before - 1 if self.before and self.after is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A part that moved."""
-
-    table: str
-    """Where it is a part: one of `baseline.TABLES`."""
-    name: str
-    """Operation, or part of a request, or kind of memory."""
-    axis: str | None
-    """Mesh axis of a communication, None for others."""
-    link: str | None
-    """Kind of link that a communication waits for, None where nobody knows."""
-    before: float
-    """Seconds; bytes of memory."""
-    after: float
-    share: float
-    """(after - before) as a share of the whole before: of the step, request, iteration or memory."""
-    hidden: bool = False
-    """Whether it runs beside other work, so that the step does not wait for it."""
-
-    @property
-    def change(self) -> float | None:
-        """after / before - 1; None for what is new."""
-        return self.after / self.before - 1 if self.before else None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """A run held against its baseline."""
 
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedFigure, ...]
     """Figures, the headline first, then in the order of `METRICS`; of serving, whose latencies move apart, before them
     the one that moved most beyond its tolerance where that is more than twice as much as the first of them did."""
-    causes: tuple[Cause, ...]
+    causes: tuple[MovedPart, ...]
     """Parts of the time that moved, the largest first, then those of the memory; none where all is within tolerance."""
     fitted: bool
     fits: bool
@@ -137,7 +96,7 @@ def check(before: Baseline, after: Baseline, tolerances: Tolerances, links: Mapp
     """Hold a run against its baseline; `links` names the slowest link of each communication, see `slowest_links`."""
     headline = KINDS[after.kind].whole  # its tolerance is that of the parts
     order = dict.fromkeys([headline, *METRICS, *before.metrics, *after.metrics])
-    figures = [Moved(name, before.metrics.get(name), after.metrics.get(name)) for name in order]
+    figures = [_figure(name, before.metrics.get(name), after.metrics.get(name)) for name in order]
     differing = [one for one in figures if _differs(one.before, one.after, tolerances.of(one.metric))]
     moved = _leading(differing, tolerances) if after.kind == "serving" else tuple(differing)
     causes, memory = _causes(before, after, links), _parts("memory", before, after)
@@ -175,10 +134,10 @@ def _differs(before: float | None, after: float | None, tolerance: float) -> boo
     return not isclose(before, after, rel_tol=0.0, abs_tol=max(tolerance, SAME) * abs(before))
 
 
-def _leading(moved: list[Moved], tolerances: Tolerances) -> tuple[Moved, ...]:
+def _leading(moved: list[MovedFigure], tolerances: Tolerances) -> tuple[MovedFigure, ...]:
     """The figures, led by the one that moved most where the first of them moved less than half as much."""
 
-    def beyond(one: Moved) -> float:
+    def beyond(one: MovedFigure) -> float:
         return abs(one.change) - tolerances.of(one.metric) if one.change is not None else 0.0
 
     most = max(moved, key=beyond, default=None)
@@ -187,12 +146,12 @@ def _leading(moved: list[Moved], tolerances: Tolerances) -> tuple[Moved, ...]:
     return (most, *(one for one in moved if one is not most))
 
 
-def _within(causes: Iterable[Cause], tolerance: float) -> bool:
+def _within(causes: Iterable[MovedPart], tolerance: float) -> bool:
     """Whether no part moved by more than a share of its whole."""
     return all(abs(one.share) <= tolerance for one in causes)
 
 
-def _causes(before: Baseline, after: Baseline, links: Mapping[str, str]) -> list[Cause]:
+def _causes(before: Baseline, after: Baseline, links: Mapping[str, str]) -> list[MovedPart]:
     """The parts of the time that moved.
 
     Those that communicate are ordered by all of their time: passes beside which they run are slower as a consequence.
@@ -212,34 +171,47 @@ def _causes(before: Baseline, after: Baseline, links: Mapping[str, str]) -> list
     return ordered or over or broken_down
 
 
-def _over(one: Cause, moved: list[Cause], links: Mapping[str, str], hidden: bool = False) -> Cause:
+def _over(one: MovedPart, moved: list[MovedPart], links: Mapping[str, str], hidden: bool = False) -> MovedPart:
     """A part of a step with its axis, and the link over which it goes."""
     axis = axis_of(one.name)
     if axis is None:
         return one
     only = [link.name for link in moved]
     link = only[0] if len(only) == 1 else links.get(one.name)
-    return Cause(one.table, one.name, axis, link, one.before, one.after, one.share, hidden)
+    return replace(one, axis=axis, link=link, hidden=hidden)
 
 
-def _parts(table: str, before: Baseline, after: Baseline, whole: float | None = None) -> list[Cause]:
+def _parts(table: str, before: Baseline, after: Baseline, whole: float | None = None) -> list[MovedPart]:
     """Entries of a table that moved, the largest first."""
     old, new = before.parts.get(table, {}), after.parts.get(table, {})
     whole = whole or _whole(before, table) or _whole(after, table)
     found = [
-        Cause(
-            table,
-            name,
-            None,
-            None,
-            old.get(name, 0.0),
-            new.get(name, 0.0),
-            (new.get(name, 0.0) - old.get(name, 0.0)) / whole,
-        )
+        _part(table, name, old.get(name, 0.0), new.get(name, 0.0), whole)
         for name in dict.fromkeys([*old, *new])
         if whole
     ]
     return sorted((one for one in found if abs(one.share) > SAME), key=lambda one: -abs(one.share))
+
+
+def _figure(name: str, before: float | None, after: float | None) -> MovedFigure:
+    change = after / before - 1 if before and after is not None else None
+    return MovedFigure(metric=name, before=before, after=after, change=change)
+
+
+def _part(table: str, name: str, before: float, after: float, whole: float) -> MovedPart:
+    """A part of a whole before; on which axis and link it goes is not known yet."""
+    share, change = (after - before) / whole, after / before - 1 if before else None
+    return MovedPart(
+        table=table,
+        name=name,
+        axis=None,
+        link=None,
+        before=before,
+        after=after,
+        share=share,
+        hidden=False,
+        change=change,
+    )
 
 
 def _whole(baseline: Baseline, table: str) -> float:

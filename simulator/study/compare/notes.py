@@ -10,6 +10,7 @@ from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.metrics import mean
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
+from simulator.results.scenario_fields import at
 from simulator.run.kinds import KINDS
 
 PER_STEP = frozenset(
@@ -108,7 +109,7 @@ def _serving(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
     asked = [tuple(result.metrics.get(name, 0.0) for name in _ASKED) for result, _ in pairs]
     if len(set(asked)) > 1:
         yield "the runs do not answer the same requests: part of a difference in latency is one of their lengths"
-    unlike = _values(pairs, lambda result: _at(result, "requests.arrivals"))
+    unlike = _values(pairs, lambda result: at(result.scenario, "requests.arrivals"))
     if unlike > 1:
         yield "requests do not arrive at the same times: a run under less load answers faster"
     for result, name in pairs:
@@ -143,20 +144,13 @@ def _number_of_devices(result: Result) -> int:
 
 
 def _differ(pairs: Sequence[tuple[Result, str]], what: str, path: str) -> Iterable[str]:
-    found = [str(value) for result, _ in pairs if (value := _at(result, path)) is not None]
+    found = [str(value) for result, _ in pairs if (value := at(result.scenario, path)) is not None]
     if len(set(found)) > 1:
         yield f"{what} differ: {_listed(list(dict.fromkeys(found)))}"
 
 
 def _values(pairs: Sequence[tuple[Result, str]], value: Callable[[Result], Any]) -> int:
     return len({repr(found) for result, _ in pairs if (found := value(result)) is not None})
-
-
-def _at(result: Result, path: str) -> Any:
-    value: Any = result.scenario
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -15,11 +15,12 @@ from simulator import collectives
 from simulator.collectives import CollectiveCost
 from simulator.errors import InputError
 from simulator.report.check.phrases import lines
+from simulator.results.documents.check import MovedPart
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 from simulator.study.check import baseline, regression
 from simulator.study.check.baseline import Baseline
-from simulator.study.check.check import Cause, Tolerances, check, parse_tolerances
+from simulator.study.check.check import Tolerances, check, parse_tolerances
 from tests.factories import out_of_memory, training_result
 from tests.services import asked, serve, serving_result
 
@@ -123,7 +124,7 @@ def kept(kind: str, metrics: dict[str, float], **parts: dict[str, float]) -> Bas
     return Baseline(kind, "by hand", True, "0", {}, metrics, parts)
 
 
-def told(causes: Iterable[Cause]) -> list[tuple[Any, ...]]:
+def told(causes: Iterable[MovedPart]) -> list[tuple[Any, ...]]:
     return [(one.table, one.name, one.axis, one.link, round(one.share, 12), one.hidden) for one in causes]
 
 

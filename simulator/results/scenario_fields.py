@@ -1,18 +1,24 @@
-"""What a page reads in the resolved scenario of a Result, which may come from a file of any origin."""
+"""What pages and studies read in the resolved scenario of a Result, which may come from a file of any origin."""
 
+from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
+
+Default = TypeVar("Default", bound=int | None)
+
+Fields = Mapping[str, Any]
+"""A resolved scenario, or a part of one, as plain data."""
 
 
-def at(scenario: dict[str, Any], path: str) -> Any:
+def at(scenario: Fields, path: str) -> Any:
     """The value at a dotted path such as `training.parallel.tp`; None where there is none."""
     value: Any = scenario
     for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def chosen(scenario: dict[str, Any], key: str, default: Any) -> Any:
+def chosen(scenario: Fields, key: str, default: Any) -> Any:
     """A setting of `training`, or of the stack where the scenario leaves it open; the default where neither says."""
     for path in (f"training.{key}", f"stack.{key.rpartition('.')[2]}"):
         if (value := at(scenario, path)) is not None:
@@ -20,24 +26,24 @@ def chosen(scenario: dict[str, Any], key: str, default: Any) -> Any:
     return default
 
 
-def whole(scenario: dict[str, Any], path: str, default: int) -> int:
+def whole(scenario: Fields, path: str, default: Default) -> int | Default:
     """The whole number at a path; the default where there is none."""
     value = at(scenario, path)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def word(scenario: dict[str, Any], path: str, default: str = "") -> str:
+def word(scenario: Fields, path: str, default: str = "") -> str:
     """The text at a path; the default where there is none."""
     value = at(scenario, path)
     return value if isinstance(value, str) else default
 
 
-def devices(scenario: dict[str, Any]) -> int | None:
+def devices(scenario: Fields) -> int | None:
     """Accelerators of the job; None where the scenario does not say."""
     return whole(scenario, "cluster.nodes", 0) * whole(scenario, "cluster.node.devices", 0) or None
 
 
-def replicas(scenario: dict[str, Any]) -> int | None:
+def replicas(scenario: Fields) -> int | None:
     """Data-parallel replicas, derived where the scenario leaves them open; None where it does not say enough."""
     cut = [whole(scenario, f"training.parallel.{axis}", 1) for axis in ("tp", "cp", "pp")]
     derived = (devices(scenario) or 0) // max(prod(cut), 1)
