@@ -51,7 +51,9 @@ class Content:
     compute: int = 0
     recompute: int = 0
     host: int = 0
-    """Waiting for the host: launches, activations on their way to or from its memory."""
+    """Waiting for the host's launches."""
+    offload: int = 0
+    """Waiting for activations on their way to or from the host's memory."""
     stall: int = 0
     """What kernels take longer because something runs beside them."""
     memory: int = 0
@@ -74,13 +76,14 @@ class Content:
     @property
     def total(self) -> int:
         """Ticks of all of it."""
-        return self.compute + self.recompute + self.host + self.stall + self.exposed
+        return self.compute + self.recompute + self.host + self.offload + self.stall + self.exposed
 
     def __add__(self, other: "Content") -> "Content":
         return Content(
             self.compute + other.compute,
             self.recompute + other.recompute,
             self.host + other.host,
+            self.offload + other.offload,
             self.stall + other.stall,
             self.memory + other.memory,
             self.latency + other.latency,
@@ -93,6 +96,7 @@ class Content:
             self.compute * count,
             self.recompute * count,
             self.host * count,
+            self.offload * count,
             self.stall * count,
             self.memory * count,
             self.latency * count,

@@ -187,7 +187,7 @@ def series(pieces: Sequence[Piece]) -> Piece:
 def _beside(content: Content, runs: int, waited: int) -> Content:
     """What ran on another lane, so often, and the ticks that the compute lane waited for it."""
     if not content.calls:
-        return Content(host=waited)
+        return Content(offload=waited) if content.offload else Content(host=waited)
     (call,) = content.calls
     return Content(calls=(call._replace(runs=runs, exposed=waited),))
 

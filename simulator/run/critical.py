@@ -13,7 +13,7 @@ from simulator import units
 from simulator.engine.tape import Timeline
 from simulator.program.critical import critical_path
 from simulator.results.result import CriticalPath
-from simulator.run.parts import PARTS, busy, host_part
+from simulator.run.parts import PARTS, busy
 from simulator.run.reasons import Reasons
 from simulator.training.chains import ChainClasses
 from simulator.training.job import Job
@@ -28,14 +28,14 @@ def summary(
     `links` names the kinds of link. Only parts that are on the path are named. Whatever of the step time no operation
     of the path explains would be called `wait`; `program.critical` leaves nothing of it.
     """
-    path, host = critical_path(program.tape, timeline), host_part(job)
+    path = critical_path(program.tape, timeline)
     device = program.device(path)
     ticks: list[dict[str, int]] = [{} for _ in range(len(classes.costs) * job.pp)]
     for index in np.unique(device).tolist():
-        ticks[index] = busy(program, timeline, path[device == index], host)
+        ticks[index] = busy(program, timeline, path[device == index])
     total = {part: sum(one.get(part, 0) for one in ticks) for part in dict.fromkeys([*PARTS, *chain(*ticks)])}
     total["wait"] = timeline.makespan - sum(total.values())
-    reasons = Reasons(program, timeline, classes, links, host)
+    reasons = Reasons(program, timeline, classes, links)
     reasons.explain(path)
     return CriticalPath(
         _seconds(total),

@@ -18,6 +18,7 @@ from simulator.cost.economy import cost_usd
 from simulator.engine.tape import Timeline
 from simulator.metrics import METRICS
 from simulator.program import codes as d
+from simulator.program.piece import COPY, HOST
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
 from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
@@ -27,7 +28,7 @@ from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.links import host_links, link_loads, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
-from simulator.run.parts import busy, by_axis, host_part
+from simulator.run.parts import LAUNCHES, OFFLOAD, busy, by_axis
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
@@ -187,7 +188,7 @@ def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     start, end = run.timeline.start[part], run.timeline.end[part]
-    ticks = busy(run.program, run.timeline, part, host_part(run.job))
+    ticks = busy(run.program, run.timeline, part)
     _gaps(run, part, start, end, ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}
@@ -201,10 +202,10 @@ def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) 
     communicates = np.array([lump.communicates for lump in run.program.contents])[columns.content[cause]] & (cause >= 0)
     sends = np.isin(columns.kind[cause], (d.SEND_FORWARD, d.SEND_BACKWARD))
     known = np.where(sends, np.minimum(gap, (run.timeline.end - run.timeline.start)[cause]), gap) * communicates
-    host = np.array([lump.whole.host > 0 for lump in run.program.contents])[columns.content[cause]] & (cause >= 0)
-    host &= columns.lane[cause] != columns.lane[part.start]
-    known = np.where(host, gap, known)
-    ticks["host"] += int(gap[host].sum())
+    for name, lane in ((LAUNCHES, HOST), (OFFLOAD, COPY)):
+        host = np.array([each == lane for *_, each in run.program.lanes])[columns.lane[cause]] & (cause >= 0)
+        known = np.where(host, gap, known)
+        ticks[name] += int(gap[host].sum())
     for content in np.unique(columns.content[cause[communicates]]).tolist():
         whole = int(known[communicates & (columns.content[cause] == content)].sum())
         for axis, share in by_axis(run.program.contents[content].whole, whole).items():

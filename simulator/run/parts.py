@@ -13,8 +13,6 @@ from simulator.engine.tape import Timeline
 from simulator.program import codes as d
 from simulator.program.content import Content
 from simulator.program.lump import Lump
-from simulator.training import memory
-from simulator.training.job import Job
 from simulator.training.passes.program import Program
 
 Ints = NDArray[np.int64]
@@ -34,20 +32,8 @@ def axis_of(operation: str) -> str | None:
     return last if " " in operation and AXES.has(last) else _NAMED.get(operation)
 
 
-def host_part(job: Job) -> str:
-    """The part that waiting for the host is: offloading where its copies last longer than the launches of a layer.
-
-    Where collectives fill lists for every layer too, launches have it all: contents do not tell them apart.
-    """
-    lists = job.per_pass and job.stack.list_overhead is not None
-    return OFFLOAD if not lists and memory.copy_time(job) > job.stack.layer_overhead.value else LAUNCHES
-
-
-def busy(program: Program, timeline: Timeline, operations: Ints | slice, host: str = LAUNCHES) -> dict[str, int]:
-    """Ticks of some operations by what they consist of; their sum is what they lasted.
-
-    `host` is the part that waiting for the host is.
-    """
+def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict[str, int]:
+    """Ticks of some operations by what they consist of; their sum is what they lasted."""
     ticks = dict.fromkeys(PARTS, 0)
     lasted = timeline.end[operations] - timeline.start[operations]
     content, kind = program.columns.content[operations], program.columns.kind[operations]
@@ -56,14 +42,12 @@ def busy(program: Program, timeline: Timeline, operations: Ints | slice, host: s
     sums = np.add.reduceat(lasted[order], first) if len(order) else lasted
     for number, example, count, whole in zip(numbers.tolist(), first, counts.tolist(), sums.tolist(), strict=True):
         name = "optimizer" if kind[order[example]] == d.OPTIMIZER else "compute"
-        _add(ticks, program.contents[number], count, whole, (name, host))
+        _add(ticks, program.contents[number], count, whole, name)
     return ticks
 
 
-def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, parts: tuple[str, str]) -> None:
-    """An instruction that ran `count` times and lasted so long in all; `parts` are that of its kernels and that of
-    waiting for the host."""
-    name, host = parts
+def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, name: str) -> None:
+    """An instruction that ran `count` times and lasted so long in all; its kernels go to the part `name`."""
     if lump.communicates or not lump.ticks:
         for axis, share in by_axis(lump.whole, lasted).items():
             ticks[axis] = ticks.get(axis, 0) + share
@@ -71,7 +55,8 @@ def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, parts: tupl
     whole = lump.whole.times(count)
     ticks[name] += whole.compute
     ticks["recompute"] += whole.recompute
-    ticks[host] += whole.host
+    ticks[LAUNCHES] += whole.host
+    ticks[OFFLOAD] += whole.offload
     for axis, share in by_axis(whole, whole.exposed).items():
         ticks[axis] = ticks.get(axis, 0) + share
     ticks["stall" if name == "compute" else name] += whole.stall + lasted - whole.total

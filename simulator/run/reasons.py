@@ -14,7 +14,6 @@ from simulator.engine.tape import Timeline
 from simulator.program import codes as d
 from simulator.program.content import OWN, Call, Content
 from simulator.run.links import HOST_LINK
-from simulator.run.parts import LAUNCHES, OFFLOAD
 from simulator.training.chains import ChainClasses
 from simulator.training.passes.program import Program
 
@@ -27,17 +26,9 @@ LATENCY = "latency"
 class Reasons:
     """Ticks of operations by what ran, by link and by roof."""
 
-    def __init__(
-        self,
-        program: Program,
-        timeline: Timeline,
-        classes: ChainClasses,
-        links: tuple[str, ...],
-        host: str = LAUNCHES,
-    ) -> None:
-        """`links` names the kinds of link, `host` is the part that waiting for the host is."""
+    def __init__(self, program: Program, timeline: Timeline, classes: ChainClasses, links: tuple[str, ...]) -> None:
+        """`links` names the kinds of link."""
         self.program, self.timeline, self.classes, self.names = program, timeline, classes, links
-        self.host = host
         self.interleaved = int(program.columns.stage.max(initial=0)) >= classes.ranks.shape[1]
         self.operations: dict[str, float] = defaultdict(float)
         """By name and stage, or chunk where ranks have several; exposed collectives inside passes by their own."""
@@ -77,8 +68,7 @@ class Reasons:
         self.roofs["compute"] += content.kernels - content.memory - content.latency
         self.roofs["memory"] += content.memory
         self.roofs[LATENCY] += content.latency
-        if self.host == OFFLOAD:
-            self.links[HOST_LINK] += content.host
+        self.links[HOST_LINK] += content.offload
 
     def _moved(self, calls: tuple[Call, ...], lasted: int, chain: int, rank: int) -> None:
         """Time of communication by link, in proportion to what of each collective is exposed."""

@@ -18,7 +18,7 @@ from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, series, single
 from simulator.training import operators
 from simulator.training.job import Job
-from simulator.training.memory import Chunk, kept_of_layer
+from simulator.training.memory import Chunk, copy_time
 from simulator.training.operators import Collective, Kernel, Step, Work
 
 Ticks = Callable[[Comm], int]
@@ -95,15 +95,8 @@ class PassCosts:
         launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value))
         if self.job.blocking:
             return self.piece(steps) + single(launches)
-        ahead = (Part(HOST, launches), Part(COPY, Content(host=units.to_ticks(self._moved()))))
-        return self.piece(steps, [part for part in ahead if part.content.host])
-
-    def _moved(self) -> float:
-        """Seconds in which a layer's share of the offloaded activations crosses the host's link, spread evenly over
-        the layers of the model."""
-        if not self.job.offload_layers:
-            return 0.0
-        return self.job.offloaded * kept_of_layer(self.job) / self.job.host_link
+        ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job)))))
+        return self.piece(steps, [part for part in ahead if part.content.total])
 
     def _lists(self, calls: int) -> Piece:
         """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.tape import Activity, Use
+from simulator.engine.tape import RESERVED, Activity, Use
 from simulator.program.builder import Builder
 from simulator.training.chains import ChainCosts
 from simulator.training.job import Job
@@ -17,8 +17,6 @@ LANES = ("compute", "send forward", "send backward", "data")
 """Lanes that every device has; passes that are cut add those of their parts."""
 BEGIN = -1
 """The turn before the first."""
-RESERVED = 1e9
-"""Weight of a collective beside kernels: it takes the multiprocessors that it needs, kernels work with the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ into pieces, and these into parts on lanes, whose kernels share the multiprocess
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.engine.tape import RESERVED
 from simulator.program import codes as d
 from simulator.program.lowering import Lowered, lower
 from simulator.program.piece import Piece, single
 from simulator.training.pass_costs import ChunkPasses
-from simulator.training.passes.chain import RESERVED, Chain, Turns
+from simulator.training.passes.chain import Chain, Turns
 from simulator.training.passes.cut import beside
 
 Ints = NDArray[np.int64]

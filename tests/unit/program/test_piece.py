@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.executor import execute
-from simulator.engine.tape import Activity, Use
+from simulator.engine.tape import RESERVED, Activity, Use
 from simulator.fabric.sharing import max_min
 from simulator.program.builder import Builder
 from simulator.program.content import Call, Comm, Content
@@ -46,7 +46,7 @@ def test_what_outlasts_the_product_is_exposed() -> None:
 
 def test_launches_of_the_next_layer_run_beside_this_one() -> None:
     def layer(host: int) -> Piece:
-        built = PieceBuilder([Part(HOST, Content(host=host)), Part(COPY, Content(host=30))])
+        built = PieceBuilder([Part(HOST, Content(host=host)), Part(COPY, Content(offload=30))])
         built.run(kernels(20))
         built.run(call(25))
         return built.build()
@@ -100,7 +100,7 @@ def on_lanes(parts: tuple[Part, ...], pace: float) -> list[int]:
     device, numbers = builder.resource(), []
     for turn, part in enumerate(parts):
         content = part.content.at(pace)
-        rate, weight = (part.takes, 1e9) if part.takes else (1.0, 1.0)
+        rate, weight = (part.takes, RESERVED) if part.takes else (1.0, 1.0)
         shares = content.total and (content.kernels or part.takes)
         uses = (Use(device, rate, weight),)
         activity = builder.activity(Activity(0, content.total, uses)) if shares else -1

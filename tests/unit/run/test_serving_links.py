@@ -28,7 +28,7 @@ def apart() -> Result:
 @pytest.fixture(scope="module")
 def stage() -> StageCost:
     """The only stage of a replica of Llama 3.1 70B on two devices."""
-    return resolve(load_scenario(FILE).spec)[0].price.stages[0]
+    return resolve(load_scenario(FILE).spec)[0].cost.stages[0]
 
 
 def test_an_iteration_says_which_collectives_it_runs(stage: StageCost) -> None:
