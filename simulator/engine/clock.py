@@ -104,7 +104,7 @@ class Clock:
         """Begin an activity now; `finished` is called when it is done, `label` is its name on the record of loads."""
         self.fluid.start(self.fluid.speeds.phases(activity), finished, label)
 
-    def record(self, resources: Collection[int] | None = None, most: int = 1024) -> Load:
+    def record(self, resources: Collection[int] | None = None, most: int = 256) -> Load:
         """Write down from now on what resources carry, all or some; `most` bounds the intervals kept of each."""
         self.fluid.record = Load(self.fluid, resources, most)
         return self.fluid.record

@@ -61,7 +61,7 @@ class Fluid:
     def change(self, resource: int, capacity: float) -> None:
         """Give a resource another capacity from now on; what was done so far stays done, and at 0 its users wait."""
         if self.record is not None:
-            self.record.touch(resource)
+            self.record.touch((resource,))
         least = min(self.most[resource], capacity)
         self.capacity[resource] = float(capacity)
         self.most[resource] = float(capacity) * (1 + SLACK)
@@ -80,7 +80,7 @@ class Fluid:
         """What works but never ends at its present speed, with the name of the resource that it gets too little of."""
         found = dict.fromkeys(running for users in self.users for running in users if running.end == NEVER)
         for running in found:
-            scarce = [use.resource for use in running.phase.uses if self._scarce(use.resource)]
+            scarce = [resource for resource in running.needs.resources if self._scarce(resource)]
             yield running, self.names[min(scarce, key=self.capacity.__getitem__)] if scarce else "a resource"
 
     def _go_on(self, running: Running) -> None:
@@ -107,10 +107,10 @@ class Fluid:
     def _join(self, running: Running) -> None:
         """Start to work."""
         if self.record is not None:
-            self.record.touch_all(running)
+            self.record.touch(running.needs.resources)
         running.work(int(self.env.now))
         scarce = False
-        for resource, rate, _ in running.phase.uses:
+        for resource, rate, _ in running.needs.uses:
             users = self.users[resource]
             users[running] = users.get(running, 0.0) + rate
             self.asked[resource] += rate
@@ -124,8 +124,8 @@ class Fluid:
     def _leave(self, running: Running) -> None:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
         if self.record is not None:
-            self.record.touch_all(running)
-        for resource, _, _ in running.phase.uses:
+            self.record.touch(running.needs.resources)
+        for resource in running.needs.resources:
             users = self.users[resource]
             if running not in users:  # the activity names the resource twice
                 continue
@@ -159,7 +159,7 @@ class Fluid:
         found, visited = {running}, set()
         queue = [running]
         for member in queue:
-            for resource, _, _ in member.phase.uses:
+            for resource in member.needs.resources:
                 if resource not in visited and self.asked[resource] > self.most[resource]:
                     visited.add(resource)
                     fresh = [user for user in self.users[resource] if user not in found]
@@ -170,17 +170,17 @@ class Fluid:
     def _solve(self, component: list[Running]) -> None:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
         now = int(self.env.now)
+        if self.record is not None:
+            self.record.touch(resource for member in component for resource in member.needs.resources)
         for member, speed in zip(component, self._speeds(component), strict=True):
-            if self.record is not None:
-                self.record.touch_all(member)
             member.proceed(now, speed)
         self._watch(component)
 
     def _speeds(self, component: list[Running]) -> Sequence[float]:
         """What the solver grants; whoever shares with nobody and asks for no more than there is runs at full speed."""
-        if len(component) == 1 and not any(self._scarce(use.resource) for use in component[0].phase.uses):
+        if len(component) == 1 and not any(map(self._scarce, component[0].needs.resources)):
             return (1.0,)
-        return self.speeds.of(tuple([member.phase.number for member in component]), self._scarce, self.capacity)
+        return self.speeds.of(component, self._scarce, self.capacity)
 
     def _scarce(self, resource: int) -> bool:
         """Whether a resource is asked for more than it has."""

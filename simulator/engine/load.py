@@ -5,11 +5,9 @@ next change comes: then all that happened in the instant has happened. Where the
 are merged with their neighbours, so that the units carried stay what they are.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
-
-from simulator.engine.running import Running
 
 if TYPE_CHECKING:
     from simulator.engine.fluid import Fluid
@@ -43,7 +41,7 @@ class Load:
         """What is booked of each resource; the last interval is open, it ends where it starts."""
         self.instant = int(fluid.env.now)
         """When `touched` was touched."""
-        self.touched = {i: None for i, users in enumerate(fluid.users) if users and self._wanted(i)}
+        self.touched = dict.fromkeys(i for i, users in enumerate(fluid.users) if users)
 
     def of(self, resource: int) -> list[Span]:
         """What a resource carried until now, in order and without gaps, from its first user on and until its last."""
@@ -53,50 +51,53 @@ class Load:
             return spans[:-1]
         return [*spans[:-1], spans[-1]._replace(stop=self.instant)]
 
-    def touch_all(self, running: Running) -> None:
-        """What an activity takes is about to change."""
-        for use in running.phase.uses:
-            self.touch(use.resource)
-
-    def touch(self, resource: int) -> None:
-        """What a resource carries is about to change."""
+    def touch(self, resources: Iterable[int]) -> None:
+        """What these resources carry is about to change."""
         now = int(self.fluid.env.now)
         if now > self.instant:
             self._book(now)
-        if self._wanted(resource):
-            self.touched[resource] = None
-
-    def _wanted(self, resource: int) -> bool:
-        return self.only is None or resource in self.only
+        self.touched.update(dict.fromkeys(resources))
 
     def _book(self, now: int) -> None:
         """Book what the resources that were touched have carried since."""
         if now == self.instant:
             return
         for resource in self.touched:
-            self._append(self.spans.setdefault(resource, []), self.fluid.capacity[resource], self._carried(resource))
+            if self.only is None or resource in self.only:
+                self._append(
+                    self.spans.setdefault(resource, []), self.fluid.capacity[resource], self._carried(resource)
+                )
         self.touched.clear()
         self.instant = now
 
     def _carried(self, resource: int) -> dict[Hashable, float]:
         """Units per tick that a resource carries for each label."""
         users = self.fluid.users[resource]
-        reserved = sum(user.phase.reserved.get(resource, 0.0) for user in users)
-        part = min(1.0, self.fluid.capacity[resource] / reserved) if reserved else 1.0
         by: dict[Hashable, float] = {}
-        for user, rate in users.items():
-            kept = user.phase.reserved.get(resource, 0.0)
-            units = kept * part + (rate - kept) * user.speed
+        if any(user.needs.reserved for user in users):
+            shares = self._beside_reserved(resource)
+        else:
+            shares = [(user.label, rate * user.speed) for user, rate in users.items()]
+        for label, units in shares:
             if units > 0:
-                by[user.label] = by.get(user.label, 0.0) + units
+                by[label] = by.get(label, 0.0) + units
         return by
+
+    def _beside_reserved(self, resource: int) -> list[tuple[Hashable, float]]:
+        """The same by activity, where some may have reserved their part: they keep it at any speed."""
+        users = self.fluid.users[resource]
+        kept = [user.needs.reserved.get(resource, 0.0) for user in users]
+        part = min(1.0, self.fluid.capacity[resource] / sum(kept)) if any(kept) else 1.0
+        rows = zip(users.items(), kept, strict=True)
+        return [(user.label, keeps * part + (rate - keeps) * user.speed) for (user, rate), keeps in rows]
 
     def _append(self, spans: list[Span], capacity: float, by: dict[Hashable, float]) -> None:
         """End the open interval at this instant and open another, unless nothing changed."""
         if spans:
-            if spans[-1][2:] == (capacity, by):
+            start, _, before, what = spans[-1]
+            if what == by and before == capacity:
                 return
-            spans[-1] = spans[-1]._replace(stop=self.instant)
+            spans[-1] = Span(start, self.instant, before, what)
         spans.append(Span(self.instant, self.instant, capacity, by))
         if len(spans) > self.most:
             spans[:-1] = _coarser(spans[:-1])

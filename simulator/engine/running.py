@@ -14,28 +14,36 @@ ENDED = -1
 """End of what does not work: not yet, not just now, or not any more."""
 
 
+class Needs(NamedTuple):
+    """What a phase uses, once for all phases that use the same."""
+
+    uses: tuple[Use, ...]
+    number: int
+    resources: tuple[int, ...]
+    """Those of the uses."""
+    reserved: dict[int, float]
+    """Units per tick that are reserved, by resource."""
+
+
 class Phase(NamedTuple):
     """A phase as the fluid knows it."""
 
     latency: int
     work: int
-    uses: tuple[Use, ...]
-    number: int
-    """The same for all phases that use the same."""
-    reserved: dict[int, float]
-    """Units per tick that are reserved, by resource."""
+    needs: Needs
 
 
 class Running:
     """A copy of an activity, from its start on."""
 
-    __slots__ = ("end", "finished", "label", "left", "phase", "phases", "since", "speed", "timer", "turn")
+    __slots__ = ("end", "finished", "label", "left", "needs", "phase", "phases", "since", "speed", "timer", "turn")
 
     def __init__(self, phases: tuple[Phase, ...], finished: Callable[[], None], label: Hashable) -> None:
         """Start before the first phase."""
         self.phases = phases
         self.phase = phases[0]
         """The present one."""
+        self.needs = self.phase.needs
         self.turn = 0
         """How many phases have begun."""
         self.finished = finished
@@ -56,6 +64,7 @@ class Running:
         if self.turn == len(self.phases):
             return False
         self.phase = self.phases[self.turn]
+        self.needs = self.phase.needs
         self.turn += 1
         return True
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.running import Phase
+from simulator.engine.running import Needs, Phase, Running
 from simulator.engine.tape import RESERVED, Activity, Use
 
 Solver = Callable[[list[int], list[int], list[float], list[float], list[float]], Sequence[float] | NDArray[np.float64]]
@@ -30,9 +30,8 @@ class Speeds:
     def __init__(self, solver: Solver | None) -> None:
         """Know nothing."""
         self.solver = solver
-        self.uses: list[tuple[Use, ...]] = []
-        """What phases use, by number."""
-        self.numbers: dict[tuple[Use, ...], int] = {}
+        self.needs: dict[tuple[Use, ...], Needs] = {}
+        """What phases use; numbered in the order of appearance."""
         self.known: dict[tuple[int, ...], Sequence[float]] = {}
         """Speeds by the numbers of the phases of a component; void when a capacity changes."""
 
@@ -41,34 +40,39 @@ class Speeds:
         return tuple(self._phase(part) for part in activity.phases)
 
     def _phase(self, activity: Activity) -> Phase:
-        number = self.numbers.setdefault(activity.uses, len(self.uses))
-        if number == len(self.uses):
-            self.uses.append(activity.uses)
-        reserved: dict[int, float] = {}
-        for resource, rate, flows in activity.uses:
-            if flows == RESERVED:
-                reserved[resource] = reserved.get(resource, 0.0) + rate
-        return Phase(activity.latency, activity.work, self.uses[number], number, reserved)
+        needs = self.needs.get(activity.uses)
+        if needs is None:
+            needs = self.needs[activity.uses] = _needs(activity.uses, len(self.needs))
+        return Phase(activity.latency, activity.work, needs)
 
-    def of(self, numbers: tuple[int, ...], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
-        """Ask the solver about the phases of a component, or remember what it said."""
+    def of(self, component: list[Running], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
+        """Ask the solver about a component, or remember what it said."""
+        numbers = tuple([member.needs.number for member in component])
         speeds = self.known.get(numbers)
         if speeds is None:
             if len(self.known) >= REMEMBERED:
                 self.known.clear()
-            speeds = self.known[numbers] = self._ask(numbers, scarce, capacity)
+            speeds = self.known[numbers] = self._ask(component, scarce, capacity)
         return speeds
 
-    def _ask(self, numbers: tuple[int, ...], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
+    def _ask(self, component: list[Running], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
         """Put the scarce resources of a component and their users into numbers, and call the solver."""
         if self.solver is None:
             raise ValueError("resources are shared: the clock needs a solver")
         places: dict[int, int] = {}
         rows = [
             (i, places.setdefault(use.resource, len(places)), use.rate, use.flows)
-            for i, number in enumerate(numbers)
-            for use in self.uses[number]
+            for i, member in enumerate(component)
+            for use in member.needs.uses
             if scarce(use.resource)
         ]
         users, resources, rates, flows = (list(column) for column in zip(*rows, strict=True))
         return [float(speed) for speed in self.solver(users, resources, rates, flows, [capacity[r] for r in places])]
+
+
+def _needs(uses: tuple[Use, ...], number: int) -> Needs:
+    reserved: dict[int, float] = {}
+    for resource, rate, flows in uses:
+        if flows == RESERVED:
+            reserved[resource] = reserved.get(resource, 0.0) + rate
+    return Needs(uses, number, tuple(use.resource for use in uses), reserved)
