@@ -11,7 +11,9 @@ from functools import partial
 
 import numpy as np
 
+from simulator.engine.clock import Clock
 from simulator.engine.executor import execute
+from simulator.engine.player import Player
 from simulator.engine.tape import Activity, Tape, Timeline, Use
 from simulator.fabric.sharing import max_min
 from simulator.program.actions import Kind
@@ -71,6 +73,31 @@ def lock_step(lanes: int, operations: int) -> Tape:
     return Tape(np.arange(lanes + 1) * operations, duration, nothing, np.zeros(0, np.int64), rendezvous, none)
 
 
+def two_jobs(links: int, operations: int) -> int:
+    """Two programs on one clock whose collectives meet on links; returns the events."""
+    clock = Clock(np.ones(links), max_min)
+    collectives = tuple(
+        Activity(1_000, 50_000 + i, tuple(Use(link, 1.0, 1.0) for link in range(links))) for i in range(4)
+    )
+    numbers = np.arange(2 * operations)
+    none, nothing = np.full(len(numbers), -1), np.zeros(len(numbers) + 1, np.int64)
+    activity = np.where(numbers % 2, numbers // 2 % 4, -1)
+    tape = Tape(
+        np.array([0, len(numbers)]),
+        np.full(len(numbers), 20_000),
+        nothing,
+        np.zeros(0, np.int64),
+        none,
+        activity,
+        collectives,
+        np.ones(links),
+    )
+    for start in (0, 333):
+        Player(clock, tape, start, range(links))
+    clock.run()
+    return clock.events
+
+
 def main() -> None:
     """Run everything."""
     machine = platform.processor() or platform.machine()
@@ -89,6 +116,7 @@ def main() -> None:
     measure("sweep 1,024 lanes that meet 50 times", partial(sweep, tape), len(tape))
     tape = beside(16, 1000)
     measure("execute compute beside collectives, 16 x 2 x 1,000", partial(execute, tape, max_min), len(tape))
+    measure("two jobs that meet on 200 links, 2 x 500 collectives", partial(two_jobs, 200, 500), 1_000)
 
 
 if __name__ == "__main__":

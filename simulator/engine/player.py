@@ -8,7 +8,6 @@ notice each other. See docs/decisions/0001-integer-time.md and docs/decisions/00
 """
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,43 +18,9 @@ from simpy.events import NORMAL
 from simulator.engine import deadlock
 from simulator.engine.clock import Clock
 from simulator.engine.event import Event
-from simulator.engine.rendezvous import Rendezvous, gather
 from simulator.engine.running import Running
-from simulator.engine.tape import NEVER, Ints, Tape, Timeline, verify
-
-SPECIAL = -1
-"""In the list of durations: the operation belongs to a rendezvous or runs an activity."""
-NONE, SEVERAL = -1, -2
-"""In the list of dependencies: there is none, or more than one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A tape ready to be played, any number of times: its columns as lists, which Python reads faster.
-
-    Lists are indexed by operation or by *slot*: what ends as one, an operation alone or a whole rendezvous.
-    """
-
-    tape: Tape
-    rendezvous: Rendezvous
-    slots: Ints
-    """The slot of each operation; shape (n,)."""
-    slot: list[int]
-    duration: list[int]
-    wait: list[int]
-    """The slot that each operation waits for, NONE or SEVERAL."""
-    waits: dict[int, list[int]]
-    """Those of the latter."""
-
-
-def score(tape: Tape) -> Score:
-    """Prepare a tape; ValueError says what is wrong with one that is malformed."""
-    verify(tape)
-    rendezvous = gather(tape)
-    n, member = len(tape), rendezvous.number >= 0
-    slots: Ints = np.where(member, n + rendezvous.number, np.arange(n))
-    duration: list[int] = np.where(member | (tape.activity >= 0), SPECIAL, tape.duration).tolist()
-    return Score(tape, rendezvous, slots, slots.tolist(), duration, *_dependencies(tape, slots))
+from simulator.engine.score import SEVERAL, SPECIAL, Score, score
+from simulator.engine.tape import NEVER, Tape, Timeline
 
 
 class Player:
@@ -76,15 +41,19 @@ class Player:
 
         `resources[i]` is the clock's number of the tape's resource i; left out, new ones are added. `name` is for
         messages and, unless `label` gives another one to an operation, for the record of loads. `on_end` is called
-        when all operations have ended; it may start another player.
+        when all operations have ended; it may start another player. ValueError says what of this cannot be.
         """
         self.score = tape if isinstance(tape, Score) else score(tape)
         tape = self.score.tape
-        if clock.fluid.speeds.solver is None and np.any(tape.activity >= 0):
-            raise ValueError("the tape names activities on shared resources: the clock needs a solver")
         self.clock = clock
         self.start = clock.now if start is None else start
         """The tick at which it starts."""
+        if self.start < clock.now:
+            raise ValueError(f"a player cannot start at tick {self.start}: it is {clock.now} already")
+        if clock.fluid.speeds.solver is None and np.any(tape.activity >= 0):
+            raise ValueError("the tape names activities on shared resources: the clock needs a solver")
+        if resources is not None and len(resources) != len(tape.capacity):
+            raise ValueError(f"the tape has {len(tape.capacity)} resources, the player was given {len(resources)}")
         self.resources = [clock.add(units) for units in tape.capacity] if resources is None else list(resources)
         """The clock's numbers of the tape's resources."""
         self.name, self.label, self.on_end = name, label, on_end
@@ -109,10 +78,8 @@ class Player:
         clock.players[self] = None
         if self.start > clock.now:
             clock.at(self.start, self._begin)
-        elif self.start == clock.now:
-            self._begin()
         else:
-            raise ValueError(f"a player cannot start at tick {self.start}: it is {clock.now} already")
+            self._begin()
 
     @property
     def ended(self) -> bool:
@@ -135,9 +102,8 @@ class Player:
         slots = {slot: lacks[running] for slot, running in self.working.items() if running in lacks}
         lacking = {op: slots[slot] for op, slot in enumerate(self.score.slot) if slot in slots} if slots else {}
         ended = np.asarray(self.end, np.int64)[self.score.slots] < NEVER
-        return deadlock.stuck(
-            self.score.tape, ended, lacking, self.name, max(1, deadlock.SHOWN // players - 3 * (players > 1))
-        )
+        shown = max(1, deadlock.SHOWN // players - 3) if players > 1 else deadlock.SHOWN
+        return deadlock.stuck(self.score.tape, ended, lacking, self.name, shown)
 
     def _begin(self, _: object = None) -> None:
         """Start a process for each lane."""
@@ -238,16 +204,3 @@ class Player:
         self.working.pop(slot, None)
         self.end[slot] = self.clock.now
         event.after(0)
-
-
-def _dependencies(tape: Tape, slots: Ints) -> tuple[list[int], dict[int, list[int]]]:
-    """For each operation the slot that it waits for, NONE or SEVERAL, and those of the latter by operation."""
-    counts = np.diff(tape.after_start)
-    after = slots[tape.after]
-    single = np.full(len(tape), NONE, np.int64)
-    single[counts == 1] = after[tape.after_start[:-1][counts == 1]]
-    single[counts > 1] = SEVERAL
-    several = np.flatnonzero(counts > 1)
-    first, stop = tape.after_start[several].tolist(), tape.after_start[several + 1].tolist()
-    rows = zip(several.tolist(), first, stop, strict=True)
-    return single.tolist(), {op: after[a:b].tolist() for op, a, b in rows}

@@ -5,7 +5,8 @@ import pytest
 
 from simulator.engine.clock import Clock
 from simulator.engine.executor import execute
-from simulator.engine.player import Player, score
+from simulator.engine.player import Player
+from simulator.engine.score import score
 from simulator.engine.tape import Activity, Tape, Timeline, Use
 from simulator.errors import DeadlockError
 from simulator.fabric.sharing import max_min
@@ -106,6 +107,11 @@ def test_it_cannot_start_in_the_past() -> None:
         clock.run()
 
 
+def test_each_resource_of_the_tape_needs_one_of_the_clock() -> None:
+    with pytest.raises(ValueError, match="the tape has 1 resources, the player was given 2"):
+        Player(Clock([1.0, 1.0], max_min), pair(), resources=[0, 1])
+
+
 def test_events_of_one_alone_are_those_of_the_clock() -> None:
     clock = Clock(solver=max_min)
     player = Player(clock, pair(3))
@@ -166,6 +172,23 @@ def test_a_mistake_in_a_callback_is_not_called_a_deadlock() -> None:
     Player(clock, tape([1]), on_end=broken)
     with pytest.raises(KeyError, match="on the way"):
         clock.run()
+
+
+def test_a_mistake_in_a_lane_is_raised_as_it_is() -> None:
+    clock = Clock([1.0], max_min)
+    Player(clock, pair(1), resources=[0], label={}.__getitem__)
+    with pytest.raises(KeyError, match="1"):
+        clock.run()
+
+
+def test_no_more_than_a_few_events_an_activity_that_shares() -> None:
+    """End of the latency, settling and timer when it joins, the same when the other leaves, and its end."""
+    clock, operations = Clock([1.0], max_min), 100
+    made = tape([0] * operations, runs=dict.fromkeys(range(operations), 0), activities=[BUSY], capacity=[1.0])
+    for start in (0, 5):
+        Player(clock, made, start, resources=[0])
+    clock.run()
+    assert clock.events <= 2 * operations * 6 + 2 * 4
 
 
 def test_same_players_same_bytes() -> None:
