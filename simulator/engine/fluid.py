@@ -115,11 +115,11 @@ class Fluid:
             users[running] = users.get(running, 0.0) + rate
             self.asked[resource] += rate
             scarce = scarce or self.asked[resource] > self.most[resource]
-        if scarce:
-            self._settle_later(running)
-        else:
+        if not scarce:
             running.proceed(running.since, 1.0)
             self._watch([running])
+        elif len(running.needs.uses) > 1 or not self._beside_reserved(running.needs.uses[0].resource):
+            self._settle_later(running)
 
     def _leave(self, running: Running) -> None:
         """Take an activity off its resources; those that it may have slowed must be solved again."""
@@ -133,9 +133,38 @@ class Fluid:
             self.asked[resource] -= users.pop(running)
             if not users:
                 self.asked[resource] = 0.0  # so that rounding does not pile up
-            elif scarce:
+            elif scarce and not self._beside_reserved(resource):
                 for user in users:
                     self._settle_later(user)
+
+    def _beside_reserved(self, resource: int) -> bool:
+        """Whether a resource has one user beside those that reserved their part of it, which then works with the rest.
+
+        That is a device on which collectives run beside kernels: who reserved is not slowed, so that only the one user
+        has to be looked at, and no solver is asked. False where anybody uses another resource as well.
+        """
+        user, left = None, self.capacity[resource]
+        for running in self.users[resource]:
+            if len(running.needs.uses) > 1 or (user is not None and not running.needs.reserved):
+                return False
+            if running.needs.reserved:
+                left -= running.needs.uses[0].rate
+            else:
+                user = running
+        if not 0.0 <= left < self.capacity[resource]:
+            return False
+        for running in self.users[resource]:
+            speed = 1.0 if running is not user else min(1.0, left / running.needs.uses[0].rate)
+            if running.speed != speed:
+                self._go(running, speed)
+        return True
+
+    def _go(self, running: Running, speed: float) -> None:
+        """Go on at another speed from now on."""
+        if self.record is not None:
+            self.record.touch(running.needs.resources)
+        running.proceed(int(self.env.now), speed)
+        self._watch([running])
 
     def _settle_later(self, running: Running) -> None:
         """Solve it at the end of this instant, when all that happens in it has happened."""
