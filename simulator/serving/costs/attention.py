@@ -56,6 +56,8 @@ class Attention:
     """Seconds of the memory for the keys and values of a token."""
     score_seconds: float = field(init=False)
     """Seconds of the memory for the scores of a row and a key, of all heads; 0 where the kernel is fused."""
+    windowed: float = field(init=False)
+    """Share of the layers that have a sliding window."""
 
     def __post_init__(self) -> None:
         shard, curve, decode = self.shard, kernel(self.device, self.stack), self.device.decode
@@ -68,6 +70,7 @@ class Attention:
             "per_key": 4.0 * curve.rows * shard.head_dim / rate_at(shard.head_dim, curve.forward),
             "row_seconds": (row / curve.bandwidth, row / decode.query),
             "token_seconds": shard.kv_bytes / curve.bandwidth,
+            "windowed": self.layers.windowed_share(shard.model),
             "score_seconds": (self.stack.attention_kernel == UNFUSED) * shard.heads * SCORE_BYTES / curve.bandwidth,
         }.items():
             object.__setattr__(self, name, value)
@@ -107,7 +110,7 @@ class Attention:
         if model.window is None:
             return lines
         floor, (_, base, slope) = lines[:-1], lines[-1]
-        end, less = sequences * model.window, round(slope * (1.0 - model.windowed_share))
+        end, less = sequences * model.window, round(slope * (1.0 - self.windowed))
         if floor and end <= floor[-1][0]:  # windows are full before reading takes longer than the floor
             end, reached, _ = floor[-1]
             return (*floor, (FAR, reached - less * end, less))
@@ -150,7 +153,7 @@ class Attention:
     def prompts(self, pieces: Iterable[tuple[int, int]]) -> int:
         """Ticks of chunks (tokens, cached tokens before them) of prompts in one kernel."""
         taken = [(chunk, before) for chunk, before in pieces if chunk]
-        share, window = self.shard.model.windowed_share, self.shard.model.window
+        share, window = self.windowed, self.shard.model.window
         if not taken:
             return 0
         whole = self._prompts(taken, FAR)

@@ -38,6 +38,12 @@ class Depth(NamedTuple):
         """The same of those that all rows pass; a model with others has one kind."""
         return ((usual, self.full),) if self.skipped else self.each(usual)
 
+    def windowed_share(self, model: Model) -> float:
+        """Share of its layers that have a sliding window; that of the model where windows are spread evenly."""
+        if not self.kinds:
+            return model.windowed_share
+        return sum(count for kind, count in self.kinds if kind.window is not None) / self.layers
+
     @property
     def caches(self) -> int:
         """Keys and values that the stage keeps of a token."""

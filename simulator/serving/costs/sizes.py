@@ -1,7 +1,8 @@
 """Cost of a collective of one group by its size, cheap to ask for many sizes.
 
 Closed forms of collectives are close to linear between sizes a factor of two apart, so they are evaluated at powers of
-two and interpolated between; within 1 % of the closed form itself.
+two and interpolated between. On DGX A100 and H100 that is 0.4 to 1.7 % off on average over 1 KB to 256 MB, and up to
+63 % between the two sizes where the library changes its protocol and the closed form jumps.
 """
 
 from collections.abc import Callable
