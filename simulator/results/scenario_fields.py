@@ -9,6 +9,8 @@ Default = TypeVar("Default", bound=int | None)
 Fields = Mapping[str, Any]
 """A resolved scenario, or a part of one, as plain data."""
 
+from simulator.axes import CP, PP, TP
+
 
 def at(scenario: Fields, path: str) -> Any:
     """The value at a dotted path such as `training.parallel.tp`; None where there is none."""
@@ -45,6 +47,6 @@ def devices(scenario: Fields) -> int | None:
 
 def replicas(scenario: Fields) -> int | None:
     """Data-parallel replicas, derived where the scenario leaves them open; None where it does not say enough."""
-    cut = [whole(scenario, f"training.parallel.{axis}", 1) for axis in ("tp", "cp", "pp")]
+    cut = [whole(scenario, f"training.parallel.{axis}", 1) for axis in (TP.name, CP.name, PP.name)]
     derived = (devices(scenario) or 0) // max(prod(cut), 1)
     return whole(scenario, "training.parallel.dp", derived) or None

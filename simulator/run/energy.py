@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
 from simulator.results.result import Replica
 from simulator.serving.costs.iteration import ReplicaCost
@@ -16,7 +17,7 @@ Floats = NDArray[np.float64]
 PASSES_MEMORY = 0.5
 """Rate of the memory over its peak while a training step computes: products read operands, passes between them stream;
 an estimate."""
-LINKS = {"tp", "ep", "transfer"}
+LINKS = {TP.name, EP.name, "transfer"}
 """Words in the names of parts of a replica's time in which links work."""
 
 

@@ -5,6 +5,7 @@ from math import prod
 from typing import Any
 
 from simulator import units
+from simulator.axes import CP, DP, EP, PP, TP
 from simulator.results.scenario_fields import at, whole, word
 from simulator.run.kinds import kind_of_fields
 from simulator.specs.scenario import Scenario, ServingScenario
@@ -32,7 +33,7 @@ _SETTINGS = ("training", "serving", "requests", "slo")
 """Sections of a scenario that are settings of a run, key by key; of the others their names tell enough."""
 _OF_SERVING = ("serving", "requests", "slo")
 _LONGEST = 60
-_AXES = ("tp", "pp", "vpp", "cp", "ep", "dp")
+_AXES = (TP.name, PP.name, "vpp", CP.name, EP.name, DP.name)
 
 
 def scenario_fields(scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -133,7 +134,7 @@ def _devices(scenario: Mapping[str, Any]) -> str:
 def _replicas(scenario: Mapping[str, Any], pool: Any) -> int:
     """Devices of a pool's replicas."""
     layout = at({"pool": pool}, "pool.parallel") or at(scenario, "serving.parallel")
-    sizes = [whole({"of": layout}, f"of.{axis}", 0) or 1 for axis in ("tp", "pp")]
+    sizes = [whole({"of": layout}, f"of.{axis}", 0) or 1 for axis in (TP.name, PP.name)]
     return (whole({"of": pool}, "of.replicas", 0) or 1) * prod(sizes)
 
 
@@ -141,9 +142,9 @@ def _layout(scenario: Mapping[str, Any]) -> str:
     """The parallel axes that cut something; `dp` also where it follows from the number of devices."""
     path = kind_of_fields(scenario).layout
     sizes = {axis: size for axis in _AXES if (size := whole(scenario, f"{path}.{axis}", None)) is not None}
-    if "dp" not in sizes and path.startswith("training"):
+    if DP.name not in sizes and path.startswith("training"):
         number = whole(scenario, "cluster.nodes", 0) * whole(scenario, "cluster.node.devices", 0)
-        sizes["dp"] = number // prod(sizes.get(axis) or 1 for axis in ("tp", "pp", "cp"))
+        sizes[DP.name] = number // prod(sizes.get(axis) or 1 for axis in (TP.name, PP.name, CP.name))
     cut = [f"{axis} {size:,}" for axis, size in sizes.items() if size > 1]
     replicas = whole(scenario, "serving.replicas", None)
     return ", ".join([*cut, *([f"{replicas} replicas"] if replicas and replicas > 1 else [])])

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from simulator.axes import CP, PP, TP
 from simulator.report.catalogue.explain import scalar
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.results.scenario_fields import devices, replicas
@@ -43,7 +44,7 @@ def _shown(value: object) -> str:
 def _replicas(scenario: Scenario) -> str:
     plain = dump(scenario)
     layout = scenario.training.parallel
-    cut = {axis: getattr(layout, axis) for axis in ("tp", "cp", "pp") if getattr(layout, axis) > 1}
+    cut = {axis: getattr(layout, axis) for axis in (TP.name, CP.name, PP.name) if getattr(layout, axis) > 1}
     product = " x ".join(f"{axis} {size}" for axis, size in cut.items()) or "1"
     if devices(plain) is None or scenario.cluster.devices % prod(cut.values()):
         return "default"

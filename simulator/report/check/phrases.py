@@ -6,6 +6,7 @@ The lines say what moved, through which operations, and why that may be and how 
 from collections.abc import Iterable, Sequence
 
 from simulator import units
+from simulator.axes import AXES
 from simulator.metrics import METRICS
 from simulator.report.serving.contents import WORDS as REQUEST
 from simulator.report.text import wording
@@ -184,7 +185,7 @@ def _part(one: MovedPart, kind: str | None) -> str:
     if one.table == "links":
         return "latency of communication" if name == "latency" else f"communication over {name}"
     if kind == "serving" and one.table == "operations":
-        return f"{name} communication" if name.rpartition(": ")[2] in ("tp", "pp", "ep", "dp") else name
+        return f"{name} communication" if AXES.has(name.rpartition(": ")[2]) else name
     axis = f" ({one.axis})" if one.axis else ""
     link = f" over {clean(one.link)}" if one.link else ""
     exposed = ", exposed" if axis and one.table == "critical_path" and not one.hidden else ""

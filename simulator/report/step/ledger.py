@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from simulator import units
+from simulator.axes import PP, TP
 from simulator.report.text import wording
 from simulator.report.text.blocks import grid, heading, notes
 from simulator.report.text.plain import clean
@@ -132,7 +133,7 @@ def hints(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
             found += [f"{kind} ({size}): {text}" for text in _remedies(kind, scenario)]
     if not several:
         return [*found, "more devices (cluster.nodes), or a device with more memory"]
-    now = ", ".join(f"{axis} {whole(scenario, f'training.parallel.{axis}', 1)}" for axis in ("pp", "tp"))
+    now = ", ".join(f"{axis} {whole(scenario, f'training.parallel.{axis}', 1)}" for axis in (PP.name, TP.name))
     if _mostly_vocabulary(scenario):
         cut = f"raise training.parallel.tp (now {now}), which cuts the vocabulary too: pp leaves it on one stage"
         return [*found, cut]

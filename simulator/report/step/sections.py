@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
+from simulator.axes import CP, DP, EP, PP, TP
 from simulator.errors import shortened
 from simulator.metrics import METRICS
 from simulator.report.text import wording
@@ -51,8 +52,10 @@ def header_lines(scenario: dict[str, Any]) -> Iterable[str]:
         yield f"{number:,} x {word(scenario, 'cluster.node.accelerator.name', 'device')}"
     if name := word(scenario, "model.name"):
         yield name.partition(" (")[0]
-    sizes = {axis: whole(scenario, f"training.parallel.{axis}", 1) for axis in ("tp", "pp", "vpp", "cp", "ep")}
-    sizes["dp"] = replicas(scenario) or 1
+    sizes = {
+        axis: whole(scenario, f"training.parallel.{axis}", 1) for axis in (TP.name, PP.name, "vpp", CP.name, EP.name)
+    }
+    sizes[DP.name] = replicas(scenario) or 1
     yield from (
         [", ".join(f"{axis} {size}" for axis, size in sizes.items() if size > 1)] if max(sizes.values()) > 1 else ()
     )

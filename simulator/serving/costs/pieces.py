@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.axes import EP, TP
 from simulator.cost import Device
 from simulator.cost.experts import expert_seconds, experts_hit
 from simulator.cost.gemm import GemmCurve
@@ -39,7 +40,7 @@ Floats = NDArray[np.float64]
 RowCosts = Callable[[Ints], dict[str, Floats]]
 """From numbers of rows, shape (r,), to seconds by part, each of shape (r,)."""
 
-PARTS = ("linear", "head", "tp", "ep", "other")
+PARTS = ("linear", "head", TP.name, EP.name, "other")
 """What the rows of a pass cost time for."""
 
 
