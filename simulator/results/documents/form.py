@@ -1,4 +1,4 @@
-"""The JSON form of documents, both ways. The fields of a class are the keys of its object, in their order.
+"""The JSON form of documents. The fields of a class are the keys of its object, in their order.
 
 A field with the mark `LEFT_OUT` is no key of the object where it is None or NaN. The entries of a mapping with the mark
 `spread` are keys of the object, behind that prefix.
@@ -6,13 +6,7 @@ A field with the mark `LEFT_OUT` is no key of the object where it is None or NaN
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
-
-from simulator.errors import InputError, Problem
-
-Document = TypeVar("Document")
+from typing import Any
 
 LEFT_OUT = {"left out": True}
 """Metadata of a field that is written only where it is known."""
@@ -36,14 +30,3 @@ def _written(value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{prefix}{key}", one) for key, one in item.items())
         elif not field.metadata.get("left out") or (item is not None and item == item):  # NaN is not itself
             yield field.name, item
-
-
-def parsed(kind: type[Document], data: Any, file: str | None = None) -> Document:
-    """The document of a class that plain data hold; InputError with what is wrong, `file` names where they are from."""
-    try:
-        return TypeAdapter(kind).validate_python(data)
-    except ValidationError as error:
-        problems = [
-            Problem(one["msg"], file, path=".".join(str(part) for part in one["loc"])) for one in error.errors()
-        ]
-        raise InputError(*problems) from error

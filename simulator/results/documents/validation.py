@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import Any
 
-from simulator.results.documents.form import LEFT_OUT, parsed
+from simulator.results.documents.form import LEFT_OUT
 
 _BY = "by_"
 
@@ -121,11 +121,3 @@ class ValidationDocument:
 
     summary: ValidationSummary
     rows: tuple[ValidatedServingRow | ValidatedRow, ...]
-
-
-def parsed_validation(data: Any) -> ValidationDocument:
-    """The document that plain data hold; InputError with what is wrong."""
-    if isinstance(data, Mapping) and isinstance(summary := data.get("summary"), Mapping):
-        by = {key.removeprefix(_BY): value for key, value in summary.items() if key.startswith(_BY)}
-        data = {**data, "summary": {**summary, "by": by}}
-    return parsed(ValidationDocument, data)
