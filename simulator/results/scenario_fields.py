@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, TypeVar
 
+from simulator.axes import CP, PP, TP
+
 Default = TypeVar("Default", bound=int | None)
 
 Fields = Mapping[str, Any]
 """A resolved scenario, or a part of one, as plain data."""
-
-from simulator.axes import CP, PP, TP
 
 
 def at(scenario: Fields, path: str) -> Any:

@@ -3,30 +3,21 @@
 from simulator.calibration.asked import Asked
 from simulator.calibration.stacks import serving, training
 from simulator.errors import InputError, Problem
-from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_lines
-from simulator.interop.rows.serving import is_serving
+from simulator.interop.rows.jsonl import read_lines
+from simulator.interop.rows.serving import kind_of
 
 
 def calibrate(asked: Asked) -> None:
     """Fit the stacks of the rows of one kind; InputError where there are none, or of both kinds."""
     (path,) = asked.files
     lines = list(read_lines(path))
-    kinds = {kind for line in lines if (kind := _serves(line)) is not None}
+    kinds = {kind for line in lines if (kind := kind_of(line)) is not None}
     if len(kinds) != 1:
         words = "has rows that train and rows that serve" if kinds else "has no rows"
         raise InputError(Problem(words, file=str(path), hint="docs/reference/measurements.md has the keys of rows"))
-    if kinds == {False}:
+    if kinds == {"training"}:
         return training.calibrate(asked, lines)
     for option, given in (("samples", asked.samples), ("intervals", asked.intervals)):
         if given:
             raise InputError(Problem(f"`--{option}` has no meaning for rows that serve", hint="leave it out"))
     return serving.calibrate(asked, lines)
-
-
-def _serves(line: Line) -> bool | None:
-    """Whether a row serves; None where its keys do not tell."""
-    try:
-        data = parse_line(line)
-    except Refused:
-        return None
-    return True if is_serving(data) else False if "primary_metric" in data else None

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simulator.errors import InputError
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
-from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
@@ -121,6 +121,15 @@ class MappedServing:
 def is_serving(data: Mapping[str, Any]) -> bool:
     """Whether an object is a row of this form rather than one about training."""
     return isinstance(data.get("metrics"), dict) and "kind" in data and "primary_metric" not in data
+
+
+def kind_of(line: Line) -> str | None:
+    """The kind of a row as far as its keys tell; None where they do not."""
+    try:
+        data = parse_line(line)
+    except Refused:
+        return None
+    return "serving" if is_serving(data) else "training" if "primary_metric" in data else None
 
 
 def draft_serving(row: ServingRow) -> MappedServing:

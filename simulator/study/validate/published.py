@@ -6,7 +6,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
-from simulator.interop.rows.serving import is_serving
+from simulator.interop.rows.serving import kind_of
 from simulator.results.documents.validation import ValidationDocument, ValidationSummary
 from simulator.specs.catalog import data_root
 from simulator.study.executors import each
@@ -75,7 +75,7 @@ def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[L
     InputError where there is no row at all, none of that kind, or rows of both kinds and no `name`.
     """
     _check_readable(lines)
-    kinds = [_kind_of(line) for line in lines]
+    kinds = [kind_of(line) for line in lines]
     counts = {kind: kinds.count(kind) for kind in KINDS}
     if name is None and all(counts.values()):
         both = " and ".join(f"{number:,} of {kind}" for kind, number in counts.items())
@@ -100,12 +100,3 @@ def _check_readable(lines: Sequence[Line]) -> None:
         else:
             return
     raise InputError(reason or Problem("there are no rows", hint=hint))
-
-
-def _kind_of(line: Line) -> str | None:
-    """The kind of a row as far as its keys tell; None where they do not."""
-    try:
-        data = parse_line(line)
-    except Refused:
-        return None
-    return "serving" if is_serving(data) else "training" if "primary_metric" in data else None

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.results import Result, Spans, files, read, save
+from simulator.results import files, read, save
+from simulator.results.result import Result, Spans
 from tests.effort import examples
 from tests.factories import assert_same, columns, training_result
 

@@ -4,7 +4,7 @@ import pytest
 
 from simulator import units
 from simulator.errors import InputError
-from simulator.results import METRICS
+from simulator.metrics import METRICS
 from simulator.results.metrics import compare, error_of_time, exposed, mean, metric, run_metrics, training_metrics
 
 BREAKDOWN = ({"compute": 6.0, "exposed_tp": 1.0, "bubble": 3.0}, {"compute": 8.0, "exposed_dp": 2.0})

@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.results import DeviceClass, dumps, to_json
+from simulator.results import dumps, to_json
+from simulator.results.result import DeviceClass
 from tests.factories import training_result
 
 

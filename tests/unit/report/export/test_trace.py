@@ -12,7 +12,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.report.export.trace import write_trace
 from simulator.report.result import html
-from simulator.results import Result, Spans
+from simulator.results.result import Result, Spans
 from simulator.run.simulate import simulate
 from tests import jobs
 from tests.factories import training_result

@@ -7,7 +7,7 @@ import pytest
 from simulator.report.result.page import page
 from simulator.report.step.breakdown import MOST_ROWS
 from simulator.report.text.plain import encodable
-from simulator.results import CriticalPath, DeviceClass, MemoryUse, Result, Sensitivity, Spans
+from simulator.results.result import CriticalPath, DeviceClass, MemoryUse, Result, Sensitivity, Spans
 from tests.factories import GB, out_of_memory, training_result
 
 ESCAPE = "\x1b"

@@ -8,7 +8,7 @@ from simulator.report.result.html import document
 from simulator.report.result.page import page
 from simulator.report.serving.page import MOST_REPLICAS, parts_in_words
 from simulator.report.text.plain import encodable
-from simulator.results import DeviceClass, MemoryUse, Result, Spans
+from simulator.results.result import DeviceClass, MemoryUse, Result, Spans
 from tests.services import Slo, asked, disaggregated, serve, serving_result
 
 RESULT = serving_result(serve(asked(), blocks=130))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.report.step.ledger import hints
-from simulator.results import MemoryUse
+from simulator.results.result import MemoryUse
 
 
 def use(**kinds: float) -> MemoryUse:
