@@ -55,7 +55,7 @@ def plainly(detail: Mapping[str, Any]) -> str:
     """One error of pydantic in data that is no spec (a row of measurements), in our words."""
     key = f"key `{detail['loc'][0]}`" if detail["loc"] else "the object"
     if detail["type"] == "literal_error":
-        return f"{key}: {_excerpt(detail['input'])} is not {detail['ctx']['expected']}"
+        return f"{key}: {excerpt(detail['input'])} is not {detail['ctx']['expected']}"
     message, _, hint = _message(dict(detail), None, "")
     return f"{key}: {message}" + (f"; {hint}" if hint else "")
 
@@ -69,7 +69,7 @@ def mistyped(node: Node, kind: Kind, path: str = "") -> Iterator[Problem]:
         if wanted and wanted <= {bool, int, float} and not _fits(node.value, wanted):
             name = "`true` or `false`" if wanted == {bool} else "a number" if float in wanted else "a whole number"
             yield node.place.problem(
-                f"{_excerpt(node.value)} is not {name}", path, f"write {name}{_unquoted(node.value)}"
+                f"{excerpt(node.value)} is not {name}", path, f"write {name}{_unquoted(node.value)}"
             )
 
 
@@ -146,17 +146,17 @@ def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, s
     if error == "value_error":
         return str(context["error"]), path, ""
     if error in _MAPPINGS and (fitting := _as_mapping(value, kind)):
-        return f"{_excerpt(value)} stands where keys are needed", path, fitting
+        return f"{excerpt(value)} stands where keys are needed", path, fitting
     if error in _MAPPINGS:
-        return "has no value" if value is None else f"{_excerpt(value)} stands where keys are needed", path, _keys(kind)
+        return "has no value" if value is None else f"{excerpt(value)} stands where keys are needed", path, _keys(kind)
     if value is None:
         return "has no value", path, "write one, or leave the key out"
     if error == "literal_error":
-        return f"{_excerpt(value)} is not accepted", path, _choice(str(value), kind)
+        return f"{excerpt(value)} is not accepted", path, _choice(str(value), kind)
     if error in _NUMBERS:
-        return f"{_excerpt(value)} is not {_NUMBERS[error]}", path, f"write {_NUMBERS[error]}"
+        return f"{excerpt(value)} is not {_NUMBERS[error]}", path, f"write {_NUMBERS[error]}"
     if error in _SEQUENCES:
-        return f"{_excerpt(value)} stands where a list is needed", path, "write `[first, second]`"
+        return f"{excerpt(value)} stands where a list is needed", path, "write `[first, second]`"
     if error in _LENGTHS:
         bound, word = _LENGTHS[error]
         number = context[bound]
@@ -164,14 +164,14 @@ def _message(detail: dict[str, Any], kind: Kind, path: str) -> tuple[str, str, s
         return has, path, f"write {word} {'one' if number == 1 else number}"
     if error == "string_type":
         return (
-            f"{_excerpt(value)} is not text",
+            f"{excerpt(value)} is not text",
             path,
             f'write it in quotes: `"{value}"`' if isinstance(value, (int, float)) else "",
         )
     if error in _BOUNDS:
         bound, hint = _BOUNDS[error]
-        return f"{_excerpt(value)} is out of range", path, hint.format(f"{context[bound]:g}")
-    return detail["msg"].replace("Input should be", f"{_excerpt(value)} should be", 1), path, ""
+        return f"{excerpt(value)} is out of range", path, hint.format(f"{context[bound]:g}")
+    return detail["msg"].replace("Input should be", f"{excerpt(value)} should be", 1), path, ""
 
 
 def _either(first: Problem, second: Problem) -> Problem:
@@ -246,7 +246,8 @@ def _listing(words: list[str], conjunction: str) -> str:
     return f" {conjunction} ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
-def _excerpt(value: object) -> str:
+def excerpt(value: object) -> str:
+    """A value as messages show it: never long."""
     if value is None:
         return "nothing"
     if isinstance(value, (dict, list, tuple)):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, shortened
 
 MAX_BYTES = 4 * 2**20
 """Largest file."""
@@ -123,7 +123,7 @@ def scalar(text: str) -> Scalar:
     if _FLOAT.fullmatch(text):
         number = float(text)
         if not isfinite(number):
-            raise ValueError(f"`{_excerpt(text)}` is not a finite number")
+            raise ValueError(f"`{shortened(text, 40)}` is not a finite number")
         return number
     if _INFINITE.fullmatch(text):
         raise ValueError(f"`{text}` is not a finite number")
@@ -139,10 +139,6 @@ _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _MAX_DIGITS = 100
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def file_text(path: Path, name: str, kind: str = "YAML file") -> str:
@@ -268,7 +264,7 @@ class _Composer:
         frame.dropped = True
         if earlier is not None:
             where = "" if earlier.line is None else f" (first on line {earlier.line})"
-            self.problems.append(place.problem(f"duplicate key `{_excerpt(key)}`{where}", hint="keep one of them"))
+            self.problems.append(place.problem(f"duplicate key `{shortened(key, 40)}`{where}", hint="keep one of them"))
         elif key == "<<":
             self.problems.append(place.problem("merge keys are not accepted", hint="write `extends: NAME`"))
         elif not key:
@@ -314,7 +310,7 @@ class _Composer:
     def _refuse_tag(self, event: Any, place: Place) -> None:
         if event.tag is not None and event.tag != "!":
             self.problems.append(
-                place.problem(f"tag `{_excerpt(event.tag)}` is not accepted", hint="write the value alone")
+                place.problem(f"tag `{shortened(event.tag, 40)}` is not accepted", hint="write the value alone")
             )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.specs.foreign import Translation
+from simulator.specs.messages import excerpt
 
 MOST = 1_000_000_000
 """Largest number that a size may be."""
@@ -62,9 +63,9 @@ class Config:
         if key is None and default is None:
             self.wrong(keys[0], f"`{keys[0]}` is missing", _instead(keys))
         elif isinstance(value, bool) or not isinstance(value, int):
-            self.wrong(key or keys[0], f"{_excerpt(value)} is not a whole number")
+            self.wrong(key or keys[0], f"{excerpt(value)} is not a whole number")
         elif not 1 <= value <= MOST:
-            self.wrong(key or keys[0], f"{_excerpt(value)} is not between 1 and {MOST:,}")
+            self.wrong(key or keys[0], f"{excerpt(value)} is not between 1 and {MOST:,}")
         else:
             return value
         return None
@@ -75,7 +76,7 @@ class Config:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.wrong(key, f"{_excerpt(value)} is not true or false")
+            self.wrong(key, f"{excerpt(value)} is not true or false")
         return bool(value)
 
     def wrong(self, key: str, message: str, hint: str = "") -> None:
@@ -97,10 +98,3 @@ class Config:
 
 def _instead(keys: tuple[str, ...]) -> str:
     return f"or write {' or '.join(f'`{key}`' for key in keys[1:])}" if len(keys) > 1 else ""
-
-
-def _excerpt(value: object) -> str:
-    if isinstance(value, (Mapping, list)):
-        return "a mapping" if isinstance(value, Mapping) else "a list"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`{text}`" if len(text) <= 60 else f"`{text[:57]}...`"

@@ -148,16 +148,11 @@ def latencies(result: Result) -> Iterable[RenderableType]:
 
 def _latencies(result: Result, statistics: tuple[tuple[str, str], ...], explained: bool) -> Table:
     """The table, on demand with the latencies in words."""
-    table = blocks.headed()
-    table.add_column("", no_wrap=True)
-    if explained:
-        table.add_column("", no_wrap=True)
-    for _, words in statistics:
-        table.add_column(words, justify="right", no_wrap=True)
-    for key, short, words in (*LATENCIES, ("queue", "queue", "arrival to first work")):
+    table = blocks.headed("", *([""] if explained else []), *(words for _, words in statistics))
+    for key, short, meaning in (*LATENCIES, ("queue", "queue", "arrival to first work")):
         shown = [_figure(result, f"{statistic}_{key}_ms") for statistic, _ in statistics]
         if any(shown):
-            table.add_row(Text(short, "bold"), *([Text(words, "dim")] if explained else []), *shown)
+            table.add_row(Text(short, "bold"), *([Text(meaning, "dim")] if explained else []), *shown)
     return table
 
 
@@ -169,9 +164,7 @@ def classes(service: Service) -> Iterable[RenderableType]:
     found = by_priority(service)
     if not found:
         return
-    table = blocks.headed()
-    for name in ("class", "finished", "TTFT mean", "P99", "TPOT mean", "P99", "E2E mean", "P99"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = blocks.headed("class", "finished", "TTFT mean", "P99", "TPOT mean", "P99", "E2E mean", "P99")
     for one, figures in found.items():
         shown = [wording.figure(name, figures[name]) for pair in _OF_CLASS for name in pair]
         table.add_row(Text(f"{one}", "bold"), f"{figures['completed']:,.0f}", *shown)
@@ -266,9 +259,7 @@ def replicas(service: Service, duration: float) -> Iterable[RenderableType]:
 
 
 def _table(rows: list[_Row], parts: bool) -> Table:
-    table = blocks.headed()
-    for name in ("", "busy", "iterations", "batch", "cache"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    table = blocks.headed("", "busy", "iterations", "batch", "cache")
     if parts:
         table.add_column("busy time, in percent", overflow="fold")
     for row in rows:

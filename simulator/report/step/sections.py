@@ -254,9 +254,7 @@ def published(result: Result) -> Iterable[RenderableType]:
     """Published figures beside ours."""
     if not result.comparisons:
         return
-    table = headed()
-    for name in ("", "published", "simulated", "error"):
-        table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
+    table = headed("", "published", "simulated", "error")
     table.add_column("source", overflow="fold")
     for comparison in result.comparisons:
         figure, theirs, ours, error, source = map(clean, compared(comparison))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.report.html.markup import Markup, tag
-from simulator.report.svg.pictures import WIDTH, Readout, picture
+from simulator.report.svg.pictures import WIDTH, Readout, number, picture
 
 HEIGHT = 150.0
 _LEAST_STEP = 0.15  # parts of the width or height below which a point is not drawn again
@@ -40,7 +40,7 @@ def curves(
         for curve in drawn
         if len(curve.x)
     ]
-    marks = [tag("path", d=f"M{_number(goal * WIDTH)} 0V{height:g}", class_="goal") for goal in goals if 0 <= goal <= 1]
+    marks = [tag("path", d=f"M{number(goal * WIDTH)} 0V{height:g}", class_="goal") for goal in goals if 0 <= goal <= 1]
     return picture(height, *lines, *marks, label=label, class_="plot", readout=readout)
 
 
@@ -48,12 +48,12 @@ def dots(groups: Iterable[tuple[Floats, Floats, int]], label: str, box: tuple[fl
     """Points in groups of one colour and, dashed, the right and upper side of a box; beyond 1 there is no side."""
     drawn = [(zip((x * WIDTH).tolist(), ((1 - y) * height).tolist(), strict=True), slot) for x, y, slot in groups]
     points = [
-        tag("path", d="".join(f"M{_number(a)} {_number(b)}h0" for a, b in places), class_=f"dots k{slot}")
+        tag("path", d="".join(f"M{number(a)} {number(b)}h0" for a, b in places), class_=f"dots k{slot}")
         for places, slot in drawn
     ]
     right, top = box
-    sides = (f"M{_number(right * WIDTH)} {height:g}V0" if right <= 1 else "") + (
-        f"M0 {_number((1 - top) * height)}H{WIDTH}" if top <= 1 else ""
+    sides = (f"M{number(right * WIDTH)} {height:g}V0" if right <= 1 else "") + (
+        f"M0 {number((1 - top) * height)}H{WIDTH}" if top <= 1 else ""
     )
     goal = [tag("path", d=sides, class_="goal")] if sides else []
     return picture(height, *points, *goal, label=label, class_="plot")
@@ -68,11 +68,7 @@ def _path(curve: Curve, height: float) -> str:
         if abs(point[0] - last[0]) > _LEAST_STEP or abs(point[1] - last[1]) > _LEAST_STEP:
             kept.append(i)
             last = point
-    start = f"M{_number(x[0])} {_number(y[0])}"
+    start = f"M{number(x[0])} {number(y[0])}"
     if curve.steps:
-        return start + "".join(f"H{_number(x[i])}V{_number(y[i])}" for i in kept[1:])
-    return start + "".join(f"L{_number(x[i])} {_number(y[i])}" for i in kept[1:])
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
+        return start + "".join(f"H{number(x[i])}V{number(y[i])}" for i in kept[1:])
+    return start + "".join(f"L{number(x[i])} {number(y[i])}" for i in kept[1:])

@@ -80,15 +80,15 @@ def stacked(
                 tag(
                     "rect",
                     tag("title", text),
-                    x=_number(at * WIDTH),
+                    x=number(at * WIDTH),
                     y=1,
-                    width=_number(share * WIDTH),
+                    width=number(share * WIDTH),
                     height=8,
                     class_=f"c{slot}",
                 )
             )
         at += max(share, 0.0)
-    line = [] if limit is None else [tag("path", d=f"M{_number(limit * WIDTH)} 0V10", class_="limit")]
+    line = [] if limit is None else [tag("path", d=f"M{number(limit * WIDTH)} 0V10", class_="limit")]
     return picture(10, *drawn, *line, label=label, class_="trough moot" if moot else "trough", pixels=pixels)
 
 
@@ -100,9 +100,9 @@ def level(
     if len(time) and time[0] > 0:  # until something changes there is what stays
         time, values = np.append(0, time), np.append(values.min(), values)
     xs, ys = _thinned(time / max(end, 1.0) * WIDTH, height * (1 - values / (top or 1.0)))
-    steps = "".join(f"H{_number(x)}V{_number(y)}" for x, y in zip(xs, ys, strict=True))
+    steps = "".join(f"H{number(x)}V{number(y)}" for x, y in zip(xs, ys, strict=True))
     area = tag("path", d=f"M0 {height:g}{steps}H{WIDTH}V{height:g}Z", class_=f"c{palette.GREY} s2 series")
-    cap = tag("path", d=f"M0 {_number(height * (1 - limit / (top or 1.0)))}H{WIDTH}", class_="limit")
+    cap = tag("path", d=f"M0 {number(height * (1 - limit / (top or 1.0)))}H{WIDTH}", class_="limit")
     return picture(height, area, cap, label=label, class_="plot", readout=Readout(top, "B"))
 
 
@@ -110,7 +110,7 @@ def area(
     xs: Sequence[float], ys: Sequence[float], slot: int, label: str, readout: Readout, height: float = 40.0
 ) -> Markup:
     """A step curve filled down to the bottom: from xs[i] (shares of the width) on the height is ys[i] (a share)."""
-    steps = "".join(f"H{_number(x * WIDTH)}V{_number(height * (1 - y))}" for x, y in zip(xs, ys, strict=True))
+    steps = "".join(f"H{number(x * WIDTH)}V{number(height * (1 - y))}" for x, y in zip(xs, ys, strict=True))
     path = tag("path", d=f"M0 {height:g}{steps}V{height:g}Z", class_=f"c{slot} series")
     return picture(height, path, label=label, class_="plot", readout=readout)
 
@@ -141,7 +141,7 @@ def gantt(
             _box(paths, box, (top + main, height - main), chart, names)
     for piece, slot in ribbon:
         x, width = _place(piece.begin, piece.end, chart.window)
-        paths[f"c{slot} phase"] = [f"M{_number(x)} {-RIBBON}h{_number(width)}v{RIBBON - 3}h-{_number(width)}z"]
+        paths[f"c{slot} phase"] = [f"M{number(x)} {-RIBBON}h{number(width)}v{RIBBON - 3}h-{number(width)}z"]
     order = sorted(paths.items(), key=lambda item: (item[0].startswith("seam"), item[0]))
     drawn = [tag("path", d="".join(pieces), class_=look) for look, pieces in order]
     top = RIBBON if ribbon else 0
@@ -158,10 +158,10 @@ def _box(paths: dict[str, list[str]], box: Box, place: tuple[float, float], char
     for kind, share in box.parts:
         high = height * share
         bottom -= high
-        across = _number(max(width, 0.05))
-        piece = f"M{_number(x)} {_number(max(bottom, top))}h{across}v{_number(high)}h-{across}z"
+        across = number(max(width, 0.05))
+        piece = f"M{number(x)} {number(max(bottom, top))}h{across}v{number(high)}h-{across}z"
         paths.setdefault(f"c{palette.operation(names[kind])}{shade}", []).append(piece)
-    edge = f"M{_number(x + width)} {_number(top)}v{_number(height)}"
+    edge = f"M{number(x + width)} {number(top)}v{number(height)}"
     paths.setdefault("seam" if width >= _SEAM else "seam fine", []).append(edge)
 
 
@@ -182,6 +182,6 @@ def bars(rows: Iterable[tuple[str, Markup]], named: bool = False) -> Markup:
     return tag("div", *(joined(tag("span", name, title=name), bar) for name, bar in rows), class_=look)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Two decimals without trailing zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"

@@ -24,9 +24,12 @@ def grid(*columns: JustifyMethod) -> Table:
     return table
 
 
-def headed() -> Table:
-    """A table without lines but with heads, whose columns are still to be added."""
-    return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+def headed(*words: str) -> Table:
+    """A table without lines but with heads: columns of figures under `words`, of names where a word is empty."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for word in words:
+        table.add_column(word, justify="right" if word else "left", no_wrap=True)
+    return table
 
 
 def title(name: str, *lines: str, spaced: bool = True, ground: str = "") -> RenderableType:
