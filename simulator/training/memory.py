@@ -10,6 +10,7 @@ and tensors that frameworks keep by accident.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -90,18 +91,23 @@ def unreduced_gradients(job: Job, stage: int) -> float:
     """Bytes of gradients that are still whole where they are sharded: the piece that the backward pass fills and, where
     reductions run beside it, the piece before.
 
-    A piece is a wrapped unit of FSDP, filled in the working format, or a bucket, which holds a tensor at least; a stack
-    without buckets reduces a chunk at once. DeepSpeed keeps one bucket, two with `overlap_comm` (stage_1_and_2.py and
-    stage3.py, `ipg_buffer`); FSDP waits for the reduction before (`post_backward`).
+    A piece is a wrapped unit of FSDP, filled in the working format, or a bucket, or a tensor that is larger, beside the
+    next such tensor; a stack without buckets reduces a chunk at once. DeepSpeed keeps one bucket, two with
+    `overlap_comm` (stage_1_and_2.py and stage3.py, `ipg_buffer`); FSDP waits for the reduction before
+    (`post_backward`).
     """
     chunks = chunks_of_stage(job, stage)
-    ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
+    first = [embedding_parameters(job)] * any(c.first for c in chunks)
+    last = [head_parameters(job)] * any(c.last for c in chunks)
     if job.stack.unit == "layer":
-        return max(layer_parameters(job), *ends) * job.reduce_bytes + layer_parameters(job) * job.element
+        return max(layer_parameters(job), *first, *last) * job.reduce_bytes + layer_parameters(job) * job.element
     chunk = max(parameters(job, one) for one in chunks) * job.reduce_bytes
-    piece = min(max(job.bucket, max(*layer_tensors(job), *ends) * job.reduce_bytes), chunk)
+    tensors = [size * job.reduce_bytes for size in (*first, *layer_tensors(job), *layer_tensors(job), *last)]
+    pieces = [job.bucket, *(size for size in tensors if size > job.bucket), job.bucket]
+    pieces = [min(size, chunk) for size in pieces]
     beside = job.overlap_gradients and not job.synchronous
-    return min((1 + beside) * piece, chunk * len(chunks) * job.microbatches)
+    most = max(map(sum, pairwise(pieces))) if beside else max(pieces)
+    return min(most, chunk * len(chunks) * job.microbatches)
 
 
 def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
