@@ -100,7 +100,8 @@ def unreduced_gradients(job: Job, stage: int) -> float:
     first = [embedding_parameters(job)] * any(c.first for c in chunks)
     last = [head_parameters(job)] * any(c.last for c in chunks)
     if job.stack.unit == "layer":
-        return max(layer_parameters(job), *first, *last) * job.reduce_bytes + layer_parameters(job) * job.element
+        layer = layer_parameters(job)
+        return max([layer, *first, *last]) * job.reduce_bytes + layer * job.element
     chunk = max(parameters(job, one) for one in chunks) * job.reduce_bytes
     tensors = [size * job.reduce_bytes for size in (*first, *layer_tensors(job), *layer_tensors(job), *last)]
     pieces = [job.bucket, *(size for size in tensors if size > job.bucket), job.bucket]

@@ -152,6 +152,10 @@ def test_fsdp_keeps_the_gradients_of_the_unit_that_it_reduces_and_of_the_next(ze
     job = build_job(jobs.scenario(software=jobs.stack("fsdp"), shape=jobs.model(vocabulary=1024), batch=8, zero=zero))
     layer = operators.layer_parameters(job)
     assert memory.static_memory(job, 0)["unreduced gradients"] == pytest.approx(layer * (4 + 2))
+    cut = build_job(jobs.scenario(software=jobs.stack("fsdp"), batch=8, pp=4, zero=zero))
+    ends = operators.embedding_parameters(cut) * 4 + layer * 2  # of 51,200 words
+    assert memory.unreduced_gradients(cut, 0) == pytest.approx(ends)
+    assert memory.unreduced_gradients(cut, 1) == pytest.approx(layer * (4 + 2))
 
 
 def test_devices_of_a_node_share_the_memory_of_their_host() -> None:
