@@ -32,6 +32,12 @@ def shot_bytes(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: 
     return _shot(size_bytes, group, fabric, spec)[2]
 
 
+def moving_share(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:
+    """Share of `custom_seconds` in which bytes move."""
+    start, moving, _ = _shot(size_bytes, group, fabric, spec)
+    return moving / (start + moving)
+
+
 def _shot(
     size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce
 ) -> tuple[float, float, float]:

@@ -15,6 +15,8 @@ from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
 from simulator.run.service import gather
+from simulator.serving.costs.iteration import library
+from simulator.serving.fleet.contention import Placed, wire
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -28,6 +30,7 @@ from simulator.serving.workload.generate import Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import ServingStack
 
@@ -54,6 +57,8 @@ class ServingRun:
     """The pool of each replica."""
     kv_transfer: KvTransfer | None
     events: int
+    warnings: tuple[str, ...] = ()
+    """Of replicas that share links as if they had them alone."""
 
 
 def serve(
@@ -133,12 +138,13 @@ def _run(
         )
         fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
     _in_step(replicas, homes, agenda, scenario.stack)
+    warnings = _wired(scenario, systems, replicas, fleet.kv_transfer)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     try:
         agenda.run(progress)
     except OverflowError:
         raise clock_overflow(scenario, units.to_seconds(int(workload.arrival.max()))) from None
-    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, agenda.events)
+    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, agenda.events, warnings)
 
 
 def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:
@@ -149,6 +155,22 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
         if peers > 1:
             Lockstep(agenda, list(replicas[first : first + peers]), stack.padded_rows)
         first += peers
+
+
+def _wired(
+    scenario: ServingScenario, systems: tuple[System, ...], replicas: tuple[Replica, ...], transfer: KvTransfer | None
+) -> tuple[str, ...]:
+    """Tie those together who could get into each other's way on links, cluster by cluster."""
+    clusters: list[Cluster] = []
+    for system in systems:
+        clusters += [] if system.cluster in clusters else [system.cluster]
+    warnings: tuple[str, ...] = ()
+    seated = [(system.cluster, seat) for system in systems for seat in system.placements]
+    for cluster in clusters if len(replicas) > 1 else ():
+        runs = library(scenario.stack, cluster)
+        here = [(one, seat) for one, (on, seat) in zip(replicas, seated, strict=True) if on == cluster]
+        warnings += wire([Placed(one, seat, runs) for one, seat in here], transfer)
+    return warnings
 
 
 def _replica(

@@ -73,6 +73,7 @@ def gather(run: "ServingRun") -> Result:
             *run.workload.warnings,
             *unused_oversubscription(run.scenario.cluster),
             *_told(run, "warnings"),
+            *run.warnings,
             *notes,
             *(() if service is None else _rejected(run, service) + saturated(service)),
         ),
@@ -203,6 +204,8 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
+    if record.stalled:
+        seconds["stall"] = units.to_seconds(record.stalled)
     if record.waits:
         seconds["idle for peers"] = units.to_seconds(sum(record.waits))
     seconds["attention"] = units.to_seconds(record.busy) - sum(seconds.values())

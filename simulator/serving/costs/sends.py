@@ -8,10 +8,12 @@ as durations do from such messages (`Sizes`). Kernels of the engine's own read d
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
+from typing import NamedTuple
 
-from simulator.collectives import Plan, plan
+from simulator.collectives import Plan, activities, duration, plan
 from simulator.collectives.closed_form import cost_of
-from simulator.collectives.custom_all_reduce import custom_seconds, serves, shot_bytes
+from simulator.collectives.custom_all_reduce import custom_seconds, moving_share, serves, shot_bytes
+from simulator.engine.tape import Use
 from simulator.fabric import Fabric
 from simulator.program.content import Call, Comm
 from simulator.serving.costs.sizes import Sizes
@@ -20,6 +22,15 @@ from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
 Groups = Sequence[Sequence[int]]
+
+
+class Movement(NamedTuple):
+    """A part of a collective in which bytes move."""
+
+    share: float
+    """Of the time of the collective."""
+    uses: tuple[Use, ...]
+    """Bytes per tick on each link meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +56,25 @@ class Library:
                 read = shot_bytes(size_bytes, tuple(groups[0]), self.fabric, own)
                 return plan("all_to_all", groups, read, self.fabric, self.profile, "direct")
         return plan(operation, groups, size_bytes, self.fabric, self.profile)
+
+    def movements(self, operation: str, group: Sequence[int], size_bytes: float) -> tuple[Movement, ...]:
+        """What a collective puts on links while its bytes move; phases that ask alike are one."""
+        made = self.plan(operation, [group], size_bytes)
+        steps, lasts = activities(made), max(duration(made), 1)
+        own = self._own(operation, group, size_bytes)
+        if own is not None and made.operation != operation:
+            share = moving_share(size_bytes, tuple(group), self.fabric, own)
+            return tuple(Movement(share, self._full(step.uses)) for step in steps)
+        found: dict[tuple[Use, ...], float] = {}
+        for step in steps:
+            found[step.uses] = found.get(step.uses, 0.0) + step.work / lasts
+        return tuple(Movement(share, uses) for uses, share in found.items() if share)
+
+    def _full(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
+        """Uses in their proportion, as fast as the fullest link goes."""
+        capacity = self.fabric.capacity / TICKS_PER_SECOND
+        fullest = max(use.rate / float(capacity[use.resource]) for use in uses)
+        return tuple(use._replace(rate=use.rate / fullest) for use in uses)
 
     def _own(self, operation: str, group: Sequence[int], size_bytes: float) -> CustomAllReduce | None:
         """The engine's kernels where they may run."""

@@ -9,7 +9,7 @@ Left out: keys and values of earlier pieces of a prompt that could have left bef
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from simulator import collectives, units
@@ -18,6 +18,7 @@ from simulator.engine.tape import Activity, Use
 from simulator.fabric import Fabric
 from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.replica import Replica
+from simulator.serving.replica.wires import Wires
 from simulator.specs.collectives import CollectiveProfile
 
 PROBE = 1e9
@@ -34,6 +35,21 @@ class Route:
     """Ticks that a byte takes alone."""
     uses: tuple[tuple[int, float], ...]
     """(link, bytes per tick that it is asked for)."""
+
+
+@dataclass(slots=True)
+class _Early:
+    """A cache that leaves before its prompt is done; -1 for what has not happened yet."""
+
+    target: Replica
+    start: int = -1
+    """When it leaves."""
+    tail: int = 0
+    """Ticks that the last layer takes."""
+    arrived: int = -1
+    """When what was there to send is here."""
+    read: int = -1
+    """When the prompt is done."""
 
 
 @dataclass(slots=True)
@@ -65,8 +81,10 @@ class KvTransfer:
     turn: int = 0
     """The first decode replica that is looked at among equally busy ones."""
     _routes: dict[tuple[int, int], Route] = field(default_factory=dict)
-    _early: dict[int, Replica] = field(default_factory=dict)
-    """Requests whose cache is on its way before their prompt is done, and who takes it."""
+    wires: dict[tuple[int, int], Wires] = field(default_factory=dict)
+    """Links between two replicas that others use too."""
+    _early: "dict[int, _Early]" = field(default_factory=dict)
+    """Requests whose cache is on its way before their prompt is done."""
 
     def early(self, request: int, source: Replica, begin: int, end: int) -> None:
         """The last iteration of a prompt runs from `begin`, now, to `end`: let its layers leave one by one.
@@ -76,22 +94,33 @@ class KvTransfer:
         target = self._target(request, begun=True) if self.by_layer and not self.queue else None
         if target is None:
             return
-        self._early[request] = target
-        start = begin + (end - begin) // self.layers
+        early = self._early[request] = _Early(target)
+        start = early.start = begin + (end - begin) // self.layers
         route = self._route(source, target)
-        tail = round(route.work * self._bytes(request) / self.layers) + route.latency
+        early.tail = round(route.work * self._bytes(request) / self.layers) + route.latency
 
         def arrived() -> None:
-            complete = max(self.agenda.now, end + tail)
-            self.agenda.at(complete, lambda _: self._done(request, source, target, start))
+            early.arrived = self.agenda.now
+            self._complete(request, source)
 
-        self.agenda.at(start, lambda _: self.agenda.start(self._activity(request, source, target), arrived))
+        self.agenda.at(start, lambda _: self._send(request, source, target, arrived))
 
     def hand_over(self, request: int, source: Replica) -> None:
         """A prompt is done: its cache leaves, now or when there is room, unless it is on its way."""
-        if self._early.pop(request, None) is None:
+        if (early := self._early.get(request)) is None:
             self.fresh.append((request, source))
             self.room()
+        else:
+            early.read = self.agenda.now
+            self._complete(request, source)
+
+    def _complete(self, request: int, source: Replica) -> None:
+        """What left early is here, or its prompt is done: with both, the last layer follows."""
+        early = self._early[request]
+        if early.arrived >= 0 and early.read >= 0:
+            del self._early[request]
+            here = max(early.arrived, early.read + early.tail)
+            self.agenda.at(here, lambda _: self._done(request, source, early.target, early.start))
 
     def room(self) -> None:
         """Decode replicas may have room: look when all that ends in this instant has ended."""
@@ -115,7 +144,20 @@ class KvTransfer:
             def arrived(request: int = request, source: Replica = source, target: Replica = target) -> None:
                 self._done(request, source, target, now)
 
-            self.agenda.start(self._activity(request, source, target), arrived)
+            self._send(request, source, target, arrived)
+
+    def _send(self, request: int, source: Replica, target: Replica, arrived: Callable[[], None]) -> None:
+        """Start the flow of a cache."""
+        wires = self.wires.get((source.number, target.number))
+        if wires is not None:
+            wires.enter()
+
+        def here() -> None:
+            if wires is not None:
+                wires.leave()
+            arrived()
+
+        self.agenda.start(self._activity(request, source, target), here)
 
     def _target(self, request: int, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""

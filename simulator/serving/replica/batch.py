@@ -132,6 +132,8 @@ class Batch:
         self.stretch.count = 0
         self.appointment = None
         self.replica.idle.append(self)
+        if self.replica.wires is not None:
+            self.replica.wires.leave()
 
     def _start(self, chunks: Chunks, decoding: bool, need: int, extra: int, now: int) -> None:
         """Find how long the iteration lasts, and make the appointment at its end."""
@@ -151,6 +153,10 @@ class Batch:
             blocks.take(need)
         work.used = blocks.memory.blocks - blocks.free - need
         replica.record.copied += extra
+        wires = replica.wires
+        if wires is not None:
+            wires.enter()
+        meets = wires is not None and wires.contended()
         if stages.turns:
             span, mean = stages.pass_through(self, n, extra, now)
             replica.record.busy += mean
@@ -159,7 +165,12 @@ class Batch:
             stretch.first = span
         else:
             span = stretch.first = self._lasts_one(n, extra)
-            if not (chunks or extra or self.closed) and replica.fast_forwards and (settled or not self.blocked):
+            if (
+                not (chunks or extra or self.closed)
+                and replica.fast_forwards
+                and not meets
+                and (settled or not self.blocked)
+            ):
                 self._fast_forward(need)
                 if stretch.count > 1:
                     span = stretch.lasts(stretch.count)
@@ -167,6 +178,8 @@ class Batch:
             replica.group.enter(self, span, n + work.tokens, n + work.ended)
             return
         self.schedule_end(now + span)
+        if wires is not None and meets:
+            wires.share()
 
     def schedule_end(self, end: int) -> None:
         """The iteration, or the stretch, ends then."""
@@ -229,16 +242,35 @@ class Batch:
             return
         count = stretch.boundary(self.agenda.now + begun)
         if count < stretch.count:
-            self.replica.blocks.give_back(self.decodes.grown(stretch.count) - self.decodes.grown(count))
-            stretch.count = count
-            self.appointment = self.agenda.at(stretch.start + stretch.lasts(count), self.ended)
+            self.shorten(count)
+
+    def shorten(self, count: int) -> None:
+        """End the stretch after so many iterations, the last of which is not over yet."""
+        stretch = self.stretch
+        self.replica.blocks.give_back(self.decodes.grown(stretch.count) - self.decodes.grown(count))
+        stretch.count = count
+        self.appointment = self.agenda.at(stretch.start + stretch.lasts(count), self.ended)
+
+    def split(self, done: int) -> None:
+        """So many iterations of the stretch are over: the one under way goes on by itself."""
+        stretch, decodes = self.stretch, self.decodes
+        self.shorten(done + 1)
+        if not done:
+            return
+        grown, first = decodes.grown(done), stretch.first + done * stretch.growth
+        begun = stretch.start + stretch.lasts(done)
+        stretch.count = done
+        self._note(begun)
+        decodes.advance(done, begun)
+        self.work.used += grown
+        stretch.start, stretch.first, stretch.count = begun, first, 1
 
     # What an iteration leaves ---------------------------------------------------------------------------------------
 
     def _complete(self, now: int) -> None:
         """Tokens are out, prompts are done, requests finish."""
         replica, work, decodes = self.replica, self.work, self.decodes
-        replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
+        self._note(now)
         if work.decoding:
             for request in decodes.advance(self.stretch.count, now):
                 self._finish(request, now)
@@ -253,6 +285,11 @@ class Batch:
                 if not remaining[request]:
                     self.partial.remove(request)
                     replica.prompt_done(self, request, now)
+
+    def _note(self, now: int) -> None:
+        """Write down the iteration, or the stretch, that ends now."""
+        replica = self.replica
+        replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
 
     def _finish(self, request: int, now: int) -> None:
         """A member has its last token."""

@@ -15,7 +15,7 @@ COLUMNS = 11
 class Record:
     """Columns that only grow."""
 
-    __slots__ = ("busy", "copied", "gap_counts", "gap_ticks", "log", "shared_rows", "usage", "waits")
+    __slots__ = ("busy", "copied", "gap_counts", "gap_ticks", "log", "shared_rows", "stalled", "usage", "waits")
 
     def __init__(self, block_size: int) -> None:
         """Nothing has happened yet."""
@@ -30,6 +30,8 @@ class Record:
         """Rows of all these and those of them that gave a token, of each iteration, one after the other."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
+        self.stalled = 0
+        """Ticks by which others on its links made its iterations longer."""
         self.copied = 0
         """Ticks of its first stage in which it copied to and from the host."""
 

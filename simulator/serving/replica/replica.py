@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from simulator.serving.costs.iteration import StageCost
     from simulator.serving.replica.lockstep import Lockstep
+    from simulator.serving.replica.wires import ReplicaWires
 
 
 class Owner(Protocol):
@@ -73,6 +74,8 @@ class Replica:
         """Preemptions so far."""
         self.group: Lockstep | None = None
         """Replicas that it runs in step with."""
+        self.wires: ReplicaWires | None = None
+        """Links that it shares with others; None where nobody could come into its way."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         self.batches = [Batch(self, shared_tokens) for _ in range(in_flight)]
         self.idle = self.batches[::-1]

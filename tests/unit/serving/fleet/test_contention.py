@@ -1,0 +1,119 @@
+"""Who gets into whose way: found from where replicas lie and what they send, and nobody else is touched."""
+
+from typing import Any
+
+import pytest
+
+from simulator.run import serve
+from simulator.run.serve import ServingRun, run_serving
+from simulator.run.service import gather
+from simulator.serving.replica.replica import Replica
+from simulator.serving.replica.wires import ReplicaWires, Wires
+from simulator.specs import load_scenario
+
+FILE = "scenarios/serving/disaggregated-70b-h100.yaml"
+ALIKE = ("serving.pools=[]", "+serving.replicas=2")
+
+
+def ran(*overrides: str, **options: Any) -> ServingRun:
+    return run_serving(load_scenario(FILE, ["requests.count=60", *overrides]).spec, **options)
+
+
+def pools(prefill: str, decode: str) -> str:
+    return f"serving.pools=[{{name: p, role: prefill, {prefill}}}, {{name: d, role: decode, {decode}}}]"
+
+
+def wires(replica: Replica) -> ReplicaWires:
+    assert replica.wires is not None
+    return replica.wires
+
+
+def test_caches_inside_a_node_meet_the_all_reduces_of_both_ends() -> None:
+    run = ran()
+    first, second, answers = run.replicas
+    assert run.kv_transfer is not None
+    ways = run.kv_transfer.wires
+    assert set(ways) == {(0, 2), (1, 2)}
+    assert wires(first).neighbours == [ways[0, 2]]
+    assert wires(second).neighbours == [ways[1, 2]]
+    assert wires(answers).neighbours == [ways[0, 2], ways[1, 2]]
+    assert ways[0, 2].neighbours == [wires(first), wires(answers)]
+    assert sum(replica.record.stalled for replica in run.replicas) > 0
+    assert not any(user.active for user in (*ways.values(), *(wires(replica) for replica in run.replicas)))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        (*ALIKE, "+serving.parallel={tp: 4}"),
+        (*ALIKE, "+serving.parallel={tp: 16}", "cluster.nodes=4"),
+        ("cluster.nodes=2", pools("parallel: {tp: 8}", "parallel: {tp: 8}")),
+        (pools("replicas: 2", "replicas: 2, kv_cache: {}"), "model=models/llama-3.1-8b"),
+    ],
+    ids=["side by side in a node", "on nodes of their own", "caches between nodes", "no groups"],
+)
+def test_nobody_meets_where_no_link_is_used_by_two(where: tuple[str, ...]) -> None:
+    run = ran(*where)
+    assert [replica.wires for replica in run.replicas] == [None] * len(run.replicas)
+    assert run.warnings == ()
+
+
+@pytest.mark.parametrize("oversubscription", [1, 4])
+def test_groups_meet_on_the_way_up_from_a_leaf_that_is_oversubscribed(oversubscription: int) -> None:
+    """Nodes 1 and 2, and 3 and 4, on leaves of two: the one leaf that both have in common carries what both send."""
+    levels = f"[{{name: leaf, nodes: 2, oversubscription: {oversubscription}}}, {{name: spine, nodes: 8}}]"
+    pools = "[{name: a, parallel: {tp: 8}}, {name: b, replicas: 2, parallel: {tp: 16}}]"
+    scenario = (f"serving.pools={pools}", "cluster.nodes=8", f"cluster.network={{kind: tree, levels: {levels}}}")
+    run = ran(*scenario, "requests.arrivals={poisson: 40 /s}")
+    alone, one, other = run.replicas
+    assert alone.wires is None
+    if oversubscription == 1:  # both together ask for what there is
+        assert one.wires is None and other.wires is None
+    else:
+        assert wires(one).neighbours == [wires(other)]
+        assert one.record.stalled > 0 and other.record.stalled > 0
+        slow = ran(*scenario, "requests.arrivals={poisson: 40 /s}", leap=False)
+        assert slow.ledger == run.ledger
+
+
+def test_results_are_those_of_before_where_no_link_is_asked_for_more_than_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Everybody on the fabric, but one after the other: the same ticks as in closed form."""
+    scenario = ("requests.count=1", "requests.arrivals={poisson: 0.01 /s}", "serving.transfer=end")
+    shared = ran(*scenario)
+    monkeypatch.setattr(serve, "wire", lambda *_: ())
+    closed = ran(*scenario)
+    assert shared.replicas[0].wires is not None and closed.replicas[0].wires is None
+    assert shared.ledger == closed.ledger
+
+
+@pytest.mark.parametrize("transfer", ["layer", "end"])
+def test_fast_forward_changes_nothing_beside_moved_caches(transfer: str) -> None:
+    fast, slow = (ran(f"serving.transfer={transfer}", leap=leap) for leap in (True, False))
+    assert fast.ledger == slow.ledger
+    assert fast.kv_transfer is not None and slow.kv_transfer is not None
+    assert fast.kv_transfer.rows == slow.kv_transfer.rows
+    assert [one.record.stalled for one in fast.replicas] == [one.record.stalled for one in slow.replicas]
+
+
+def test_sharing_stalls_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = gather(ran("requests.arrivals={poisson: 12 /s}"))
+    monkeypatch.setattr(serve, "wire", lambda *_: ())
+    alone = gather(ran("requests.arrivals={poisson: 12 /s}"))
+    assert shared.service is not None and alone.service is not None
+    assert sum(one.parts.get("stall", 0.0) for one in shared.service.replicas) > 0
+    assert not any("stall" in one.parts for one in alone.service.replicas)
+    (load,), (before,) = shared.links, alone.links
+    assert load.by_operation["kv transfer"] == pytest.approx(before.by_operation["kv transfer"])
+    for one in shared.service.replicas:
+        assert sum(one.parts.values()) == pytest.approx(one.busy)
+
+
+def test_replicas_of_several_stages_on_shared_links_are_warned_of() -> None:
+    (warning,) = ran("cluster.nodes=4", pools("parallel: {tp: 8, pp: 2}", "parallel: {tp: 8}")).warnings
+    assert warning.startswith("p: links are shared")
+
+
+def test_an_idle_way_is_nobody() -> None:
+    assert not Wires().contended()
