@@ -19,7 +19,7 @@ from simulator.serving.costs.sends import Library, Movement, Sending, knot
 from simulator.serving.fleet.kv_transfer import KvTransfer, pairs_of
 from simulator.serving.placement import ReplicaPlacement
 from simulator.serving.replica.replica import Replica
-from simulator.serving.replica.wires import Moves, ReplicaWires, Wires
+from simulator.serving.replica.wires import GroupWires, Moves, ReplicaWires, Wires
 
 SLACK = 1e-9
 """Relative excess over a capacity that is rounding, not contention."""
@@ -47,8 +47,8 @@ class Placed:
 
     @property
     def moves(self) -> bool:
-        """Whether its collectives can run on the fabric: one batch on one stage, not in step with others."""
-        return self.replica.group is None and not self.replica.stages.turns
+        """Whether its collectives can run on the fabric: one batch on one stage."""
+        return not self.replica.stages.turns
 
     def group(self, stage: int, send: Sending) -> tuple[int, ...]:
         """The ranks that run a collective of a stage."""
@@ -76,15 +76,25 @@ def wire(placed: Sequence[Placed], transfer: KvTransfer | None) -> tuple[str, ..
     met = _contended(placed, links)
     users: dict[User, Wires] = {}
     for one in placed:
-        if one.moves and met.get(one.user):
-            (batch,) = one.replica.batches
-            users[one.user] = one.replica.wires = ReplicaWires(batch, moves_of(one))
+        if one.moves and met.get(one.user) and one.user not in users:
+            users[one.user] = _wires(one)
     for way in links:
         if isinstance(way, tuple) and met.get(way) and transfer is not None:
             users[way] = transfer.wires[way] = Wires()
     for user, wires in users.items():
         wires.neighbours = [users[other] for other in met[user] if other in users]
     return _left_out(placed, met)
+
+
+def _wires(placed: Placed) -> Wires:
+    """Those of a replica, or of the group that it is in step with."""
+    replica = placed.replica
+    if replica.group is not None:
+        replica.group.wires = GroupWires(replica.group, _moves(placed, in_step=True))
+        return replica.group.wires
+    (batch,) = replica.batches
+    replica.wires = ReplicaWires(batch, _moves(placed, in_step=False))
+    return replica.wires
 
 
 def _between(ranks: Sequence[int], runs: Library) -> set[int]:
@@ -155,16 +165,13 @@ def _asked(price: StageCost, send: Sending | None, ranks: tuple[int, ...], runs:
         yield from runs.movements(operation, ranks, knot(rows * size))
 
 
-def moves_of(placed: Placed) -> Moves:
-    """What the iterations of a replica of one stage move."""
-    price, seat = placed.replica.stages.costs[0], placed.seat
-    return _moves(price.sends, [seat.group(0, len(seat.own))] * len(price.sends), placed.runs)
+def _moves(placed: Placed, in_step: bool) -> Moves:
+    """What the iterations of a replica of one stage move, or those of replicas in step for the rows of all."""
+    sends = [send for send in placed.replica.stages.costs[0].sends if send.in_step == in_step]
 
-
-def _moves(sends: Sequence[Sending], groups: Sequence[tuple[int, ...]], runs: Library) -> Moves:
     @cache
     def movements(i: int, size: float) -> tuple[Movement, ...]:
-        return runs.movements(sends[i].operation, groups[i], size)
+        return placed.runs.movements(sends[i].operation, placed.group(0, sends[i]), size)
 
     @cache
     def moves(rows: int, sampled: int) -> tuple[Activity, ...]:
@@ -185,6 +192,6 @@ def _left_out(placed: Sequence[Placed], met: dict[User, list[User]]) -> tuple[st
     if not names:
         return ()
     return (
-        f"{', '.join(names)}: links are shared with other replicas or moved caches, but replicas with pipeline stages"
-        " or in step are simulated as if they had them alone: where all send at once, links carry more than they have",
+        f"{', '.join(names)}: links are shared with other replicas or moved caches, but those with pipeline stages"
+        " are simulated as if they had them alone: where all send at once, links carry more than they have",
     )

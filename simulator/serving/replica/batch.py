@@ -100,6 +100,8 @@ class Batch:
         """Choose what to do next and start it, or go idle."""
         replica, decodes, now = self.replica, self.decodes, self.agenda.now
         queue, blocks = replica.queue, replica.blocks
+        if replica.group is not None and replica.group.waits(self):
+            return
         if now < replica.stages.gate:
             self.appointment = self.agenda.at(replica.stages.gate, self.begin)
             return
@@ -188,6 +190,13 @@ class Batch:
             # When all have begun: whether another replica gives room must not hang on which of them began first.
             start = self.stretch.start
             self.agenda.end_of_instant(lambda _: self._announce(start, end))
+
+    def end_now(self) -> None:
+        """The iteration, which shared its links, ends now."""
+        now, stretch = self.agenda.now, self.stretch
+        self.replica.record.stalled += now - stretch.start - stretch.first
+        stretch.first, stretch.growth = now - stretch.start, 0
+        self.appointment = self.agenda.at(now, self.ended)
 
     def _lasts_one(self, n: int, extra: int) -> int:
         """Ticks of an iteration on a replica of one stage; notes by how much the next would be longer."""

@@ -18,6 +18,7 @@ from simulator.engine.agenda import Agenda
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
     from simulator.serving.replica.replica import Replica
+    from simulator.serving.replica.wires import GroupWires
 
 
 class Lockstep:
@@ -31,6 +32,16 @@ class Lockstep:
         self.agenda, self.members, self.padded = agenda, members, padded
         self.entered: list[tuple[Batch, int, int, int]] = []
         """Batches that begin in this instant: ticks of their own work, rows, and rows that give a token."""
+        self.running: list[Batch] = []
+        """Batches of the present iteration."""
+        self.rows = 0, 0
+        """Rows of all, and those of them that give a token."""
+        self.end = 0
+        """When the present iteration ends, as far as is known."""
+        self.wires: GroupWires | None = None
+        """Links that the group shares with others; None where nobody could come into its way."""
+        self.late: list[Batch] | None = None
+        """Batches that wait for the end of an iteration which shares its links; None where its end is known."""
         for member in members:
             member.group = self
             member.fast_forwards = False
@@ -51,12 +62,41 @@ class Lockstep:
         """All that begin have: the longest decides, and the rows of all are worked on together."""
         entered, self.entered = self.entered, []
         longest = max(own for _, own, _, _ in entered)
-        shared = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
+        shared = self.rows = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
         span = longest + self.members[0].stages.costs[0].together(*shared)
-        end = self.agenda.now + span
+        end = self.end = self.agenda.now + span
+        self.running = [batch for batch, *_ in entered]
         for member in self.members:
             member.stages.gate = end
         for batch, own, _, _ in entered:
             batch.stretch.first, batch.stretch.growth = span, 0
             batch.replica.record.meet(shared, longest - own)
             batch.schedule_end(end)
+        if self.wires is not None:
+            self.wires.enter()
+
+    # Links that others use --------------------------------------------------------------------------------------------
+
+    def waits(self, batch: "Batch") -> bool:
+        """Whether a batch that would begin waits for the end of an iteration that shares its links."""
+        if self.late is None:
+            return False
+        self.late.append(batch)
+        return True
+
+    def hold(self) -> None:
+        """Nobody knows any longer when the iteration ends."""
+        self.late = []
+        for batch in self.running:
+            batch.appointment = None
+
+    def release(self) -> None:
+        """It ends now."""
+        now, late = self.agenda.now, self.late or ()
+        self.late, self.end = None, now
+        for member in self.members:
+            member.stages.gate = now
+        for batch in self.running:
+            batch.end_now()
+        for batch in late:
+            batch.appointment = self.agenda.at(now, batch.begin)

@@ -5,14 +5,17 @@ joins, what the present iteration has not sent yet is an activity that shares li
 part in which nothing moves: kernels, the host, launches and hops. Alone, both take the same ticks.
 """
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity
 
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
+    from simulator.serving.replica.lockstep import Lockstep
 
 Moves = Callable[[int, int], Sequence[Activity]]
 """(rows of an iteration, those of them that give a token) -> what it moves, one after the other, without latencies."""
@@ -49,17 +52,49 @@ class Wires:
         """Somebody joins."""
 
 
-class ReplicaWires(Wires):
+class MovingWires(Wires):
+    """Those of a user whose iterations end with bytes that move."""
+
+    __slots__ = ("agenda", "moves", "queue")
+
+    def __init__(self, agenda: Agenda, moves: Moves) -> None:
+        """Idle."""
+        super().__init__()
+        self.agenda, self.moves = agenda, moves
+        self.queue: deque[Activity] | None = None
+        """What the present iteration is still to move; None while it runs in closed form."""
+
+    def _put(self, end: int, moves: Sequence[Activity]) -> None:
+        """Put on the links what an iteration that would end then has not moved yet."""
+        moved = self.agenda.now - end + sum(move.work for move in moves)
+        self.queue = deque(_after(moves, moved))
+        if moved < 0:
+            self.agenda.at(self.agenda.now - moved, lambda _: self._next())
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        """Move what comes next, or end the iteration."""
+        assert self.queue is not None
+        if self.queue:
+            self.agenda.start(self.queue.popleft(), self._next)
+        else:
+            self._over()
+
+    @abstractmethod
+    def _over(self) -> None:
+        """All has moved: the iteration ends now."""
+
+
+class ReplicaWires(MovingWires):
     """Those of a replica that runs one batch."""
 
-    __slots__ = ("batch", "moves", "queue")
+    __slots__ = ("batch",)
 
     def __init__(self, batch: "Batch", moves: Moves) -> None:
         """Idle."""
-        super().__init__()
-        self.batch, self.moves = batch, moves
-        self.queue: deque[Activity] | None = None
-        """What the present iteration is still to move; None while it runs in closed form."""
+        super().__init__(batch.agenda, moves)
+        self.batch = batch
 
     def enter(self) -> None:
         """An iteration begins; the replica stays on its links until it is idle."""
@@ -76,40 +111,61 @@ class ReplicaWires(Wires):
         batch, stretch = self.batch, self.batch.stretch
         if not stretch.count or self.queue is not None:
             return
-        now = batch.agenda.now
-        done = stretch.done_by(now)
-        if done and stretch.start + stretch.lasts(done) == now:
+        done = stretch.done_by(self.agenda.now)
+        if done and stretch.start + stretch.lasts(done) == self.agenda.now:
             if done < stretch.count:
                 batch.shorten(done)  # the next one begins in this instant, and sees who is there
             return
         if stretch.count > 1:
             batch.split(done)
+        batch.appointment = None
         decoding = batch.decodes.n + batch.decodes.rows if batch.work.decoding else 0
         moves = self.moves(decoding + batch.work.tokens, decoding + batch.work.ended)
-        moved = now - (stretch.start + stretch.first - sum(move.work for move in moves))
-        self.queue = deque(_after(moves, moved))
-        if moved < 0:
-            batch.appointment = batch.agenda.at(now - moved, self._begin)
+        self._put(stretch.start + stretch.first, moves)
+
+    def _over(self) -> None:
+        self.batch.end_now()
+
+
+class GroupWires(MovingWires):
+    """Those of replicas in step: they exchange the rows of all at the end of an iteration."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: "Lockstep", moves: Moves) -> None:
+        """Idle."""
+        super().__init__(group.agenda, moves)
+        self.group = group
+
+    def enter(self) -> None:
+        """An iteration begins."""
+        self.queue = None
+        self.active = 0
+        super().enter()
+        if self.contended():
+            self.share()
         else:
-            batch.appointment = None
-            self._next()
+            self.agenda.at(self.group.end, self._ended)
 
-    def _begin(self, appointment: object) -> None:
-        """What comes before has ended."""
-        if appointment is self.batch.appointment:
-            self._next()
+    def leave(self) -> None:
+        """It is over."""
+        self.active = 0
 
-    def _next(self) -> None:
-        """Move what comes next, or end the iteration."""
-        batch = self.batch
-        assert self.queue is not None
-        if self.queue:
-            batch.agenda.start(self.queue.popleft(), self._next)
-            return
-        now, stretch = batch.agenda.now, batch.stretch
-        batch.replica.record.stalled += now - stretch.start - stretch.first
-        stretch.first, stretch.growth = now - stretch.start, 0
-        batch.appointment = batch.agenda.at(now, batch.ended)
+    def _ended(self, _: object) -> None:
+        """The iteration is over, unless it shares its links by now."""
+        if self.queue is None:
+            self.leave()
+
+    def share(self) -> None:
+        """Put what the present iteration has not moved yet on the links."""
+        if self.queue is None and self.group.end > self.agenda.now:
+            end = self.group.end
+            self.group.hold()
+            self._put(end, self.moves(*self.group.rows))
+
+    def _over(self) -> None:
+        self.leave()
+        self.group.release()
 
 
 def _after(moves: Sequence[Activity], moved: int) -> list[Activity]:

@@ -7,6 +7,7 @@ import pytest
 from simulator.run import serve
 from simulator.run.serve import ServingRun, run_serving
 from simulator.run.service import gather
+from simulator.serving.replica.ledger import FINISHED
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.wires import ReplicaWires, Wires
 from simulator.specs import load_scenario
@@ -108,6 +109,20 @@ def test_sharing_stalls_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
     assert load.by_operation["kv transfer"] == pytest.approx(before.by_operation["kv transfer"])
     for one in shared.service.replicas:
         assert sum(one.parts.values()) == pytest.approx(one.busy)
+
+
+@pytest.mark.parametrize("transfer", ["layer", "end"])
+def test_exchanges_of_experts_meet_moved_caches(transfer: str) -> None:
+    """Prefill and decode replicas in step, four and four, in one node: exchanges wait while a cache passes."""
+    where = pools("replicas: 4, parallel: {ep: 4}", "replicas: 4, parallel: {ep: 4}")
+    run = ran(where, "model=models/qwen3-30b-a3b", "requests.arrivals={poisson: 40 /s}", f"serving.transfer={transfer}")
+    assert run.kv_transfer is not None and len(run.kv_transfer.wires) == 16
+    groups = {id(replica.group): replica.group for replica in run.replicas}
+    assert [group is not None and group.wires is not None for group in groups.values()] == [True, True]
+    assert [replica.wires for replica in run.replicas] == [None] * 8
+    assert all(replica.record.stalled > 0 for replica in run.replicas if replica.role == "decode")
+    assert run.ledger.status == [FINISHED] * len(run.ledger)
+    assert run.warnings == ()
 
 
 def test_replicas_of_several_stages_on_shared_links_are_warned_of() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
-from simulator.serving.replica.wires import ReplicaWires, Wires
+from simulator.serving.replica.wires import GroupWires, ReplicaWires, Wires
 from tests.replicas import ENDLESS, Price, Setting, System, asked, check, system
 
 LINK = 0
@@ -30,10 +30,11 @@ class Foreign:
 
     def come(self, *whom: tuple[int, int]) -> None:
         """They come at these ticks."""
-        agenda, users = self.made.agenda, [one.wires for one in self.made.replicas]
+        agenda = self.made.agenda
+        users = [one.wires if one.group is None else one.group.wires for one in self.made.replicas]
         for start, work in whom:
             wires = Wires()
-            wires.neighbours = [user for user in users if user is not None]
+            wires.neighbours = [user for user in dict.fromkeys(users) if user is not None]
             for user in wires.neighbours:
                 user.neighbours.append(wires)
             agenda.at(start, self._start(wires, full(agenda, work)))
@@ -139,3 +140,45 @@ def test_an_iteration_that_only_sends() -> None:
 def test_an_arrival_while_others_are_there_begins_with_the_next_iteration() -> None:
     ran, _ = made([(0, 1, 6), (1650, 1, 2)], (1600, 300))
     assert ran.ledger.scheduled[1] == 1000 + QUIET + MOVING + 300
+
+
+def in_step(*foreign: tuple[int, int], shared: bool = True) -> tuple[System, list[int]]:
+    """Two replicas in step; 400 ticks of an iteration of one row exchange it, those of two rows 800."""
+    price = Price(row=0, sample=0, read=0, edge=ENDLESS, base=0, overhead=QUIET, each=0, expert=MOVING)
+    ran = system(asked([(0, 1, 4), (1700, 1, 3)]), Setting(price=price, replicas=2, sharers=2))
+    group = ran.replicas[0].group
+    assert group is not None
+    if shared:
+        group.wires = GroupWires(group, lambda rows, _: [full(ran.agenda, MOVING * rows)])
+    others = Foreign(ran)
+    others.come(*foreign)
+    ran.agenda.run()
+    check(ran)
+    return ran, others.ends
+
+
+def test_replicas_in_step_alone_on_their_links() -> None:
+    plain, _ = in_step(shared=False)
+    ran, _ = in_step()
+    late, _ = in_step((100_000, 50))
+    assert ran.ledger == plain.ledger == late.ledger
+    for replica, same in zip(ran.replicas, plain.replicas, strict=True):
+        assert replica.record.log == same.record.log
+
+
+def test_an_exchange_of_experts_shares_its_links() -> None:
+    """The second iteration exchanges one row from 1,600 on; with a cache of 300 that comes then it ends 300 later. The
+    request that came at 1,700 waits for that end, and rows of two are exchanged from then on."""
+    ran, ends = in_step((1600, 300))
+    assert ends == [2200]
+    assert lengths(ran, 0) == [1000, QUIET + 300 + MOVING, QUIET + 2 * MOVING, QUIET + 2 * MOVING]
+    assert ran.ledger.scheduled[1] == 2300
+    assert ran.replicas[0].record.stalled == 300
+    assert lengths(ran, 1)[:2] == [QUIET + 2 * MOVING] * 2
+
+
+def test_caches_beside_the_own_work_of_replicas_in_step_slow_nothing() -> None:
+    ran, ends = in_step((1000, QUIET), (2100, 400))
+    assert ends == [1600, 2500]
+    assert lengths(ran, 0)[:2] == [1000, 1000]
+    assert ran.replicas[0].record.stalled == 0
