@@ -30,21 +30,26 @@ from simulator.specs.training import Parallel, Recompute, Stack, Training
 PositiveInt = Field(default=None, ge=1, le=1_000_000)
 
 
-class Row(BaseModel):
-    """One published measurement; keys as in the measurement files, unknown ones are kept aside."""
+class _Part(BaseModel):
+    """Some keys of a row; unknown ones are kept aside."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    id: str
-    source: str
-    task: str = "pretrain"
-    tier: int = 1
+
+class _Machine(_Part):
+    """The devices of a row and what joins them."""
+
     device: str
     devices: int = Field(ge=1, le=10_000_000)
     devices_per_node: int | None = PositiveInt
     intra_node: str | None = None
     inter_node_gbps_per_device: float | None = Field(default=None, ge=1e-3, le=1e6)
     peak_flops_bf16: float | None = Field(default=None, gt=0)
+
+
+class _Shape(_Part):
+    """The model of a row."""
+
     model: str
     params_b: float | None = None
     hidden: int = Field(ge=1, le=10_000_000)
@@ -58,7 +63,11 @@ class Row(BaseModel):
     seq_len: int = Field(ge=1, le=100_000_000)
     experts: int | None = None
     attention: str | None = None
-    precision: str
+
+
+class _Layout(_Part):
+    """How the run of a row was laid out."""
+
     global_batch: int = Field(ge=1, le=100_000_000)
     micro_batch: int | None = PositiveInt
     tp: int | None = PositiveInt
@@ -71,8 +80,11 @@ class Row(BaseModel):
     sequence_parallel: bool | None = None
     recompute: str | None = None
     schedule: str | None = None
-    framework: str | None = None
-    flags: str | None = None
+
+
+class _Figures(_Part):
+    """What was measured."""
+
     primary_metric: Literal["step_s", "tokens_per_s_per_device", "samples_per_s", "flops_per_s_per_device", "mfu"]
     step_s: float | None = Field(default=None, gt=0)
     tokens_per_s_per_device: float | None = Field(default=None, gt=0)
@@ -81,6 +93,18 @@ class Row(BaseModel):
     mfu: float | None = Field(default=None, gt=0)
     mem_bytes: float | None = Field(default=None, gt=0)
     flops_convention: str | None = None
+
+
+class Row(_Figures, _Layout, _Shape, _Machine):
+    """One published measurement; keys as in the measurement files."""
+
+    id: str
+    source: str
+    task: str = "pretrain"
+    tier: int = 1
+    precision: str
+    framework: str | None = None
+    flags: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
