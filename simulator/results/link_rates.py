@@ -2,7 +2,8 @@
 
 The bytes that a kind of operation puts on the link are spread evenly over the time in which the devices that use the
 link run such operations: a pass carries its tensor-parallel traffic all along. The integral over the step is exactly
-`LinkLoad.bytes`.
+`LinkLoad.bytes`. Where operations shared the link, what each got of it is known (`LinkLoad.rates`); protocols then
+count with what a byte takes of the link.
 """
 
 from dataclasses import dataclass
@@ -75,7 +76,10 @@ def peak(spans: Spans, load: LinkLoad) -> tuple[float, tuple[str, ...]]:
 
 
 def over_time(spans: Spans, load: LinkLoad) -> Rates:
-    """Load of the busiest link of a kind over the step."""
+    """Load of the busiest link of a kind over the step: as it was shared, else as its bytes are spread."""
+    if load.rates:
+        time, rate = zip(*load.rates, strict=True)
+        return Rates(np.array(time, np.int64), np.array(rate))
     return _summed(_sending(spans, load))
 
 

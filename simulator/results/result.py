@@ -104,9 +104,11 @@ class LinkLoad:
     """Device classes whose ranks send over that link: indices into `Result.classes`."""
     peak: float = 0.0
     """Most bytes per second that it carries at a moment of the step, as `results.link_rates` spreads them; more than
-    `capacity` where operations of several axes overlap, each of which is priced as if it had the link for itself."""
+    `capacity` where operations overlap that are simulated as if they had the link for themselves."""
     at_peak: tuple[str, ...] = ()
     """Names of the operations that send at that moment."""
+    rates: tuple[tuple[int, float], ...] = ()
+    """(picoseconds, bytes per second from then on) where operations shared links of this kind; empty elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

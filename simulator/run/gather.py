@@ -21,14 +21,15 @@ from simulator.program import codes as d
 from simulator.program.piece import COPY, HOST
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
-from simulator.results.result import Comparison, DeviceClass, HostMemory, MemoryUse, Result, Spans
+from simulator.results.result import Comparison, DeviceClass, HostMemory, LinkLoad, MemoryUse, Result
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
-from simulator.run.links import host_links, link_loads, overloaded
+from simulator.run.links import host_links, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
 from simulator.run.parts import LAUNCHES, OFFLOAD, busy, by_axis
+from simulator.run.spans import spans_of
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
@@ -61,6 +62,8 @@ class Run:
     noise: Perturbation
     steps: Steps
     """Ticks of every simulated step; `program` and `timeline` are those of the one that is shown."""
+    links: tuple[LinkLoad, ...] = ()
+    """What the busiest links of the network carried."""
 
 
 def gather(run: Run) -> Result:
@@ -74,9 +77,8 @@ def gather(run: Run) -> Result:
     metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
-    spans = _spans(run)
+    spans, links = spans_of(run.program, run.timeline, run.job.pp), run.links
     step_s = units.to_seconds(run.timeline.makespan)
-    links = link_loads(run.network.fabric, run.program, run.classes, step_s, spans)
     return Result(
         kind="training",
         name=run.scenario.name,
@@ -282,25 +284,6 @@ def _activations(run: Run, part: slice, sizes: Floats) -> tuple[Ints, Floats]:
 
 
 # ---- spans, links, comparisons -----------------------------------------------------------------------------------
-
-
-def _spans(run: Run) -> Spans:
-    columns, tape = run.program.columns, run.program.tape
-    lanes = tuple((chain * run.job.pp + rank, name) for chain, rank, name in run.program.lanes)
-    later = np.repeat(np.arange(len(tape)), np.diff(tape.after_start))
-    device = np.array([lane[0] for lane in lanes])[columns.lane]
-    sent = np.isin(columns.kind[tape.after], (d.SEND_FORWARD, d.SEND_BACKWARD)) & (device[later] != device[tape.after])
-    return Spans(
-        start=run.timeline.start,
-        end=run.timeline.end,
-        lane=columns.lane.astype(np.int32),
-        name=columns.kind.astype(np.int32),
-        stage=columns.stage.astype(np.int32),
-        microbatch=columns.microbatch.astype(np.int32),
-        lanes=lanes,
-        names=d.KINDS,
-        flows=np.stack([tape.after[sent], later[sent]], axis=1),
-    )
 
 
 def _comparisons(run: Run, metrics: dict[str, float]) -> tuple[Comparison, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.axes import TP
+from simulator.engine.load import Load
 from simulator.fabric import Fabric
 from simulator.program import codes as d
 from simulator.program.content import OWN, Comm
@@ -30,6 +31,33 @@ HOST_LINK = "host link"
 
 _SLACK = 1.02
 """Times the capacity from which a rate is worth a warning: less changes no answer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """Links on which traffic met, and what they carried over time."""
+
+    links: NDArray[np.int64]
+    """Of the fabric, those that were looked at; shape (m,)."""
+    load: Load
+    resources: tuple[int, ...]
+    """Their numbers on the record."""
+
+    def within(self, first: int, stop: int) -> NDArray[np.int64]:
+        """Those of a block of links."""
+        found: NDArray[np.int64] = self.links[(self.links >= first) & (self.links < stop)]
+        return found
+
+    def of(self, busiest: LinkLoad, link: int) -> LinkLoad:
+        """The load of a link with what it carried over time."""
+        spans = self.load.of(self.resources[int(np.searchsorted(self.links, link))])
+        rates = [(span.start, span.load * units.TICKS_PER_SECOND) for span in spans]
+        ends = [(span.stop, 0.0) for span in spans[-1:]]
+        top = max(spans, key=lambda span: span.load, default=None)
+        names = tuple(str(name) for name in top.by) if top else ()
+        return replace(
+            busiest, peak=max((rate for _, rate in rates), default=0.0), at_peak=names, rates=(*rates, *ends)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +92,9 @@ def sent(program: Program, classes: ChainClasses) -> list[Sent]:
 
 
 def link_loads(
-    fabric: Fabric, program: Program, classes: ChainClasses, step_s: float, spans: Spans
+    fabric: Fabric, program: Program, classes: ChainClasses, step_s: float, spans: Spans, shared: Recorded | None = None
 ) -> tuple[LinkLoad, ...]:
-    """The busiest link of each kind that carried anything."""
+    """The busiest link of each kind that carried anything; of `shared` ones, of those that were recorded."""
     flows = sent(program, classes)
     loads = [classes.priced[flow.comm].cost.carried(flow.runs) for flow in flows]
     total: Floats = sum(loads, np.zeros(len(fabric.capacity)))
@@ -75,7 +103,9 @@ def link_loads(
     for name, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
         if not total[first:stop].any():
             continue
-        link = first + int(np.argmax(total[first:stop] / fabric.capacity[first:stop]))
+        recorded = shared.within(first, stop) if shared else np.zeros(0, np.int64)
+        among = recorded if total[recorded].any() else np.arange(first, stop)
+        link = int(among[np.argmax(total[among] / fabric.capacity[among])])
         by_operation: dict[str, float] = defaultdict(float)
         for flow, load in zip(flows, loads, strict=True):
             if load[link]:
@@ -83,6 +113,9 @@ def link_loads(
         moved, rate = float(total[link]), float(fabric.capacity[link])
         who = _users(classes, [flow for flow, load in zip(flows, loads, strict=True) if load[link]], link)
         busiest = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), dict(by_operation), who)
+        if shared and among is recorded:
+            found.append(shared.of(busiest, link))
+            continue
         highest, at_peak = peak(spans, busiest)
         found.append(replace(busiest, peak=highest, at_peak=at_peak))
     return tuple(found)
@@ -123,6 +156,11 @@ def host_links(job: Job, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
     return tuple(found)
 
 
+def overloaded_kinds(loads: tuple[LinkLoad, ...]) -> set[str]:
+    """Kinds of links that were asked for more than they have."""
+    return {load.name for load in loads if load.peak > _SLACK * load.capacity}
+
+
 def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
     """A warning where links carry more than they have at a moment of the step: which, by how much and in what."""
     over: dict[str, list[str]] = {}
@@ -135,6 +173,6 @@ def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
         return ()
     listed = "; ".join(f"{', '.join(names)} {what}" for what, names in over.items())
     return (
-        "operations that overlap share links, but each is simulated as if it had them alone: together they ask for more"
-        f" than the links carry, and the simulated step is shorter than a real one: {listed}",
+        "passes that run as one instruction share links with nobody: together with what runs beside them they ask for"
+        f" more than the links carry, and the simulated step is shorter than a real one: {listed}",
     )

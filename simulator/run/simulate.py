@@ -11,16 +11,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator import fabric
+from simulator import fabric, units
 from simulator.cost import compile_device
 from simulator.engine.executor import execute
 from simulator.engine.tape import Tape, Timeline
 from simulator.errors import InputError, Problem
 from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import NotExact, sweep
-from simulator.results.result import Result
+from simulator.results.result import LinkLoad, Result
 from simulator.run.clock_overflow import clock_overflow
+from simulator.run.contention import Ran, settled
 from simulator.run.gather import Run, gather
+from simulator.run.links import Recorded, link_loads
+from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
@@ -95,7 +98,7 @@ def _run(
     noise = perturb(training.noise, fabric.build(scenario.cluster), training.steps, scenario.seed)
     network = Network(job, noise.fabric, profile)
     chosen = _fold(fold or scenario.fold, scenario.cluster.devices)
-    executor = executor or ("simpy" if job.shares else "max-plus")
+    how: Executor = executor or ("simpy" if job.shares else "max-plus")
 
     def lower(fold_keys: Ints | None) -> Lowered:
         classes = StepCosts(job, device, network).classes(chosen, fold_keys)
@@ -103,7 +106,7 @@ def _run(
         return Lowered(classes, build_program(job, classes.costs, classes.rendezvous))
 
     def executed(tape: Tape) -> Timeline:
-        return _execute(tape, executor, progress, job.shares)
+        return _execute(tape, how, progress, job.shares)
 
     if noise.factors is None:
         shown, steps = lower(None), Steps(np.zeros(0, np.int64))
@@ -111,9 +114,22 @@ def _run(
         pace = slowdowns(job.mesh, network.chains, noise.factors)
         shown, steps, said = perturbed(job, pace, lower, executed, chosen != "none")
         noise = replace(noise, assumptions=noise.assumptions + said)
-    timeline = executed(shown.program.tape)
-    steps = steps.filled(training.steps, timeline.makespan)
-    return Run(scenario, job, device, network, *shown, timeline, chosen, executor, noise, steps)
+
+    def loads(timeline: Timeline, shared: Recorded | None) -> tuple[LinkLoad, ...]:
+        classes, program = shown
+        spans, step_s = spans_of(program, timeline, job.pp), units.to_seconds(timeline.makespan)
+        return link_loads(network.fabric, program, classes, step_s, spans, shared)
+
+    if noise.factors is None:
+        ran = settled(shown.program, shown.classes, network.fabric, executed, loads, progress)
+    else:
+        timeline = executed(shown.program.tape)
+        ran = Ran(timeline, loads(timeline, None), contended=False)
+    if ran.contended and executor == "max-plus":
+        raise _shares("links")
+    how = "simpy" if ran.contended else how
+    steps = steps.filled(training.steps, ran.timeline.makespan)
+    return Run(scenario, job, device, network, *shown, ran.timeline, chosen, how, noise, steps, ran.links)
 
 
 def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:
@@ -142,8 +158,11 @@ def _execute(tape: Tape, executor: Executor, progress: Callable[[int], None] | N
         try:
             return sweep(tape)
         except NotExact as error:
-            what = "the device with the computation beside them" if beside else "links"
-            message = f"here collectives share {what}"
-            hint = "`max-plus` knows no sharing: leave out the executor"
-            raise NotExact(Problem(message, path="executor", hint=hint)) from error
+            raise _shares("the device with the computation beside them" if beside else "links") from error
     return execute(tape, max_min, progress)
+
+
+def _shares(what: str) -> NotExact:
+    """The refusal of an executor that knows no sharing."""
+    hint = "`max-plus` knows no sharing: leave out the executor"
+    return NotExact(Problem(f"here collectives share {what}", path="executor", hint=hint))
