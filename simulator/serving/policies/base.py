@@ -21,6 +21,10 @@ class Decision(NamedTuple):
     """Whether sequences decode beside them."""
 
 
+NOTHING = Decision()
+"""No prompts: all decode."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The numbers that a scenario gives a policy."""
@@ -72,14 +76,17 @@ class Policy(ABC):
 
     def fill(self, view: View, budget: int) -> Chunks:
         """Prompts under way first, then waiting ones, in their order while slots, tokens and blocks last."""
-        size, room, slots = view.block_size, view.free_blocks, self.rules.max_sequences - view.running
-        by_piece = view.reserve == "chunk"
-        most = len(view.partial) + max(0, min(slots, len(view.waiting)))
+        size, by_piece, remaining = view.block_size, view.reserve == "chunk", view.remaining
+        partial, waiting, running, room, closed = view.counts()
+        slots = self.rules.max_sequences - running
         # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
-        plenty = by_piece and not view.shares and room - view.watermark >= budget // size + 2 * most
+        plenty = by_piece and not view.shares
+        if plenty:
+            most = len(partial) + max(0, min(slots, waiting))
+            plenty = room - view.watermark >= budget // size + 2 * most
         chunks: list[tuple[int, int]] = []
-        for request in view.partial:
-            chunk = min(view.remaining(request), budget)
+        for request in partial:
+            chunk = min(remaining(request), budget)
             if chunk <= 0:
                 return chunks
             if not plenty:
@@ -92,7 +99,7 @@ class Policy(ABC):
                 room -= needed
             chunks.append((request, chunk))
             budget -= chunk
-        return chunks if view.closed else self._admit(view, chunks, budget, room, slots, plenty)
+        return chunks if closed else self._admit(view, chunks, budget, room, slots, plenty)
 
     def _admit(
         self, view: View, chunks: list[tuple[int, int]], budget: int, room: int, slots: int, plenty: bool

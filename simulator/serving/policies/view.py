@@ -40,8 +40,6 @@ class View:
 
     waiting: Requests
     """Requests that wait, the first to be looked at first."""
-    partial: Requests
-    """Requests of the batch whose prompt is under way."""
     decoding: Collection[int]
     """Requests of the batch that decode, oldest first."""
     block_size: int
@@ -78,9 +76,16 @@ class View:
         return self._batch.agenda.now
 
     @property
+    def partial(self) -> tuple[int, ...]:
+        """Requests of the batch whose prompt is under way, oldest first."""
+        return tuple(self._batch.partial)
+
+    @property
     def free_blocks(self) -> int:
         """Blocks that may be taken; those that decoding needs for the next iteration are not among them."""
-        return self._batch.replica.blocks.available() - self._batch.decodes.need()
+        blocks = self._batch.replica.blocks
+        free = blocks.free if blocks.cache is None else blocks.available()
+        return free - self._batch.decodes.need()
 
     @property
     def decodes(self) -> int:
@@ -90,33 +95,44 @@ class View:
     @property
     def running(self) -> int:
         """Sequences that hold a slot."""
-        return self._batch.running
+        batch = self._batch
+        return batch.decodes.n + len(batch.partial) + batch.decodes.rows
 
     @property
     def closed(self) -> bool:
         """Whether nobody is admitted, as a request has just lost its memory or waits on the host to come back."""
         return self._batch.closed
 
+    def counts(self) -> tuple[Sequence[int], int, int, int, bool]:
+        """(prompts under way, how many requests wait, `running`, `free_blocks`, `closed`) at one go, for `fill`."""
+        batch = self._batch
+        partial, decodes, blocks = batch.partial, batch.decodes, batch.replica.blocks
+        free = blocks.free if blocks.cache is None else blocks.available()
+        if decodes.n:
+            free -= decodes.counts[-decodes.iteration % self.block_size]
+        running = decodes.n + len(partial) + decodes.rows
+        return partial, len(batch.replica.queue.waiting), running, free, batch.closed
+
 
 def view(batch: "Batch") -> View:
     """What a policy sees of a batch, from now on."""
     replica = batch.replica
     blocks, ledger = replica.blocks, replica.ledger
+    remaining, shares = ledger.remaining_tokens.__getitem__, blocks.cache is not None
     return View(
         waiting=Requests(replica.queue.waiting),
-        partial=Requests(batch.partial),
         decoding=batch.decodes.members.keys(),
         block_size=blocks.size,
         watermark=blocks.watermark,
         reserve=blocks.reserve,
-        shares=blocks.cache is not None,
+        shares=shares,
         ttft_slo=ledger.ttft_slo,
         arrival=ledger.arrival.__getitem__,
         priority=ledger.priority.__getitem__,
-        remaining=ledger.remaining_tokens.__getitem__,
-        uncached=blocks.uncached,
+        remaining=remaining,
+        uncached=blocks.uncached if shares else remaining,
         blocks_for=blocks.blocks_for,
-        demand=blocks.demand,
+        demand=blocks.demand if shares else blocks.blocks_for,
         slack=blocks.slack,
         alone=replica.alone,
         _batch=batch,

@@ -6,7 +6,7 @@ iterations in a row in which nothing can change are one stretch. An arrival cuts
 
 from typing import TYPE_CHECKING, Any
 
-from simulator.serving.policies.base import Chunks, Decision
+from simulator.serving.policies.base import NOTHING, Chunks
 from simulator.serving.policies.view import view
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.fast_forward import DecodeLine, Stretch
@@ -115,7 +115,7 @@ class Batch:
             # Who waits on the host comes back before anybody new, or a steady stream of short prompts would starve it.
             self.closed = bool((replica.preempted > before or queue.swapped) and (decodes.n or self.partial))
         self.blocked = False
-        chunks, decoding = Decision()
+        chunks, decoding = NOTHING
         if self.partial or queue.waiting:
             chunks, decoding = replica.policy.decide(self.view)
             self.blocked = not chunks and not self.closed
@@ -269,7 +269,7 @@ class Batch:
         grown, first = decodes.grown(done), stretch.first + done * stretch.growth
         begun = stretch.start + stretch.lasts(done)
         stretch.count = done
-        self._note(begun)
+        self.replica.record.note(self, begun, self.replica.policy.grows, self.replica.stages.turns)
         decodes.advance(done, begun)
         self.work.used += grown
         stretch.start, stretch.first, stretch.count = begun, first, 1
@@ -279,7 +279,7 @@ class Batch:
     def _complete(self, now: int) -> None:
         """Tokens are out, prompts are done, requests finish."""
         replica, work, decodes = self.replica, self.work, self.decodes
-        self._note(now)
+        replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
         if work.decoding:
             for request in decodes.advance(self.stretch.count, now):
                 self._finish(request, now)
@@ -294,11 +294,6 @@ class Batch:
                 if not remaining[request]:
                     self.partial.remove(request)
                     replica.prompt_done(self, request, now)
-
-    def _note(self, now: int) -> None:
-        """Write down the iteration, or the stretch, that ends now."""
-        replica = self.replica
-        replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
 
     def _finish(self, request: int, now: int) -> None:
         """A member has its last token."""

@@ -203,7 +203,7 @@ class Replica:
                 own.held[request] += blocks
                 need += blocks
             sound = sound and 0 < chunk <= remaining[request]
-        if not sound or need > own.available() or batch.running > self.policy.rules.max_sequences:
+        if not sound or (need > own.free and need > own.available()) or batch.running > self.policy.rules.max_sequences:
             message = f"{type(self.policy).__name__} gives away more tokens, blocks or slots than there are: {chunks}"
             raise InputError(Problem(message, path="serving.batching.policy", hint="mend the policy, or write another"))
         own.take(need)
