@@ -38,6 +38,9 @@ class FittedStage:
     """Stages that share the time."""
     common: None = None
     """Nothing is shared with other replicas."""
+    sends: tuple[()] = ()
+    """What moves between devices is part of the fit."""
+    hop: None = None
 
     def rows(self, tokens: int, sampled: int) -> int:
         """Nothing depends on the rows alone."""

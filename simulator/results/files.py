@@ -284,7 +284,8 @@ def _memory(header: dict[str, Any], prefix: str, reader: _Reader, classes: int) 
 
 
 def _link(header: dict[str, Any], classes: int) -> LinkLoad:
-    load = part(LinkLoad, header)
+    rates = tuple((int(moment), float(rate)) for moment, rate in header.get("rates", ()))
+    load = part(LinkLoad, {key: value for key, value in header.items() if key != "rates"}, rates=rates)
     require(all(0 <= index < classes for index in load.users), "a link is used by no class")
     return load
 

@@ -28,7 +28,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     def checked(fluid: Fluid, component: list[Running]) -> None:
         solve(fluid, component)
         for member in component:
-            for use in fluid.activities[member.number].uses:
+            for use in member.needs.uses:
                 given = sum(rate * one.speed for one, rate in fluid.users[use.resource].items())
                 assert given <= fluid.capacity[use.resource] * (1 + CAPACITY)
 
@@ -42,7 +42,7 @@ def shared(workload: Workload, setting: Setting, visits: list[tuple[int, int]], 
     link = 0
     if transfer is not None:
         ((link, _), *_) = transfer._route(ran.replicas[0], ran.replicas[-1]).uses
-    uses = (Use(link, agenda._fluid.capacity[link], 1.0),)
+    uses = (Use(link, agenda.fluid.capacity[link], 1.0),)
     for replica in ran.replicas:
         replica.wires = ReplicaWires(replica.batches[0], moves(setting, uses))
     ways = []

@@ -24,7 +24,7 @@ BENCH = Bench(PAPERS.fits)
 
 @pytest.mark.parametrize(("name", "changes"), USED)
 def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes: tuple[str, ...]) -> None:
-    assert all(system.price.fits for system in resolve(scenario(name, changes)))
+    assert all(system.cost.fits for system in resolve(scenario(name, changes)))
 
 
 def test_every_scenario_of_a_paper_is_part_of_a_claim() -> None:

@@ -74,7 +74,7 @@ def test_every_scenario_makes_a_job(name: str) -> None:
 def test_every_serving_scenario_has_replicas_that_fit(name: str) -> None:
     loaded = load_scenario(name).scenario
     assert isinstance(loaded, ServingScenario)
-    assert all(system.price.fits for system in resolve(loaded))
+    assert all(system.cost.fits for system in resolve(loaded))
 
 
 @pytest.mark.parametrize("name", SCENARIOS + SERVING)

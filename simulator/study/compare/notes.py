@@ -10,8 +10,8 @@ from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.metrics import mean
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
-from simulator.results.scenario_fields import at
 from simulator.run.kinds import KINDS
+from simulator.specs.scenario_fields import at
 
 PER_STEP = frozenset(
     {

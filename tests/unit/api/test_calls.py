@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import simulator as sim
-from simulator import results
-from simulator.results.result import overridden
+from simulator.metrics import METRICS
+from simulator.results.result import Result, overridden
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 from tests.factories import assert_same
@@ -33,8 +33,8 @@ def quick() -> sim.Result:
 def test_a_run_is_that_of_the_command_line(quick: sim.Result) -> None:
     changes = ["training.global_batch=16"]
     plain = overridden(simulate(load_scenario(str(QUICKSTART), changes).scenario), changes)
-    assert isinstance(quick, results.Result)
-    assert_same(results.Result(**{name: getattr(quick, name) for name in quick.__dataclass_fields__}), plain)
+    assert isinstance(quick, Result)
+    assert_same(Result(**{name: getattr(quick, name) for name in quick.__dataclass_fields__}), plain)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_figures_are_attributes_with_the_nearest_name_where_there_is_none(quick:
         quick.metrics["mfuu"]
     assert quick.metrics.get("mfuu") is None
     assert not hasattr(quick, "__array__")
-    assert not set(results.METRICS) & {*dir(sim.Result)}
+    assert not set(METRICS) & {*dir(sim.Result)}
     for again in (pickle.loads(pickle.dumps(quick)), copy.deepcopy(quick), copy.copy(quick)):
         assert_same(again, quick)
 

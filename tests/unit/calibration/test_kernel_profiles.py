@@ -12,7 +12,7 @@ from simulator.calibration.kernels.experts import EXPERTS
 from simulator.calibration.kernels.figures import NOTES
 from simulator.calibration.kernels.gemm import CURVE, GEMM, SPLIT, TILES, gemm_lines, tile_rates
 from simulator.calibration.kernels.profiles import attention_lines, head_lines, stream_lines, write
-from simulator.calibration.kernels.serving import DECODE, SECTIONS, WIDENED, WRITE, replaced
+from simulator.calibration.kernels.serving import DECODE, DEQUANTISED, SECTIONS, WRITE, replaced
 from simulator.specs import data_root, load_spec
 from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import KernelProfile
@@ -92,7 +92,7 @@ def fitted_at_bounds(profile: KernelProfile, bandwidth: float) -> Iterator[str]:
         for dtype, kernels in kinds.items():
             yield from at_bounds(f"experts.{family}.{dtype}", EXPERTS | {"ramp": ramp}, kernels)
     if "calibrate" in profile.weight_only.source:
-        yield from at_bounds("weight_only", WIDENED, profile.weight_only)
+        yield from at_bounds("weight_only", DEQUANTISED, profile.weight_only)
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

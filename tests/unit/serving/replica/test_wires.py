@@ -18,7 +18,7 @@ FLAT = Price(row=0, sample=0, read=0, edge=ENDLESS, base=0, overhead=QUIET + MOV
 
 def full(agenda: Agenda, work: int, latency: int = 0, flows: float = 1.0) -> Activity:
     """All that a link has, for so long."""
-    return Activity(latency, work, (Use(LINK, agenda._fluid.capacity[LINK], flows),))
+    return Activity(latency, work, (Use(LINK, agenda.fluid.capacity[LINK], flows),))
 
 
 @dataclass

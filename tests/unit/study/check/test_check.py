@@ -63,7 +63,7 @@ def slower(operation: str) -> Any:
     ("scenario", "operation", "named"),
     [
         ("quickstart", "all_gather", "all_gather (tp) over scale-up, exposed +2."),
-        ("quickstart", "send", "send backward (pp)"),
+        ("quickstart", "send", "send backward (pp) over scale-up"),
         # Copies of the tensors of a list are in these operations too, and stay as long as they were.
         ("training/zero3-175b", "all_gather", "gather parameters (dp) over NIC up, exposed +1."),
         ("training/zero3-175b", "reduce_scatter", "reduce gradients (dp) over NIC up, exposed +1."),
@@ -83,7 +83,7 @@ def test_two_percent_of_one_collective_are_caught_and_named(
     what, through, why = lines(entry)
     assert what.startswith("step time")
     assert "worse" in what
-    assert through.startswith(f"through {named}")
+    assert through.startswith("through ") and named in through
     assert "the scenario says the same" in why
     assert why.endswith(f"clustersim check {entry.file} --baseline base --update")
 
