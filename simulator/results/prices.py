@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from simulator.specs.scenario_fields import Fields, at
+from simulator.scenario_fields import Fields, at
 
 
 def unpriced(scenario: Fields) -> list[str]:

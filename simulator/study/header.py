@@ -7,8 +7,8 @@ from typing import Any
 from simulator import units
 from simulator.axes import CP, DP, EP, PP, TP
 from simulator.run.kinds import kind_of_fields
+from simulator.scenario_fields import at, whole, word
 from simulator.specs.scenario import Scenario, ServingScenario
-from simulator.specs.scenario_fields import at, whole, word
 from simulator.specs.written import dimension_at
 
 DEPENDS = {

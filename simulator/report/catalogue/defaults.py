@@ -5,10 +5,10 @@ from math import prod
 from simulator.axes import CP, PP, TP
 from simulator.report.catalogue.explain import scalar
 from simulator.report.catalogue.quantities import dimension_of
+from simulator.scenario_fields import devices, replicas
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
-from simulator.specs.scenario_fields import devices, replicas
 
 
 def defaults(scenario: AnyScenario) -> dict[str, str]:

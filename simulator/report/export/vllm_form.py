@@ -19,7 +19,7 @@ from simulator.results.service import FINISHED, SECOND, span
 from simulator.results.summary import ordered_metrics
 from simulator.results.token_times import token_times
 from simulator.results.writing import replacing
-from simulator.specs.scenario_fields import at, word
+from simulator.scenario_fields import at, word
 
 _WHOLE = {
     "completed",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulator.results import iterations as of
 from simulator.results.result import Result, Service
 from simulator.results.service import FINISHED, REJECTED, SECOND, latencies, span, tokens_per_bin
-from simulator.specs.scenario_fields import at, word
+from simulator.scenario_fields import at, word
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,7 +21,7 @@ from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
 from simulator.results.service import SECOND, by_priority
-from simulator.specs.scenario_fields import at
+from simulator.scenario_fields import at
 
 MOST_REPLICAS = 8
 """Replicas shown; of more, the busiest and the idlest."""

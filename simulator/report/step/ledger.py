@@ -14,7 +14,7 @@ from simulator.report.text.plain import clean
 from simulator.results.infeasibility import filled, host_full, reason
 from simulator.results.result import HostMemory, MemoryUse, Result
 from simulator.results.summary import class_names
-from simulator.specs.scenario_fields import chosen, devices, replicas, whole
+from simulator.scenario_fields import chosen, devices, replicas, whole
 
 _BAR = 50
 _NOTABLE = 0.05  # shares of the peak below which a kind is not worth a hint

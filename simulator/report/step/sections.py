@@ -20,7 +20,7 @@ from simulator.results.metrics import exposed, mean
 from simulator.results.prices import missing_power, missing_price, unpowered, unpriced
 from simulator.results.result import Comparison, LinkLoad, Result
 from simulator.results.summary import CHAINS
-from simulator.specs.scenario_fields import at, devices, replicas, whole, word
+from simulator.scenario_fields import at, devices, replicas, whole, word
 
 ATTENTION = 0.1
 """Share of attention in the model's FLOPs from which on it matters that its full square is counted."""

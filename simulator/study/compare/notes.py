@@ -11,7 +11,7 @@ from simulator.results.metrics import mean
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
 from simulator.run.kinds import KINDS
-from simulator.specs.scenario_fields import at
+from simulator.scenario_fields import at
 
 PER_STEP = frozenset(
     {
