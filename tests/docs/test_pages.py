@@ -147,6 +147,7 @@ assert replicas[0].blocks > 1.9 * replicas[1].blocks""",
 from simulator.run.dispatch import simulate
 from simulator.specs import load_scenario
 changes = ["training.parallel.tp=1", "+training.parallel.fp=2", "+model.pattern.0.mlp=features"]
+changes.append("stack.overlap_tensor=none")
 step = simulate(load_scenario("quickstart", changes).scenario)
 assert step.breakdown[0]["exposed_fp"] > 0""",
     ),
