@@ -27,7 +27,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.program.content import OWN, Call
 from simulator.results.result import LinkLoad
-from simulator.run.links import Recorded, overloaded_kinds
+from simulator.run.links import Recorded, scarce_kinds
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Priced
 from simulator.training.passes.program import Program
@@ -63,7 +63,7 @@ def settled(
     timeline, shared, kinds = run(program.tape), None, set[str]()
     while True:
         links = loads(timeline, shared)
-        more = overloaded_kinds(links) - kinds
+        more = scarce_kinds(links) - kinds
         if not more:
             return Ran(timeline, links, shared is not None)
         kinds |= more

@@ -31,6 +31,8 @@ HOST_LINK = "host link"
 
 _SLACK = 1.02
 """Times the capacity from which a rate is worth a warning: less changes no answer."""
+_NEARLY = 0.5
+"""Times the capacity from which a link may become scarce where others are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,9 +158,11 @@ def host_links(job: Job, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
     return tuple(found)
 
 
-def overloaded_kinds(loads: tuple[LinkLoad, ...]) -> set[str]:
-    """Kinds of links that were asked for more than they have."""
-    return {load.name for load in loads if load.peak > _SLACK * load.capacity}
+def scarce_kinds(loads: tuple[LinkLoad, ...]) -> set[str]:
+    """Kinds of links to share: where one was asked for more than it has, all that were asked for half of it or more."""
+    if not any(load.peak > _SLACK * load.capacity for load in loads):
+        return set()
+    return {load.name for load in loads if load.peak > _NEARLY * load.capacity}
 
 
 def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:

@@ -70,15 +70,16 @@ def run(
     executor: Executor | None = None,
     profile: CollectiveProfile | None = None,
     progress: Callable[[int], None] | None = None,
+    share_links: bool = True,
 ) -> Run:
     """One step of a training scenario, not yet gathered into a Result: for studies that need its time.
 
     As `simulate`, but `profile` stands in for the collective profile that the cluster names, and without `executor` the
-    max-plus sweep runs what shares nothing.
+    max-plus sweep runs what shares nothing. Without `share_links` every operation has its links for itself.
     """
     try:
         with np.errstate(over="raise", invalid="raise"):
-            return _run(scenario, fold, executor, profile, progress)
+            return _run(scenario, fold, executor, profile, progress, share_links)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
 
@@ -89,6 +90,7 @@ def _run(
     executor: Executor | None,
     profile: CollectiveProfile | None,
     progress: Callable[[int], None] | None,
+    share_links: bool,
 ) -> Run:
     _check_devices(scenario.cluster.devices)
     job = build_job(scenario)
@@ -120,7 +122,7 @@ def _run(
         spans, step_s = spans_of(program, timeline, job.pp), units.to_seconds(timeline.makespan)
         return link_loads(network.fabric, program, classes, step_s, spans, shared)
 
-    if noise.factors is None:
+    if noise.factors is None and share_links:
         ran = settled(shown.program, shown.classes, network.fabric, executed, loads, progress)
     else:
         timeline = executed(shown.program.tape)

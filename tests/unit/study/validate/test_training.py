@@ -262,12 +262,12 @@ def test_a_page_of_the_rows(tmp_path: Path) -> None:
 
 def test_a_stratified_sample_of_the_shipped_rows() -> None:
     """Dense 16-bit rows of A100 and H100: below the 14.9 % of a textbook line (see docs/validation.md for all rows)."""
-    lines = sample(list(read_lines(SHIPPED)), 6)
+    lines = sample(list(read_lines(SHIPPED)), 2)
     outcomes = [o for o in KINDS["training"].validate(lines) if o.row is not None]
     scope = [o for o in outcomes if o.row and o.row.device[:4] in ("A100", "H100") and "fp8" not in o.row.precision]
     dense = [o for o in scope if o.row and o.row.tier == 1 and not (o.row.experts or 0) > 1]
     figures = summary(dense, TRAINING)
-    assert figures.simulated >= 40
+    assert figures.simulated >= 20
     assert figures.error.mean < 0.12
     assert abs(figures.error.signed) < 0.06
 
