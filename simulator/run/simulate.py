@@ -110,7 +110,8 @@ def _run(
     def executed(tape: Tape) -> Timeline:
         return _execute(tape, how, progress, job.shares)
 
-    if noise.factors is None:
+    still = noise.factors is None or bool((noise.factors == 1.0).all())
+    if noise.factors is None or still:
         shown, steps = lower(None), Steps(np.zeros(0, np.int64))
     else:
         pace = slowdowns(job.mesh, network.chains, noise.factors)
@@ -122,7 +123,7 @@ def _run(
         spans, step_s = spans_of(program, timeline, job.pp), units.to_seconds(timeline.makespan)
         return link_loads(network.fabric, program, classes, step_s, spans, shared)
 
-    if noise.factors is None and share_links:
+    if still and share_links:
         ran = settled(shown.program, shown.classes, network.fabric, executed, loads, progress)
     else:
         timeline = executed(shown.program.tape)
