@@ -3,7 +3,7 @@
 Nothing is computed here, so that a scenario's published figures are checked without what computes ours.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 PERCENTILES = (90, 95, 99)
 """Percentiles of latencies that are reported beside the median."""
@@ -62,33 +62,62 @@ SERVING: dict[str, Metric] = {
 }
 """The figures that only serving runs have: those of `vllm bench serve` and ours."""
 
-METRICS: dict[str, Metric] = {
-    "step_time_s": Metric("step time", "time", "time"),
-    "step_time_p50_s": Metric("median of step times", "time", "time"),
-    "step_time_p90_s": Metric("90th percentile of step times", "time", "time"),
-    "step_time_p95_s": Metric("95th percentile of step times", "time", "time"),
-    "step_time_p99_s": Metric("99th percentile of step times", "time", "time"),
-    "step_time_max_s": Metric("longest step", "time", "time"),
-    "tokens_per_s": Metric("tokens per second", "rate", "rate"),
-    "tokens_per_s_per_device": Metric("tokens per second and device", "rate", "rate"),
-    "tokens_per_day": Metric("tokens per day", "count", "rate"),
-    "samples_per_s": Metric("sequences per second", "rate", "rate"),
-    "model_flops_per_device": Metric("model FLOP/s per device", "flop_rate", "rate"),
-    "mfu": Metric("model FLOP utilisation (MFU)", "fraction", "rate"),
-    "mfu_causal": Metric("MFU with the causal half of attention", "fraction", "rate"),
-    "hardware_flops_per_device": Metric("hardware FLOP/s per device", "flop_rate", "rate"),
-    "hfu": Metric("hardware FLOP utilisation (HFU)", "fraction", "rate"),
-    "bubble_fraction": Metric("pipeline bubble", "fraction", "size"),
-    "exposed_communication_s": Metric("exposed communication", "time", "time"),
-    **SERVING,
-    "peak_memory_bytes": Metric("peak memory", "bytes", "size"),
-    "energy_j": Metric("energy of a step", "energy", "size"),
-    "cost_usd": Metric("cost of a step", "money", "size"),
-    "cost_per_day_usd": Metric("cost of a day", "money", "size"),
-    "energy_j_per_million_tokens": Metric("energy per million output tokens", "energy", "size"),
-    "cost_usd_per_million_tokens": Metric("cost per million output tokens", "money", "size"),
-    "run_time_s": Metric("time of the run", "time", "time"),
-    "run_energy_j": Metric("energy of the run", "energy", "size"),
-    "run_cost_usd": Metric("cost of the run", "money", "size"),
+JOBS: dict[str, Metric] = {
+    "makespan_s": Metric("time until all jobs are done", "time", "time"),
+    "worst_slowdown": Metric("slowdown of the job that suffers most", "count", "time"),
+    "mean_slowdown": Metric("slowdown of the jobs on average", "count", "time"),
+    "shared_link_s": Metric("time in which the busiest link was full for several jobs", "time", "time"),
 }
+"""The figures of a run of several jobs; those of each job stand behind its name and a colon."""
+
+
+class Known(dict[str, Metric]):
+    """Figures by name; those of one of several jobs are called `job: name`."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.rpartition(": ")[2])
+
+    def __missing__(self, name: str) -> Metric:
+        job, colon, own = name.rpartition(": ")
+        if not colon or own not in self:
+            raise KeyError(name)
+        return self[own]._replace(label=f"{job}: {self[own].label}")
+
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        """As of a dictionary."""
+        return self[name] if name in self else otherwise  # noqa: SIM401 (this is `get`)
+
+
+METRICS: dict[str, Metric] = Known(
+    {
+        "step_time_s": Metric("step time", "time", "time"),
+        "step_time_p50_s": Metric("median of step times", "time", "time"),
+        "step_time_p90_s": Metric("90th percentile of step times", "time", "time"),
+        "step_time_p95_s": Metric("95th percentile of step times", "time", "time"),
+        "step_time_p99_s": Metric("99th percentile of step times", "time", "time"),
+        "step_time_max_s": Metric("longest step", "time", "time"),
+        "tokens_per_s": Metric("tokens per second", "rate", "rate"),
+        "tokens_per_s_per_device": Metric("tokens per second and device", "rate", "rate"),
+        "tokens_per_day": Metric("tokens per day", "count", "rate"),
+        "samples_per_s": Metric("sequences per second", "rate", "rate"),
+        "model_flops_per_device": Metric("model FLOP/s per device", "flop_rate", "rate"),
+        "mfu": Metric("model FLOP utilisation (MFU)", "fraction", "rate"),
+        "mfu_causal": Metric("MFU with the causal half of attention", "fraction", "rate"),
+        "hardware_flops_per_device": Metric("hardware FLOP/s per device", "flop_rate", "rate"),
+        "hfu": Metric("hardware FLOP utilisation (HFU)", "fraction", "rate"),
+        "bubble_fraction": Metric("pipeline bubble", "fraction", "size"),
+        "exposed_communication_s": Metric("exposed communication", "time", "time"),
+        **SERVING,
+        "peak_memory_bytes": Metric("peak memory", "bytes", "size"),
+        "energy_j": Metric("energy of a step", "energy", "size"),
+        "cost_usd": Metric("cost of a step", "money", "size"),
+        "cost_per_day_usd": Metric("cost of a day", "money", "size"),
+        "energy_j_per_million_tokens": Metric("energy per million output tokens", "energy", "size"),
+        "cost_usd_per_million_tokens": Metric("cost per million output tokens", "money", "size"),
+        "run_time_s": Metric("time of the run", "time", "time"),
+        "run_energy_j": Metric("energy of the run", "energy", "size"),
+        "run_cost_usd": Metric("cost of the run", "money", "size"),
+        **JOBS,
+    }
+)
 """The figures of training steps and serving runs, by their names in the JSON form and in its order."""

@@ -30,7 +30,9 @@ from simulator.results.result import (
     CriticalPath,
     DeviceClass,
     HostMemory,
+    JobRecord,
     LinkLoad,
+    Meeting,
     MemoryUse,
     Result,
     Sensitivity,
@@ -38,7 +40,7 @@ from simulator.results.result import (
 )
 from simulator.results.writing import encoded, replacing
 
-KINDS = ("training", "serving")
+KINDS = ("training", "serving", "jobs")
 """Kinds of results."""
 MAX_HEADER = 64 * 2**20
 """Bytes of the JSON header that are read at most."""
@@ -158,7 +160,15 @@ def _header(result: Result) -> dict[str, Any]:
         "provenance": result.provenance,
         "scenario": result.scenario,
         "service": service_files.header(result.service) if result.service is not None else None,
+        **({"jobs": [_job_header(job) for job in result.jobs]} if result.jobs else {}),
+        **({"meetings": [asdict(meeting) for meeting in result.meetings]} if result.meetings else {}),
     }
+
+
+def _job_header(job: JobRecord) -> dict[str, Any]:
+    told = {name: getattr(job, name) for name in ("name", "start_s", "end_s", "devices", "alone")}
+    slowdown = job.slowdown if math.isfinite(job.slowdown) else None
+    return {**told, "slowdown": slowdown, "result": _header(job.result)}
 
 
 def _columns(result: Result) -> Columns:
@@ -170,24 +180,33 @@ def _columns(result: Result) -> Columns:
     }
     steps = {_STEPS_COLUMN: result.step_times.astype("<i8")} if len(result.step_times) else {}
     service = service_files.columns(result.service) if result.service is not None else {}
-    return spans | memory | {_PATH_COLUMN: result.critical_path.operations.astype("<i8")} | steps | service
+    jobs = {
+        f"jobs.{index}.{name}": column
+        for index, job in enumerate(result.jobs)
+        for name, column in _columns(job.result).items()
+    }
+    return spans | memory | {_PATH_COLUMN: result.critical_path.operations.astype("<i8")} | steps | service | jobs
 
 
 class _Reader:
     """Columns by name, as long as the whole file stays within bounds."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
-        self._left = MAX_COLUMNS
+    def __init__(self, archive: zipfile.ZipFile, prefix: str = "", left: list[int] | None = None) -> None:
+        self._archive, self._prefix = archive, prefix
+        self._left = [MAX_COLUMNS] if left is None else left
+
+    def of_job(self, index: int) -> "_Reader":
+        """The columns of one of several jobs."""
+        return _Reader(self._archive, f"{self._prefix}jobs.{index}.", self._left)
 
     def column(self, name: str, dtype: str, dimensions: int = 1) -> NDArray[Any]:
-        data = _member(self._archive, f"{name}.npy", self._left)
-        self._left -= len(data)
+        data = _member(self._archive, f"{self._prefix}{name}.npy", self._left[0])
+        self._left[0] -= len(data)
         return _array(data, name, np.dtype(dtype), dimensions)
 
     def step_times(self) -> NDArray[Any]:
         """The times of several steps; empty where the file is of one."""
-        if f"{_STEPS_COLUMN}.npy" not in self._archive.namelist():
+        if f"{self._prefix}{_STEPS_COLUMN}.npy" not in self._archive.namelist():
             return np.frombuffer(b"", "<i8")
         times = self.column(_STEPS_COLUMN, "<i8")
         require(len(times) > 1 and bool((times >= 0).all()), "the times of steps are none")
@@ -227,11 +246,13 @@ def _array(data: bytes, name: str, dtype: np.dtype[Any], dimensions: int) -> NDA
     return np.frombuffer(data, dtype, offset=head.end()).reshape(shape)
 
 
-def _result(header: dict[str, Any], reader: _Reader) -> Result:
+def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Result:
     classes = tuple(part(DeviceClass, c) for c in header["classes"])
     breakdown = tuple(numbers(part) for part in header["breakdown"])
     require(len(breakdown) == len(classes), "breakdown and classes differ in number")
     require(header["kind"] in KINDS, "it is of an unknown kind")
+    jobs = header.get("jobs", [])
+    require(bool(jobs) == (header["kind"] == "jobs") and not (jobs and inner), "its jobs are none")
     spans = _spans(header["spans"], reader, len(classes))
     return Result(
         kind=header["kind"],
@@ -255,7 +276,27 @@ def _result(header: dict[str, Any], reader: _Reader) -> Result:
         scenario=plain(header["scenario"]),
         schema=SCHEMA,
         service=None if header["service"] is None else service_files.service(mapping(header["service"]), reader.column),
+        jobs=tuple(_job(mapping(job), reader.of_job(index)) for index, job in enumerate(jobs)),
+        meetings=tuple(_meeting(mapping(meeting)) for meeting in header.get("meetings", [])),
     )
+
+
+def _job(header: dict[str, Any], reader: _Reader) -> JobRecord:
+    slowdown = math.nan if header["slowdown"] is None else float(header["slowdown"])
+    return JobRecord(
+        text(header["name"]),
+        float(header["start_s"]),
+        float(header["end_s"]),
+        tuple(whole(device) for device in header["devices"]),
+        slowdown,
+        numbers(header["alone"]),
+        _result(mapping(header["result"]), reader, inner=True),
+    )
+
+
+def _meeting(header: dict[str, Any]) -> Meeting:
+    rates = tuple((whole(moment), numbers(rate)) for moment, rate in header.get("rates", ()))
+    return part(Meeting, {key: value for key, value in header.items() if key != "rates"}, rates=rates)
 
 
 def _spans(header: dict[str, Any], reader: _Reader, classes: int) -> Spans:

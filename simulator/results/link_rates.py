@@ -2,8 +2,7 @@
 
 The bytes that a kind of operation puts on the link are spread evenly over the time in which the devices that use the
 link run such operations: a pass carries its tensor-parallel traffic all along. The integral over the step is exactly
-`LinkLoad.bytes`. Where operations shared the link, what each got of it is known (`LinkLoad.rates`); protocols then
-count with what a byte takes of the link.
+`LinkLoad.bytes`. Where operations shared the link, what each got of it is known (`LinkLoad.rates`).
 """
 
 from dataclasses import dataclass

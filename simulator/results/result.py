@@ -54,6 +54,12 @@ class Spans:
         return "chunk" if (np.diff(owners) == 0).any() else "stage"
 
 
+def no_spans() -> Spans:
+    """Those of a run that has none."""
+    none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    return Spans(none, none, small, small, small, small, (), ())
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
     """Device memory of one class of ranks."""
@@ -292,11 +298,53 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """A link on which several jobs sent at the same time, or one of many that fared alike."""
+
+    link: str
+    """Name, such as `leaf up 3`."""
+    kind: str
+    """Kind of link, such as `leaf up`."""
+    links: int
+    """How many links of that kind the same jobs shared."""
+    capacity: float
+    """Bytes per second."""
+    bytes: dict[str, float]
+    """What each job took of it, in bytes, with what protocols add."""
+    together_s: float
+    """Seconds in which more than one of them sent."""
+    full_s: float
+    """Seconds of these in which it carried all that it has."""
+    rates: tuple[tuple[int, dict[str, float]], ...] = ()
+    """(picoseconds, bytes per second of each job from then on), piecewise constant; short intervals are merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One of several jobs on a cluster."""
+
+    name: str
+    start_s: float
+    """When it started."""
+    end_s: float
+    """When what counts of it was done: its steps, or its last request."""
+    devices: tuple[int, ...]
+    """The devices that it had, by number."""
+    slowdown: float
+    """What it took over what it takes alone in the same place: the mean step, or the mean time of a request; NaN where
+    there is no such time."""
+    alone: dict[str, float]
+    """Its metrics when nothing else runs."""
+    result: "Result"
+    """What it did beside the others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Everything that one simulated run has to say; SI units throughout."""
 
     kind: str
-    """`training` or `serving`."""
+    """`training` or `serving`, or `jobs` for several that ran at one time."""
     name: str
     """Name of the scenario."""
     metrics: dict[str, float]
@@ -337,6 +385,10 @@ class Result:
     """The resolved scenario as plain data."""
     service: Service | None = None
     """Requests and replicas of a serving run; None for training."""
+    jobs: tuple[JobRecord, ...] = ()
+    """Of a run of several jobs, each of them."""
+    meetings: tuple[Meeting, ...] = ()
+    """Links on which they met, those that were full for the longest time first."""
     schema: int = SCHEMA
     """Version of this form."""
 

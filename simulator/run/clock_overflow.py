@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.specs.hardware import Cluster
-from simulator.specs.scenario import AnyScenario, ServingScenario
+from simulator.specs.scenario import OneScenario, ServingScenario
 
 SLOW = 1e6
 """Bytes or FLOPs per second below which no part of a machine is."""
@@ -15,7 +15,7 @@ _LIMIT = "the clock of the simulation counts 53 days"
 _HALF_S = 2.0**61 / units.TICKS_PER_SECOND
 
 
-def clock_overflow(scenario: AnyScenario, arrivals_s: float = 0.0) -> InputError:
+def clock_overflow(scenario: OneScenario, arrivals_s: float = 0.0) -> InputError:
     """The error, with the keys that are most likely the cause; `arrivals_s` is when the last request comes."""
     strange = list(_strange(scenario.cluster))
     if strange:
@@ -33,6 +33,12 @@ def clock_overflow(scenario: AnyScenario, arrivals_s: float = 0.0) -> InputError
         return InputError(Problem(f"requests come for {last}, and {_LIMIT}", path="requests.arrivals", hint=hint))
     hint = f"cut {asked} or `requests.lengths`, shorten `think`, or look for a rate in `cluster` that is too low"
     return InputError(Problem(f"the run lasts too long: {_LIMIT}", path="requests", hint=hint))
+
+
+def too_long() -> InputError:
+    """The error for several jobs."""
+    hint = "cut `steps` and `requests.count`, or look for a rate that is too low"
+    return InputError(Problem(f"the jobs last too long: {_LIMIT}", path="jobs", hint=hint))
 
 
 def _strange(cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,8 @@ passes that run as one instruction, which share links with nobody.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from simulator.engine.tape import Activity, Tape, Timeline, Use, chain
 from simulator.fabric import Fabric
 from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
-from simulator.program.content import OWN, Call
+from simulator.program.content import OWN, Call, Comm
 from simulator.results.result import LinkLoad
 from simulator.run.links import Recorded, scarce_kinds
 from simulator.training.chains import ChainClasses
@@ -44,8 +45,8 @@ class Ran(NamedTuple):
 
     timeline: Timeline
     links: tuple[LinkLoad, ...]
-    contended: bool
-    """Whether operations met on links."""
+    kinds: frozenset[str]
+    """Kinds of links on which operations met."""
 
 
 def settled(
@@ -60,145 +61,180 @@ def settled(
 
     `run` runs a tape with nothing shared but devices; `loads` tells what links carried over a timeline.
     """
-    timeline, shared, kinds = run(program.tape), None, set[str]()
+    timeline, shared, kinds = run(program.tape), None, frozenset[str]()
     while True:
         links = loads(timeline, shared)
         more = scarce_kinds(links) - kinds
-        if not more:
-            return Ran(timeline, links, shared is not None)
+        traffic = Traffic(program, classes, fabric) if more else None
+        if traffic is None or not len(met := traffic.merged(traffic.of_kinds(kinds | more))):
+            return Ran(timeline, links, kinds)
         kinds |= more
-        contended = Contended(program, classes, fabric, kinds)
-        if not len(contended.links):
-            return Ran(timeline, links, shared is not None)
-        timeline, shared = contended.run(progress)
+        timeline, shared = _on_links(traffic, met, progress)
 
 
-@dataclass(slots=True)
-class Contended:
-    """A program whose operations share links of some kinds."""
+def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None) -> tuple[Timeline, Recorded]:
+    """Run a program whose operations share links."""
+    clock = Clock(solver=max_min)
+    player = Player(clock, traffic.tape(links), label=traffic.label)
+    resources = tuple(player.resources[-len(links) :])
+    load = clock.record(resources, most=INTERVALS)
+    clock.run(progress)
+    timeline = player.timeline()
+    return replace(timeline, events=timeline.events + clock.fluid.events), Recorded(links, load, resources)
 
-    program: Program
-    classes: ChainClasses
-    fabric: Fabric
-    kinds: Collection[str]
-    links: Ints = field(init=False)
-    """Those on which it is looked; shape (m,)."""
-    _place: Ints = field(init=False)
-    """Of each link of the fabric among these, -1 for none."""
-    _entries: dict[object, tuple[Ints, Ints, Floats]] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Find the links."""
-        shared, stops = np.zeros(len(self.fabric.capacity), np.bool_), [*self.fabric.block_start[1:], None]
-        for name, first, stop in zip(self.fabric.kinds, self.fabric.block_start, stops, strict=True):
-            shared[first:stop] = name in self.kinds
-        used = np.zeros_like(shared)
-        for _, _, calls in self._operations():
-            for priced, _, row in calls:
-                used[_links_of(priced, row)] = True
-        self.links = np.flatnonzero(shared & used)
-        self._place = np.full(len(shared), -1, np.int64)
-        self._place[self.links] = np.arange(len(self.links))
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Operations that send alike: those of one content on one device."""
 
-        self._merge()
+    content: int
+    device: int
+    calls: tuple[tuple[Priced, Call, int], ...]
+    """Each with its first group."""
+    whole: bool
+    """Whether they do nothing else, so that they can share links."""
 
-    def _merge(self) -> None:
-        """Keep one of the links on which all operations ask for the same."""
-        asked = [self._asked(device, calls) for _, device, calls in self._operations()]
-        if asked and len(self.links):
-            columns = np.concatenate([*(np.stack(pair) for pair in asked), self.fabric.capacity[self.links][None]])
-            _, kept = np.unique(np.round(columns, 3), axis=1, return_index=True)
-            self.links = self.links[np.sort(kept)]
-            self._place = np.full(len(self._place), -1, np.int64)
-            self._place[self.links] = np.arange(len(self.links))
-            self._entries.clear()
+    @property
+    def moving(self) -> int:
+        """Ticks in which they move bytes."""
+        return max(sum(call.runs * int(priced.cost.moving[row]) for priced, call, row in self.calls), 1)
 
-    def run(self, progress: Progress | None) -> tuple[Timeline, Recorded]:
-        """Run it on shared links."""
-        tape, kind = self.tape(), self.program.columns.kind
-        clock = Clock(solver=max_min)
-        player = Player(clock, tape, label=lambda operation: d.KINDS[kind[operation]])
-        resources = tuple(player.resources[-len(self.links) :])
-        load = clock.record(resources, most=INTERVALS)
-        clock.run(progress)
-        timeline = player.timeline()
-        return replace(timeline, events=timeline.events + clock.fluid.events), Recorded(self.links, load, resources)
 
-    def tape(self) -> Tape:
-        """The tape on which operations that use the links are activities on them."""
-        tape, columns = self.program.tape, self.program.columns
+class Traffic:
+    """What the operations of a program send, and the program on links that they share."""
+
+    def __init__(self, program: Program, classes: ChainClasses, fabric: Fabric) -> None:
+        """Find who sends."""
+        self.program, self.classes, self.fabric = program, classes, fabric
+        self.senders = list(self._senders())
+        self._demands: dict[tuple[Comm, bytes], tuple[Ints, Ints, Floats]] = {}
+
+    def label(self, operation: int) -> str:
+        """The name of an operation on the record of loads."""
+        return d.KINDS[self.program.columns.kind[operation]]
+
+    def of_kinds(self, kinds: Collection[str]) -> Ints:
+        """Links of some kinds that the first chain of each class uses."""
+        stops = [*self.fabric.block_start[1:], len(self.fabric.capacity)]
+        blocks = zip(self.fabric.kinds, self.fabric.block_start, stops, strict=True)
+        shared = [np.arange(first, stop) for name, first, stop in blocks if name in kinds]
+        return np.intersect1d(self.used, np.concatenate([np.zeros(0, np.int64), *shared]))
+
+    @cached_property
+    def used(self) -> Ints:
+        """Links that the first chain of each class uses, in operations that send and do nothing else."""
+        found = [_links_of(priced, row) for sender in self.senders if sender.whole for priced, _, row in sender.calls]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+
+    def merged(self, links: Ints) -> Ints:
+        """Of links on which all operations ask for the same only one."""
+        if not len(links) or not self.senders:
+            return links
+        return links[distinct(np.vstack([self.columns(links), self.fabric.capacity[links]]))]
+
+    def columns(self, links: Ints) -> Floats:
+        """What each sender asks of links: (amount, flows), shape (2 x senders, links)."""
+        found = [np.stack(self._asked(sender, links)) for sender in self.senders if sender.whole]
+        return np.concatenate([np.zeros((0, len(links))), *found])
+
+    def most(self) -> tuple[Floats, Floats]:
+        """The most bytes per tick that operations ask of each link at once, each lane running one: shape (links,).
+
+        Those that can share links, and with them those inside passes that run as one instruction.
+        """
+        links = np.arange(len(self.fabric.capacity))
+        lane = self._lanes()
+        able, inside = np.zeros((2, len(self.program.tape.lane_start) - 1, len(links)))
+        for sender, lanes in zip(self.senders, lane, strict=True):
+            rate = self._asked(sender, links)[0] / sender.moving
+            for number in lanes:
+                into = able if sender.whole else inside
+                into[number] = np.maximum(into[number], rate)
+        return able.sum(axis=0), np.maximum(able, inside).sum(axis=0)
+
+    def tape(self, links: Ints) -> Tape:
+        """The tape on which operations that use some links are activities on them; they are its last resources."""
+        tape = self.program.tape
         activities, found = list(tape.activities), tape.activity.copy()
-        for content, device, calls in self._operations():
-            uses = self._uses(device, calls, len(tape.capacity))
-            same = np.flatnonzero((columns.content == content) & (self.program.device(slice(None)) == device))
-            if not uses or not len(same):
+        limit = self.fabric.capacity[links] / units.TICKS_PER_SECOND
+        for sender in self.senders:
+            amount, flows = self._asked(sender, links)
+            used = np.flatnonzero(amount)
+            same = self._operations(sender)
+            if not len(used) or not sender.whole:
                 continue
-            ticks, moving = self.program.contents[content].ticks, self._moving(calls)
+            rates = np.minimum(amount / sender.moving, limit)
+            uses = tuple(Use(len(tape.capacity) + i, float(rates[i]), float(flows[i])) for i in used.tolist())
             for before in np.unique(tape.activity[same]).tolist():
                 own = tape.activities[before].uses if before >= 0 else ()
-                rates = tuple(Use(link, min(amount / moving, limit), flows) for link, amount, flows, limit in uses)
-                activities.append(_parts(ticks, moving, own, rates))
+                activities.append(_parts(self.program.contents[sender.content].ticks, sender.moving, own, uses))
                 found[same[tape.activity[same] == before]] = len(activities) - 1
-        capacity = np.concatenate([tape.capacity, self.fabric.capacity[self.links] / units.TICKS_PER_SECOND])
-        return replace(tape, activity=found, activities=tuple(activities), capacity=capacity)
+        return replace(
+            tape, activity=found, activities=tuple(activities), capacity=np.concatenate([tape.capacity, limit])
+        )
 
     # ---- what operations send ------------------------------------------------------------------------------------
 
-    def _operations(self) -> Iterator[tuple[int, int, list[tuple[Priced, Call, int]]]]:
-        """(content, device, calls) of operations that communicate and nothing else, each with its first group."""
+    def _senders(self) -> Iterator[Sender]:
+        """Everybody who sends, by content and device."""
         columns, width = self.program.columns, self.classes.ranks.shape[1]
-        code = columns.content * (self.program.tape.lane_start.shape[0] + 1) + self.program.device(slice(None))
-        alike = np.unique(code[columns.content >= 0])
-        for content, device in zip(*(np.divmod(alike, self.program.tape.lane_start.shape[0] + 1)), strict=True):
-            lump = self.program.contents[int(content)]
-            if lump.communicates:
-                chain_, rank = divmod(int(device), width)
-                first = int(self.classes.members[chain_][0])
-                yield int(content), int(device), [self._call(call, first, rank) for call in lump.whole.calls]
+        devices = len(self.program.lanes) // len(self.program.names)
+        alike = np.unique(columns.content * devices + self.program.device(slice(None)))
+        for content, device in zip(*map(np.ndarray.tolist, np.divmod(alike, devices)), strict=True):
+            lump = self.program.contents[content]
+            chain_, rank = divmod(device, width)
+            first = int(self.classes.members[chain_][0])
+            calls = tuple(self._call(call, first, rank) for call in lump.whole.calls)
+            if calls:
+                yield Sender(content, device, calls, lump.communicates)
 
     def _call(self, call: Call, chain_: int, rank: int) -> tuple[Priced, Call, int]:
         priced = self.classes.priced[call.comm]
         return priced, call, int(priced.rows[chain_, rank if call.place == OWN else call.place])
 
-    def _moving(self, calls: list[tuple[Priced, Call, int]]) -> int:
-        """Ticks in which the calls of an operation move bytes."""
-        return max(sum(call.runs * int(priced.cost.moving[row]) for priced, call, row in calls), 1)
+    def _operations(self, sender: Sender) -> Ints:
+        """The operations of a sender."""
+        alike = self.program.columns.content == sender.content
+        return np.flatnonzero(alike & (self.program.device(slice(None)) == sender.device))
 
-    def _uses(
-        self, device: int, calls: list[tuple[Priced, Call, int]], first: int
-    ) -> list[tuple[int, float, float, float]]:
-        """(resource, amount, flows, most per tick) of an operation of all chains of its class."""
-        amount, flows = self._asked(device, calls)
-        limit = self.fabric.capacity[self.links] / units.TICKS_PER_SECOND
-        found = np.flatnonzero(amount).tolist()
-        return [(first + i, float(amount[i]), float(flows[i]), float(limit[i])) for i in found]
+    def _lanes(self) -> list[list[int]]:
+        """Lanes of the operations of each sender."""
+        return [np.unique(self.program.columns.lane[self._operations(sender)]).tolist() for sender in self.senders]
 
-    def _asked(self, device: int, calls: list[tuple[Priced, Call, int]]) -> tuple[Floats, Floats]:
-        """(amount, flows) of an operation of all chains of its class on each link; (m,) each."""
-        chain_, rank = divmod(device, self.classes.ranks.shape[1])
-        amount, flows = np.zeros((2, len(self.links)))
-        for priced, call, _ in calls:
+    def _asked(self, sender: Sender, links: Ints) -> tuple[Floats, Floats]:
+        """(amount, flows) that a sender of all chains of its class asks of each link; (links,) each."""
+        chain_, rank = divmod(sender.device, self.classes.ranks.shape[1])
+        amount, flows = np.zeros((2, len(links)))
+        for priced, call, _ in sender.calls:
             rows = priced.rows[self.classes.members[chain_], rank if call.place == OWN else call.place]
             share = np.bincount(rows, minlength=len(priced.cost.ticks)) / priced.members
-            group, link, taken = self._taken(priced)
-            amount += call.runs * np.bincount(link, taken * share[group], len(self.links))
-            flows += np.bincount(link, share[group], len(self.links))
+            group, link, taken = self._taken(priced, links)
+            amount += call.runs * np.bincount(link, taken * share[group], len(links))
+            flows += np.bincount(link, share[group], len(links))
         return amount, flows
 
-    def _taken(self, priced: Priced) -> tuple[Ints, Ints, Floats]:
-        """(group, link, what it takes of it in bytes) of all transfers of a collective over the links."""
-        if priced.comm not in self._entries:
+    def _taken(self, priced: Priced, links: Ints) -> tuple[Ints, Ints, Floats]:
+        """(group, which of some links, what it takes of it in bytes) of all transfers of a collective over them."""
+        key = priced.comm, links.tobytes()
+        if key not in self._demands:
+            place = np.full(len(self.fabric.capacity), -1, np.int64)
+            place[links] = np.arange(len(links))
             found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
             for choice in priced.cost.plan.choices:
-                each = np.where(np.arange(len(self._place)) < self.fabric.first_outer, *choice.rate.per_byte)
+                each = np.where(np.arange(len(place)) < self.fabric.first_outer, *choice.rate.per_byte)
                 for demand in choice.demands:
                     size = np.tile(demand.phase.size * demand.phase.repeat * priced.cost.plan.size_bytes, demand.groups)
                     group = np.repeat(choice.rows, len(demand.phase.size))
-                    for links in demand.paths:
-                        mine = np.flatnonzero((links >= 0) & (self._place[links] >= 0))
-                        found.append((group[mine], self._place[links[mine]], size[mine] * each[links[mine]]))
-            self._entries[priced.comm] = tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[assignment]
-        return self._entries[priced.comm]
+                    for way in demand.paths:
+                        mine = np.flatnonzero((way >= 0) & (place[way] >= 0))
+                        found.append((group[mine], place[way[mine]], size[mine] * each[way[mine]]))
+            self._demands[key] = tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[assignment]
+        return self._demands[key]
+
+
+def distinct(columns: Floats) -> Ints:
+    """The first of equal columns, in order; rounding apart."""
+    return np.sort(np.unique(np.round(columns, 3), axis=1, return_index=True)[1])
 
 
 def _links_of(priced: Priced, row: int) -> Ints:

@@ -64,6 +64,8 @@ class Run:
     """Ticks of every simulated step; `program` and `timeline` are those of the one that is shown."""
     links: tuple[LinkLoad, ...] = ()
     """What the busiest links of the network carried."""
+    shared: frozenset[str] = frozenset()
+    """Kinds of links on which its own operations met."""
 
 
 def gather(run: Run) -> Result:

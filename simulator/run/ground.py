@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from simulator.cost.device import WIDER, kernels_named
 from simulator.results.ground import MEASURABLE, Ground, Validation, weakest_of
 from simulator.run.extent import Extent, beyond, changed, extent, together
+from simulator.run.jobs.parts import parts
 from simulator.run.kinds import kind_of
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.kernels import ANY_FAMILY, KernelProfile
-from simulator.specs.scenario import AnyScenario, ServingScenario
+from simulator.specs.scenario import AnyScenario, JobsScenario, OneScenario, ServingScenario
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
 
@@ -62,7 +63,7 @@ class Shipped(NamedTuple):
     """How far they reach."""
 
 
-def conditions(scenario: AnyScenario, cluster: Cluster | None = None) -> Conditions:
+def conditions(scenario: OneScenario, cluster: Cluster | None = None) -> Conditions:
     """The conditions of a scenario, on another cluster where one is given."""
     cluster = cluster or scenario.cluster
     number = kind_of(scenario).precision(scenario)
@@ -77,7 +78,9 @@ def conditions(scenario: AnyScenario, cluster: Cluster | None = None) -> Conditi
 
 
 def ground(scenario: AnyScenario) -> Ground:
-    """What a scenario stands on; with pools on several machines the weakest of them."""
+    """What a scenario stands on; with pools on several machines, or several jobs, the weakest of them."""
+    if isinstance(scenario, JobsScenario):
+        return weakest_of([ground(part) for part in parts(scenario)])
     pools = scenario.serving.pools if isinstance(scenario, ServingScenario) else ()
     clusters = {pool.cluster.node.accelerator.name: pool.cluster for pool in pools if pool.cluster is not None}
     if not pools or any(pool.cluster is None for pool in pools):
@@ -146,7 +149,7 @@ def _collectives(name: str) -> CollectiveProfile:
     return load_spec(CollectiveProfile, name)
 
 
-def _on(scenario: AnyScenario, cluster: Cluster) -> Ground:
+def _on(scenario: OneScenario, cluster: Cluster) -> Ground:
     named = dict(_inputs(scenario, cluster))
     statuses = {name: status for name, (status, _) in named.items()}
     weakest = max(statuses, key=lambda name: _ORDER.index(statuses[name]))
@@ -161,7 +164,7 @@ def _on(scenario: AnyScenario, cluster: Cluster) -> Ground:
     return Ground(kind, statuses, f"{weakest} ({named[weakest][1]}, {statuses[weakest]})", known)
 
 
-def _inputs(scenario: AnyScenario, cluster: Cluster) -> Iterator[tuple[str, tuple[str, str]]]:
+def _inputs(scenario: OneScenario, cluster: Cluster) -> Iterator[tuple[str, tuple[str, str]]]:
     """Each input with its status and what it is."""
     accelerator, stack = cluster.node.accelerator, scenario.stack
     kernels = kernels_named(accelerator.kernels)
@@ -183,7 +186,7 @@ def _fitted(stack: Stack | ServingStack) -> list[str]:
     return [figure.status for figure in figures if figure is not None]
 
 
-def _kernels(scenario: AnyScenario, profile: KernelProfile, number: str) -> Iterator[str]:
+def _kernels(scenario: OneScenario, profile: KernelProfile, number: str) -> Iterator[str]:
     """Statuses of the kernels that run."""
     yield _of_format(profile.gemm, number)
     chosen = getattr(scenario.stack, "attention_kernel", None) or profile.best_attention

@@ -15,7 +15,7 @@ from simulator.results.result import Result
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.resolve import load_spec
-from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ScenarioKind:
     """As Results carry it; also the section of a scenario that makes it one of this kind."""
     does: str
     """Verb of a message: a scenario that `does`."""
-    spec: type[Scenario] | type[ServingScenario]
+    spec: type[Scenario] | type[ServingScenario] | type[JobsScenario]
     """What a user writes."""
     options: tuple[str, ...]
     """Options of `dispatch.simulate` that have a meaning."""
@@ -154,5 +154,48 @@ SERVING = ScenarioKind(
     precision=lambda scenario: scenario.serving.precision.weights or "bf16",
 )
 
-KINDS: dict[str, ScenarioKind] = {kind.name: kind for kind in (TRAINING, SERVING)}
+# ---- several jobs --------------------------------------------------------------------------------------------------
+
+
+def _run_jobs(scenario: JobsScenario, fold: Any = None, **options: Any) -> Result:
+    from simulator.run.jobs.simulate import simulate_jobs
+
+    return simulate_jobs(scenario, fold=fold, **options)
+
+
+def _parts_of_jobs(result: Result) -> dict[str, float]:
+    """Seconds until the last job is done: before it works, what it takes alone, and what it waits for others."""
+    last = max(result.jobs, key=lambda job: job.end_s)
+    kind = KINDS[last.result.kind]
+    steps = max(len(last.result.step_times), 1)
+    work, alone = (
+        figures["step_time_s"] * steps if kind is TRAINING else figures.get("duration", 0.0)
+        for figures in (last.result.metrics, last.alone)
+    )
+    return {"before": last.end_s - work, "alone": alone, "shared": work - alone}
+
+
+def _devices_of_jobs(result: Result) -> int:
+    return len({device for job in result.jobs for device in job.devices})
+
+
+JOBS = ScenarioKind(
+    name="jobs",
+    does="runs several jobs",
+    spec=JobsScenario,
+    options=("fold",),
+    simulate=_run_jobs,
+    evaluate=_run_jobs,
+    whole="makespan_s",
+    speed="makespan_s",
+    best="worst_slowdown",
+    headline=("worst_slowdown", " times as long as alone"),
+    columns=frozenset({"makespan_s", "worst_slowdown", "mean_slowdown", "shared_link_s"}),
+    parts=_parts_of_jobs,
+    devices=_devices_of_jobs,
+    group=lambda _, cluster: cluster.devices,
+    precision=lambda scenario: "bf16",
+)
+
+KINDS: dict[str, ScenarioKind] = {kind.name: kind for kind in (TRAINING, SERVING, JOBS)}
 """Every kind by its name, in the order in which they are named."""

@@ -5,6 +5,7 @@ ran them: all of a group's members together run its collective once.
 """
 
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.axes import TP
-from simulator.engine.load import Load
+from simulator.engine.load import Load, Span
 from simulator.fabric import Fabric
 from simulator.program import codes as d
 from simulator.program.content import OWN, Comm
@@ -50,16 +51,25 @@ class Recorded:
         found: NDArray[np.int64] = self.links[(self.links >= first) & (self.links < stop)]
         return found
 
+    def spans(self, link: int) -> list[Span]:
+        """What a link carried, in order."""
+        return self.load.of(self.resources[int(np.searchsorted(self.links, link))])
+
     def of(self, busiest: LinkLoad, link: int) -> LinkLoad:
-        """The load of a link with what it carried over time."""
-        spans = self.load.of(self.resources[int(np.searchsorted(self.links, link))])
-        rates = [(span.start, span.load * units.TICKS_PER_SECOND) for span in spans]
-        ends = [(span.stop, 0.0) for span in spans[-1:]]
-        top = max(spans, key=lambda span: span.load, default=None)
-        names = tuple(str(name) for name in top.by) if top else ()
-        return replace(
-            busiest, peak=max((rate for _, rate in rates), default=0.0), at_peak=names, rates=(*rates, *ends)
-        )
+        """The load of a link with what it carried over time: the bytes of each operation, without what protocols take
+        of the link besides."""
+        spans = self.spans(link)
+        taken: dict[Hashable, float] = defaultdict(float)
+        for span in spans:
+            for name, rate in span.by.items():
+                taken[name] += rate * (span.stop - span.start)
+        sent = {name: busiest.by_operation.get(str(name), 0.0) / amount for name, amount in taken.items()}
+        if not spans:
+            return busiest
+        rates = [sum(rate * sent[name] for name, rate in span.by.items()) * units.TICKS_PER_SECOND for span in spans]
+        top = int(np.argmax(rates))
+        over_time = (*((span.start, rate) for span, rate in zip(spans, rates, strict=True)), (spans[-1].stop, 0.0))
+        return replace(busiest, peak=rates[top], at_peak=tuple(map(str, spans[top].by)), rates=over_time)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

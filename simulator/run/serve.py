@@ -1,22 +1,24 @@
 """A serving scenario on its machines: requests drawn, replicas placed, the agenda run, the Result gathered."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator import fabric, units
+from simulator import units
 from simulator.engine.agenda import Agenda
+from simulator.engine.wires import User, join, meet
 from simulator.errors import InputError, Problem
-from simulator.fabric.sharing import max_min
 from simulator.interop import traces
 from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
 from simulator.run.service import gather
+from simulator.run.site import Site
 from simulator.serving.costs.iteration import library
-from simulator.serving.fleet.contention import Placed, wire
+from simulator.serving.fleet.contention import Placed, left_out, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -26,13 +28,14 @@ from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.replica import Replica
-from simulator.serving.workload.generate import Workload, generate
+from simulator.serving.workload.generate import NEVER, Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
-from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import ServingStack
+
+Floats = NDArray[np.float64]
 
 HOST_LINK = 25e9
 """Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
@@ -78,15 +81,17 @@ def run_serving(
     leap: bool | None = None,
     progress: Callable[[int], None] | None = None,
     systems: tuple[System, ...] | None = None,
+    share_links: bool = True,
 ) -> ServingRun:
     """A serving scenario until its last request, not yet gathered into a Result.
 
-    `systems` are its pools where they have been resolved already.
+    `systems` are its pools where they have been resolved already. Without `share_links` everybody has its links for
+    itself, but caches on their way.
     """
     _check_sizes(scenario)
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return _run(scenario, leap, progress, systems)
+            return _run(scenario, leap, progress, systems, share_links)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
 
@@ -108,43 +113,64 @@ def _run(
     leap: bool | None,
     progress: Callable[[int], None] | None,
     systems: tuple[System, ...] | None,
+    share_links: bool,
 ) -> ServingRun:
+    site = Site(scenario.cluster, scenario.seed)
+    served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap)
+    everybody = senders(served) if share_links and len(served.replicas) > 1 else {}
+    for senders_here, capacity in everybody.values():
+        meet([user for user, _ in senders_here], capacity.tolist())
+        join([user for user, _ in senders_here])
+    try:
+        site.run(progress)
+    except OverflowError:
+        raise clock_overflow(scenario, units.to_seconds(int(served.workload.arrival.max()))) from None
+    warnings = tuple(text for senders_here, _ in everybody.values() for text in left_out(senders_here))
+    return replace(served, events=site.clock.events, warnings=warnings)
+
+
+def serving(
+    site: Site,
+    scenario: ServingScenario,
+    systems: tuple[System, ...],
+    leap: bool | None = None,
+    start: int = 0,
+    finished: Callable[[], None] | None = None,
+) -> ServingRun:
+    """Put a serving system on a site, where requests come from tick `start` on; it runs when the site does.
+
+    `finished` is called when all requests are done.
+    """
     router = ROUTERS.get(scenario.serving.router, "serving.router")
-    systems = resolve(scenario) if systems is None else systems
-    workload = _workload(scenario, systems)
+    workload = _workload(scenario, systems, start)
     ttft_slo = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
     ledger = open_ledger(workload, ttft_slo)
     if not all(system.cost.fits for system in systems):
         return ServingRun(scenario, systems, workload, ledger, (), (), None, 0)
-    network = fabric.build(scenario.cluster)
-    agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
-    fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")))
+    agenda = site.clock
+    fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")), finished)
     fast_forward = scenario.leap if leap is None else leap
     homes = tuple(system for system in systems for _ in range(system.replicas))
     replicas = tuple(
         _replica(system, i, number, agenda, ledger, fleet, fast_forward)
         for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
     )
-    devices = {
-        number: system.devices(i)
-        for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
-    }
     if any(system.role == "prefill" for system in systems):
-        profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
-        token = max(system.cost.kv_replica_bytes for system in systems)
-        by_layer = scenario.serving.transfer == "layer"
-        fleet.kv_transfer = KvTransfer(
-            agenda, ledger, network, profile, devices, token, scenario.model.layers, by_layer
-        )
+        fleet.kv_transfer = _kv_transfer(site, scenario, systems, ledger)
         fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
     _in_step(replicas, homes, agenda, scenario.stack)
-    warnings = _wired(scenario, systems, replicas, fleet.kv_transfer)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
-    try:
-        agenda.run(progress)
-    except OverflowError:
-        raise clock_overflow(scenario, units.to_seconds(int(workload.arrival.max()))) from None
-    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, agenda.events, warnings)
+    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0)
+
+
+def _kv_transfer(site: Site, scenario: ServingScenario, systems: tuple[System, ...], ledger: Ledger) -> KvTransfer:
+    """What moves caches between the pools."""
+    places = [system.devices(i) for system in systems for i in range(system.replicas)]
+    profile = load_spec(CollectiveProfile, scenario.cluster.collectives)
+    token = max(system.cost.kv_replica_bytes for system in systems)
+    by_layer = scenario.serving.transfer == "layer"
+    devices = dict(enumerate(places))
+    return KvTransfer(site.clock, ledger, site.fabric, profile, devices, token, scenario.model.layers, by_layer)
 
 
 def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:
@@ -157,20 +183,18 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
         first += peers
 
 
-def _wired(
-    scenario: ServingScenario, systems: tuple[System, ...], replicas: tuple[Replica, ...], transfer: KvTransfer | None
-) -> tuple[str, ...]:
-    """Tie those together who could get into each other's way on links, cluster by cluster."""
-    clusters: list[Cluster] = []
-    for system in systems:
-        clusters += [] if system.cluster in clusters else [system.cluster]
-    warnings: tuple[str, ...] = ()
-    seated = [(system.cluster, seat) for system in systems for seat in system.placements]
-    for cluster in clusters if len(replicas) > 1 else ():
-        runs = library(scenario.stack, cluster)
-        here = [(one, seat) for one, (on, seat) in zip(replicas, seated, strict=True) if on == cluster]
-        warnings += wire([Placed(one, seat, runs) for one, seat in here], transfer)
-    return warnings
+def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[tuple[User, str]], Floats]]:
+    """Everybody who sends over links, and the capacity of these in bytes per tick, by cluster: that of the scenario,
+    whose links are those of the site, has no name. `job` is their name on the record of loads."""
+    found = {}
+    seated = [(system.cluster, seat) for system in run.systems for seat in system.placements]
+    for cluster in {id(cluster): cluster for cluster, _ in seated if run.replicas}.values():
+        runs = library(run.scenario.stack, cluster)
+        here = [Placed(one, seat, runs) for one, (on, seat) in zip(run.replicas, seated, strict=True) if on is cluster]
+        name = "" if cluster is run.scenario.cluster else cluster.name
+        capacity = runs.fabric.capacity / units.TICKS_PER_SECOND
+        found[name] = users(here, None if name else run.kv_transfer, job), capacity
+    return found
 
 
 def _replica(
@@ -218,9 +242,13 @@ def _cache(system: System, ledger: Ledger) -> PrefixCache | None:
     return PrefixCache(blocks)
 
 
-def _workload(scenario: ServingScenario, systems: tuple[System, ...]) -> Workload:
-    """The requests, drawn or read, with those that no replica could hold left to be rejected."""
+def _workload(scenario: ServingScenario, systems: tuple[System, ...], start: int) -> Workload:
+    """The requests, drawn or read, with those that no replica could hold left to be rejected; they come from tick
+    `start` on."""
     block = lcm(BLOCK, *(system.cost.block_size for system in systems))  # whole cache blocks of every pool
     requests = scenario.requests
     trace = None if requests.trace is None else traces.read(requests.trace)
-    return generate(requests, scenario.seed, trace, block)
+    drawn = generate(requests, scenario.seed, trace, block)
+    if start:
+        drawn.arrival[drawn.arrival != NEVER] += start
+    return drawn

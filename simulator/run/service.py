@@ -18,9 +18,9 @@ from simulator.results.result import (
     RequestRecords,
     Result,
     Service,
-    Spans,
     TokenGaps,
     Transfers,
+    no_spans,
 )
 from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import serving_metrics, span
@@ -62,7 +62,7 @@ def gather(run: "ServingRun") -> Result:
         metrics=metrics,
         classes=_classes(run),
         breakdown=() if service is None else _breakdown(service),
-        spans=_no_spans(),
+        spans=no_spans(),
         memory=memory,
         comparisons=comparisons,
         feasible=served,
@@ -356,9 +356,3 @@ def saturated(service: Service) -> tuple[str, ...]:
 def _upto(rising: Ints, moments: Ints | int) -> Ints:
     """How many of rising moments are not after each of others."""
     return np.asarray(np.searchsorted(rising, moments, side="right"), np.int64)
-
-
-def _no_spans() -> Spans:
-    none = np.zeros(0, np.int64)
-    small = np.zeros(0, np.int32)
-    return Spans(none, none, small, small, small, small, (), ())

@@ -78,10 +78,10 @@ def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
     seats = [(system, seat) for system in run.systems for seat in system.placements]
     clusters: list[Cluster] = []
     for system in run.systems if end > begin else ():
-        clusters += [] if system.cluster in clusters else [system.cluster]
+        clusters += [] if any(system.cluster is cluster for cluster in clusters) else [system.cluster]
     found: list[LinkLoad] = []
     for cluster in clusters:
-        here = [number for number, (system, _) in enumerate(seats) if system.cluster == cluster]
+        here = [number for number, (system, _) in enumerate(seats) if system.cluster is cluster]
         flows = [flow for number in here for flow in _collectives(run.replicas[number], seats[number][1], number)]
         flows += _moved(run) if run.kv_transfer is not None else []
         pools = dict.fromkeys(seats[number][0].name for number in here)

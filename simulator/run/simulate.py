@@ -5,14 +5,14 @@ so that the same scenario gives the same bytes of result.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator import fabric, units
-from simulator.cost import compile_device
+from simulator.cost import Device, compile_device
 from simulator.engine.executor import execute
 from simulator.engine.tape import Tape, Timeline
 from simulator.errors import InputError, Problem
@@ -23,6 +23,7 @@ from simulator.run.clock_overflow import clock_overflow
 from simulator.run.contention import Ran, settled
 from simulator.run.gather import Run, gather
 from simulator.run.links import Recorded, link_loads
+from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
 from simulator.specs import load_spec
@@ -30,8 +31,8 @@ from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
 from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
-from simulator.training.job import build_job
-from simulator.training.noise import perturb, slowdowns
+from simulator.training.job import Job, build_job
+from simulator.training.noise import Perturbation, perturb, slowdowns
 from simulator.training.passes.program import build_program
 
 Ints = NDArray[np.int64]
@@ -79,43 +80,69 @@ def run(
     """
     try:
         with np.errstate(over="raise", invalid="raise"):
-            return _run(scenario, fold, executor, profile, progress, share_links)
+            return alone(prepare(scenario, fold, executor, profile), progress, share_links)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
 
 
-def _run(
-    scenario: Scenario,
-    fold: Fold | None,
-    executor: Executor | None,
-    profile: CollectiveProfile | None,
-    progress: Callable[[int], None] | None,
-    share_links: bool,
-) -> Run:
-    _check_devices(scenario.cluster.devices)
-    job = build_job(scenario)
-    device = compile_device(scenario.cluster.node.accelerator)
-    profile = profile or load_spec(CollectiveProfile, scenario.cluster.collectives)
-    training = scenario.training
-    noise = perturb(training.noise, fabric.build(scenario.cluster), training.steps, scenario.seed)
-    network = Network(job, noise.fabric, profile)
-    chosen = _fold(fold or scenario.fold, scenario.cluster.devices)
-    how: Executor = executor or ("simpy" if job.shares else "max-plus")
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A training scenario on its machine, before anything runs."""
 
-    def lower(fold_keys: Ints | None) -> Lowered:
-        classes = StepCosts(job, device, network).classes(chosen, fold_keys)
-        _check_size(len(job.schedule) * len(classes.costs))
-        return Lowered(classes, build_program(job, classes.costs, classes.rendezvous))
+    scenario: Scenario
+    job: Job
+    device: Device
+    network: Network
+    noise: Perturbation
+    fold: Literal["exact", "tiers", "none"]
+    executor: Executor | None
+    """The one that was asked for."""
+
+    @property
+    def still(self) -> bool:
+        """Whether noise leaves every step as it is."""
+        return self.noise.factors is None or bool((self.noise.factors == 1.0).all())
+
+    def lower(self, fold_keys: Ints | None = None, cut: bool = False) -> Lowered:
+        """Fold and lower; chains with different `fold_keys` (chains,) stay apart, `cut` runs all passes in parts."""
+        classes = StepCosts(self.job, self.device, self.network).classes(self.fold, fold_keys)
+        _check_size(len(self.job.schedule) * len(classes.costs))
+        return Lowered(classes, build_program(self.job, classes.costs, classes.rendezvous, cut))
+
+
+def prepare(
+    scenario: Scenario,
+    fold: Fold | None = None,
+    executor: Executor | None = None,
+    profile: CollectiveProfile | None = None,
+    seat: Seat | None = None,
+) -> Prepared:
+    """Resolve a scenario and put it on its machine: the first devices of a fabric of its own, or its `seat`."""
+    cluster, training = scenario.cluster, scenario.training
+    _check_devices(cluster.devices)
+    job, device = build_job(scenario), compile_device(cluster.node.accelerator)
+    profile = profile or load_spec(CollectiveProfile, cluster.collectives)
+    links = fabric.build(cluster) if seat is None else seat.fabric
+    noise = perturb(training.noise, links, training.steps, scenario.seed, cluster.devices)
+    network = Network(job, noise.fabric, profile, None if seat is None else seat.devices)
+    return Prepared(scenario, job, device, network, noise, _fold(fold or scenario.fold, cluster.devices), executor)
+
+
+def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, share_links: bool = True) -> Run:
+    """All steps of a job that has the machine for itself."""
+    job, network, noise, steps = prepared.job, prepared.network, prepared.noise, prepared.scenario.training.steps
+    how: Executor = prepared.executor or ("simpy" if job.shares else "max-plus")
 
     def executed(tape: Tape) -> Timeline:
         return _execute(tape, how, progress, job.shares)
 
-    still = noise.factors is None or bool((noise.factors == 1.0).all())
-    if noise.factors is None or still:
-        shown, steps = lower(None), Steps(np.zeros(0, np.int64))
+    found = Steps(np.zeros(0, np.int64))
+    if prepared.still:
+        shown = prepared.lower()
     else:
+        assert noise.factors is not None
         pace = slowdowns(job.mesh, network.chains, noise.factors)
-        shown, steps, said = perturbed(job, pace, lower, executed, chosen != "none")
+        shown, found, said = perturbed(job, pace, prepared.lower, executed, prepared.fold != "none")
         noise = replace(noise, assumptions=noise.assumptions + said)
 
     def loads(timeline: Timeline, shared: Recorded | None) -> tuple[LinkLoad, ...]:
@@ -123,16 +150,29 @@ def _run(
         spans, step_s = spans_of(program, timeline, job.pp), units.to_seconds(timeline.makespan)
         return link_loads(network.fabric, program, classes, step_s, spans, shared)
 
-    if still and share_links:
+    if prepared.still and share_links:
         ran = settled(shown.program, shown.classes, network.fabric, executed, loads, progress)
     else:
         timeline = executed(shown.program.tape)
-        ran = Ran(timeline, loads(timeline, None), contended=False)
-    if ran.contended and executor == "max-plus":
+        ran = Ran(timeline, loads(timeline, None), frozenset())
+    if ran.kinds and prepared.executor == "max-plus":
         raise _shares("links")
-    how = "simpy" if ran.contended else how
-    steps = steps.filled(training.steps, ran.timeline.makespan)
-    return Run(scenario, job, device, network, *shown, ran.timeline, chosen, how, noise, steps, ran.links)
+    how = "simpy" if ran.kinds else how
+    found = found.filled(steps, ran.timeline.makespan)
+    return Run(
+        prepared.scenario,
+        job,
+        prepared.device,
+        network,
+        *shown,
+        ran.timeline,
+        prepared.fold,
+        how,
+        noise,
+        found,
+        ran.links,
+        ran.kinds,
+    )
 
 
 def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:

@@ -105,11 +105,11 @@ def perturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: boo
             shown = lower(own)
         else:
             said.append("replicas that pay the same are shown together, at the pace of the slowest of them")
-    steps = _timed(timed, _slowest(timed.classes, pace), execute)
-    return Perturbed(_at(shown, _slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
+    steps = _timed(timed, slowest(timed.classes, pace), execute)
+    return Perturbed(at_pace(shown, slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
 
 
-def _slowest(classes: ChainClasses, pace: Floats) -> Floats:
+def slowest(classes: ChainClasses, pace: Floats) -> Floats:
     """Factors of each class, those of its slowest chain: (chains, pp, steps) to (classes, pp, steps)."""
     return np.stack([pace[members].max(axis=0) for members in classes.members])
 
@@ -130,7 +130,7 @@ def _timed(lowered: Lowered, pace: Floats, execute: Execute) -> Steps:
     return Steps(np.concatenate(found))
 
 
-def _at(lowered: Lowered, pace: Floats) -> Lowered:
+def at_pace(lowered: Lowered, pace: Floats) -> Lowered:
     """The program and the prices of one step, under the factors `pace` (classes, pp)."""
     classes, program = lowered
     ticks = durations(program, pace[:, :, None])[:, 0]

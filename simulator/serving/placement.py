@@ -5,7 +5,7 @@ than a node takes whole nodes in a row. Where neither is left it takes what is f
 groups straddle nodes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -42,34 +42,47 @@ def placements(ranks: Sequence[int], devices: int) -> tuple[ReplicaPlacement, ..
 
 
 @dataclass(slots=True)
-class Site:
-    """Devices of a cluster that nothing has taken yet: the last ones of each node."""
+class FreeDevices:
+    """Devices of a cluster that nothing has taken yet."""
 
     per_node: int
     """Devices of a node."""
-    free: list[int]
-    """Free devices of each node."""
+    free: list[list[int]]
+    """Free devices of each node, those that are taken first last."""
+    all: int
+    """How many there were."""
     _from: dict[int, int] = field(default_factory=dict)
     """The first node in which so many devices may be free."""
 
+    @classmethod
+    def of(cls, per_node: int, nodes: int, devices: Iterable[int] | None = None) -> "FreeDevices":
+        """Some devices of nodes, or all of them."""
+        free: list[list[int]] = [[] for _ in range(nodes)]
+        for device in range(nodes * per_node) if devices is None else devices:
+            free[device // per_node].append(device)
+        return cls(per_node, [here[::-1] for here in free], sum(map(len, free)))
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return sum(map(len, self.free))
+
     def take(self, count: int) -> tuple[int, ...]:
-        """Devices for `count` that belong together; fewer where the cluster has no more."""
+        """Devices for `count` that belong together; fewer where there are no more."""
         needed = -(-count // self.per_node)
         each = min(count, self.per_node)
         nodes = self._row(needed, each, count) or [node for node, free in enumerate(self.free) if free]
         taken: list[int] = []
         for node in nodes:
-            here = min(self.free[node], count - len(taken))
-            first = (node + 1) * self.per_node - self.free[node]
-            taken += range(first, first + here)
-            self.free[node] -= here
+            here = min(len(self.free[node]), count - len(taken))
+            taken += [self.free[node].pop() for _ in range(here)]
         return tuple(taken)
 
     def _row(self, needed: int, each: int, count: int) -> range | None:
         """The first `needed` nodes in a row with `each` devices free; `count` is what they are for."""
         run = 0
         for node in range(self._from.get(count, 0), len(self.free)):
-            run = run + 1 if self.free[node] >= each else 0
+            run = run + 1 if len(self.free[node]) >= each else 0
             if run == needed:
                 self._from[count] = node - needed + 1
                 return range(node - needed + 1, node + 1)

@@ -19,7 +19,7 @@ from simulator.specs import catalog, foreign
 from simulator.specs.base import Spec
 from simulator.specs.messages import from_pydantic, mistyped
 from simulator.specs.overrides import apply, parse
-from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
 from simulator.specs.shape import Kind, below, canonical, folders, specs
 from simulator.specs.yaml_text import Node, Place, plain, read
 
@@ -58,6 +58,20 @@ def placed(origins: Mapping[str, str], sources: Sequence[str]) -> Iterator[None]
         yield
     except InputError as error:
         raise type(error)(*(_placed(problem, origins, sources) for problem in error.problems)) from error
+
+
+@contextmanager
+def placed_below(prefix: str) -> Iterator[None]:
+    """Gives problems of work on a part of a scenario the path in the whole; `cluster` is the whole's."""
+    try:
+        yield
+    except InputError as error:
+        paths = [problem.path.startswith("cluster") for problem in error.problems]
+        moved = (
+            problem if whole else replace(problem, path=f"{prefix}.{problem.path}".rstrip("."))
+            for problem, whole in zip(error.problems, paths, strict=True)
+        )
+        raise type(error)(*moved) from error
 
 
 def _placed(problem: Problem, origins: Mapping[str, str], sources: Sequence[str]) -> Problem:
@@ -121,7 +135,7 @@ def read_template(path: str | Path, overrides: Sequence[str] = ()) -> Template:
 
 def restored(document: Mapping[str, Any]) -> AnyScenario:
     """The scenario of the plain data that `Template.filled` gave; InputError where another version gave it."""
-    kind: type[AnyScenario] = ServingScenario if _serves(document) else Scenario
+    kind = _kind(document)
     try:
         return kind.model_validate(document)
     except ValidationError as error:
@@ -157,23 +171,42 @@ def _load(
 
 
 def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
-    """Which kind of scenario a file is; None, and a problem, where its stack is for the other kind."""
+    """Which kind of scenario a file is; None, and problems, where its software is for the other kind."""
     entries = root.value if isinstance(root.value, dict) else {}
-    serves = _serves(entries)
+    problems = list(_misplaced_jobs(entries["jobs"])) if "jobs" in entries else list(_misplaced(root, ""))
+    tree.report(problems)
+    return None if problems else _kind(entries)
+
+
+def _misplaced_jobs(jobs: Node) -> Iterator[Problem]:
+    """The same of each of several jobs."""
+    for i, job in enumerate(jobs.value if isinstance(jobs.value, list) else ()):
+        yield from _misplaced(job, f"jobs.{i}.")
+
+
+def _misplaced(root: Node, path: str) -> Iterator[Problem]:
+    """Sections of both kinds in one run, or a stack that is for the other kind."""
+    entries = root.value if isinstance(root.value, dict) else {}
+    what = "job" if path else "scenario"
     second = next((key for key in ("serving", "requests") if "training" in entries and key in entries), None)
     if second is not None:
-        message = f"`training` and `{second}` are both there, and a scenario either trains or serves"
-        tree.report([root.keys[second].problem(message, second, "take one of them away, or make two files")])
-        return None
-    stack = entries.get("stack")
+        message = f"`training` and `{second}` are both there, and a {what} either trains or serves"
+        hint = f"take one of them away, or make two {'jobs' if path else 'files'}"
+        yield root.keys[second].problem(message, path + second, hint)
+        return
+    serves, stack = _serves(entries), entries.get("stack")
     kind = stack.value.get("kind") if stack is not None and isinstance(stack.value, dict) else None
     if stack is not None and isinstance(stack.value, dict) and (kind is not None and kind.value == "serving") != serves:
         here, there = ("serving", "training") if serves else ("training", "serving")
         hint = f"write a {here} stack (`clustersim profiles stacks` lists them), or a `{there}` section"
-        message = f"this software is for {there}, and the scenario is for {here}"
-        tree.report([stack.place.problem(message, "stack", hint)])
-        return None
-    return ServingScenario if serves else Scenario
+        yield stack.place.problem(f"this software is for {there}, and the {what} is for {here}", f"{path}stack", hint)
+
+
+def _kind(entries: Mapping[str, Any]) -> type[AnyScenario]:
+    """Which kind of scenario has these sections."""
+    if "jobs" in entries:
+        return JobsScenario
+    return ServingScenario if _serves(entries) else Scenario
 
 
 def _serves(entries: Mapping[str, Any]) -> bool:

@@ -44,6 +44,8 @@ class Network:
     job: Job
     fabric: Fabric
     profile: CollectiveProfile
+    devices: Ints | None = None
+    """Device of the fabric that each rank is, shape (world,); the first ones in order where left out."""
     chains: Ints = field(init=False)
     """Ranks; shape (chains, pp)."""
     priced: dict[Comm, Priced] = field(init=False, default_factory=dict)
@@ -75,7 +77,12 @@ class Network:
     def _cost(self, comm: Comm, groups: Ints) -> CollectiveCost:
         """Of a collective, with the algorithm that the scenario chooses for its axis."""
         algorithm = getattr(self.job.algorithms, AXES.get(comm.axis).algorithm)
-        return collectives.cost_of(comm.operation, groups, comm.size, self.fabric, self.profile, algorithm)
+        where = self._where(groups)
+        return collectives.cost_of(comm.operation, where, comm.size, self.fabric, self.profile, algorithm)
+
+    def _where(self, ranks: Ints) -> Ints:
+        """Devices of ranks."""
+        return ranks if self.devices is None else self.devices[ranks]
 
     def sends(self, comm: Comm, hops: Sequence[tuple[int, int]]) -> Priced:
         """Sends from rank to rank of the pipeline; places are the hops.
@@ -85,7 +92,7 @@ class Network:
         """
         if comm not in self.priced:
             pairs = np.concatenate([self.chains[:, hop] for hop in hops])
-            cost = collectives.cost_of(comm.operation, pairs, comm.size, self.fabric, self.profile)
+            cost = collectives.cost_of(comm.operation, self._where(pairs), comm.size, self.fabric, self.profile)
             rows = np.arange(len(pairs)).reshape(len(hops), -1).T
             self.priced[comm] = Priced(comm, cost, rows, 1, self._slowest_of_group(cost.ticks[rows]))
         return self.priced[comm]

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from simulator.results.link_rates import over_time
 from simulator.results.result import Result
-from simulator.run import simulate as running
-from simulator.run.contention import Ran
-from simulator.run.simulate import simulate
+from simulator.run.gather import gather
+from simulator.run.simulate import run, simulate
 from simulator.specs.scenario import Scenario
 from tests import jobs
 from tests.effort import simulations
@@ -40,13 +39,7 @@ def build(tp: int, pp: int, zero: int, software: str, sequence: int) -> Scenario
 
 def alone(scenario: Scenario, **choices: object) -> Result:
     """The step when every operation has its links for itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            running,
-            "settled",
-            lambda program, *rest: Ran(t := rest[2](program.tape), rest[3](t, None), contended=False),
-        )
-        return simulate(scenario, **choices)  # type: ignore[arg-type]
+    return gather(run(scenario, share_links=False, **choices))  # type: ignore[arg-type]
 
 
 @simulations(25)

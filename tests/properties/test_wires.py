@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from simulator.engine.fluid import Fluid, Running
 from simulator.engine.tape import Activity, Use
+from simulator.engine.wires import Wires
 from simulator.serving.policies import POLICIES
-from simulator.serving.replica.wires import Moves, ReplicaWires, Wires
+from simulator.serving.replica.wires import Moves, ReplicaWires
 from simulator.serving.workload.generate import Workload
 from tests.effort import simulations
 from tests.properties.test_serving import same, systems, workloads

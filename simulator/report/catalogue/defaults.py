@@ -8,10 +8,10 @@ from simulator.report.catalogue.quantities import dimension_of
 from simulator.scenario_fields import devices, replicas
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
-from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.scenario import OneScenario, Scenario, ServingScenario
 
 
-def defaults(scenario: AnyScenario) -> dict[str, str]:
+def defaults(scenario: OneScenario) -> dict[str, str]:
     """A remark for each open value, by its path: the stack's choice, or the size that follows from the others."""
     if isinstance(scenario, ServingScenario):
         return _by_stack(scenario.serving.batching, scenario.stack, "serving.batching") | _by_stack(

@@ -1,35 +1,27 @@
-"""Who could get into whose way on links: replicas whose collectives, and ways of caches whose bytes, share some.
+"""Replicas, and ways of moved caches, as users of links: whose collectives and bytes may share some with whom.
 
-A link is contended where those who use it could, all at once, ask for more than it has; a replica runs one collective
-at a time on each of its stages, and any number of caches may move at once. Only users of contended links run on the
-fabric (`replica.wires`); all others last what they cost alone, which is then exact.
+A replica runs one collective at a time on each of its stages, and any number of caches may move at once. Only who can
+meet others on a link that is asked for too much runs on the fabric (`engine.wires`, `replica.wires`).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
-from simulator import units
 from simulator.engine.tape import Activity
+from simulator.engine.wires import User, Wires
 from simulator.serving.costs.iteration import StageCost
 from simulator.serving.costs.sends import Library, Movement, Sending, knot
 from simulator.serving.fleet.kv_transfer import KvTransfer, pairs_of
 from simulator.serving.placement import ReplicaPlacement
 from simulator.serving.replica.replica import Replica
-from simulator.serving.replica.wires import GroupWires, Moves, ReplicaWires, Wires
+from simulator.serving.replica.wires import GroupWires, Moves, ReplicaWires
 
-SLACK = 1e-9
-"""Relative excess over a capacity that is rounding, not contention."""
 ROWS = (1, 1 << 12)
 """Rows of a small and of a large iteration, by which it is found what collectives ask of links."""
-
-Way = tuple[int, int]
-"""From a replica to another."""
-User = int | Way
-"""A replica, the first of those in step, or a way of caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +33,9 @@ class Placed:
     runs: Library
 
     @property
-    def user(self) -> int:
-        """Those in step send together."""
-        return self.replica.number if self.replica.group is None else self.replica.group.members[0].number
+    def first(self) -> Replica:
+        """Of those in step, which send together."""
+        return self.replica if self.replica.group is None else self.replica.group.members[0]
 
     @property
     def moves(self) -> bool:
@@ -65,35 +57,43 @@ class Placed:
                 yield price, None, (self.seat.own[stage * tp], self.seat.own[(stage + 1) * tp])
 
 
-def wire(placed: Sequence[Placed], transfer: KvTransfer | None) -> tuple[str, ...]:
-    """Tie those together who could get into each other's way; warnings of replicas that cannot run on the fabric."""
-    links: dict[User, set[int]] = defaultdict(set)
+def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") -> list[tuple[User, str]]:
+    """Everybody who sends: those in step as one, and ways of caches; each with the name of a replica that cannot run on
+    the fabric, empty where it can. `job` is on the record of loads."""
+    found = []
+    together: dict[Replica, list[Placed]] = defaultdict(list)
     for one in placed:
-        for _, _, ranks in one.groups():
-            links[one.user] |= _between(ranks, one.runs)
-    for way, used in _ways(placed, transfer).items():
-        links[way] = used
-    met = _contended(placed, links)
-    users: dict[User, Wires] = {}
-    for one in placed:
-        if one.moves and met.get(one.user) and one.user not in users:
-            users[one.user] = _wires(one)
-    for way in links:
-        if isinstance(way, tuple) and met.get(way) and transfer is not None:
-            users[way] = transfer.wires[way] = Wires()
-    for user, wires in users.items():
-        wires.neighbours = [users[other] for other in met[user] if other in users]
-    return _left_out(placed, met)
+        together[one.first].append(one)
+    for members in together.values():
+        links = {link for one in members for _, _, ranks in one.groups() for link in _between(ranks, one.runs)}
+        able = members[0].moves
+        make = partial(_wires, members[0], job) if able else None
+        found.append((User(links, partial(_rates, members), make), "" if able else members[0].replica.name))
+    if transfer is not None:
+        transfer.job = job
+    ways = [] if transfer is None else _ways(placed, transfer)
+    return found + [(user, "") for user in ways]
 
 
-def _wires(placed: Placed) -> Wires:
+def left_out(users: Iterable[tuple[User, str]]) -> tuple[str, ...]:
+    """What to say of replicas on contended links that are priced as if they had them alone."""
+    names = [name for user, name in users if name and user.met]
+    if not names:
+        return ()
+    return (
+        f"{', '.join(names)}: links are shared with other replicas, jobs or moved caches, but those with pipeline"
+        " stages are simulated as if they had them alone: where all send at once, links carry more than they have",
+    )
+
+
+def _wires(placed: Placed, job: str) -> Wires:
     """Those of a replica, or of the group that it is in step with."""
     replica = placed.replica
     if replica.group is not None:
-        replica.group.wires = GroupWires(replica.group, _moves(placed, in_step=True))
+        replica.group.wires = GroupWires(replica.group, _moves(placed, in_step=True), job)
         return replica.group.wires
     (batch,) = replica.batches
-    replica.wires = ReplicaWires(batch, _moves(placed, in_step=False))
+    replica.wires = ReplicaWires(batch, _moves(placed, in_step=False), job)
     return replica.wires
 
 
@@ -105,46 +105,25 @@ def _between(ranks: Sequence[int], runs: Library) -> set[int]:
     return set(paths[paths >= 0].tolist())
 
 
-def _ways(placed: Sequence[Placed], transfer: KvTransfer | None) -> dict[User, set[int]]:
-    """Links of each way of caches."""
-    if transfer is None:
-        return {}
-    found: dict[User, set[int]] = {}
+def _ways(placed: Sequence[Placed], transfer: KvTransfer) -> Iterator[User]:
+    """Each way of caches."""
     for one in placed:
         for other in transfer.decoders if one.replica.role == "prefill" else ():
             pairs = pairs_of(one.seat.own, transfer.devices[other.number])
             paths = transfer.fabric.paths(*np.array(pairs).T)
-            found[one.replica.number, other.number] = set(paths[paths >= 0].tolist())
-    return found
+            way = one.replica.number, other.number
+            yield User(set(paths[paths >= 0].tolist()), None, partial(_wires_of_way, transfer, way))
 
 
-def _contended(placed: Sequence[Placed], links: dict[User, set[int]]) -> dict[User, list[User]]:
-    """Who meets whom on links that could be asked for more than they have."""
-    on: dict[int, list[User]] = defaultdict(list)
-    for user, used in links.items():
-        for link in used:
-            on[link].append(user)
-    shared = {link for link, users in on.items() if len(users) > 1 and any(isinstance(user, int) for user in users)}
-    rates = _rates([one for one in placed if not shared.isdisjoint(links[one.user])])
-    met: dict[User, dict[User, None]] = defaultdict(dict)
-    capacity = {one.user: one.runs.fabric.capacity for one in placed}
-    for link in sorted(shared):
-        asks = {user: rates[user].get(link, 0.0) if isinstance(user, int) else np.inf for user in on[link]}
-        here = [user for user, rate in asks.items() if rate > 0]
-        replicas = [user for user in here if isinstance(user, int)]
-        if len(here) < 2 or not replicas:
-            continue
-        if sum(asks.values()) > (1 + SLACK) * float(capacity[replicas[0]][link]) / units.TICKS_PER_SECOND:
-            for user in here:
-                others = here if isinstance(user, int) else replicas  # caches share with each other in any case
-                met[user].update(dict.fromkeys(other for other in others if other != user))
-    return {user: list(others) for user, others in met.items()}
+def _wires_of_way(transfer: KvTransfer, way: tuple[int, int]) -> Wires:
+    wires = transfer.wires[way] = Wires()
+    return wires
 
 
-def _rates(placed: Sequence[Placed]) -> dict[User, dict[int, float]]:
-    """The most that replicas ask of each link: on each stage one collective at a time."""
-    found: dict[User, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for one in placed:
+def _rates(members: Sequence[Placed]) -> dict[int, float]:
+    """The most that replicas in step, which run the same collectives, ask of each link: on each stage one at a time."""
+    found: dict[int, float] = defaultdict(float)
+    for one in members:
         stages: dict[tuple[int, int], float] = defaultdict(float)
         for price, send, ranks in one.groups():
             for movement in _asked(price, send, ranks, one.runs):
@@ -154,8 +133,8 @@ def _rates(placed: Sequence[Placed]) -> dict[User, dict[int, float]]:
         asked: dict[int, float] = defaultdict(float)
         for (_, link), rate in stages.items():
             asked[link] += rate
-        for link, rate in asked.items():  # replicas in step run the same collectives
-            found[one.user][link] = max(found[one.user][link], rate)
+        for link, rate in asked.items():
+            found[link] = max(found[link], rate)
     return found
 
 
@@ -184,14 +163,3 @@ def _moves(placed: Placed, in_step: bool) -> Moves:
         return tuple(move for move in found if move.work)
 
     return moves
-
-
-def _left_out(placed: Sequence[Placed], met: dict[User, list[User]]) -> tuple[str, ...]:
-    """What to say of replicas on contended links that are priced as if they had them alone."""
-    names = [one.replica.name for one in placed if not one.moves and met.get(one.user)]
-    if not names:
-        return ()
-    return (
-        f"{', '.join(names)}: links are shared with other replicas or moved caches, but those with pipeline stages"
-        " are simulated as if they had them alone: where all send at once, links carry more than they have",
-    )

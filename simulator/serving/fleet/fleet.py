@@ -5,7 +5,7 @@ Requests of one instant reach their replicas before any of them begins an iterat
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,17 @@ from simulator.serving.workload.generate import ANY, NEVER, Workload
 class Fleet:
     """The owner of the replicas."""
 
-    def __init__(self, agenda: Agenda, ledger: Ledger, workload: Workload, router: Router, choice: Choice) -> None:
-        """No replicas yet."""
+    def __init__(
+        self,
+        agenda: Agenda,
+        ledger: Ledger,
+        workload: Workload,
+        router: Router,
+        choice: Choice,
+        done: Callable[[], None] | None = None,
+    ) -> None:
+        """No replicas yet; `done` is called when all requests are finished or rejected."""
+        self._done, self._left = done, len(ledger.arrival)
         self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
         self.entrances: list[Replica] = []
         """Replicas that take new requests."""
@@ -87,6 +96,9 @@ class Fleet:
 
     def finished(self, request: int, now: int) -> None:
         """Release what follows a request that is done or rejected."""
+        self._left -= 1
+        if self._done is not None and not self._left:
+            self._done()
         if self._follows:
             released = self._followers.pop(request, [])
             if self._any:

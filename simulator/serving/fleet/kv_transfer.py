@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from simulator import collectives, units
 from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
+from simulator.engine.wires import Wires
 from simulator.fabric import Fabric
 from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.replica import Replica
-from simulator.serving.replica.wires import Wires
 from simulator.specs.collectives import CollectiveProfile
 
 PROBE = 1e9
@@ -68,6 +68,8 @@ class KvTransfer:
     by_layer: bool
     """Whether layers leave as they are done."""
     decoders: Sequence[Replica] = ()
+    job: str = ""
+    """Its name on the record of loads."""
     queue: deque[tuple[int, Replica]] = field(default_factory=deque)
     """Finished prompts that no decode replica had room for."""
     fresh: list[tuple[int, Replica]] = field(default_factory=list)
@@ -157,7 +159,7 @@ class KvTransfer:
                 wires.leave()
             arrived()
 
-        self.agenda.start(self._activity(request, source, target), here)
+        self.agenda.start(self._activity(request, source, target), here, (self.job, "kv transfer"))
 
     def _target(self, request: int, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""

@@ -1,11 +1,11 @@
 """A serving scenario as replicas on devices: pools resolved, compiled and placed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
-from simulator.serving.placement import ReplicaPlacement, Site, notes, placements
+from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import ServingScenario
@@ -59,16 +59,17 @@ class System:
         return self.elsewhere.get(replica, self.cost.stages)
 
 
-def resolve(scenario: ServingScenario) -> tuple[System, ...]:
-    """The pools of a scenario; InputError where they do not fit onto its machines or name unknown things."""
+def resolve(scenario: ServingScenario, devices: Sequence[int] | None = None) -> tuple[System, ...]:
+    """The pools of a scenario, on some devices of its cluster or on all of it; InputError where they do not fit onto
+    its machines or name unknown things."""
     serving = scenario.serving
     pools = serving.pools or (Pool(name="replica", replicas=serving.replicas),)
     if serving.pools and serving.replicas != 1:
         message = "`replicas` counts equal replicas, and `pools` lists their own"
         raise InputError(Problem(message, path="serving.replicas", hint="write `replicas` into each pool"))
-    shared = _site(scenario.cluster)
+    shared = _free(scenario.cluster, devices)
     systems = [
-        _system(scenario, pool, *((scenario.cluster, shared) if one is None else (one, _site(one))))
+        _system(scenario, pool, *((scenario.cluster, shared) if one is None else (one, _free(one))))
         for pool in pools
         for one in (pool.cluster,)
     ]
@@ -76,11 +77,11 @@ def resolve(scenario: ServingScenario) -> tuple[System, ...]:
     return tuple(systems)
 
 
-def _site(cluster: Cluster) -> Site:
-    return Site(cluster.node.devices, [cluster.node.devices] * cluster.nodes)
+def _free(cluster: Cluster, devices: Sequence[int] | None = None) -> FreeDevices:
+    return FreeDevices.of(cluster.node.devices, cluster.nodes, devices)
 
 
-def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site) -> System:
+def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, free: FreeDevices) -> System:
     serving, stack = scenario.serving, scenario.stack
     batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
     layout = pool.parallel or serving.parallel
@@ -99,7 +100,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, site: Site)
     if pool.replicas % layout.ep:
         message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
         raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
-    taken = _placed(pool, layout, cluster, site)
+    taken = _placed(pool, layout, free)
     warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.node.devices)
     if layout.ep > 1 and not in_step:
         warnings += (
@@ -148,13 +149,14 @@ def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[P
     return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
 
 
-def _placed(pool: Pool, layout: Layout, cluster: Cluster, site: Site) -> tuple[ReplicaPlacement, ...]:
-    """Where the replicas of a pool lie; InputError where the cluster has no devices left for them."""
-    before, wanted = cluster.devices - sum(site.free), pool.replicas * layout.devices
-    if before + wanted > cluster.devices:
-        message = f"the replicas take {before + wanted} devices, the cluster has {cluster.devices}"
+def _placed(pool: Pool, layout: Layout, free: FreeDevices) -> tuple[ReplicaPlacement, ...]:
+    """Where the replicas of a pool lie; InputError where there are no devices left for them."""
+    wanted = pool.replicas * layout.devices
+    if wanted > free.count:
+        before = free.all - free.count
+        message = f"the replicas take {before + wanted} devices, the cluster has {free.all}"
         raise InputError(Problem(message, path="serving", hint="raise `cluster.nodes`, or cut replicas or layout"))
-    groups = [site.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
+    groups = [free.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
     return tuple(place for ranks in groups for place in placements(ranks, layout.devices))
 
 

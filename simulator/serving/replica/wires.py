@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity
+from simulator.engine.wires import Wires
 
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
@@ -21,46 +22,15 @@ Moves = Callable[[int, int], Sequence[Activity]]
 """(rows of an iteration, those of them that give a token) -> what it moves, one after the other, without latencies."""
 
 
-class Wires:
-    """The links of one user, a replica or a way of moved caches, and those who use any of them too."""
-
-    __slots__ = ("active", "neighbours")
-
-    def __init__(self) -> None:
-        """Nobody is near."""
-        self.active = 0
-        """Uses at this moment."""
-        self.neighbours: list[Wires] = []
-        """Who could ask for more than a link has, together with this one."""
-
-    def contended(self) -> bool:
-        """Whether somebody else is on these links."""
-        return any(other.active for other in self.neighbours)
-
-    def enter(self) -> None:
-        """Begin to use the links: those who are on them share from now on."""
-        self.active += 1
-        for other in self.neighbours:
-            if other.active:
-                other.share()
-
-    def leave(self) -> None:
-        """Use them no longer."""
-        self.active -= 1
-
-    def share(self) -> None:
-        """Somebody joins."""
-
-
 class MovingWires(Wires):
     """Those of a user whose iterations end with bytes that move."""
 
-    __slots__ = ("agenda", "moves", "queue")
+    __slots__ = ("agenda", "job", "moves", "queue")
 
-    def __init__(self, agenda: Agenda, moves: Moves) -> None:
-        """Idle."""
+    def __init__(self, agenda: Agenda, moves: Moves, job: str) -> None:
+        """Idle; `job` is its name on the record of loads."""
         super().__init__()
-        self.agenda, self.moves = agenda, moves
+        self.agenda, self.moves, self.job = agenda, moves, job
         self.queue: deque[Activity] | None = None
         """What the present iteration is still to move; None while it runs in closed form."""
 
@@ -77,7 +47,7 @@ class MovingWires(Wires):
         """Move what comes next, or end the iteration."""
         assert self.queue is not None
         if self.queue:
-            self.agenda.start(self.queue.popleft(), self._next)
+            self.agenda.start(self.queue.popleft(), self._next, (self.job, "collectives"))
         else:
             self._over()
 
@@ -91,9 +61,9 @@ class ReplicaWires(MovingWires):
 
     __slots__ = ("batch",)
 
-    def __init__(self, batch: "Batch", moves: Moves) -> None:
+    def __init__(self, batch: "Batch", moves: Moves, job: str = "") -> None:
         """Idle."""
-        super().__init__(batch.agenda, moves)
+        super().__init__(batch.agenda, moves, job)
         self.batch = batch
 
     def enter(self) -> None:
@@ -132,9 +102,9 @@ class GroupWires(MovingWires):
 
     __slots__ = ("group",)
 
-    def __init__(self, group: "Lockstep", moves: Moves) -> None:
+    def __init__(self, group: "Lockstep", moves: Moves, job: str = "") -> None:
         """Idle."""
-        super().__init__(group.agenda, moves)
+        super().__init__(group.agenda, moves, job)
         self.group = group
 
     def enter(self) -> None:

@@ -66,6 +66,8 @@ class Chain:
     number: int
     group: int
     """Data-parallel group whose chains wait for each other, -1 for none."""
+    cut: bool
+    """Whether every pass runs in pieces, so that what it sends may meet other traffic."""
     turns: list[Turns] = field(default_factory=list)
     """By rank."""
     reduced: dict[int, list[int]] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Chain:
 
     def __post_init__(self) -> None:
         """Take resources."""
-        if self.job.shares:
+        if self.job.shares or self.cut:
             self.multiprocessors = [self.builder.resource() for _ in range(self.job.pp)]
 
     def lane(self, rank: int | Ints, name: str) -> Ints:

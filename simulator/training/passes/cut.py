@@ -24,6 +24,8 @@ def beside(chain: Chain, lowered: Lowered, rank: Ints) -> Mask:
     """Rows of a lowered schedule that are passes which may run beside a data-parallel collective; `rank` (n,)."""
     job = chain.job
     found = np.zeros(len(rank), np.bool_)
+    if chain.cut:
+        return ~found
     if not job.shares:
         return found
     if job.per_pass:

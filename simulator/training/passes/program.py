@@ -65,12 +65,15 @@ class Program:
         return slice(int(start[number]), int(start[number + 1]))
 
 
-def build_program(job: Job, chains: Sequence[ChainCosts], groups: Ints) -> Program:
+def build_program(job: Job, chains: Sequence[ChainCosts], groups: Ints, cut: bool = False) -> Program:
     """The program of several chains that run the same schedule; `groups` (chains,) numbers the data-parallel groups
-    whose chains wait for each other, -1 none."""
-    builder, names = Builder(), (*LANES, *_inside(job, chains))
+    whose chains wait for each other, -1 none.
+
+    `cut` runs all passes part by part, also those that nothing of this job can meet.
+    """
+    builder, names = Builder(), (*LANES, *(_inside(chains) if job.shares or cut else ()))
     for number, costs in enumerate(chains):
-        _append(Chain(job, costs, builder, names, number, int(groups[number])))
+        _append(Chain(job, costs, builder, names, number, int(groups[number]), cut))
     lanes = tuple((c, r, name) for c in range(len(chains)) for r in range(job.pp) for name in names)
     tape, columns = builder.build(tuple(f"chain {c} rank {r} {name}" for c, r, name in lanes))
     kept = Columns(**{field.name: columns[field.name] for field in fields(Columns)})
@@ -86,9 +89,7 @@ def _append(chain: Chain) -> None:
     finish(chain)
 
 
-def _inside(job: Job, chains: Sequence[ChainCosts]) -> Iterable[str]:
+def _inside(chains: Sequence[ChainCosts]) -> Iterable[str]:
     """Lanes of their own that parts of passes run on, where passes are cut."""
-    if not job.shares:
-        return ()
     passes = {piece for costs in chains for chunk in costs.passes for pieces in chunk for piece in pieces}
     return sorted({part.lane for piece in passes for part in piece.parts} - set(LANES))

@@ -12,6 +12,7 @@ from simulator.specs.scenario import AnyScenario
 SMALL = {
     "training": load_scenario("quickstart", ["training.global_batch=16"]).scenario,
     "serving": load_scenario("serving/quickstart", ["requests.count=40"]).scenario,
+    "jobs": load_scenario("jobs/two-jobs-one-spine", ["jobs.0.training.steps=1"]).scenario,
 }
 
 

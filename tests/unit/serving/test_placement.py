@@ -5,7 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.run.dispatch import simulate
 from simulator.serving.fleet.system import System, resolve
-from simulator.serving.placement import ReplicaPlacement, Site, notes, placements
+from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.specs import load_scenario
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Layout, Pool
@@ -94,12 +94,19 @@ def test_the_result_names_real_devices_and_what_straddles() -> None:
     assert any(text.startswith("p2: tensor-parallel groups that straddle nodes") for text in result.warnings)
 
 
-def test_a_site_gives_what_is_left() -> None:
-    site = Site(4, [4, 4, 4])
-    assert site.take(3) == (0, 1, 2)
-    assert site.take(8) == tuple(range(4, 12))
-    assert site.take(3) == (3,)
-    assert site.take(1) == ()
+def test_what_is_left_is_given() -> None:
+    free = FreeDevices.of(4, 3)
+    assert free.take(3) == (0, 1, 2)
+    assert free.take(8) == tuple(range(4, 12))
+    assert free.take(3) == (3,)
+    assert free.take(1) == ()
+
+
+def test_only_some_devices_may_be_free() -> None:
+    free = FreeDevices.of(4, 3, [9, 8, 2])
+    assert free.take(2) == (9, 8)
+    assert free.count == 1
+    assert free.take(1) == (2,)
 
 
 def test_the_same_place_in_another_node() -> None:

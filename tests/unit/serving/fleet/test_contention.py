@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from simulator.run import serve
+from simulator.engine.wires import Wires
 from simulator.run.serve import ServingRun, run_serving
 from simulator.run.service import gather
 from simulator.serving.replica.ledger import FINISHED
 from simulator.serving.replica.replica import Replica
-from simulator.serving.replica.wires import ReplicaWires, Wires
+from simulator.serving.replica.wires import ReplicaWires
 from simulator.specs import load_scenario
 
 FILE = "scenarios/serving/disaggregated-70b-h100.yaml"
@@ -77,14 +77,11 @@ def test_groups_meet_on_the_way_up_from_a_leaf_that_is_oversubscribed(oversubscr
         assert slow.ledger == run.ledger
 
 
-def test_results_are_those_of_before_where_no_link_is_asked_for_more_than_it_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_results_are_those_of_before_where_no_link_is_asked_for_more_than_it_has() -> None:
     """Everybody on the fabric, but one after the other: the same ticks as in closed form."""
     scenario = ("requests.count=1", "requests.arrivals={poisson: 0.01 /s}", "serving.transfer=end")
     shared = ran(*scenario)
-    monkeypatch.setattr(serve, "wire", lambda *_: ())
-    closed = ran(*scenario)
+    closed = ran(*scenario, share_links=False)
     assert shared.replicas[0].wires is not None and closed.replicas[0].wires is None
     assert shared.ledger == closed.ledger
 
@@ -98,10 +95,9 @@ def test_fast_forward_changes_nothing_beside_moved_caches(transfer: str) -> None
     assert [one.record.stalled for one in fast.replicas] == [one.record.stalled for one in slow.replicas]
 
 
-def test_sharing_stalls_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_stalls_and_nothing_is_lost() -> None:
     shared = gather(ran("requests.arrivals={poisson: 12 /s}"))
-    monkeypatch.setattr(serve, "wire", lambda *_: ())
-    alone = gather(ran("requests.arrivals={poisson: 12 /s}"))
+    alone = gather(ran("requests.arrivals={poisson: 12 /s}", share_links=False))
     assert shared.service is not None and alone.service is not None
     assert sum(one.parts.get("stall", 0.0) for one in shared.service.replicas) > 0
     assert not any("stall" in one.parts for one in alone.service.replicas)

@@ -7,7 +7,8 @@ import pytest
 
 from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
-from simulator.serving.replica.wires import GroupWires, ReplicaWires, Wires
+from simulator.engine.wires import Wires
+from simulator.serving.replica.wires import GroupWires, ReplicaWires
 from tests.replicas import ENDLESS, Price, Setting, System, asked, check, system
 
 LINK = 0

@@ -1,0 +1,134 @@
+"""Several jobs on one cluster: each alone in its place, then all on one site, and what became of each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import units
+from simulator.engine.load import Load
+from simulator.engine.wires import User, join, meet
+from simulator.results.result import Result
+from simulator.run.clock_overflow import too_long
+from simulator.run.contention import distinct
+from simulator.run.jobs.gather import gather
+from simulator.run.jobs.parts import as_serving, as_training
+from simulator.run.jobs.perturbations import disturb
+from simulator.run.jobs.placing import Devices, place
+from simulator.run.jobs.serving import Server
+from simulator.run.jobs.training import Trainer, colours
+from simulator.run.simulate import Fold, prepare
+from simulator.run.site import Seat, Site
+from simulator.specs.jobs import AnyJob, JobsScenario, TrainingJob
+from simulator.specs.resolve import placed_below
+
+Ints = NDArray[np.int64]
+
+INTERVALS = 1024
+"""Of the load of a link that are kept."""
+
+
+def simulate_jobs(
+    scenario: JobsScenario, *, fold: Fold | None = None, progress: Callable[[int], None] | None = None
+) -> Result:
+    """Simulate several jobs, each alone and all at one time.
+
+    `fold` overrides that of all jobs that train. Raises InputError for what cannot be simulated, placements included.
+    """
+    together = Together(scenario, place(scenario), fold)
+    together.run(progress)
+    return gather(together)
+
+
+@dataclass(slots=True, eq=False)
+class Together:
+    """Jobs on their site."""
+
+    scenario: JobsScenario
+    places: tuple[Devices, ...]
+    fold: Fold | None = None
+    site: Site = field(init=False)
+    jobs: list[Trainer | Server] = field(init=False, default_factory=list)
+    ended: dict[str, int] = field(init=False, default_factory=dict)
+    """When each had done what counts."""
+    load: Load = field(init=False)
+    met: dict[int, list[str]] = field(init=False, default_factory=dict)
+    """Jobs that can meet on each link."""
+    alike: dict[int, int] = field(init=False, default_factory=dict)
+    """Of links that trainings load in the same way, the one that stands for them."""
+
+    def __post_init__(self) -> None:
+        """Run each alone."""
+        self.site = Site(self.scenario.cluster, self.scenario.seed)
+        for i, (job, devices) in enumerate(zip(self.scenario.jobs, self.places, strict=True)):
+            with placed_below(f"jobs.{i}"):
+                self.jobs.append(self._on_site(job, devices))
+
+    def _on_site(self, job: AnyJob, devices: Devices) -> "Trainer | Server":
+        if isinstance(job, TrainingJob):
+            seat = Seat(self.site.fabric, np.array(devices, np.int64))
+            alone = as_training(job, devices, self.scenario)
+            return Trainer(job.name, job, prepare(alone, self.fold, seat=seat), self.site)
+        return Server(job.name, job, as_serving(job, self.scenario), devices, self.site)
+
+    @property
+    def trainers(self) -> dict[str, Trainer]:
+        """Those that train."""
+        return {job.name: job for job in self.jobs if isinstance(job, Trainer)}
+
+    def run(self, progress: Callable[[int], None] | None) -> None:
+        """Let all run at one time."""
+        others: list[User] = []
+        for job in self.jobs:
+            if isinstance(job, Server):
+                job.mount(self._measured(job.name))
+                others += [user for user, _ in job.users]
+        names = {id(user): job.name for job in self.jobs if isinstance(job, Server) for user, _ in job.users}
+        names |= {id(trainer.user): trainer.name for trainer in self.trainers.values()}
+        for i, perturbation in enumerate(self.scenario.perturbations):
+            others.append(disturb(self.site, perturbation, f"perturbations.{i}"))
+        users = [*(trainer.user for trainer in self.trainers.values()), *others]
+        meet(users, (self.site.fabric.capacity / units.TICKS_PER_SECOND).tolist())
+        join(users)
+        for user in users:
+            for link in user.met if id(user) in names else ():
+                self.met.setdefault(link, []).append(names[id(user)])
+        self._bind(others)
+        for trainer in self.trainers.values():
+            trainer.start(self._measured(trainer.name), self._waiting)
+        try:
+            self.site.run(progress)
+        except OverflowError:
+            raise too_long() from None
+
+    def _bind(self, others: list[User]) -> None:
+        """Tell trainings which links they share; of those that all load alike one stands for all."""
+        meeting = {name: trainer for name, trainer in self.trainers.items() if trainer.meets}
+        for name, keys in colours(meeting, others).items():
+            meeting[name].refold(keys)
+        needed = {name: trainer.needed for name, trainer in meeting.items()}
+        links = np.unique(np.concatenate([np.zeros(0, np.int64), *needed.values()]))
+        self.load = self.site.clock.record(sorted({*links.tolist(), *self.met}), INTERVALS)
+        if not len(links):
+            return
+        touched = np.array([any(link in user.met for user in others) for link in links.tolist()])
+        rows = [self.site.fabric.capacity[links][None], np.where(touched, np.arange(1, len(links) + 1), 0)[None]]
+        columns = np.vstack([*rows, *(trainer.traffic.columns(links) for trainer in meeting.values())])
+        number = np.unique(np.round(columns, 3), axis=1, return_inverse=True)[1].reshape(-1)
+        first = links[distinct(columns)]
+        stands = {int(number[np.searchsorted(links, link)]): int(link) for link in first}
+        self.alike = {int(link): stands[int(n)] for link, n in zip(links, number, strict=True)}
+        for name, own in needed.items():
+            kept = np.unique(np.array([self.alike[link] for link in own.tolist()], np.int64))
+            meeting[name].bind(kept, self.load)
+
+    def _measured(self, name: str) -> Callable[[], None]:
+        def done() -> None:
+            self.ended[name] = self.site.clock.now
+
+        return done
+
+    def _waiting(self) -> bool:
+        """Whether jobs have still to do what counts."""
+        return len(self.ended) < len(self.jobs)

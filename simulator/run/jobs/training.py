@@ -1,0 +1,253 @@
+"""A training job on a site: step after step, on links that it shares with whoever it can meet there.
+
+A job that meets nobody is not run again: each of its steps is what it is alone. Of one that does, operations that send
+over links on which it can meet others are activities on them; passes in which such collectives run are cut into parts.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import units
+from simulator.engine.load import Load, Span
+from simulator.engine.player import Player
+from simulator.engine.tape import Tape, Timeline
+from simulator.engine.wires import User, Wires
+from simulator.errors import InputError, Problem
+from simulator.results.result import Result
+from simulator.run.contention import Traffic
+from simulator.run.gather import Run, gather
+from simulator.run.links import Recorded, link_loads
+from simulator.run.simulate import Prepared, alone
+from simulator.run.site import Site
+from simulator.run.spans import spans_of
+from simulator.run.steps import Lowered, Steps, at_pace, slowest
+from simulator.specs.jobs import TrainingJob
+from simulator.training.noise import fold_keys, slowdowns
+from simulator.training.rescale import durations, rescaled
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_KEPT = 20_000_000
+"""Operations of all steps of a job that are counted, above which it is refused."""
+
+
+@dataclass(slots=True, eq=False)
+class Trainer:
+    """A job that trains, beside others."""
+
+    name: str
+    spec: TrainingJob
+    prepared: Prepared
+    site: Site
+    own: Run = field(init=False)
+    """All its steps alone."""
+    user: User = field(init=False)
+    traffic: Traffic = field(init=False)
+    """Of the program that it runs."""
+    lowered: Lowered = field(init=False)
+    steps: list[Timeline] = field(init=False, default_factory=list)
+    """Those that are counted."""
+    begun: list[int] = field(init=False, default_factory=list)
+    """When each of them began."""
+    links: Ints = field(init=False)
+    """Of the fabric, those that its operations are activities on."""
+    load: Load | None = field(init=False, default=None)
+    _tapes: dict[int, Tape] = field(init=False, default_factory=dict)
+    _wires: Wires = field(init=False, default_factory=Wires)
+    _resources: list[int] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Run it alone."""
+        self.own = alone(self.prepared)
+        self.lowered = Lowered(self.own.classes, self.own.program)
+        self.traffic = Traffic(self.own.program, self.own.classes, self.site.fabric)
+        able, everything = self.traffic.most()
+        links = np.flatnonzero(everything)
+        self._inside = frozenset(np.flatnonzero(everything > able * (1 + 1e-9)).tolist())
+        rates = dict(zip(links.tolist(), everything[links].tolist(), strict=True))
+        self.user = User(rates.keys(), lambda: rates, lambda: self._wires)
+
+    _inside: frozenset[int] = field(init=False)
+    """Links of which passes that run as one instruction ask more than operations that only send."""
+
+    @property
+    def meets(self) -> bool:
+        """Whether it can meet anybody."""
+        return bool(self.user.met)
+
+    @property
+    def needed(self) -> Ints:
+        """Links that its operations must be activities on: where it meets others, and where they meet each other."""
+        own = self.traffic.of_kinds(self.own.shared)
+        met = np.intersect1d(np.array(list(self.user.met), np.int64), self.traffic.used)
+        return np.union1d(own, met)
+
+    def refold(self, keys: Ints | None) -> None:
+        """Lower it anew, so that it can share: chains of different `keys` (chains,) apart, passes cut where what runs
+        in them can meet others."""
+        cut = not self._inside.isdisjoint(self.user.met)
+        both = [keys] if keys is not None and len(np.unique(keys)) > 1 else []
+        if self._pace is not None:
+            both.append(fold_keys(self._pace))
+        if both:
+            joined = np.unique(np.stack(both), axis=1, return_inverse=True)[1].reshape(-1)
+        elif not cut:
+            return
+        self.lowered = self.prepared.lower(joined if both else None, cut)
+        self.traffic = Traffic(self.lowered.program, self.lowered.classes, self.site.fabric)
+
+    @property
+    def _pace(self) -> Floats | None:
+        """Factors of each place of each chain by step, (chains, pp, steps); None where nothing is slowed."""
+        factors = self.prepared.noise.factors
+        if self.prepared.still or factors is None:
+            return None
+        return slowdowns(self.prepared.job.mesh, self.prepared.network.chains, factors)
+
+    def bind(self, links: Ints, load: Load) -> None:
+        """Run on some links of the fabric, whose load is written down."""
+        self.links, self.load = links, load
+        tape = self.traffic.tape(links)
+        self._resources = [self.site.clock.add(units) for units in tape.capacity[: len(tape.capacity) - len(links)]]
+        self._resources += links.tolist()
+        pace, program = self._pace, replace(self.lowered.program, tape=tape)
+        if pace is None:
+            self._tapes = {0: tape}
+            return
+        paces = slowest(self.lowered.classes, pace)
+        columns = durations(program, paces)
+        self._tapes = {i: rescaled(tape, ticks) for i, ticks in enumerate(columns.T)}
+
+    def start(self, measured: Callable[[], None], others: Callable[[], bool]) -> None:
+        """Begin at its time; `measured` is called after the steps that count, `others` tells whether jobs have still
+        to do theirs."""
+        clock, begin = self.site.clock, units.to_ticks(self.spec.start)
+        steps = self.spec.training.steps
+        if not self.meets:
+            clock.at(begin + self.own.steps.total, lambda _: measured())
+            return
+        if len(self.lowered.program.tape) * steps > MOST_KEPT:
+            message = f"{steps:,} steps that meet other jobs are more than are kept"
+            most = max(MOST_KEPT // len(self.lowered.program.tape), 1)
+            raise InputError(Problem(message, path="training.steps", hint=f"at most {most:,}"))
+        numbers = count()
+
+        def step(_: object) -> None:
+            number = next(numbers)
+            if number == steps:
+                measured()
+            if number >= steps and not (self.spec.repeat and others()):
+                self._wires.leave()
+                return
+            tape = self._tapes[number % len(self._tapes)]
+            if number < steps:
+                self.begun.append(clock.now)
+            Player(clock, tape, resources=self._resources, name=self.name, label=self._label, on_end=ended)
+
+        def ended(player: Player) -> None:
+            if len(self.steps) < steps:
+                self.steps.append(player.timeline())
+            step(None)
+
+        def first(_: object) -> None:
+            self._wires.enter()
+            step(None)
+
+        clock.at(begin, first)
+
+    def _label(self, operation: int) -> tuple[str, str]:
+        return self.name, self.traffic.label(operation)
+
+    def result(self) -> Result:
+        """What it did beside the others."""
+        return gather(self._run()) if self.meets else gather(self.own)
+
+    def _run(self) -> Run:
+        own, job = self.own, self.prepared.job
+        steps = Steps(np.array([timeline.makespan for timeline in self.steps], np.int64))
+        shown, timeline, pace = steps.shown, self.steps[steps.shown], self._pace
+        lowered = self.lowered
+        if pace is not None:
+            lowered = at_pace(lowered, slowest(lowered.classes, pace)[:, :, shown])
+        begun = self.begun[shown]
+        fabric, spans = self.site.fabric, spans_of(lowered.program, timeline, job.pp)
+        assert self.load is not None
+        recorded = OfStep(self.links, self.load, tuple(self.links.tolist()), self.name, begun, timeline.makespan)
+        step_s = units.to_seconds(timeline.makespan)
+        links = link_loads(fabric, lowered.program, lowered.classes, step_s, spans, recorded)
+        return replace(
+            own,
+            classes=lowered.classes,
+            program=lowered.program,
+            timeline=timeline,
+            steps=steps,
+            links=links,
+            executor="simpy",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfStep(Recorded):
+    """What links carried for one job in one step."""
+
+    job: str
+    begun: int
+    lasted: int
+
+    def spans(self, link: int) -> list[Span]:
+        """In ticks of the step, by the name of the operation."""
+        found = []
+        for start, stop, capacity, by in super(OfStep, self).spans(link):
+            first, last = max(start - self.begun, 0), min(stop - self.begun, self.lasted)
+            mine = {label[1]: rate for label, rate in by.items() if isinstance(label, tuple) and label[0] == self.job}
+            if last > first:
+                found.append(Span(first, last, capacity, mine))
+        return found
+
+
+def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, Ints | None]:
+    """For each job the kind of place that each chain has among what others send: chains of one kind fare alike.
+
+    None where it meets nobody or is not folded.
+    """
+    found: dict[str, Ints | None] = {}
+    for name, trainer in trainers.items():
+        links = np.array(sorted(trainer.user.met), np.int64)
+        if not len(links) or len(trainer.prepared.network.chains) == 1:
+            found[name] = None
+            continue
+        rows = [trainer.site.fabric.capacity[links][None]]
+        rows += [other.traffic.columns(links) for other in trainers.values() if other is not trainer]
+        rows += [np.array([[(user.most or {}).get(link, -1.0) for link in links.tolist()]]) for user in others]
+        kind = np.unique(np.round(np.vstack(rows), 3), axis=1, return_inverse=True)[1].reshape(-1)
+        place = np.full(len(trainer.site.fabric.capacity), -1, np.int64)
+        place[links] = kind
+        found[name] = _keys(trainer, place)
+    return found
+
+
+def _keys(trainer: Trainer, kind: Ints) -> Ints:
+    """Numbers of chains, equal where all that they run goes over links of the same kinds (links,), -1 for none."""
+    columns = []
+    for priced in trainer.lowered.classes.priced.values():
+        kinds: dict[frozenset[int], int] = {frozenset(): 0}
+        number = np.zeros(len(priced.cost.ticks) + 1, np.int64)
+        for choice in priced.cost.plan.choices:
+            on: dict[int, set[int]] = {row: set() for row in choice.rows.tolist()}
+            for demand in choice.demands:
+                group = np.repeat(choice.rows, len(demand.phase.size))
+                for way in demand.paths:
+                    seen = np.flatnonzero((way >= 0) & (kind[way] >= 0))
+                    for row, colour in np.unique(np.stack([group[seen], kind[way[seen]]]), axis=1).T.tolist():
+                        on[row].add(colour)
+            for row, colour_set in on.items():
+                number[row] = kinds.setdefault(frozenset(colour_set), len(kinds))
+        columns.append(number[priced.rows])
+    joined = np.concatenate(columns, axis=1) if columns else np.zeros((len(trainer.prepared.network.chains), 1))
+    keys: Ints = np.unique(joined, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return keys

@@ -1,0 +1,106 @@
+"""Several jobs on one cluster: what each is, when it starts and which devices it gets."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+
+from simulator.specs.base import Count, Seconds, Spec
+from simulator.specs.hardware import Cluster
+from simulator.specs.model import Model
+from simulator.specs.perturbations import Perturbation
+from simulator.specs.runs import Published, Serves, Trains
+
+Index = Annotated[int, Field(ge=0)]
+
+
+class Place(Spec):
+    """Devices that a job gets, by name."""
+
+    nodes: tuple[Index, ...] = ()
+    """Whole nodes, from 0, in the order of the job's ranks."""
+    devices: tuple[Index, ...] = ()
+    """Or single devices: node x devices of a node + place in the node, from 0, in the order of the job's ranks."""
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> "Place":
+        if bool(self.nodes) == bool(self.devices):
+            raise ValueError("write either `nodes` or `devices`" + (", not both" if self.nodes else ""))
+        for name, listed in (("node", self.nodes), ("device", self.devices)):
+            if twice := [one for one in listed if listed.count(one) > 1]:
+                raise ValueError(f"{name} {twice[0]} is listed twice")
+        return self
+
+
+class OneJob(Spec):
+    """What each of several jobs says."""
+
+    name: str
+    """What reports call it; short."""
+    model: Model
+    """The network that it trains or serves."""
+    start: Seconds = 0.0
+    """When it starts."""
+    placement: Literal["packed", "spread", "random"] | Place = "packed"
+    """Its devices: `packed` takes the first free ones, `spread` nodes evenly over the free ones, `random` free nodes
+    drawn with the scenario's seed, `{nodes: [0, 1]}` or `{devices: [0, 1, 2, 3]}` these. Jobs that name theirs are
+    placed first, the others in the order in which they are listed."""
+    nodes: Count | None = None
+    """Whole nodes that it gets; as many devices as its layout needs where left out. A training job that leaves `dp`
+    open as well takes all nodes that the others leave."""
+    published: tuple[Published, ...] = ()
+    """Figures of this job to compare with."""
+
+
+class TrainingJob(OneJob, Trains):
+    """A job that trains. Its figures are of its first `training.steps` steps."""
+
+    repeat: bool = True
+    """Whether it goes on with further steps until all jobs have done theirs, so that these run beside it all along."""
+
+
+class ServingJob(OneJob, Serves):
+    """A job that serves."""
+
+
+def _does(job: Any) -> str:
+    """Which of them a job is, by its sections."""
+    keys = set(job) if isinstance(job, dict) else set(getattr(job, "model_fields_set", ()))
+    return "serving job" if "training" not in keys and {"serving", "requests"} & keys else "training job"
+
+
+AnyJob = Annotated[
+    Annotated[TrainingJob, Tag("training job")] | Annotated[ServingJob, Tag("serving job")], Discriminator(_does)
+]
+
+
+class JobsScenario(Spec):
+    """Several simulated runs that share one cluster."""
+
+    folder: ClassVar[str] = "scenarios"
+    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("model", "stack", "training", "serving", "requests", "slo", "fold", "leap", "published"),
+        "each of `jobs` has its own",
+    )
+
+    version: Literal[1]
+    """Version of this format."""
+    name: str
+    """What is simulated, in a line."""
+    description: str = ""
+    """Longer text, for readers."""
+    cluster: Cluster
+    """The machine that they share."""
+    jobs: tuple[AnyJob, ...] = Field(min_length=1)
+    """The jobs."""
+    perturbations: tuple[Perturbation, ...] = ()
+    """What changes on the machine while they run."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of every random choice."""
+
+    @field_validator("jobs")
+    @classmethod
+    def _named_apart(cls, jobs: tuple[AnyJob, ...]) -> tuple[AnyJob, ...]:
+        names = [job.name for job in jobs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two jobs are called `{twice[0]}`: names tell them apart")
+        return jobs
