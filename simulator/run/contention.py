@@ -56,20 +56,32 @@ def settled(
     run: Callable[[Tape], Timeline],
     loads: Callable[[Timeline, Recorded | None], tuple[LinkLoad, ...]],
     progress: Progress | None,
+    kinds: frozenset[str] = frozenset(),
 ) -> Ran:
     """Run a program until no link is asked for more than it has.
 
-    `run` runs a tape with nothing shared but devices; `loads` tells what links carried over a timeline.
+    `run` runs a tape with nothing shared but devices; `loads` tells what links carried over a timeline; links of
+    `kinds` are shared from the beginning.
     """
-    timeline, shared, kinds = run(program.tape), None, frozenset[str]()
+    traffic, shared = Traffic(program, classes, fabric), None
+    if len(met := traffic.shared(kinds)):
+        timeline, shared = _on_links(traffic, met, progress)
+    else:
+        timeline = run(program.tape)
     while True:
         links = loads(timeline, shared)
         more = scarce_kinds(links) - kinds
-        traffic = Traffic(program, classes, fabric) if more else None
-        if traffic is None or not len(met := traffic.merged(traffic.of_kinds(kinds | more))):
+        if not more or not len(met := traffic.shared(kinds | more)):
             return Ran(timeline, links, kinds)
         kinds |= more
         timeline, shared = _on_links(traffic, met, progress)
+
+
+def on_links(program: Program, classes: ChainClasses, fabric: Fabric, kinds: frozenset[str]) -> Program:
+    """A program whose operations share links of some kinds with each other."""
+    traffic = Traffic(program, classes, fabric)
+    met = traffic.shared(kinds)
+    return replace(program, tape=traffic.tape(met)) if len(met) else program
 
 
 def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None) -> tuple[Timeline, Recorded]:
@@ -104,10 +116,18 @@ class Traffic:
     """What the operations of a program send, and the program on links that they share."""
 
     def __init__(self, program: Program, classes: ChainClasses, fabric: Fabric) -> None:
-        """Find who sends."""
+        """Of a program."""
         self.program, self.classes, self.fabric = program, classes, fabric
-        self.senders = list(self._senders())
         self._demands: dict[tuple[Comm, bytes], tuple[Ints, Ints, Floats]] = {}
+
+    @cached_property
+    def senders(self) -> list[Sender]:
+        """Everybody who sends."""
+        return list(self._senders())
+
+    def shared(self, kinds: Collection[str]) -> Ints:
+        """Links of some kinds to share, of those that are asked alike one; shape (m,)."""
+        return self.merged(self.of_kinds(kinds)) if kinds else np.zeros(0, np.int64)
 
     def label(self, operation: int) -> str:
         """The name of an operation on the record of loads."""

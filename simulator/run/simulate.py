@@ -20,7 +20,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import NotExact, sweep
 from simulator.results.result import LinkLoad, Result
 from simulator.run.clock_overflow import clock_overflow
-from simulator.run.contention import Ran, settled
+from simulator.run.contention import Ran, on_links, settled
 from simulator.run.gather import Run, gather
 from simulator.run.links import Recorded, link_loads
 from simulator.run.site import Seat
@@ -33,7 +33,7 @@ from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
 from simulator.training.job import Job, build_job
 from simulator.training.noise import Perturbation, perturb, slowdowns
-from simulator.training.passes.program import build_program
+from simulator.training.passes.program import Program, build_program
 
 Ints = NDArray[np.int64]
 
@@ -134,45 +134,71 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
     how: Executor = prepared.executor or ("simpy" if job.shares else "max-plus")
 
     def executed(tape: Tape) -> Timeline:
-        return _execute(tape, how, progress, job.shares)
+        on_links = prepared.executor is None and bool(np.any(tape.activity >= 0))
+        return _execute(tape, "simpy" if on_links else how, progress, job.shares)
 
-    found = Steps(np.zeros(0, np.int64))
+    def ran(lowered: Lowered, kinds: frozenset[str] = frozenset()) -> Ran:
+        classes, program = lowered
+
+        def loads(timeline: Timeline, shared: Recorded | None) -> tuple[LinkLoad, ...]:
+            spans, step_s = spans_of(program, timeline, job.pp), units.to_seconds(timeline.makespan)
+            return link_loads(network.fabric, program, classes, step_s, spans, shared)
+
+        if share_links:
+            return settled(program, classes, network.fabric, executed, loads, progress, kinds)
+        timeline = executed(program.tape)
+        return Ran(timeline, loads(timeline, None), frozenset())
+
     if prepared.still:
-        shown = prepared.lower()
+        shown, found = prepared.lower(), Steps(np.zeros(0, np.int64))
+        done = ran(shown)
     else:
-        assert noise.factors is not None
-        pace = slowdowns(job.mesh, network.chains, noise.factors)
-        shown, found, said = perturbed(job, pace, prepared.lower, executed, prepared.fold != "none")
+        shown, found, said, done = _noisy(prepared, executed, ran, share_links)
         noise = replace(noise, assumptions=noise.assumptions + said)
-
-    def loads(timeline: Timeline, shared: Recorded | None) -> tuple[LinkLoad, ...]:
-        classes, program = shown
-        spans, step_s = spans_of(program, timeline, job.pp), units.to_seconds(timeline.makespan)
-        return link_loads(network.fabric, program, classes, step_s, spans, shared)
-
-    if prepared.still and share_links:
-        ran = settled(shown.program, shown.classes, network.fabric, executed, loads, progress)
-    else:
-        timeline = executed(shown.program.tape)
-        ran = Ran(timeline, loads(timeline, None), frozenset())
-    if ran.kinds and prepared.executor == "max-plus":
+    if done.kinds and prepared.executor == "max-plus":
         raise _shares("links")
-    how = "simpy" if ran.kinds else how
-    found = found.filled(steps, ran.timeline.makespan)
+    how = "simpy" if done.kinds else how
+    found = found.filled(steps, done.timeline.makespan)
     return Run(
         prepared.scenario,
         job,
         prepared.device,
         network,
         *shown,
-        ran.timeline,
+        done.timeline,
         prepared.fold,
         how,
         noise,
         found,
-        ran.links,
-        ran.kinds,
+        done.links,
+        done.kinds,
     )
+
+
+def _noisy(
+    prepared: Prepared,
+    executed: Callable[[Tape], Timeline],
+    ran: Callable[[Lowered, frozenset[str]], Ran],
+    share_links: bool,
+) -> tuple[Lowered, Steps, tuple[str, ...], Ran]:
+    """The step that is shown, all steps, what was merged, and what became of the shown one.
+
+    All steps share the kinds of links on which operations meet in a step without noise, and in the one that is shown.
+    """
+    job, network, factors = prepared.job, prepared.network, prepared.noise.factors
+    assert factors is not None
+    pace = slowdowns(job.mesh, network.chains, factors)
+    kinds = ran(prepared.lower(), frozenset()).kinds if share_links else frozenset()
+
+    def shared(lowered: Lowered) -> Program:
+        return on_links(lowered.program, lowered.classes, network.fabric, kinds)
+
+    while True:
+        shown, steps, said = perturbed(job, pace, prepared.lower, shared, executed, prepared.fold != "none")
+        done = ran(shown, kinds)
+        if done.kinds == kinds:
+            return shown, steps, said, done
+        kinds = done.kinds
 
 
 def _fold(fold: Fold, devices: int) -> Literal["exact", "tiers", "none"]:

@@ -75,6 +75,8 @@ class Lowered(NamedTuple):
 
 Lower = Callable[[Ints | None], Lowered]
 """Folds and lowers; chains with different fold_keys (chains,) stay apart."""
+OnLinks = Callable[[Lowered], Program]
+"""The program whose operations share links with each other."""
 Execute = Callable[[Tape], Timeline]
 """Runs a tape."""
 
@@ -90,7 +92,7 @@ class Perturbed(NamedTuple):
     """What was merged."""
 
 
-def perturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: bool) -> Perturbed:
+def perturbed(job: Job, pace: Floats, lower: Lower, on_links: OnLinks, execute: Execute, folds: bool) -> Perturbed:
     """Time every step under the factors `pace` (chains, pp, steps), and prepare the one to show.
 
     `folds` is False where every chain is to be run on its own. InputError where that would take minutes.
@@ -105,7 +107,7 @@ def perturbed(job: Job, pace: Floats, lower: Lower, execute: Execute, folds: boo
             shown = lower(own)
         else:
             said.append("replicas that pay the same are shown together, at the pace of the slowest of them")
-    steps = _timed(timed, slowest(timed.classes, pace), execute)
+    steps = _timed(Lowered(timed.classes, on_links(timed)), slowest(timed.classes, pace), execute)
     return Perturbed(at_pace(shown, slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
 
 
