@@ -92,7 +92,9 @@ def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None) -> tup
     load = clock.record(resources, most=INTERVALS)
     clock.run(progress)
     timeline = player.timeline()
-    return replace(timeline, events=timeline.events + clock.fluid.events), Recorded(links, load, resources)
+    return replace(timeline, events=timeline.events + clock.fluid.events), Recorded(
+        links, load, resources, traffic.net(links)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Traffic:
     def __init__(self, program: Program, classes: ChainClasses, fabric: Fabric) -> None:
         """Of a program."""
         self.program, self.classes, self.fabric = program, classes, fabric
-        self._demands: dict[tuple[Comm, bytes], tuple[Ints, Ints, Floats]] = {}
+        self._demands: dict[tuple[Comm, bytes], tuple[Ints, Ints, Floats, Floats]] = {}
 
     @cached_property
     def senders(self) -> list[Sender]:
@@ -156,6 +158,18 @@ class Traffic:
         """What each sender asks of links: (amount, flows), shape (2 x senders, links)."""
         found = [np.stack(self._asked(sender, links)) for sender in self.senders if sender.whole]
         return np.concatenate([np.zeros((0, len(links))), *found])
+
+    def net(self, links: Ints) -> dict[str, Floats]:
+        """What of each unit that links carry for operations of a name are bytes, the rest is protocol; (links,)."""
+        kind = self.program.columns.kind
+        both: dict[str, Floats] = {}
+        for sender in self.senders if len(links) else ():
+            for code, count in zip(*np.unique(kind[self._operations(sender)], return_counts=True), strict=True):
+                if sender.whole:
+                    amounts = np.stack([self._sent(sender, links), self._asked(sender, links)[0]])
+                    name = d.KINDS[code]
+                    both[name] = both.get(name, np.zeros((2, len(links)))) + count * amounts
+        return {name: sent / np.where(taken > 0, taken, 1.0) for name, (sent, taken) in both.items()}
 
     def most(self) -> tuple[Floats, Floats]:
         """The most bytes per tick that operations ask of each link at once, each lane running one: shape (links,).
@@ -223,23 +237,37 @@ class Traffic:
 
     def _asked(self, sender: Sender, links: Ints) -> tuple[Floats, Floats]:
         """(amount, flows) that a sender of all chains of its class asks of each link; (links,) each."""
-        chain_, rank = divmod(sender.device, self.classes.ranks.shape[1])
         amount, flows = np.zeros((2, len(links)))
         for priced, call, _ in sender.calls:
-            rows = priced.rows[self.classes.members[chain_], rank if call.place == OWN else call.place]
-            share = np.bincount(rows, minlength=len(priced.cost.ticks)) / priced.members
-            group, link, taken = self._taken(priced, links)
+            share = self._share(sender, priced, call)
+            group, link, _, taken = self._taken(priced, links)
             amount += call.runs * np.bincount(link, taken * share[group], len(links))
             flows += np.bincount(link, share[group], len(links))
         return amount, flows
 
-    def _taken(self, priced: Priced, links: Ints) -> tuple[Ints, Ints, Floats]:
-        """(group, which of some links, what it takes of it in bytes) of all transfers of a collective over them."""
+    def _share(self, sender: Sender, priced: Priced, call: Call) -> Floats:
+        """The part of each group of a collective that the chains of a sender's class are; (groups,)."""
+        chain_, rank = divmod(sender.device, self.classes.ranks.shape[1])
+        rows = priced.rows[self.classes.members[chain_], rank if call.place == OWN else call.place]
+        share: Floats = np.bincount(rows, minlength=len(priced.cost.ticks)) / priced.members
+        return share
+
+    def _sent(self, sender: Sender, links: Ints) -> Floats:
+        """Bytes that a sender of all chains of its class sends over each link, without its protocols; (links,)."""
+        found = np.zeros(len(links))
+        for priced, call, _ in sender.calls:
+            share = self._share(sender, priced, call)
+            group, link, size, _ = self._taken(priced, links)
+            found += call.runs * np.bincount(link, size * share[group], len(links))
+        return found
+
+    def _taken(self, priced: Priced, links: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+        """(group, which of some links, bytes, what they take of it) of all transfers of a collective over them."""
         key = priced.comm, links.tobytes()
         if key not in self._demands:
             place = np.full(len(self.fabric.capacity), -1, np.int64)
             place[links] = np.arange(len(links))
-            found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+            found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
             for choice in priced.cost.plan.choices:
                 each = np.where(np.arange(len(place)) < self.fabric.first_outer, *choice.rate.per_byte)
                 for demand in choice.demands:
@@ -247,7 +275,7 @@ class Traffic:
                     group = np.repeat(choice.rows, len(demand.phase.size))
                     for way in demand.paths:
                         mine = np.flatnonzero((way >= 0) & (place[way] >= 0))
-                        found.append((group[mine], place[way[mine]], size[mine] * each[way[mine]]))
+                        found.append((group[mine], place[way[mine]], size[mine], size[mine] * each[way[mine]]))
             self._demands[key] = tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[assignment]
         return self._demands[key]
 

@@ -5,7 +5,7 @@ ran them: all of a group's members together run its collective once.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,6 +45,8 @@ class Recorded:
     load: Load
     resources: tuple[int, ...]
     """Their numbers on the record."""
+    net: Mapping[str, Floats]
+    """What of each unit on the record are bytes, by name of the operation; (m,) each."""
 
     def within(self, first: int, stop: int) -> NDArray[np.int64]:
         """Those of a block of links."""
@@ -56,17 +58,12 @@ class Recorded:
         return self.load.of(self.resources[int(np.searchsorted(self.links, link))])
 
     def of(self, busiest: LinkLoad, link: int) -> LinkLoad:
-        """The load of a link with what it carried over time: the bytes of each operation, without what protocols take
-        of the link besides."""
-        spans = self.spans(link)
-        taken: dict[Hashable, float] = defaultdict(float)
-        for span in spans:
-            for name, rate in span.by.items():
-                taken[name] += rate * (span.stop - span.start)
-        sent = {name: busiest.by_operation.get(str(name), 0.0) / amount for name, amount in taken.items()}
+        """The load of a link with what it carried over time for operations that share it, in bytes."""
+        spans, place = self.spans(link), int(np.searchsorted(self.links, link))
         if not spans:
             return busiest
-        rates = [sum(rate * sent[name] for name, rate in span.by.items()) * units.TICKS_PER_SECOND for span in spans]
+        net = {name: float(share[place]) * units.TICKS_PER_SECOND for name, share in self.net.items()}
+        rates = [sum(rate * net[str(name)] for name, rate in span.by.items()) for span in spans]
         top = int(np.argmax(rates))
         over_time = (*((span.start, rate) for span, rate in zip(spans, rates, strict=True)), (spans[-1].stop, 0.0))
         return replace(busiest, peak=rates[top], at_peak=tuple(map(str, spans[top].by)), rates=over_time)

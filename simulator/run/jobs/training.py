@@ -177,7 +177,9 @@ class Trainer:
         begun = self.begun[shown]
         fabric, spans = self.site.fabric, spans_of(lowered.program, timeline, job.pp)
         assert self.load is not None
-        recorded = OfStep(self.links, self.load, tuple(self.links.tolist()), self.name, begun, timeline.makespan)
+        net = self.traffic.net(self.links)
+        resources = tuple(self.links.tolist())
+        recorded = OfStep(self.links, self.load, resources, net, self.name, begun, timeline.makespan)
         step_s = units.to_seconds(timeline.makespan)
         links = link_loads(fabric, lowered.program, lowered.classes, step_s, spans, recorded)
         return replace(
