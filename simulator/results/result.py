@@ -114,7 +114,8 @@ class LinkLoad:
     at_peak: tuple[str, ...] = ()
     """Names of the operations that send at that moment."""
     rates: tuple[tuple[int, float], ...] = ()
-    """(picoseconds, bytes per second from then on) where operations shared links of this kind; empty elsewhere."""
+    """(picoseconds, bytes per second from then on) of the operations that shared links of this kind, without passes
+    that run as one instruction; empty where none did."""
 
 
 @dataclass(frozen=True, slots=True)
