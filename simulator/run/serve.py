@@ -18,7 +18,7 @@ from simulator.run.clock_overflow import clock_overflow
 from simulator.run.service import gather
 from simulator.run.site import Site
 from simulator.serving.costs.iteration import library
-from simulator.serving.fleet.contention import Placed, left_out, users
+from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -60,8 +60,6 @@ class ServingRun:
     """The pool of each replica."""
     kv_transfer: KvTransfer | None
     events: int
-    warnings: tuple[str, ...] = ()
-    """Of replicas that share links as if they had them alone."""
 
 
 def serve(
@@ -117,16 +115,20 @@ def _run(
 ) -> ServingRun:
     site = Site(scenario.cluster, scenario.seed)
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap)
-    everybody = senders(served) if share_links and len(served.replicas) > 1 else {}
-    for senders_here, capacity in everybody.values():
-        meet([user for user, _ in senders_here], capacity.tolist())
-        join([user for user, _ in senders_here])
+    everybody = senders(served) if share_links and not _alone(served) else {}
+    for here, capacity in everybody.values():
+        meet(here, capacity.tolist())
+        join(here)
     try:
         site.run(progress)
     except OverflowError:
         raise clock_overflow(scenario, units.to_seconds(int(served.workload.arrival.max()))) from None
-    warnings = tuple(text for senders_here, _ in everybody.values() for text in left_out(senders_here))
-    return replace(served, events=site.clock.events, warnings=warnings)
+    return replace(served, events=site.clock.events)
+
+
+def _alone(run: ServingRun) -> bool:
+    """Whether there is nobody to meet."""
+    return len(run.replicas) < 2
 
 
 def serving(
@@ -183,7 +185,7 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
         first += peers
 
 
-def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[tuple[User, str]], Floats]]:
+def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Floats]]:
     """Everybody who sends over links, and the capacity of these in bytes per tick, by cluster: that of the scenario,
     whose links are those of the site, has no name. `job` is their name on the record of loads."""
     found = {}

@@ -73,7 +73,6 @@ def gather(run: "ServingRun") -> Result:
             *run.workload.warnings,
             *unused_oversubscription(run.scenario.cluster),
             *_told(run, "warnings"),
-            *run.warnings,
             *notes,
             *(() if service is None else _rejected(run, service) + saturated(service)),
         ),

@@ -9,7 +9,6 @@ from simulator.results.result import Result
 from simulator.run.serve import ServingRun, run_serving, senders, serving
 from simulator.run.service import gather
 from simulator.run.site import Site
-from simulator.serving.fleet.contention import left_out
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs.jobs import ServingJob
 from simulator.specs.scenario import ServingScenario
@@ -27,7 +26,7 @@ class Server:
     site: Site
     own: Result = field(init=False)
     """What it does alone."""
-    users: list[tuple[User, str]] = field(init=False, default_factory=list)
+    users: list[User] = field(init=False, default_factory=list)
     """Its replicas and ways of caches."""
     run: ServingRun = field(init=False)
     _systems: tuple[System, ...] = field(init=False)
@@ -48,8 +47,8 @@ class Server:
     @property
     def meets(self) -> bool:
         """Whether it can meet anybody."""
-        return any(user.met for user, _ in self.users)
+        return any(user.met for user in self.users)
 
     def result(self) -> Result:
         """What it did beside the others."""
-        return gather(replace(self.run, events=self.site.clock.events, warnings=left_out(self.users)))
+        return gather(replace(self.run, events=self.site.clock.events))

@@ -83,8 +83,8 @@ class Together:
         for job in self.jobs:
             if isinstance(job, Server):
                 job.mount(self._measured(job.name))
-                others += [user for user, _ in job.users]
-        names = {id(user): job.name for job in self.jobs if isinstance(job, Server) for user, _ in job.users}
+                others += job.users
+        names = {id(user): job.name for job in self.jobs if isinstance(job, Server) for user in job.users}
         names |= {id(trainer.user): trainer.name for trainer in self.trainers.values()}
         for i, perturbation in enumerate(self.scenario.perturbations):
             others.append(disturb(self.site, perturbation, f"perturbations.{i}"))

@@ -17,6 +17,7 @@ from simulator.serving.costs.iteration import StageCost
 from simulator.serving.costs.sends import Library, Movement, Sending, knot
 from simulator.serving.fleet.kv_transfer import KvTransfer, pairs_of
 from simulator.serving.placement import ReplicaPlacement
+from simulator.serving.replica.passage import Hop, StageWires
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.wires import GroupWires, Moves, ReplicaWires
 
@@ -37,11 +38,6 @@ class Placed:
         """Of those in step, which send together."""
         return self.replica if self.replica.group is None else self.replica.group.members[0]
 
-    @property
-    def moves(self) -> bool:
-        """Whether its collectives can run on the fabric: one batch on one stage."""
-        return not self.replica.stages.turns
-
     def group(self, stage: int, send: Sending) -> tuple[int, ...]:
         """The ranks that run a collective of a stage."""
         tp = len(self.seat.own) // len(self.replica.stages.costs)
@@ -57,33 +53,19 @@ class Placed:
                 yield price, None, (self.seat.own[stage * tp], self.seat.own[(stage + 1) * tp])
 
 
-def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") -> list[tuple[User, str]]:
-    """Everybody who sends: those in step as one, and ways of caches; each with the name of a replica that cannot run on
-    the fabric, empty where it can. `job` is on the record of loads."""
+def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") -> list[User]:
+    """Everybody who sends: those in step as one, and ways of caches. `job` is on the record of loads."""
     found = []
     together: dict[Replica, list[Placed]] = defaultdict(list)
     for one in placed:
         together[one.first].append(one)
     for members in together.values():
         links = {link for one in members for _, _, ranks in one.groups() for link in _between(ranks, one.runs)}
-        able = members[0].moves
-        make = partial(_wires, members[0], job) if able else None
-        found.append((User(links, partial(_rates, members), make), "" if able else members[0].replica.name))
+        found.append(User(links, partial(_rates, members), partial(_wires, members[0], job)))
     if transfer is not None:
         transfer.job = job
-    ways = [] if transfer is None else _ways(placed, transfer)
-    return found + [(user, "") for user in ways]
-
-
-def left_out(users: Iterable[tuple[User, str]]) -> tuple[str, ...]:
-    """What to say of replicas on contended links that are priced as if they had them alone."""
-    names = [name for user, name in users if name and user.met]
-    if not names:
-        return ()
-    return (
-        f"{', '.join(names)}: links are shared with other replicas, jobs or moved caches, but those with pipeline"
-        " stages are simulated as if they had them alone: where all send at once, links carry more than they have",
-    )
+        found += _ways(placed, transfer)
+    return found
 
 
 def _wires(placed: Placed, job: str) -> Wires:
@@ -92,6 +74,12 @@ def _wires(placed: Placed, job: str) -> Wires:
     if replica.group is not None:
         replica.group.wires = GroupWires(replica.group, _moves(placed, in_step=True), job)
         return replica.group.wires
+    if replica.stages.turns:
+        costs = replica.stages.costs
+        moves = [_moves(placed, in_step=False, stage=stage) for stage in range(len(costs))]
+        hops = [_hop(placed, stage) for stage in range(len(costs) - 1)]
+        replica.stages.wires = StageWires(replica, moves, hops, job)
+        return replica.stages.wires
     (batch,) = replica.batches
     replica.wires = ReplicaWires(batch, _moves(placed, in_step=False), job)
     return replica.wires
@@ -121,17 +109,18 @@ def _wires_of_way(transfer: KvTransfer, way: tuple[int, int]) -> Wires:
 
 
 def _rates(members: Sequence[Placed]) -> dict[int, float]:
-    """The most that replicas in step, which run the same collectives, ask of each link: on each stage one at a time."""
+    """The most that replicas in step, which run the same collectives, ask of each link: on each stage one at a time,
+    and on each way to the next one batch."""
     found: dict[int, float] = defaultdict(float)
     for one in members:
-        stages: dict[tuple[int, int], float] = defaultdict(float)
+        stages: dict[tuple[int, bool, int], float] = defaultdict(float)
         for price, send, ranks in one.groups():
             for movement in _asked(price, send, ranks, one.runs):
                 for use in movement.uses:
-                    key = id(price), use.resource
+                    key = id(price), send is None, use.resource
                     stages[key] = max(stages[key], use.rate)
         asked: dict[int, float] = defaultdict(float)
-        for (_, link), rate in stages.items():
+        for (*_, link), rate in stages.items():
             asked[link] += rate
         for link, rate in asked.items():
             found[link] = max(found[link], rate)
@@ -144,13 +133,13 @@ def _asked(price: StageCost, send: Sending | None, ranks: tuple[int, ...], runs:
         yield from runs.movements(operation, ranks, knot(rows * size))
 
 
-def _moves(placed: Placed, in_step: bool) -> Moves:
-    """What the iterations of a replica of one stage move, or those of replicas in step for the rows of all."""
-    sends = [send for send in placed.replica.stages.costs[0].sends if send.in_step == in_step]
+def _moves(placed: Placed, in_step: bool, stage: int = 0) -> Moves:
+    """What the iterations of a replica move on a stage, or those of replicas in step for the rows of all."""
+    sends = [send for send in placed.replica.stages.costs[stage].sends if send.in_step == in_step]
 
     @cache
     def movements(i: int, size: float) -> tuple[Movement, ...]:
-        return placed.runs.movements(sends[i].operation, placed.group(0, sends[i]), size)
+        return placed.runs.movements(sends[i].operation, placed.group(stage, sends[i]), size)
 
     @cache
     def moves(rows: int, sampled: int) -> tuple[Activity, ...]:
@@ -163,3 +152,23 @@ def _moves(placed: Placed, in_step: bool) -> Moves:
         return tuple(move for move in found if move.work)
 
     return moves
+
+
+def _hop(placed: Placed, stage: int) -> Hop:
+    """The way of the rows of a batch from a stage to the next."""
+    cost, tp = placed.replica.stages.costs[stage], len(placed.seat.own) // len(placed.replica.stages.costs)
+    pair = placed.seat.own[stage * tp], placed.seat.own[(stage + 1) * tp]
+
+    @cache
+    def movement(size: float) -> Movement:
+        (found,) = placed.runs.movements("send", pair, size)
+        return found
+
+    @cache
+    def hop(rows: int) -> Activity:
+        ticks = cost.send(rows)
+        share, uses = movement(knot(rows * cost.hop_bytes)) if ticks else (0.0, ())
+        work = round(share * ticks)
+        return Activity(ticks - work, work, uses)
+
+    return hop

@@ -102,6 +102,8 @@ class Batch:
         queue, blocks = replica.queue, replica.blocks
         if replica.group is not None and replica.group.waits(self):
             return
+        if replica.stages.wires is not None and replica.stages.wires.waits(self):
+            return
         if now < replica.stages.gate:
             self.appointment = self.agenda.at(replica.stages.gate, self.begin)
             return
@@ -160,11 +162,14 @@ class Batch:
             wires.enter()
         meets = wires is not None and wires.contended()
         if stages.turns:
-            span, mean = stages.pass_through(self, n, extra, now)
-            replica.record.busy += mean
-            if stages.streams and not n and not work.ended:
-                span = stages.gate - now
-            stretch.first = span
+            ticks, streams = stages.ticks(self, n, extra), stages.streams and not n and not work.ended
+            replica.record.busy += sum(ticks) // len(ticks)
+            if stages.wires is not None:
+                self._expect_end(now + sum(ticks))
+                stages.wires.begin(self, ticks, streams)
+                return
+            span = stages.pass_through(ticks, n + work.tokens, now)
+            span = stretch.first = stages.gate - now if streams else span
         else:
             span = stretch.first = self._lasts_one(n, extra)
             if (
@@ -186,6 +191,10 @@ class Batch:
     def schedule_end(self, end: int) -> None:
         """The iteration, or the stretch, ends then."""
         self.appointment = self.agenda.at(end, self.ended)
+        self._expect_end(end)
+
+    def _expect_end(self, end: int) -> None:
+        """The iteration ends then, or not before."""
         if self.work.chunks and self.replica.role == "prefill":
             # When all have begun: whether another replica gives room must not hang on which of them began first.
             start = self.stretch.start
@@ -196,6 +205,12 @@ class Batch:
         now, stretch = self.agenda.now, self.stretch
         self.replica.record.stalled += now - stretch.start - stretch.first
         stretch.first, stretch.growth = now - stretch.start, 0
+        self.appointment = self.agenda.at(now, self.ended)
+
+    def passed(self) -> None:
+        """The iteration, which shared its links stage by stage, ends now."""
+        now, stretch = self.agenda.now, self.stretch
+        stretch.first = now - stretch.start
         self.appointment = self.agenda.at(now, self.ended)
 
     def _lasts_one(self, n: int, extra: int) -> int:

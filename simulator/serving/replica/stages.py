@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from simulator.serving.costs.iteration import StageCost
     from simulator.serving.replica.batch import Batch
     from simulator.serving.replica.decodes import Decodes
+    from simulator.serving.replica.passage import StageWires
 
 
 class Stages:
     """One stage, or several that batches pass one after the other."""
 
-    __slots__ = ("costs", "free", "gate", "ledger", "streams", "turns")
+    __slots__ = ("costs", "free", "gate", "ledger", "streams", "turns", "wires")
 
     def __init__(self, costs: "tuple[StageCost, ...]", ledger: Ledger, in_flight: int) -> None:
         """All free; `in_flight` batches run at once."""
@@ -27,6 +28,8 @@ class Stages:
         """When the first stage is free."""
         self.free = [0] * len(costs)
         """When each stage is free."""
+        self.wires: StageWires | None = None
+        """Links that batches share with others as they pass; None where nobody could come into their way."""
 
     def decode(self, stage: int, sequences: int, decodes: "Decodes") -> tuple[int, int, int]:
         """Attention of decodes: (ticks, by how much a token of context is longer, context up to which that holds)."""
@@ -56,22 +59,25 @@ class Stages:
         each = cost.rows(chunk, 1) + cost.together(chunk, 1) + cost.host(1) + cost.prompt(chunk, 0)
         return len(self.costs) * (-(-remaining // chunk)) * each
 
-    def pass_through(self, batch: "Batch", n: int, extra: int, now: int) -> tuple[int, int]:
-        """(ticks from now until an iteration has passed all stages, each after the batches before it, and the mean
-        work of a stage)."""
-        work, chunks = batch.work, batch.work.chunks
-        tokens, ready, total = n + work.tokens, now, 0
+    def ticks(self, batch: "Batch", n: int, extra: int) -> list[int]:
+        """What an iteration of `n` decodes takes on each stage."""
+        work, chunks, found = batch.work, batch.work.chunks, []
         for stage, cost in enumerate(self.costs):
-            ticks = cost.rows(tokens, n + work.ended)
+            each = cost.rows(n + work.tokens, n + work.ended)
             if chunks:
-                ticks += self.prompts(cost, chunks)
+                each += self.prompts(cost, chunks)
             if n:
-                ticks += self.decode(stage, n, batch.decodes)[0]
+                each += self.decode(stage, n, batch.decodes)[0]
             if stage == 0:
-                ticks += extra + cost.host(n + len(chunks))
-            end = max(ready, self.free[stage]) + ticks
-            self.free[stage] = end
-            total += ticks
-            ready = end + cost.send(tokens)
+                each += extra + cost.host(n + len(chunks))
+            found.append(each)
+        return found
+
+    def pass_through(self, ticks: list[int], tokens: int, now: int) -> int:
+        """Ticks from now until an iteration of so many rows has passed all stages, each after the batches before it."""
+        ready = now
+        for stage, each in enumerate(ticks):
+            end = self.free[stage] = max(ready, self.free[stage]) + each
+            ready = end + self.costs[stage].send(tokens)
         self.gate = self.free[0]
-        return ready - now, total // len(self.costs)
+        return ready - now

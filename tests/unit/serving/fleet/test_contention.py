@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator.engine.wires import Wires
+from simulator.run import serve
 from simulator.run.serve import ServingRun, run_serving
 from simulator.run.service import gather
 from simulator.serving.replica.ledger import FINISHED
@@ -56,7 +58,6 @@ def test_caches_inside_a_node_meet_the_all_reduces_of_both_ends() -> None:
 def test_nobody_meets_where_no_link_is_used_by_two(where: tuple[str, ...]) -> None:
     run = ran(*where)
     assert [replica.wires for replica in run.replicas] == [None] * len(run.replicas)
-    assert run.warnings == ()
 
 
 @pytest.mark.parametrize("oversubscription", [1, 4])
@@ -118,12 +119,49 @@ def test_exchanges_of_experts_meet_moved_caches(transfer: str) -> None:
     assert [replica.wires for replica in run.replicas] == [None] * 8
     assert all(replica.record.stalled > 0 for replica in run.replicas if replica.role == "decode")
     assert run.ledger.status == [FINISHED] * len(run.ledger)
-    assert run.warnings == ()
 
 
-def test_replicas_of_several_stages_on_shared_links_are_warned_of() -> None:
-    (warning,) = ran("cluster.nodes=4", pools("parallel: {tp: 8, pp: 2}", "parallel: {tp: 8}")).warnings
-    assert warning.startswith("p: links are shared")
+STAGED = ("cluster.nodes=4", pools("parallel: {tp: 8, pp: 2}", "parallel: {tp: 8}"))
+
+
+@pytest.mark.parametrize("transfer", ["layer", "end"])
+@pytest.mark.parametrize("apart", [True, False], ids=["by the cards of nodes", "in one node"])
+def test_batches_of_several_stages_meet_moved_caches(apart: bool, transfer: str) -> None:
+    """Between nodes the way from stage to stage leaves by the cards that caches leave by; in a node collectives meet
+    them too."""
+    where = STAGED if apart else ("cluster.nodes=1", pools("parallel: {tp: 2, pp: 2}", "parallel: {tp: 4}"))
+    given = (*where, "requests.arrivals={poisson: 12 /s}", f"serving.transfer={transfer}")
+    run, alone = ran(*given), ran(*given, share_links=False)
+    prompts, before = run.replicas[0], alone.replicas[0]
+    assert prompts.wires is None and prompts.stages.wires is not None and prompts.stages.wires.neighbours
+    assert run.ledger.status == [FINISHED] * len(run.ledger)
+    assert sum(run.ledger.first_token) > sum(alone.ledger.first_token)
+    assert prompts.record.busy == pytest.approx(before.record.busy + prompts.record.stalled, rel=0.05)
+    assert (prompts.record.stalled > 0) != apart
+
+
+@pytest.mark.parametrize("role", ["prefill", "both"])
+@pytest.mark.parametrize("instances", [1, 3])
+def test_passing_the_stages_as_events_takes_what_it_takes_alone(role: str, instances: int) -> None:
+    """Everybody on the fabric and nobody else there: the same ticks as in closed form."""
+    where = STAGED if role == "prefill" else ("cluster.nodes=4", "serving.pools=[{name: a, parallel: {tp: 8, pp: 2}}]")
+    batching = f"+serving.batching={{instances: {instances}}}"
+    given = (*where, batching, "requests.count=4", "requests.arrivals={poisson: 0.01 /s}", "serving.transfer=end")
+    shared, closed = forced(*given), ran(*given, share_links=False)
+    assert shared.replicas[0].stages.wires is not None and closed.replicas[0].stages.wires is None
+    assert np.abs(np.array(shared.ledger.finish) - np.array(closed.ledger.finish)).max() <= 4
+    busy = (*given[:-2], "requests.arrivals={poisson: 30 /s}") if role == "both" else given
+    shared, closed = forced(*busy), ran(*busy, share_links=False)
+    assert np.abs(np.array(shared.ledger.finish) - np.array(closed.ledger.finish)).max() <= 4
+    assert shared.replicas[0].record.busy == pytest.approx(closed.replicas[0].record.busy, abs=10)
+
+
+def forced(*changes: str) -> ServingRun:
+    """Everybody runs on the fabric, whoever can be met."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serve, "meet", lambda users, capacity: [user.met.update({0: None}) for user in users])
+        patch.setattr(serve, "_alone", lambda _: False)
+        return ran(*changes)
 
 
 def test_an_idle_way_is_nobody() -> None:
