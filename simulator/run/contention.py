@@ -11,7 +11,7 @@ An activity moves its bytes evenly over the time in which the closed form has th
 passes that run as one instruction, which share links with nobody.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.program.content import OWN, Call, Comm
 from simulator.results.result import LinkLoad
-from simulator.run.links import Recorded, scarce_kinds
+from simulator.run.links import Recorded
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Priced
 from simulator.training.passes.program import Program
@@ -36,6 +36,8 @@ from simulator.training.passes.program import Program
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SLACK = 0.02
+"""Excess over a capacity that changes no answer."""
 INTERVALS = 512
 """Of the load of a link that are kept."""
 
@@ -68,13 +70,10 @@ def settled(
         timeline, shared = _on_links(traffic, met, progress)
     else:
         timeline = run(program.tape)
-    while True:
-        links = loads(timeline, shared)
-        more = scarce_kinds(links) - kinds
-        if not more or not len(met := traffic.shared(kinds | more)):
-            return Ran(timeline, links, kinds)
+    while more := traffic.scarce(timeline, kinds):
         kinds |= more
-        timeline, shared = _on_links(traffic, met, progress)
+        timeline, shared = _on_links(traffic, traffic.shared(kinds), progress)
+    return Ran(timeline, loads(timeline, shared), kinds)
 
 
 def on_links(program: Program, classes: ChainClasses, fabric: Fabric, kinds: frozenset[str]) -> Program:
@@ -171,20 +170,52 @@ class Traffic:
                     both[name] = both.get(name, np.zeros((2, len(links)))) + count * amounts
         return {name: sent / np.where(taken > 0, taken, 1.0) for name, (sent, taken) in both.items()}
 
+    def scarce(self, timeline: Timeline, kinds: Collection[str]) -> frozenset[str]:
+        """Kinds of links, others than `kinds`, of which one is asked for more than it has at a moment."""
+        links = np.setdiff1d(self.used, self.of_kinds(kinds))
+        capacity = self.fabric.capacity / units.TICKS_PER_SECOND
+        if not len(links):
+            return frozenset()
+        links = links[self._most(links)[0] > (1 + SLACK) * capacity[links]]
+        links = self.merged(links)
+        asked = [(sender, self._asked(sender, links)[0]) for sender in self.senders if sender.whole]
+        over = [
+            self._peak(timeline, [(sender, float(amount[i])) for sender, amount in asked if amount[i]]) > most
+            for i, most in enumerate(((1 + SLACK) * capacity[links]).tolist())
+        ]
+        return frozenset(self.fabric.kinds[self.fabric.block_of(link)] for link in links[np.array(over, bool)].tolist())
+
+    def _peak(self, timeline: Timeline, asked: Sequence[tuple[Sender, float]]) -> float:
+        """The most bytes per tick that operations of some senders ask of a link at a moment."""
+        times, changes = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for sender, amount in asked:
+            operations = self._operations(sender)
+            start, end = timeline.start[operations], timeline.end[operations]
+            still = self.program.contents[sender.content].ticks - sender.moving
+            begin = np.minimum(start + still, end - 1)
+            rate = amount / (end - begin)
+            times += [begin, end]
+            changes += [rate, -rate]
+        time, change = np.concatenate(times), np.concatenate(changes)
+        return float(np.cumsum(change[np.lexsort((change, time))]).max(initial=0.0))
+
     def most(self) -> tuple[Floats, Floats]:
         """The most bytes per tick that operations ask of each link at once, each lane running one: shape (links,).
 
         Those that can share links, and with them those inside passes that run as one instruction.
         """
-        links = np.arange(len(self.fabric.capacity))
-        lane = self._lanes()
-        able, inside = np.zeros((2, len(self.program.tape.lane_start) - 1, len(links)))
-        for sender, lanes in zip(self.senders, lane, strict=True):
+        return self._most(np.arange(len(self.fabric.capacity)))
+
+    def _most(self, links: Ints) -> tuple[Floats, Floats]:
+        able, inside = dict[int, Floats](), dict[int, Floats]()
+        for sender, lanes in zip(self.senders, self._lanes(), strict=True):
             rate = self._asked(sender, links)[0] / sender.moving
             for number in lanes:
                 into = able if sender.whole else inside
-                into[number] = np.maximum(into[number], rate)
-        return able.sum(axis=0), np.maximum(able, inside).sum(axis=0)
+                into[number] = np.maximum(into.get(number, 0.0), rate)
+        none = np.zeros(len(links))
+        both = [np.maximum(able.get(n, none), inside.get(n, none)) for n in able.keys() | inside.keys()]
+        return sum(able.values(), none), sum(both, none)
 
     def tape(self, links: Ints) -> Tape:
         """The tape on which operations that use some links are activities on them; they are its last resources."""
