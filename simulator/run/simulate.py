@@ -194,7 +194,8 @@ def _noisy(
         return on_links(lowered.program, lowered.classes, network.fabric, kinds)
 
     while True:
-        shown, steps, said = perturbed(job, pace, prepared.lower, shared, executed, prepared.fold != "none")
+        meet = shared if kinds else None
+        shown, steps, said = perturbed(job, pace, prepared.lower, meet, executed, prepared.fold != "none")
         done = ran(shown, kinds)
         if done.kinds == kinds:
             return shown, steps, said, done

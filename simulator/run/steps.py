@@ -6,7 +6,8 @@ executed. The step that is shown is the one of median time, of an even number th
 
 Without a pipeline a device has one factor a step, and of devices that pay the same prices the slowest decides: the
 others are ready earlier whenever they meet. One of each class is then enough to time a step. Only to show where the
-time of the others goes they are run apart, if they are not too many.
+time of the others goes they are run apart, if they are not too many. Where operations share links each counts, as it
+sends when it is ready.
 """
 
 from collections.abc import Callable
@@ -92,14 +93,17 @@ class Perturbed(NamedTuple):
     """What was merged."""
 
 
-def perturbed(job: Job, pace: Floats, lower: Lower, on_links: OnLinks, execute: Execute, folds: bool) -> Perturbed:
+def perturbed(
+    job: Job, pace: Floats, lower: Lower, on_links: OnLinks | None, execute: Execute, folds: bool
+) -> Perturbed:
     """Time every step under the factors `pace` (chains, pp, steps), and prepare the one to show.
 
-    `folds` is False where every chain is to be run on its own. InputError where that would take minutes.
+    `on_links` is for operations that share links with each other, None where none do; each chain then counts. `folds`
+    is False where every chain is to be run on its own. InputError where that would take minutes.
     """
     said = ["devices of a tensor-parallel group go at the pace of the slowest of them"] if job.tp > 1 else []
     own = fold_keys(pace)
-    if job.pp > 1 or not folds:
+    if job.pp > 1 or not folds or on_links is not None:
         timed = shown = lower(own)
     else:
         timed = shown = lower(None)
@@ -107,7 +111,8 @@ def perturbed(job: Job, pace: Floats, lower: Lower, on_links: OnLinks, execute: 
             shown = lower(own)
         else:
             said.append("replicas that pay the same are shown together, at the pace of the slowest of them")
-    steps = _timed(Lowered(timed.classes, on_links(timed)), slowest(timed.classes, pace), execute)
+    timed = timed if on_links is None else Lowered(timed.classes, on_links(timed))
+    steps = _timed(timed, slowest(timed.classes, pace), execute)
     return Perturbed(at_pace(shown, slowest(shown.classes, pace)[:, :, steps.shown]), steps, tuple(said))
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from simulator.results import dumps, to_json
 from simulator.results.link_rates import over_time
 from simulator.results.result import CriticalPath
-from simulator.run.simulate import simulate
+from simulator.run.gather import gather
+from simulator.run.simulate import run, simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
 from simulator.training.job import Job, build_job
@@ -156,11 +157,11 @@ def test_lumped_stages_equal_their_parts_on_lanes(
     scenario = build(**choices, **changes)  # type: ignore[arg-type]
     more = {"offload_layers": offload, "blocking_launches": blocking}
     scenario = scenario.model_copy(update={"training": scenario.training.model_copy(update=more)})
-    lumped = simulate(scenario)
+    lumped = gather(run(scenario, share_links=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Job, "shares", True)
         patch.setattr(pipeline, "beside", lambda chain, lowered, rank: np.ones(len(rank), np.bool_))
-        parts = simulate(scenario)
+        parts = gather(run(scenario, share_links=False))
     assert len(parts.spans.start) > len(lumped.spans.start)
     assert parts.spans.end.max() == lumped.spans.end.max()
     assert parts.breakdown == lumped.breakdown
