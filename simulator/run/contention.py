@@ -176,12 +176,13 @@ class Traffic:
         capacity = self.fabric.capacity / units.TICKS_PER_SECOND
         if not len(links):
             return frozenset()
-        links = links[self._most(links)[0] > (1 + SLACK) * capacity[links]]
+        most = sum(self._by_lane(links)[0].values(), np.zeros(len(links)))
+        links = links[most > (1 + SLACK) * capacity[links]]
         links = self.merged(links)
         asked = [(sender, self._asked(sender, links)[0]) for sender in self.senders if sender.whole]
         over = [
-            self._peak(timeline, [(sender, float(amount[i])) for sender, amount in asked if amount[i]]) > most
-            for i, most in enumerate(((1 + SLACK) * capacity[links]).tolist())
+            self._peak(timeline, [(sender, float(amount[i])) for sender, amount in asked if amount[i]]) > limit
+            for i, limit in enumerate(((1 + SLACK) * capacity[links]).tolist())
         ]
         return frozenset(self.fabric.kinds[self.fabric.block_of(link)] for link in links[np.array(over, bool)].tolist())
 
@@ -200,22 +201,22 @@ class Traffic:
         return float(np.cumsum(change[np.lexsort((change, time))]).max(initial=0.0))
 
     def most(self) -> tuple[Floats, Floats]:
-        """The most bytes per tick that operations ask of each link at once, each lane running one: shape (links,).
+        """The most bytes per tick that operations ask of each link at once, each lane running one, and what of it
+        those inside passes ask that run as one instruction, which cannot share links: shape (links,) each."""
+        able, inside = self._by_lane(np.arange(len(self.fabric.capacity)))
+        none = np.zeros(len(self.fabric.capacity))
+        both = [np.maximum(able.get(n, none), inside.get(n, none)) for n in able.keys() | inside.keys()]
+        return sum(both, none), sum(inside.values(), none)
 
-        Those that can share links, and with them those inside passes that run as one instruction.
-        """
-        return self._most(np.arange(len(self.fabric.capacity)))
-
-    def _most(self, links: Ints) -> tuple[Floats, Floats]:
+    def _by_lane(self, links: Ints) -> tuple[dict[int, Floats], dict[int, Floats]]:
+        """The most that operations of each lane ask of links, those that can share them and those that cannot."""
         able, inside = dict[int, Floats](), dict[int, Floats]()
         for sender, lanes in zip(self.senders, self._lanes(), strict=True):
             rate = self._asked(sender, links)[0] / sender.moving
             for number in lanes:
                 into = able if sender.whole else inside
                 into[number] = np.maximum(into.get(number, 0.0), rate)
-        none = np.zeros(len(links))
-        both = [np.maximum(able.get(n, none), inside.get(n, none)) for n in able.keys() | inside.keys()]
-        return sum(able.values(), none), sum(both, none)
+        return able, inside
 
     def tape(self, links: Ints) -> Tape:
         """The tape on which operations that use some links are activities on them; they are its last resources."""

@@ -66,14 +66,14 @@ class Trainer:
         self.own = alone(self.prepared)
         self.lowered = Lowered(self.own.classes, self.own.program)
         self.traffic = Traffic(self.own.program, self.own.classes, self.site.fabric)
-        able, everything = self.traffic.most()
+        everything, inside = self.traffic.most()
         links = np.flatnonzero(everything)
-        self._inside = frozenset(np.flatnonzero(everything > able * (1 + 1e-9)).tolist())
+        self._inside = frozenset(np.flatnonzero(inside).tolist())
         rates = dict(zip(links.tolist(), everything[links].tolist(), strict=True))
         self.user = User(rates.keys(), lambda: rates, lambda: self._wires)
 
     _inside: frozenset[int] = field(init=False)
-    """Links of which passes that run as one instruction ask more than operations that only send."""
+    """Links that passes send over which run as one instruction."""
 
     @property
     def meets(self) -> bool:
