@@ -167,7 +167,7 @@ def steps(trainer: Trainer) -> list[tuple[int, Timeline]]:
 
 def most_together(ran: Together) -> float:
     """The most that any link carries of its capacity while several jobs send over it."""
-    pieces, names, found = list(sent(ran)), list(ran.trainers), 0.0
+    pieces, names, found = list(sent(ran)), [*ran.trainers, *(job.name for job in ran.jobs)], 0.0
     for link, whole in enumerate(ran.site.clock.fluid.capacity[: len(ran.site.fabric.capacity)]):
         rows = [(piece.job, piece.start, piece.stop, piece.rate[link]) for piece in pieces if piece.rate[link]]
         for span in ran.load.of(link):
@@ -182,3 +182,17 @@ def most_together(ran: Together) -> float:
             several = (each > FULL).sum(axis=0) > 1
             found = max(found, each.sum(axis=0)[several].max(initial=0.0))
     return float(found)
+
+
+def carried(ran: Together, job: Trainer) -> list[float]:
+    """Bytes that each of the links on which a job runs carried for it."""
+    spans = ([(s.stop - s.start, s.by.items()) for s in ran.load.of(link)] for link in job.links.tolist())
+    return [sum(lasts * rate for lasts, by in each for label, rate in by if label[0] == job.name) for each in spans]  # type: ignore[index]
+
+
+def to_carry(job: Trainer) -> list[float]:
+    """The same from what its operations have to send in all steps."""
+    total = np.zeros(len(job.links))
+    for sender in job.traffic.senders:
+        total += job.traffic._asked(sender, job.links)[0] * len(job.traffic._operations(sender))
+    return (total * job.spec.training.steps).tolist()  # type: ignore[no-any-return]

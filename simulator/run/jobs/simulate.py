@@ -105,8 +105,10 @@ class Together:
     def _bind(self, others: list[User]) -> None:
         """Tell trainings which links they share; of those that all load alike one stands for all."""
         meeting = {name: trainer for name, trainer in self.trainers.items() if trainer.meets}
-        for name, keys in colours(meeting, others).items():
-            meeting[name].refold(keys)
+        for trainer in meeting.values():
+            trainer.prepare()
+        while sum(meeting[name].refold(keys) for name, keys in colours(meeting, others).items()):
+            pass
         needed = {name: trainer.needed for name, trainer in meeting.items()}
         links = np.unique(np.concatenate([np.zeros(0, np.int64), *needed.values()]))
         self.load = self.site.clock.record(sorted({*links.tolist(), *self.met}), INTERVALS)

@@ -58,6 +58,7 @@ class Trainer:
     """Of the fabric, those that its operations are activities on."""
     load: Load | None = field(init=False, default=None)
     _tapes: dict[int, Tape] = field(init=False, default_factory=dict)
+    _cut: bool = field(init=False, default=False)
     _wires: Wires = field(init=False, default_factory=Wires)
     _resources: list[int] = field(init=False, default_factory=list)
 
@@ -87,18 +88,31 @@ class Trainer:
         met = np.intersect1d(np.array(list(self.user.met), np.int64), self.traffic.used)
         return np.union1d(own, met)
 
-    def refold(self, keys: Ints | None) -> None:
-        """Lower it anew, so that it can share: chains of different `keys` (chains,) apart, passes cut where what runs
-        in them can meet others."""
-        cut = not self._inside.isdisjoint(self.user.met)
-        both = [keys] if keys is not None and len(np.unique(keys)) > 1 else []
+    def prepare(self) -> None:
+        """Lower it anew, so that it can share: passes are cut where what runs in them can meet others, chains of
+        devices that are slowed differently stay apart."""
+        self._cut = not self._inside.isdisjoint(self.user.met)
         if self._pace is not None:
-            both.append(fold_keys(self._pace))
-        if both:
-            joined = np.unique(np.stack(both), axis=1, return_inverse=True)[1].reshape(-1)
-        elif not cut:
-            return
-        self.lowered = self.prepared.lower(joined if both else None, cut)
+            self._lower(fold_keys(self._pace))
+        elif self._cut:
+            self._lower(None)
+
+    def refold(self, keys: Ints | None) -> bool:
+        """Take chains of different `keys` (chains,) apart; whether any were together."""
+        if keys is None:
+            return False
+        classes = self.lowered.classes.members
+        own = np.zeros(len(keys), np.int64)
+        for number, members in enumerate(classes):
+            own[members] = number
+        joined = np.unique(np.stack([own, keys]), axis=1, return_inverse=True)[1].reshape(-1)
+        if len(np.unique(joined)) == len(classes):
+            return False
+        self._lower(joined)
+        return True
+
+    def _lower(self, keys: Ints | None) -> None:
+        self.lowered = self.prepared.lower(keys, self._cut)
         self.traffic = Traffic(self.lowered.program, self.lowered.classes, self.site.fabric)
 
     @property
@@ -213,7 +227,8 @@ class OfStep(Recorded):
 
 
 def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, Ints | None]:
-    """For each job the kind of place that each chain has among what others send: chains of one kind fare alike.
+    """For each job the kind of place that each chain has among all that is sent: chains of one kind fare alike, if
+    those of each class do.
 
     None where it meets nobody or is not folded.
     """
@@ -224,7 +239,7 @@ def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, In
             found[name] = None
             continue
         rows = [trainer.site.fabric.capacity[links][None]]
-        rows += [other.traffic.columns(links) for other in trainers.values() if other is not trainer]
+        rows += [other.traffic.columns(links) for other in trainers.values()]
         rows += [np.array([[(user.most or {}).get(link, -1.0) for link in links.tolist()]]) for user in others]
         kind = np.unique(np.round(np.vstack(rows), 3), axis=1, return_inverse=True)[1].reshape(-1)
         place = np.full(len(trainer.site.fabric.capacity), -1, np.int64)

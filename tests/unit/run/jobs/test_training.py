@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import together
+from tests import jobs, together
 
 
 @pytest.mark.parametrize("pp", [1, 2])
@@ -14,3 +14,26 @@ def test_passes_are_cut_where_what_runs_in_them_can_meet_others(pp: int) -> None
     ran = together.run(together.scenario(first, second, on=together.host_bus()))
     assert all(sender.whole for trainer in ran.trainers.values() for sender in trainer.traffic.senders)
     assert together.most_together(ran) <= 1 + together.FULL
+
+
+def test_chains_that_meet_their_own_job_on_different_links_stay_apart() -> None:
+    """What others send is alike on the links of all chains, but on some two chains of the job meet as well."""
+    five = together.trains(
+        "five",
+        placement={"nodes": [0, 3, 4, 6, 7]},
+        batch=20,
+        sequence=512,
+        pp=2,
+        zero=0,
+        software=jobs.stack("megatron-lm-2022"),
+    )
+    on, later = {"nodes": [1, 2, 5]}, {"start": "3 ms"}
+    three = together.trains(
+        "three", placement=on, of_job=later, batch=12, sequence=512, tp=2, zero=0, software=jobs.stack("fsdp")
+    )
+    asked = together.scenario(five, three, on=together.cluster(8, 2, together.tree(2.0, 2, rails=True)))
+    folded, unfolded = (together.run(asked, fold) for fold in ("exact", "none"))
+    for name in ("five", "three"):
+        one, other = (together.steps(ran.trainers[name])[0][1].makespan for ran in (folded, unfolded))
+        assert one == pytest.approx(other, rel=1e-7)
+    assert len(folded.trainers["five"].lowered.classes.members) < 5
