@@ -18,6 +18,7 @@ from time import perf_counter
 
 ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
 SERVING = "scenarios/serving/quickstart.yaml"
+TWO_JOBS = "benchmarks/two_jobs.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim --help`": (0.25, ["--help"]),
     "`clustersim explain` of the GPT-1T scenario": (0.25, ["explain", ONE_TRILLION]),
@@ -49,6 +50,11 @@ CASES: dict[str, tuple[float, list[str]]] = {
     ),
     "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
     "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
+    "two jobs of 1,024 devices that meet on a fat tree of three levels": (10.0, ["run", TWO_JOBS, "--quiet"]),
+    "the same with every node anywhere": (
+        15.0,
+        ["run", TWO_JOBS, "jobs.0.placement=random", "jobs.1.placement=random", "--quiet"],
+    ),
     "`clustersim validate` of all training rows": (300.0, ["validate", "--quiet"]),
 }
 """What is measured: the target in CPU seconds, and the arguments."""
