@@ -1,7 +1,8 @@
 """The machine that all who run at one time share: its links on one clock, its devices, its seed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ class Site:
     fabric: Fabric = field(init=False)
     clock: Clock = field(init=False)
     """Its resources are the links of the fabric, under the same numbers, in bytes per tick; users may add more."""
+    _left: dict[int, dict[Hashable, float]] = field(init=False, default_factory=dict)
+    """Share of each link that each perturbation leaves."""
 
     def __post_init__(self) -> None:
         """At rest."""
@@ -43,6 +46,16 @@ class Site:
     def stream(self, name: str) -> np.random.Generator:
         """The random numbers of a consumer."""
         return random.stream(self.seed, name)
+
+    def left(self, by: Hashable, link: int) -> float:
+        """The share of a link that a perturbation leaves to others."""
+        return self._left.get(link, {}).get(by, 1.0)
+
+    def leave(self, by: Hashable, link: int, share: float) -> None:
+        """Leave a share of a link from now on, 1 for all of it; what several perturbations leave multiplies."""
+        shares = self._left.setdefault(link, {})
+        shares[by] = share
+        self.clock.change(link, float(self.fabric.capacity[link]) / units.TICKS_PER_SECOND * prod(shares.values()))
 
     def run(self, progress: Callable[[int], None] | None) -> None:
         """Let time pass until all is done."""

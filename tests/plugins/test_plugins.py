@@ -22,11 +22,13 @@ from simulator.report.catalogue.schema import schema
 from simulator.report.result import html
 from simulator.results import Result
 from simulator.run import dispatch
+from simulator.run.jobs.perturbations import PERTURBATIONS
 from simulator.run.serve import serve
 from simulator.run.simulate import simulate
 from simulator.serving.policies import POLICIES
 from simulator.specs import load_scenario, load_spec, shape
 from simulator.specs.hardware import NETWORK_KEYS, SCALE_UP_KEYS, Cluster
+from simulator.specs.perturbations import PERTURBATION_KEYS
 from simulator.training.schedules import SCHEDULES
 from tests import jobs
 from tests.replicas import Setting, asked, check, run
@@ -37,7 +39,8 @@ Install = Callable[[str], None]
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Install a module of this folder as a plug-in, until the test is over."""
-    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS, POLICIES, NETWORKS, NETWORK_KEYS, SCALE_UPS, SCALE_UP_KEYS):
+    topologies = NETWORKS, NETWORK_KEYS, SCALE_UPS, SCALE_UP_KEYS
+    for known in (SCHEDULES, ALGORITHMS, AXES, MLPS, POLICIES, *topologies, PERTURBATIONS, PERTURBATION_KEYS):
         monkeypatch.setattr(known, "_things", dict(known._things))
 
     def entry(name: str) -> None:
@@ -206,3 +209,51 @@ def test_topologies_are_in_schemas_and_profiles(install: Install, machine: Calla
     assert again == first
     [line] = [line for line in shown.splitlines() if "  ports: 4" in line]
     assert "machine.yaml:4" in line
+
+
+@pytest.fixture
+def beside_backups(tmp_path: Path) -> Callable[..., str]:
+    """Writes a scenario of a training on two nodes, beside backups over one node's card."""
+
+    def write(backups: str) -> str:
+        path = tmp_path / "backups.yaml"
+        path.write_text(
+            f"""
+version: 1
+name: A training beside backups
+cluster: {{extends: clusters/generic-a100, nodes: 2, node: {{extends: dgx-a100, devices: 1}}}}
+jobs:
+  - name: training
+    model: models/gpt-1.7b
+    stack: megatron-core
+    training:
+      {{global_batch: 8, sequence_length: 1024, parallel: {{dp: 2, zero: 0}}, overlap_gradients: false, steps: 3}}
+perturbations:
+  - {{kind: backups, links: [NIC up 0], {backups}}}
+"""
+        )
+        return str(path)
+
+    return write
+
+
+def test_a_perturbation(install: Install, beside_backups: Callable[..., str]) -> None:
+    """Gradients share the link with copies, half and half; what goes on for ever ends with the jobs."""
+    install("perturbation_backups")
+    usual, all_along, slower, over = (
+        dispatch.simulate(load_scenario(beside_backups(keys)).scenario)
+        for keys in (
+            "size: 1 GB, rate: 1 GB/s, pause: 1000 s, start: 900 s",
+            "size: 1 GB, rate: 400 GB/s, pause: 0 s",
+            "size: 1 GB, rate: 50 GB/s, pause: 0 s",
+            "size: 1 GB, rate: 400 GB/s, pause: 0 s, lasts: 1 ms",
+        )
+    )
+    step = [result.jobs[0].result.metrics["step_time_s"] for result in (usual, all_along, slower)]
+    assert usual.jobs[0].slowdown == over.jobs[0].slowdown == 1
+    moved = next(load for load in usual.jobs[0].result.links if load.name == "NIC up")
+    longer = [seconds - step[0] for seconds in step]
+    assert longer[1] == pytest.approx(3 * longer[2], rel=0.01)  # half of the link, and three quarters of it, are left
+    assert longer[1] >= moved.bytes / moved.capacity
+    last = all_along.jobs[0].end_s
+    assert all_along.metrics["makespan_s"] == last == pytest.approx(3 * step[1], rel=0.01)

@@ -1,17 +1,17 @@
-"""What changes on a site while jobs run. Adding a kind is one file: a function that is registered in PERTURBATIONS.
+"""What changes on a site while jobs run. Adding a kind is one file: a class that is registered in PERTURBATIONS.
 
-It is given the site and what the scenario says. It says which links it takes how much of at most, so that whoever sends
-over them runs on the site's clock, and gets an object whose `begin` and `end` are called at their time.
+A perturbation says what it takes at most of which links, so that whoever sends over them runs on the site's clock.
+While it is on it lowers their bandwidth or sends over them; what it took it gives back when it is over, at the latest
+when all jobs have done what counts.
 """
 
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
 
 from simulator import units
-from simulator.engine.wires import User, Wires
+from simulator.engine.tape import NEVER, Activity, Use
+from simulator.engine.wires import SLACK, User, Wires
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.run.site import Site
@@ -19,58 +19,140 @@ from simulator.specs.kinds import Builders
 from simulator.specs.perturbations import PERTURBATION_KEYS, Perturbation
 
 
-class Disturbs(Protocol):
+class Disturbance(ABC):
     """A perturbation on a site."""
 
-    @property
-    def takes(self) -> Mapping[int, float]:
-        """The most that it takes of each link, in bytes per tick."""
+    def __init__(self, site: Site, spec: Perturbation, path: str) -> None:
+        """What the scenario says at `path`; InputError for links that are not there."""
+        self.site, self.spec = site, spec
+        self.links = links_of(site, spec.links, f"{path}.links")
+        """Those that the scenario names."""
+        self.on = False
+        """Whether it began and is not over."""
+        self._over = False
+        self._wires = Wires()
+        self._taken: dict[int, float] = defaultdict(float)
 
+    @property
+    @abstractmethod
+    def takes(self) -> Mapping[int, float]:
+        """The most that it ever takes of each link, in bytes per second."""
+
+    @abstractmethod
     def begin(self) -> None:
         """It begins now."""
 
+    # ---- for kinds of perturbations: what they may do while they are on -------------------------------------------
+
+    def whole(self, link: int) -> float:
+        """Bytes per second of a link that nobody disturbs."""
+        return float(self.site.fabric.capacity[link])
+
+    def leave(self, link: int, share: float) -> None:
+        """Leave a share of a link's bandwidth from now on, 1 for all of it; what several leave multiplies.
+
+        Once it is over, all of it.
+        """
+        share = share if self.on else 1.0
+        before = 1 - self.site.left(self, link)
+        self._take(link, (1 - share - before) * self.whole(link))
+        if share < 1 and not before:
+            self._wires.enter()
+        self.site.leave(self, link, share)
+        if share == 1 and before:
+            self._wires.leave()
+
+    def send(self, link: int, size: float, rate: float, done: Callable[[], None]) -> None:
+        """Send so many bytes over a link, at most at a rate per second, as one flow that shares it with all others.
+
+        `done` is called when they have arrived; once it is over nothing is sent.
+        """
+        if not self.on:
+            return
+        self._take(link, rate)
+        self._wires.enter()
+
+        def sent() -> None:
+            self._take(link, -rate)
+            self._wires.leave()
+            done()
+
+        use = Use(link, rate / units.TICKS_PER_SECOND, 1.0)
+        self.site.clock.start(Activity(0, units.to_ticks(size / rate), (use,)), sent, (self.spec.kind, "traffic"))
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call later, unless it is over by then."""
+        self._at(self.site.clock.now + units.to_ticks(seconds), lambda: call() if self.on else None)
+
+    # ---- its time --------------------------------------------------------------------------------------------------
+
+    def schedule(self) -> User:
+        """Put it on the site's clock, as a user of links."""
+        start = units.to_ticks(self.spec.start)
+        self._at(start, self._begin)
+        if self.spec.lasts is not None:
+            self._at(start + units.to_ticks(self.spec.lasts), self.end)
+        takes = {link: rate / units.TICKS_PER_SECOND for link, rate in self.takes.items()}
+        return User(takes.keys(), lambda: takes, lambda: self._wires)
+
     def end(self) -> None:
-        """It ends now."""
+        """It is over: links are whole again, and what it would do later it does no more."""
+        self.on, self._over = False, True
+        for link in self.takes:
+            self.leave(link, 1.0)
+
+    def _begin(self) -> None:
+        if not self._over:
+            self.on = True
+            self.begin()
+
+    def _at(self, tick: int, call: Callable[[], None]) -> None:
+        if tick < NEVER:
+            self.site.clock.at(tick, lambda _: call())
+
+    def _take(self, link: int, rate: float) -> None:
+        """Take so much more of a link; ValueError where that is more than it said."""
+        self._taken[link] += rate
+        most = self.takes.get(link, 0.0)
+        if self._taken[link] > most + SLACK * self.whole(link):
+            name, taken = self.site.fabric.links[link], self._taken[link]
+            raise ValueError(
+                f"perturbation `{self.spec.kind}` takes {taken:g} B/s of {name}, and said {most:g} at most"
+            )
 
 
-Maker = Callable[[Site, Perturbation, str], Disturbs]
-PERTURBATIONS: Builders[Maker] = Builders(PERTURBATION_KEYS)
+PERTURBATIONS: Builders[Callable[[Site, Perturbation, str], Disturbance]] = Builders(PERTURBATION_KEYS)
 """(site, what the scenario says, path of it) to a perturbation, by `kind`."""
 
 
-@dataclass(slots=True)
-class SlowLinks:
+@PERTURBATIONS.add("slow-links")
+class SlowLinks(Disturbance):
     """Links that have only a share of their bandwidth meanwhile."""
-
-    site: Site
-    links: tuple[int, ...]
-    factor: float
 
     @property
     def takes(self) -> Mapping[int, float]:
         """What is not left of them."""
-        return {link: (1 - self.factor) * self._whole(link) for link in self.links}
+        return {link: (1 - self._factor) * self.whole(link) for link in self.links}
 
-    def _whole(self, link: int) -> float:
-        return float(self.site.fabric.capacity[link]) / units.TICKS_PER_SECOND
+    @property
+    def _factor(self) -> float:
+        return 1.0 if self.spec.factor is None else self.spec.factor
 
     def begin(self) -> None:
         """Less of each."""
         for link in self.links:
-            self.site.clock.change(link, self.factor * self._whole(link))
-
-    def end(self) -> None:
-        """All of each again."""
-        for link in self.links:
-            self.site.clock.change(link, self._whole(link))
+            self.leave(link, self._factor)
 
 
-@PERTURBATIONS.add("slow-links")
-def slow_links(site: Site, spec: Perturbation, path: str) -> SlowLinks:
-    """The links by name; InputError for one that is not there."""
-    named = [_find(site.fabric, name, f"{path}.links.{i}") for i, name in enumerate(spec.links)]
-    links = np.unique(np.concatenate(named)).tolist()
-    return SlowLinks(site, tuple(links), spec.factor if spec.factor is not None else 1.0)
+def disturb(site: Site, spec: Perturbation, path: str) -> Disturbance:
+    """The perturbation that a scenario describes."""
+    return PERTURBATIONS.get(spec.kind, f"{path}.kind")(site, spec, path)
+
+
+def links_of(site: Site, names: tuple[str, ...], path: str) -> tuple[int, ...]:
+    """Links by name, in order; InputError for one that is not there."""
+    named = [_find(site.fabric, name, f"{path}.{i}") for i, name in enumerate(names)]
+    return tuple(sorted({link for links in named for link in links}))
 
 
 def _find(fabric: Fabric, name: str, path: str) -> tuple[int, ...]:
@@ -80,23 +162,3 @@ def _find(fabric: Fabric, name: str, path: str) -> tuple[int, ...]:
         hint = f"the last of each kind: {', '.join(f'`{one}`' for one in last)}"
         raise InputError(Problem(f"the cluster has no link `{name}`", path=path, hint=hint))
     return found
-
-
-def disturb(site: Site, spec: Perturbation, path: str) -> User:
-    """Put a perturbation on a site, as a user of the links that it takes something of."""
-    made = PERTURBATIONS.get(spec.kind, f"{path}.kind")(site, spec, path)
-    takes, wires = made.takes, Wires()
-
-    def begin(_: object) -> None:
-        wires.enter()
-        made.begin()
-
-    def end(_: object) -> None:
-        made.end()
-        wires.leave()
-
-    start = units.to_ticks(spec.start)
-    site.clock.at(start, begin)
-    if spec.lasts is not None:
-        site.clock.at(start + units.to_ticks(spec.lasts), end)
-    return User(takes.keys(), lambda: takes, lambda: wires)

@@ -14,7 +14,7 @@ from simulator.run.clock_overflow import too_long
 from simulator.run.contention import distinct
 from simulator.run.jobs.gather import gather
 from simulator.run.jobs.parts import as_serving, as_training
-from simulator.run.jobs.perturbations import disturb
+from simulator.run.jobs.perturbations import Disturbance, disturb
 from simulator.run.jobs.placing import Devices, place
 from simulator.run.jobs.serving import Server
 from simulator.run.jobs.training import Trainer, colours
@@ -52,6 +52,8 @@ class Together:
     jobs: list[Trainer | Server] = field(init=False, default_factory=list)
     ended: dict[str, int] = field(init=False, default_factory=dict)
     """When each had done what counts."""
+    disturbances: list[Disturbance] = field(init=False, default_factory=list)
+    """Perturbations."""
     load: Load = field(init=False)
     met: dict[int, list[str]] = field(init=False, default_factory=dict)
     """Jobs that can meet on each link."""
@@ -87,7 +89,8 @@ class Together:
         names = {id(user): job.name for job in self.jobs if isinstance(job, Server) for user in job.users}
         names |= {id(trainer.user): trainer.name for trainer in self.trainers.values()}
         for i, perturbation in enumerate(self.scenario.perturbations):
-            others.append(disturb(self.site, perturbation, f"perturbations.{i}"))
+            self.disturbances.append(disturb(self.site, perturbation, f"perturbations.{i}"))
+        others += [disturbance.schedule() for disturbance in self.disturbances]
         users = [*(trainer.user for trainer in self.trainers.values()), *others]
         meet(users, (self.site.fabric.capacity / units.TICKS_PER_SECOND).tolist())
         join(users)
@@ -128,6 +131,8 @@ class Together:
     def _measured(self, name: str) -> Callable[[], None]:
         def done() -> None:
             self.ended[name] = self.site.clock.now
+            for disturbance in self.disturbances if not self._waiting() else ():
+                disturbance.end()
 
         return done
 
