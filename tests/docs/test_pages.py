@@ -91,6 +91,25 @@ def test_scenarios_that_a_page_shows_load(page: Path, tmp_path: Path, monkeypatc
 PYTHON = [
     ("docs/howto/scripts.md", "in-python.py", "assert 0 < result.metrics['mfu'] < 1"),
     ("docs/howto/sweep.md", "a-sweep.py", "assert 0 < table.best('mfu')[0].metrics['mfu'] < 1"),
+    ("docs/howto/two-jobs.md", "two-jobs.py", "assert both.metrics['worst_slowdown'] > 1.2"),
+    (
+        "docs/howto/two-jobs.md",
+        "two-jobs-changed.py",
+        "assert slowdowns.pop('each in a rack of its own') == [1, 1] and max(map(max, slowdowns.values())) > 1.3",
+    ),
+    (
+        "docs/howto/beside-serving.md",
+        "beside-serving.py",
+        """
+apart, near = (result.jobs for result in results.values())
+assert apart[0].slowdown > 1.05 > 1.01 > apart[1].slowdown > 1 == near[0].slowdown == near[1].slowdown""",
+    ),
+    (
+        "docs/howto/placement.md",
+        "placements.py",
+        "assert slowdowns['packed'] == [1, 1, 1] and max(slowdowns['two nodes swapped']) > 1.2",
+    ),
+    ("docs/howto/noise.md", "slow-card.py", "assert max(job.result.step_times) > 1.9 * min(job.result.step_times)"),
     (
         "docs/extending.md",
         "my_schedules.py",
@@ -166,6 +185,16 @@ assert mine.metrics["median_ttft_ms"] != usual.metrics["median_ttft_ms"]""",
     ),
     (
         "docs/extending.md",
+        "my_perturbations.py",
+        """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+kind = "perturbations.0={kind: flapping-links, links: [NIC 3], up: 0.5 s, down: 0.1 s}"
+slow, flapping = (simulate(load_scenario("flapping.yaml", change).scenario).jobs[0] for change in ([], [kind]))
+assert 1 < slow.slowdown < flapping.slowdown < 1.3""",
+    ),
+    (
+        "docs/extending.md",
         "my_routers.py",
         """
 from simulator.run.dispatch import simulate
@@ -179,12 +208,15 @@ assert set(result.service.requests.replica.tolist()) == {0, 1}""",
 
 
 @pytest.mark.parametrize(("page", "name", "then"), PYTHON, ids=[name for _, name, _ in PYTHON])
-def test_python_of_pages_runs(page: str, name: str, then: str, tmp_path: Path) -> None:
-    """In a process of its own, for it may register things."""
-    text = pages.read_page(ROOT / page).files[name] + then
-    command, environment = [sys.executable, "-c", text], {**os.environ, "PYTHONPATH": str(ROOT)}
+def test_python_of_pages_runs(page: str, name: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own, for it may register things; and prints what the page shows below it."""
+    write_files(ROOT / page, tmp_path, monkeypatch)
+    text = pages.read_page(ROOT / page).files[name]
+    command, environment = [sys.executable, "-c", text + then], {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    shown = (ROOT / page).read_text(encoding="utf-8").partition(f"{text}```\n\n```text\n")[2].partition("```")[0]
+    assert not shown or done.stdout == shown
 
 
 def test_the_page_about_python_runs_from_top_to_bottom(tmp_path: Path) -> None:
