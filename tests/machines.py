@@ -61,6 +61,15 @@ def torus(*shape: int, wrap: bool = True) -> dict[str, Any]:
     }
 
 
+def mixed(
+    *more: tuple[int, dict[str, Any]], nodes: int = 1, network: dict[str, Any] | None = None, **of_node: Any
+) -> Cluster:
+    """Nodes of several kinds, `more` being (nodes, what is said of each) of those after the first."""
+    kinds = [{"name": f"kind {i}", "node": node(**said), "nodes": count} for i, (count, said) in enumerate(more, 1)]
+    first = {"name": "cluster", "node": node(**of_node), "nodes": nodes, "partition": "kind 0"}
+    return Cluster.model_validate(first | {"more_nodes": kinds, "network": network or LEAF_SPINE})
+
+
 def cluster(nodes: int = 1, network: dict[str, Any] | None = None, **of_node: Any) -> Cluster:
     """Nodes on a network; on leaves of two nodes where nothing is said."""
     chosen = network or ({"kind": "none"} if nodes == 1 else LEAF_SPINE)

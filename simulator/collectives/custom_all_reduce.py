@@ -18,8 +18,13 @@ JOINED = ("switch", "mesh")
 
 def serves(group: tuple[int, ...], fabric: Fabric) -> bool:
     """Whether a group of ranks lies in one node whose devices reach each other directly."""
-    nodes = {rank // fabric.per_node for rank in group}
-    return len(nodes) == 1 and fabric.scale_up in JOINED
+    nodes = {fabric.numbering.node_of(rank) for rank in group}
+    return len(nodes) == 1 and _scale_up(group, fabric) in JOINED
+
+
+def _scale_up(group: tuple[int, ...], fabric: Fabric) -> str:
+    """Kind of the scale-up fabric that the first of a group is on."""
+    return fabric.nodes[fabric.numbering.kind_of(group[0])].scale_up
 
 
 def custom_seconds(size_bytes: float, group: tuple[int, ...], fabric: Fabric, spec: CustomAllReduce) -> float:
@@ -44,7 +49,7 @@ def _shot(
     """(seconds before bytes move, seconds in which they do, bytes as of `shot_bytes`) of the faster kernel."""
     n = len(group)
     link = min(float(fabric.capacity[link]) for link in fabric.route(group[0], group[1]))
-    rate = link * (1 if fabric.scale_up == "switch" else n - 1) * spec.efficiency.value
+    rate = link * (1 if _scale_up(group, fabric) == "switch" else n - 1) * spec.efficiency.value
     start = spec.launch.value + (n - 2) * spec.member.value
     one = start, (n - 1) * size_bytes / rate, n * size_bytes
     two = start + spec.hop.value, 2 * (n - 1) / n * size_bytes / rate, 2 * size_bytes

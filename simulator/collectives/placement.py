@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simulator.collectives import intra_node_rings
 from simulator.fabric import Fabric
+from simulator.fabric.nodes import EqualNodes, locate
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ class GroupPlacement:
     """Number of each member in its node; zeros where all devices of a node are alike."""
     fabric: Fabric
     """What they lie on."""
+    homes: tuple[EqualNodes, ...]
+    """The kind of each node."""
     box: tuple[int, ...] = ()
     """In a torus: extent of the group along each dimension where it fills a box, else empty."""
 
@@ -67,19 +70,25 @@ class GroupPlacement:
 
         Nodes with one member have none. One ring through a switch or bus; over all direct links where there are such.
         """
-        parts = [self._around(count) for count in sorted(set(self.counts)) if count > 1]
+        alike = {(count, home.first): home for count, home in zip(self.counts, self.homes, strict=True) if count > 1}
+        parts = [self._around(count, alike[count, first]) for count, first in sorted(alike)]
         if not parts:
             return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
         return src, dst, share
 
-    def _around(self, count: int) -> Transfers:
-        """The same for all nodes with that many members."""
-        starts = self.starts[:-1][np.array(self.counts) == count]
-        kind = self.fabric.scale_up
+    @property
+    def switched(self) -> bool:
+        """Whether the devices of every node meet in a switch."""
+        return all(home.links.switched for home in self.homes)
+
+    def _around(self, count: int, home: EqualNodes) -> Transfers:
+        """The same for all nodes of a kind with that many members."""
+        alike = [members == count and kind is home for members, kind in zip(self.counts, self.homes, strict=True)]
+        starts, kind = self.starts[:-1][np.array(alike)], home.scale_up
         if kind in ("links", "ring"):
             parts = [
-                self._shifted(intra_node_rings.around(self.fabric.node, self.local[s : s + count]), np.array([s]))
+                self._shifted(intra_node_rings.around(home.links, self.local[s : s + count]), np.array([s]))
                 for s in starts.tolist()
             ]
             src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -95,22 +104,27 @@ class GroupPlacement:
 
 def placements(groups: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:
     """The different layouts of groups (g, n) with sorted members, each with the rows that have it."""
-    node, device = np.divmod(groups, fabric.per_node)
+    kind, node, device = locate(fabric.numbering, groups)
     if (grid := fabric.network.coordinates(groups)) is not None:
         yield from _on_grid(grid, fabric)
         return
-    parts = [np.diff(node, axis=1) > 0]
-    if fabric.scale_up in ("links", "ring"):
+    parts: list[Ints | NDArray[np.bool_]] = [np.diff(node, axis=1) > 0]
+    if any(nodes.scale_up in ("links", "ring") for nodes in fabric.nodes):
         # Which device it is matters only beside others of the same node.
         beside = np.diff(node, axis=1, prepend=-1, append=-1) == 0
         device = np.where(beside[:, :-1] | beside[:, 1:], device, 0)
         parts.append(device)
+    numbered = len(parts) > 1
+    kind = np.broadcast_to(kind, groups.shape)
+    if len(fabric.nodes) > 1:
+        parts.append(kind)
     for rows in _alike(np.concatenate(parts, axis=1)):
         first = rows[0]
         edges = np.flatnonzero(parts[0][first]) + 1
         counts = tuple(b - a for a, b in pairwise([0, *edges.tolist(), groups.shape[1]]))
-        local = device[first] if len(parts) > 1 else np.zeros(groups.shape[1], np.int64)
-        yield GroupPlacement(counts, tuple(local.tolist()), fabric), rows
+        local = device[first] if numbered else np.zeros(groups.shape[1], np.int64)
+        homes = tuple(fabric.nodes[each] for each in kind[first, [0, *edges.tolist()]].tolist())
+        yield GroupPlacement(counts, tuple(local.tolist()), fabric, homes), rows
 
 
 def _on_grid(places: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:
@@ -120,7 +134,7 @@ def _on_grid(places: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Int
     full = extent.prod(axis=1) == members
     for rows in _alike(np.where(full[:, None], extent, 0)):
         box = tuple(extent[rows[0]].tolist()) if full[rows[0]] else ()
-        yield GroupPlacement((1,) * members, (0,) * members, fabric, box), rows
+        yield GroupPlacement((1,) * members, (0,) * members, fabric, fabric.nodes * members, box), rows
 
 
 def _alike(signatures: NDArray[np.generic]) -> Iterator[Ints]:

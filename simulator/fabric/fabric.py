@@ -1,10 +1,10 @@
 """The fabric of a cluster: every link with its capacity and latency, and the way between any two devices.
 
-Ranks are `node * devices + device`. Links are numbered by formula (those of node 0, of node 1, ..., then cards, then
-trunks or torus links) and named only when somebody asks, so that 131,072 devices are built in milliseconds. Traffic
-between devices of one node stays in the node if it joins them; all other traffic goes through the card of each device,
-or through the torus. Capacities are those of the hardware; what a library makes of them is a collective profile's
-business.
+Ranks count the devices of node 0, of node 1, ..., also where nodes are of several kinds. Links are numbered by formula
+(those of node 0, of node 1, ..., then cards, then trunks or torus links) and named only when somebody asks, so that
+131,072 devices are built in milliseconds. Traffic between devices of one node stays in the node if it joins them; all
+other traffic goes through the card of each device, or through the torus. Capacities are those of the hardware; what a
+library makes of them is a collective profile's business.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulator.errors import InputError
+from simulator.errors import InputError, Problem
+from simulator.fabric.nodes import EqualNodes, locate
 from simulator.fabric.scale_out import NETWORKS, ScaleOut
-from simulator.fabric.scale_up import NodeLinks, build_node
+from simulator.fabric.scale_up import build_node
 from simulator.specs.hardware import Cluster
+from simulator.specs.numbering import Numbering
 
 if TYPE_CHECKING:
     import networkx
@@ -46,9 +48,10 @@ class LinkNames(Sequence[str]):
             raise IndexError(link)
         fabric = self._fabric
         if link < fabric.first_outer:
-            node, local = divmod(link, len(fabric.node.ends))
-            start, stop = fabric.node.ends[local]
-            return f"node {node}: {start} > {stop}"
+            kind = next(kind for kind in fabric.nodes if link < kind.stop_link)
+            node, local = divmod(link - kind.first_link, len(kind.links.ends))
+            start, stop = kind.links.ends[local]
+            return f"node {kind.first + node}: {start} > {stop}"
         block = fabric.block_of(link)
         return f"{fabric.kinds[block]} {link - fabric.block_start[block]}"
 
@@ -57,15 +60,12 @@ class LinkNames(Sequence[str]):
 class Fabric:
     """Links of a cluster and the ways over them; made by `build`."""
 
-    nodes: int
-    per_node: int
-    """Devices in a node."""
-    node: NodeLinks
-    """Links of one node; all nodes are equal."""
+    numbering: Numbering
+    """Of nodes and devices."""
+    nodes: tuple[EqualNodes, ...]
+    """By kind, in the order of their numbers."""
     network: ScaleOut
     """What joins the nodes."""
-    scale_up: str
-    """Kind of the scale-up fabric (`ScaleUp.kind`)."""
     kinds: tuple[str, ...]
     """What the links of each block are, such as `scale-up`, `NIC up`, `leaf down`."""
     block_start: tuple[int, ...]
@@ -87,12 +87,12 @@ class Fabric:
     @property
     def devices(self) -> int:
         """Devices of the cluster."""
-        return self.nodes * self.per_node
+        return self.numbering.all_devices
 
     @property
     def first_outer(self) -> int:
         """Links from this one on belong to the scale-out network, those before to nodes."""
-        return self.nodes * len(self.node.ends)
+        return self.nodes[-1].stop_link
 
     def slowed(self, links: Sequence[int], factor: float) -> "Fabric":
         """The fabric with some links at a share `factor` of their capacity, of which no library knows."""
@@ -103,11 +103,13 @@ class Fabric:
     def find(self, name: str) -> tuple[int, ...]:
         """The links of a name: one, or both directions where it has none (`NIC 17`); none if there is no such link."""
         if name.startswith("node "):
-            end = len(self.node.ends)
             number, _, way = name.removeprefix("node ").partition(": ")
-            ways = [f"{start} > {stop}" for start, stop in self.node.ends]
-            known = number.isdecimal() and int(number) < self.nodes and way in ways
-            return (int(number) * end + ways.index(way),) if known else ()
+            if not number.isdecimal() or int(number) >= self.numbering.all_nodes:
+                return ()
+            here = next(nodes for nodes in self.nodes if int(number) < nodes.first + nodes.nodes)
+            ways = [f"{start} > {stop}" for start, stop in here.links.ends]
+            first = here.first_link + (int(number) - here.first) * len(ways)
+            return (first + ways.index(way),) if way in ways else ()
         kind, _, number = name.rpartition(" ")
         wanted = {kind, f"{kind} up", f"{kind} down"}
         starts = [*self.block_start, len(self.capacity)]
@@ -129,16 +131,19 @@ class Fabric:
         src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
         if (src == SWITCH).any() or (dst == SWITCH).any():
             return self._through_switch(src, dst)
-        node, device = np.divmod(src, self.per_node)
-        to_node, to_device = np.divmod(dst, self.per_node)
-        inside = (node == to_node) & self.node.joined | (src == dst)
+        kind, node, device = locate(self.numbering, src)
+        _, to_node, to_device = locate(self.numbering, dst)
+        joined = (
+            np.array([nodes.links.joined for nodes in self.nodes])[kind] if kind.ndim else self.nodes[0].links.joined
+        )
+        inside = (node == to_node) & joined | (src == dst)
         if inside.all():
-            return self._inner(node, device, to_device)
+            return self._inner(kind, node, device, to_device)
         if not inside.any():
             return self.network.paths(src, dst, self.first_outer)
         outside = ~inside
         outer = self.network.paths(src[outside], dst[outside], self.first_outer)
-        inner = self._inner(node[inside], device[inside], to_device[inside])
+        inner = self._inner(kind[inside] if kind.ndim else kind, node[inside], device[inside], to_device[inside])
         matrix = np.full((max(len(outer), len(inner)), len(src)), -1, np.int64)
         matrix[: len(outer), outside] = outer
         matrix[: len(inner), inside] = inner
@@ -146,22 +151,35 @@ class Fabric:
 
     def _through_switch(self, src: Ints, dst: Ints) -> Ints:
         """Ways of flows some of which end or begin in the node's switch."""
-        if not self.node.switched:
-            raise InputError(f"a scale-up fabric of kind `{self.scale_up}` has no switch that could reduce or copy")
         half = np.flatnonzero((src == SWITCH) | (dst == SWITCH))
         whole = np.flatnonzero((src != SWITCH) & (dst != SWITCH))
         ways = self.paths(src[whole], dst[whole])
         matrix = np.full((len(ways), len(src)), -1, np.int64)
         matrix[:, whole] = ways
         down = src[half] == SWITCH
-        node, device = np.divmod(np.where(down, dst[half], src[half]), self.per_node)
-        matrix[0, half] = node * len(self.node.ends) + device + down * self.per_node
+        kind, node, device = locate(self.numbering, np.where(down, dst[half], src[half]))
+        for number, nodes in enumerate(self.nodes):
+            here = np.flatnonzero(np.broadcast_to(kind == number, half.shape))
+            if len(here) and not nodes.links.switched:
+                raise InputError(
+                    f"a scale-up fabric of kind `{nodes.scale_up}` has no switch that could reduce or copy"
+                )
+            matrix[0, half[here]] = nodes.base(node[here]) + device[here] + down[here] * nodes.per_node
         return matrix
 
-    def _inner(self, node: Ints, device: Ints, to_device: Ints) -> Ints:
+    def _inner(self, kind: Ints, node: Ints, device: Ints, to_device: Ints) -> Ints:
         """Ways inside nodes."""
-        local = self.node.ways(device, to_device)
-        return np.where(local >= 0, local + node * len(self.node.ends), -1)
+        if not kind.ndim:
+            return self.nodes[0].ways(node, device, to_device)
+        parts = [np.flatnonzero(kind == number) for number in range(len(self.nodes))]
+        ways = [
+            nodes.ways(node[here], device[here], to_device[here]) if len(here) else np.zeros((0, 0), np.int64)
+            for nodes, here in zip(self.nodes, parts, strict=True)
+        ]
+        matrix = np.full((max(map(len, ways)), len(node)), -1, np.int64)
+        for here, way in zip(parts, ways, strict=True):
+            matrix[: len(way), here] = way
+        return matrix
 
     def routes(self, src: ArrayLike, dst: ArrayLike) -> tuple[Ints, Ints]:
         """(flow, link) of every link that flows between ranks use; links of one flow stand in the order of the way."""
@@ -186,7 +204,8 @@ class Fabric:
         """
         src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
         near = np.where(src == dst, 0, 1)
-        return np.where(src // self.per_node == dst // self.per_node, near, self.network.tiers(src, dst))
+        same = locate(self.numbering, src)[1] == locate(self.numbering, dst)[1]
+        return np.where(same, near, self.network.tiers(src, dst))
 
     def tier(self, src: int, dst: int) -> int:
         """How far apart two ranks are, as `tiers` counts."""
@@ -205,25 +224,39 @@ class Fabric:
 
 def build(cluster: Cluster) -> Fabric:
     """The fabric of a cluster; InputError where its parts do not fit (a torus of another size, nodes without cards)."""
-    node = build_node(cluster.node.devices, cluster.node.scale_up)
-    network = NETWORKS.get(cluster.network.kind, "cluster.network.kind").build(cluster)
-    inner = cluster.nodes * len(node.ends)
-    capacity, latency = [np.tile(node.capacity, cluster.nodes)], [np.tile(node.latency, cluster.nodes)]
-    kinds, starts, following = ["scale-up"], [0], inner
-    for kind, count, block_capacity, block_latency in network.blocks:
+    kind = NETWORKS.get(cluster.network.kind, "cluster.network.kind")
+    if cluster.more_nodes and not kind.joins_kinds:
+        message = f"a network of kind `{cluster.network.kind}` joins equal nodes only"
+        hint = "leave `more_nodes` out, or write a network of kind `tree`"
+        raise InputError(Problem(message, path="cluster.more_nodes", hint=hint))
+    network, nodes = kind.build(cluster), _nodes(cluster)
+    following = nodes[-1].stop_link
+    capacity = [np.tile(kind.links.capacity, kind.nodes) for kind in nodes]
+    latency = [np.tile(kind.links.latency, kind.nodes) for kind in nodes]
+    kinds, starts = ["scale-up"], [0]
+    for name, count, block_capacity, block_latency in network.blocks:
         capacity.append(block_capacity)
         latency.append(block_latency)
-        kinds.append(kind)
+        kinds.append(name)
         starts.append(following)
         following += count
     return Fabric(
-        nodes=cluster.nodes,
-        per_node=cluster.node.devices,
-        node=node,
+        numbering=cluster.numbering,
+        nodes=nodes,
         network=network,
-        scale_up=cluster.node.scale_up.kind,
         kinds=tuple(kinds),
         block_start=tuple(starts),
         capacity=np.concatenate(capacity),
         latency=np.concatenate(latency),
     )
+
+
+def _nodes(cluster: Cluster) -> tuple[EqualNodes, ...]:
+    """The nodes of a cluster by kind."""
+    found: list[EqualNodes] = []
+    for part in cluster.partitions:
+        first, first_link = (found[-1].first + found[-1].nodes, found[-1].stop_link) if found else (0, 0)
+        node = part.node
+        links = build_node(node.devices, node.scale_up)
+        found.append(EqualNodes(links, node.scale_up.kind, first, part.nodes, node.devices, first_link))
+    return tuple(found)

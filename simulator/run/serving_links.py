@@ -156,7 +156,7 @@ def _loads(flows: list[Flow], runs: Library) -> Iterator[Load]:
     found: dict[tuple[str, int, bool, float], list[tuple[Flow, float]]] = defaultdict(list)
     for flow in flows:
         knots, sent = flow.knots(), flow.size * flow.runs
-        within = len({rank // runs.fabric.per_node for rank in flow.groups[0]}) == 1
+        within = len({runs.fabric.numbering.node_of(rank) for rank in flow.groups[0]}) == 1
         for size in np.unique(knots[sent > 0]).tolist():
             share = float(sent[knots == size].sum()) / size
             found[flow.operation, len(flow.groups[0]), within, size].append((flow, share))

@@ -22,6 +22,7 @@ from simulator.specs.base import (
     Watts,
 )
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
+from simulator.specs.numbering import Numbering
 
 DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "int8", "int4", "fp4"]
 """Number formats of a device; sums of `fp16` products are kept in 32 bits, those of `fp16_acc16` in 16."""
@@ -243,8 +244,23 @@ class Network(Extensible):
         )
 
 
+MAIN = "main"
+"""Name of the nodes of a cluster that gives them none."""
+
+
+class Partition(Spec):
+    """Equal nodes of a cluster that has several kinds."""
+
+    name: str
+    """What pools and jobs call them."""
+    node: Node
+    """What they are."""
+    nodes: Count
+    """How many."""
+
+
 class Cluster(Spec):
-    """Equal nodes on one network."""
+    """Nodes on one network: equal ones, or several kinds, numbered kind after kind."""
 
     folder: ClassVar[str] = "hardware_profiles/clusters"
 
@@ -254,6 +270,12 @@ class Cluster(Spec):
     """What it is made of."""
     nodes: Count
     """How many of them the job gets."""
+    partition: str = Field(default=MAIN, exclude_if=lambda name: name == MAIN)
+    """What pools and jobs call these nodes where there are `more_nodes`."""
+    more_nodes: tuple[Partition, ...] = Field(default=(), exclude_if=lambda more: not more)
+    """Nodes of other kinds on the same network, as `{name: old, node: nodes/dgx-a100, nodes: 2}`. They are numbered
+    after those above, in this order. Pools and jobs name theirs by `partition`; the collective profile is one for
+    all."""
     network: Network = Network(kind="none")
     """How they are connected."""
     collectives: str = "generic"
@@ -263,12 +285,37 @@ class Cluster(Spec):
 
     @property
     def devices(self) -> int:
-        """Accelerators in the job."""
-        return self.nodes * self.node.devices
+        """Accelerators of all nodes."""
+        return sum(part.nodes * part.node.devices for part in self.partitions)
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All nodes by kind."""
+        return Partition.model_construct(name=self.partition, node=self.node, nodes=self.nodes), *self.more_nodes
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of nodes and devices."""
+        kinds = self.partitions
+        return Numbering(tuple(part.nodes for part in kinds), tuple(part.node.devices for part in kinds))
+
+    def only(self, kind: int) -> "Cluster":
+        """The nodes of one kind as a cluster of their own."""
+        if not self.more_nodes:
+            return self
+        part = self.partitions[kind]
+        return self.model_copy(
+            update={"node": part.node, "nodes": part.nodes, "partition": part.name, "more_nodes": ()}
+        )
 
     @model_validator(mode="after")
     def _joined(self) -> Self:
-        if self.nodes > 1 and self.network.kind == "none":
+        names = [part.name for part in self.partitions]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(
+                f"two kinds of nodes are called `{twice[0]}`: pools and jobs tell them apart by their names"
+            )
+        if self.numbering.all_nodes > 1 and self.network.kind == "none":
             raise ValueError("several nodes need a `network`")
         if words := self.network.beyond(self.devices):
             raise ValueError(words)

@@ -37,7 +37,7 @@ def _group(row: Any) -> tuple[fabric.Fabric, np.ndarray[Any, Any]]:
     """The ranks of a row: the first ones of each node."""
     machine = _fabric(row.cluster, row.nodes)
     ranks = 2 if row.op == "send" and row.nodes == 1 else row.ranks // row.nodes
-    return machine, (np.arange(row.nodes)[:, None] * machine.per_node + np.arange(ranks)).ravel()
+    return machine, (np.arange(row.nodes)[:, None] * machine.numbering.per_node[0] + np.arange(ranks)).ravel()
 
 
 def predicted(rows: pd.DataFrame, profile: CollectiveProfile) -> np.ndarray[Any, Any]:

@@ -40,7 +40,7 @@ def _at_once(layout: GroupPlacement, transfers: Transfers, reduce: bool) -> Phas
 def everybody(layout: GroupPlacement) -> Transfers:
     """Every member sends 1 / n to every other."""
     n, counts = layout.members, layout.counts
-    if layout.nodes == 1 and layout.fabric.scale_up in ("switch", "host"):
+    if layout.nodes == 1 and layout.homes[0].scale_up in ("switch", "host"):
         src, dst, share = layout.inside()
         return src, dst, share * (n - 1) / n
     if layout.nodes == 1 or not layout.even or layout.box:

@@ -18,7 +18,7 @@ from simulator.fabric.fabric import SWITCH
 @ALGORITHMS.add("nvls")
 def nvls(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce within one node."""
-    if operation != "all_reduce" or layout.nodes > 1 or not layout.fabric.node.switched:
+    if operation != "all_reduce" or layout.nodes > 1 or not layout.switched:
         return None
     return (phase(1, _up_and_down(layout), 2, 0, reduce=True),)
 
@@ -26,7 +26,7 @@ def nvls(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
 @ALGORITHMS.add("nvls_tree")
 def nvls_tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce of nodes with equally many members, more than one."""
-    switched = layout.fabric.node.switched and layout.even and layout.counts[0] > 1
+    switched = layout.switched and layout.even and layout.counts[0] > 1
     if operation != "all_reduce" or layout.nodes == 1 or not switched:
         return None
     inner, outer = _up_and_down(layout), tree.between(layout, True)

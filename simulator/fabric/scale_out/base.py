@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ class ScaleOut(ABC):
     """Links that join the nodes of a cluster, numbered from 0 in the order of `blocks`. Flows are between ranks."""
 
     __slots__ = ()
+
+    joins_kinds: ClassVar[bool] = False
+    """Whether it joins nodes of several kinds (`Cluster.more_nodes`); others are refused these."""
 
     @classmethod
     @abstractmethod

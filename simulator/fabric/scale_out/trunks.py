@@ -6,18 +6,23 @@ cables of a trunk are one link with their total capacity: ideal spreading over e
 this (with oversubscription as a divisor of the trunk's capacity); a dragonfly is this with one level, whose trunk is
 all global links of a group: adaptive routing that uses them evenly. What is left out: collisions of hashed flows, and
 the longer way of non-minimal routes.
+
+Nodes of several kinds enter by their own cards. A trunk of nodes of several kinds is the mean, over the places of its
+group, of what it would be if all were of each kind; places that no node takes count as those of the last node.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from simulator.errors import InputError
+from simulator.errors import InputError, Problem
+from simulator.fabric.nodes import locate
 from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
 from simulator.specs.hardware import Cluster
+from simulator.specs.numbering import Numbering
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +46,41 @@ class Trunk:
 class Trunks(ScaleOut):
     """Cards and trunks with their links: cards up, cards down, then for each level trunks up and trunks down."""
 
-    nodes: int
-    per_node: int
-    """Devices of a node."""
-    ports: int
-    """Ports per node; cards that one device has for itself alone count as one port."""
+    joins_kinds: ClassVar[bool] = True
+
+    numbering: Numbering
+    """Of nodes and devices."""
+    cards_of: Numbering
+    """Of nodes and ports; cards that one device has for itself alone count as one port."""
     trunks: tuple[Trunk, ...]
+    """Levels, as they are over nodes of the first kind."""
+    trunk_capacity: tuple[Floats, ...]
+    """Bytes per second up, and as many down, from one plane of each group of each level; (groups,)."""
     card_capacity: Floats
     """Bytes per second and direction; (ports,)."""
-    card_latency: tuple[float, float]
-    """Seconds from device memory through the first switch, and from the last switch to device memory."""
+    card_latency: tuple[Floats, Floats]
+    """Seconds from device memory through the first switch, and from the last switch to device memory; (ports,)."""
 
     @classmethod
     def build(cls, cluster: Cluster) -> Self:
         """Cards and trunks; InputError where the nodes have no cards."""
-        nics = cluster.node.nics
-        if nics is None:
-            raise InputError(f"a cluster on a network of kind `{cluster.network.kind}` needs nodes with `nics`")
-        devices = cluster.node.devices
-        ports = min(nics.count, devices)
-        owned = np.diff(np.arange(ports + 1) * nics.count // ports)
-        wire = nics.latency.value / 2 if nics.latency else 0.0
-        trunks, entry = cls.levels(cluster, nics.count * nics.bandwidth.value, ports)
-        return cls(cluster.nodes, devices, ports, trunks, owned * nics.bandwidth.value, (wire + entry, wire))
+        numbering, trunks, capacity, latency = cluster.numbering, [], [], []
+        ports: list[int] = []
+        for part in cluster.partitions:
+            nics = part.node.nics
+            if nics is None:
+                raise InputError(f"a cluster on a network of kind `{cluster.network.kind}` needs nodes with `nics`")
+            ports.append(min(nics.count, part.node.devices))
+            owned = np.diff(np.arange(ports[-1] + 1) * nics.count // ports[-1])
+            levels, entry = cls.levels(cluster, nics.count * nics.bandwidth.value, ports[-1])
+            wire = nics.latency.value / 2 if nics.latency else 0.0
+            trunks.append(levels)
+            capacity.append(np.tile(owned * nics.bandwidth.value, part.nodes))
+            latency.append(np.tile([[wire + entry], [wire]], part.nodes * ports[-1]))
+        widths = tuple(_capacity(kinds, numbering) for kinds in zip(*trunks, strict=True))
+        up, down = np.concatenate(latency, axis=1)
+        cards = Numbering(numbering.nodes, tuple(ports))
+        return cls(numbering, cards, trunks[0], widths, np.concatenate(capacity), (up, down))
 
     @classmethod
     @abstractmethod
@@ -74,31 +91,30 @@ class Trunks(ScaleOut):
     @property
     def blocks(self) -> list[Block]:
         """(kind, links, capacity, latency) of each block of links in the order of their numbers."""
-        cards = self.nodes * self.ports
-        card_capacity = np.tile(self.card_capacity, self.nodes)
+        cards = self.cards_of.all_devices
         blocks = [
-            (f"NIC {way}", cards, card_capacity, np.full(cards, seconds))
+            (f"NIC {way}", cards, self.card_capacity, seconds)
             for way, seconds in zip(("up", "down"), self.card_latency, strict=True)
         ]
-        for trunk in self.trunks:
+        for trunk, of_group in zip(self.trunks, self.trunk_capacity, strict=True):
             count = self.groups(trunk) * trunk.rails
-            capacity = np.full(count, trunk.capacity)
+            capacity = np.repeat(of_group, trunk.rails)
             blocks.append((f"{trunk.name} up", count, capacity, np.full(count, trunk.up_latency)))
             blocks.append((f"{trunk.name} down", count, capacity, np.full(count, trunk.down_latency)))
         return blocks
 
     def groups(self, trunk: Trunk) -> int:
         """Groups of a level."""
-        return -(-self.nodes // trunk.nodes)
+        return -(-self.numbering.all_nodes // trunk.nodes)
 
     def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
         """Links, counted from `first`, of flows between ranks, padded with -1; shape (2 + 2 levels, flows)."""
-        (node, card), (to_node, to_card) = self._place(src), self._place(dst)
+        (node, card, port), (to_node, to_card, to_port) = self._place(src), self._place(dst)
         levels = len(self.trunks)
         matrix = np.full((2 + 2 * levels, len(node)), -1, np.int64)
-        cards = self.nodes * self.ports
-        matrix[0] = node * self.ports + (card + first)
-        matrix[-1] = to_node * self.ports + (to_card + first + cards)
+        cards = self.cards_of.all_devices
+        matrix[0] = port + first
+        matrix[-1] = to_port + (first + cards)
         base, met = first + 2 * cards, np.zeros(len(node), bool)
         for level, trunk in enumerate(self.trunks):
             up = node // trunk.nodes * trunk.rails + card % trunk.rails
@@ -120,24 +136,31 @@ class Trunks(ScaleOut):
         """Ports that ranks of a node share."""
         return len(np.unique(self._place(rank)[1]))
 
-    def _place(self, rank: Ints) -> tuple[Ints, Ints]:
-        """Node and port of ranks."""
-        node, device = np.divmod(rank, self.per_node)
-        return node, device * self.ports // self.per_node
+    def _place(self, rank: Ints) -> tuple[Ints, Ints, Ints]:
+        """(node, port of the node, port of all) of ranks."""
+        kind, node, device = locate(self.numbering, rank)
+        cards, per_node = self.cards_of, self.numbering.per_node
+        if cards.kinds == 1:
+            card = device * cards.per_node[0] // per_node[0]
+            return node, card, node * cards.per_node[0] + card
+        ports = np.array(cards.per_node)[kind]
+        card = device * ports // np.array(per_node)[kind]
+        behind = node - np.array(cards.first_node)[kind]
+        return node, card, np.array(cards.first_device)[kind] + behind * ports + card
 
     def edges(self) -> Iterator[tuple[Point, Point, int | None]]:
         """(from, to, link or None where the way is free) of everything, links counted from the first card."""
-        for rank in range(self.nodes * self.per_node):
-            node, device = divmod(rank, self.per_node)
-            card = ("NIC", node, device * self.ports // self.per_node)
+        node, number, _ = self._place(np.arange(self.numbering.all_devices))
+        for rank, place in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
+            card = ("NIC", *place)
             yield from (((("device", rank), card, None)), (card, ("device", rank), None))
-        base = 2 * self.nodes * self.ports
-        for node in range(self.nodes):
-            for card_number in range(self.ports):
-                link = node * self.ports + card_number
-                leaf = self._above(-1, node, card_number)
-                yield ("NIC", node, card_number), leaf, link
-                yield leaf, ("NIC", node, card_number), self.nodes * self.ports + link
+        cards = self.cards_of.all_devices
+        base = 2 * cards
+        _, node, number = locate(self.cards_of, np.arange(cards))
+        for link, place in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
+            leaf = self._above(-1, *place)
+            yield ("NIC", *place), leaf, link
+            yield leaf, ("NIC", *place), cards + link
         for level, trunk in enumerate(self.trunks):
             count = self.groups(trunk) * trunk.rails
             for index in range(count):
@@ -153,3 +176,22 @@ class Trunks(ScaleOut):
             return ("core",)
         trunk = self.trunks[level + 1]
         return (trunk.name, node // trunk.nodes, rail % trunk.rails)
+
+
+def _capacity(kinds: tuple[Trunk, ...], numbering: Numbering) -> Floats:
+    """Capacity of the groups of a level, given as what it is over nodes of each kind; (groups,)."""
+    places, rails = kinds[0].nodes, {trunk.rails for trunk in kinds}
+    if len(rails) > 1:
+        message = (
+            f"planes of `{kinds[0].name}` join equal cards, and nodes have {' and '.join(map(str, sorted(rails)))}"
+        )
+        raise InputError(Problem(message, path="cluster.network.rail_optimised", hint="write `rail_optimised: false`"))
+    count = -(-numbering.all_nodes // places)
+    begin = np.arange(count, dtype=np.float64) * places
+    stops = (*numbering.first_node[1:-1], np.inf)
+    share: dict[float, Floats] = {}
+    for trunk, first, stop in zip(kinds, numbering.first_node, stops, strict=False):
+        inside = np.clip(np.minimum(begin + places, stop) - np.maximum(begin, first), 0, None)
+        share[trunk.capacity] = share.get(trunk.capacity, np.zeros(count)) + inside
+    widths: Floats = sum((width * (inside / places) for width, inside in share.items()), np.zeros(count))
+    return widths

@@ -121,7 +121,7 @@ def test_rings_fill_the_uneven_links_of_the_cube_mesh() -> None:
     fabric = build(cluster(kind="links", bandwidth="25 GB/s", links=V100_LINKS))
     widths = {}
     for members in (2, 3, 4, 6, 7, 8):
-        src, dst, share = intra_node_rings.around(fabric.node, tuple(range(members)))
+        src, dst, share = intra_node_rings.around(fabric.nodes[0].links, tuple(range(members)))
         _, link = fabric.routes(src, dst)
         widths[members] = float((fabric.capacity[link] / np.bincount(link, share)[link]).min()) / 1e9
     # Rings of NVLinks that NCCL finds on a DGX-1 (vTrain's tables reach 0.85 to 0.92 of these).
@@ -130,13 +130,13 @@ def test_rings_fill_the_uneven_links_of_the_cube_mesh() -> None:
 
 def test_members_without_a_ring_of_links_take_their_order() -> None:
     fabric = build(cluster(kind="links", bandwidth="25 GB/s", links=V100_LINKS))
-    src, dst, share = intra_node_rings.around(fabric.node, (0, 1, 6))
+    src, dst, share = intra_node_rings.around(fabric.nodes[0].links, (0, 1, 6))
     assert (src.tolist(), dst.tolist(), share.tolist()) == ([0, 1, 2], [1, 2, 0], [1, 1, 1])
 
 
 def test_many_members_take_both_ways_round() -> None:
     fabric = build(cluster(devices=12, kind="ring"))
-    src, dst, share = intra_node_rings.around(fabric.node, tuple(range(12)))
+    src, dst, share = intra_node_rings.around(fabric.nodes[0].links, tuple(range(12)))
     assert len(src) == 24
     assert set(share.tolist()) == {0.5}
     assert {abs(a - b) for a, b in zip(src.tolist(), dst.tolist(), strict=True)} == {1, 11}

@@ -22,7 +22,7 @@ def taken(machine: str, nodes: int, members: int, size: float, operation: str = 
     """What a group of some members on each of some nodes runs."""
     cluster = load_spec(Cluster, machine).model_copy(update={"nodes": nodes})
     fabric = build(cluster)
-    group = (np.arange(nodes)[:, None] * fabric.per_node + np.arange(members)).ravel()
+    group = (np.arange(nodes)[:, None] * fabric.nodes[0].per_node + np.arange(members)).ravel()
     library = load_spec(CollectiveProfile, cluster.collectives).model_copy(update=change)
     [name] = collectives.cost_of(operation, group, size, fabric, library).algorithms
     return name.partition("/")[0]

@@ -125,7 +125,7 @@ def test_ways_between_nodes_are_shortest_paths_of_the_graph(name: str) -> None:
     distance = dict(networkx.all_pairs_dijkstra_path_length(graph, weight="weight"))
     for src in range(fabric.devices):
         for dst in range(fabric.devices):
-            if src // fabric.per_node != dst // fabric.per_node:
+            if src // fabric.nodes[0].per_node != dst // fabric.nodes[0].per_node:
                 found = fabric.route(src, dst)
                 assert len(found) == distance["device", src]["device", dst]
                 assert_way(fabric, graph, found, src, dst)
