@@ -103,12 +103,12 @@ class GroupPlacement:
 
 
 def placements(groups: Ints, fabric: Fabric) -> Iterator[tuple[GroupPlacement, Ints]]:
-    """The different layouts of groups (g, n) with sorted members, each with the rows that have it."""
+    """The different layouts of groups (g, n), each with the rows that have it; members of a node stand together."""
     kind, node, device = locate(fabric.numbering, groups)
     if (grid := fabric.network.coordinates(groups)) is not None:
         yield from _on_grid(grid, fabric)
         return
-    parts: list[Ints | NDArray[np.bool_]] = [np.diff(node, axis=1) > 0]
+    parts: list[Ints | NDArray[np.bool_]] = [np.diff(node, axis=1) != 0]
     if any(nodes.scale_up in ("links", "ring") for nodes in fabric.nodes):
         # Which device it is matters only beside others of the same node.
         beside = np.diff(node, axis=1, prepend=-1, append=-1) == 0

@@ -177,3 +177,12 @@ def test_more_bandwidth_or_less_latency_never_hurts(
     slack = 4 * len(members)
     assert all(collectives.cost_of(operation, group, size, build(b), library).slowest <= ticks + slack for b in better)
     assert collectives.cost_of(operation, group, size * 1.5, build(base), library).slowest >= ticks - slack
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (0, 8), (3, 25)])
+def test_a_send_costs_as_much_back(pair: tuple[int, int]) -> None:
+    """A pipeline's gradients go to nodes with lower numbers, which are other nodes as well."""
+    fabric = build(cluster(4))
+    for library in (profile(), two_protocols()):
+        there, back = (collectives.cost_of("send", [way], 1e6, fabric, library) for way in (pair, pair[::-1]))
+        assert (there.slowest, there.algorithms) == (back.slowest, back.algorithms)
