@@ -41,8 +41,10 @@ def word(scenario: Fields, path: str, default: str = "") -> str:
 
 
 def devices(scenario: Fields) -> int | None:
-    """Accelerators of the job; None where the scenario does not say."""
-    return whole(scenario, "cluster.nodes", 0) * whole(scenario, "cluster.node.devices", 0) or None
+    """Accelerators of the cluster, nodes of all kinds together; None where the scenario does not say."""
+    more = at(scenario, "cluster.more_nodes")
+    kinds = [scenario.get("cluster"), *(more if isinstance(more, list | tuple) else ())]
+    return sum(whole({"of": kind}, "of.nodes", 0) * whole({"of": kind}, "of.node.devices", 0) for kind in kinds) or None
 
 
 def replicas(scenario: Fields) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from simulator import units
 from simulator.errors import InputError, Problem
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, Node
 from simulator.specs.scenario import OneScenario, ServingScenario
 
 SLOW = 1e6
@@ -43,13 +43,19 @@ def too_long() -> InputError:
 
 def _strange(cluster: Cluster) -> Iterator[tuple[str, str]]:
     """(path, value) of rates and latencies that no machine has."""
-    device, inside, cards = cluster.node.accelerator, cluster.node.scale_up, cluster.node.nics
+    for i, part in enumerate(cluster.partitions):
+        yield from _strange_node(part.node, f"cluster.more_nodes.{i - 1}.node" if i else "cluster.node")
+
+
+def _strange_node(node: Node, of_node: str) -> Iterator[tuple[str, str]]:
+    """The same of one kind of nodes, at the path `of_node`."""
+    device, inside, cards = node.accelerator, node.scale_up, node.nics
     rates = [("accelerator.memory.bandwidth", device.memory.bandwidth.value, "bandwidth")]
     rates += [(f"accelerator.peak.{name}", peak.value, "flop_rate") for name, peak in device.peak.items()]
     rates += [("scale_up.bandwidth", inside.bandwidth.value, "bandwidth")] if inside.bandwidth is not None else []
     rates += [("nics.bandwidth", cards.bandwidth.value, "bandwidth")] if cards is not None else []
-    yield from ((f"cluster.node.{path}", units.format(rate, of)) for path, rate, of in rates if 0 < rate < SLOW)
+    yield from ((f"{of_node}.{path}", units.format(rate, of)) for path, rate, of in rates if 0 < rate < SLOW)
     late = [("scale_up.latency", inside.latency), ("nics.latency", None if cards is None else cards.latency)]
     for path, figure in late:
         if figure is not None and figure.value > LATE:
-            yield f"cluster.node.{path}", units.format(figure.value, "time")
+            yield f"{of_node}.{path}", units.format(figure.value, "time")

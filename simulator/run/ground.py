@@ -81,10 +81,12 @@ def ground(scenario: AnyScenario) -> Ground:
     """What a scenario stands on; with pools on several machines, or several jobs, the weakest of them."""
     if isinstance(scenario, JobsScenario):
         return weakest_of([ground(part) for part in parts(scenario)])
-    pools = scenario.serving.pools if isinstance(scenario, ServingScenario) else ()
-    clusters = {pool.cluster.node.accelerator.name: pool.cluster for pool in pools if pool.cluster is not None}
-    if not pools or any(pool.cluster is None for pool in pools):
-        clusters = {scenario.cluster.node.accelerator.name: scenario.cluster, **clusters}
+    homes = [scenario.cluster]
+    if isinstance(scenario, ServingScenario):
+        serving = scenario.serving
+        placed = sorted(serving.all_pools, key=lambda pool: pool.cluster is not None)
+        homes = [cluster.only(kind) for cluster, kind in (serving.home(pool, scenario.cluster) for pool in placed)]
+    clusters = {cluster.node.accelerator.name: cluster for cluster in homes}
     return weakest_of([_on(scenario, cluster) for cluster in clusters.values()])
 
 

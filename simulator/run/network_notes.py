@@ -11,10 +11,18 @@ def unused_oversubscription(cluster: Cluster) -> tuple[str, ...]:
     """Warnings where the highest level of a tree is oversubscribed and nothing leaves it."""
     return tuple(
         f"no effect: oversubscription {level.oversubscription:g} of `{level.name}`, the highest level: all "
-        f"{cluster.nodes:,} nodes are below one, and nothing leaves it"
+        f"{cluster.numbering.all_nodes:,} nodes are below one, and nothing leaves it"
         for level in _oversubscribed(cluster)
-        if level is cluster.network.levels[-1] and level.nodes >= cluster.nodes
+        if level is cluster.network.levels[-1] and level.nodes >= cluster.numbering.all_nodes
     )
+
+
+def one_profile(cluster: Cluster) -> tuple[str, ...]:
+    """Assumptions where nodes of several kinds have one collective profile."""
+    if not cluster.more_nodes:
+        return ()
+    names = " and ".join(f"`{part.name}`" for part in cluster.partitions)
+    return (f"collectives and moved caches on nodes {names} have the latencies and shares of `{cluster.collectives}`",)
 
 
 def ordered_rings(cluster: Cluster, links: Sequence[LinkLoad]) -> tuple[str, ...]:

@@ -202,7 +202,7 @@ def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Float
 def _replica(
     system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, fast_forward: bool
 ) -> Replica:
-    cost, accelerator = system.cost, system.cluster.node.accelerator
+    cost, accelerator = system.cost, system.node.accelerator
     rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * cost.devices
     memory = Memory(
         cost.blocks,

@@ -26,7 +26,7 @@ from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import serving_metrics, span
 from simulator.run.energy import guessed_idle, replica_energy_j
 from simulator.run.ground import ground, memory_error
-from simulator.run.network_notes import unused_oversubscription
+from simulator.run.network_notes import one_profile, unused_oversubscription
 from simulator.run.serving_links import serving_links
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
@@ -76,7 +76,12 @@ def gather(run: "ServingRun") -> Result:
             *notes,
             *(() if service is None else _rejected(run, service) + saturated(service)),
         ),
-        assumptions=(*run.workload.assumptions, *_told(run, "assumptions"), *guessed_idle(_accelerators(run))),
+        assumptions=(
+            *run.workload.assumptions,
+            *one_profile(run.scenario.cluster),
+            *_told(run, "assumptions"),
+            *guessed_idle(_accelerators(run)),
+        ),
         ground=ground(run.scenario),
         provenance={
             "version": simulator.__version__,
@@ -149,7 +154,7 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         pool=home.name,
         role=replica.role,
         devices=cost.devices,
-        device=home.cluster.node.accelerator.name,
+        device=home.node.accelerator.name,
         blocks=cost.blocks,
         block_size=cost.block_size,
         weights=cost.weights_bytes,
@@ -272,7 +277,7 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
     lasts = units.to_seconds(span(service)[1] - span(service)[0])
     each = [
-        replica_energy_j(home.cluster.node.accelerator, home.cost, record, lasts)
+        replica_energy_j(home.node.accelerator, home.cost, record, lasts)
         for record, home in zip(service.replicas, run.homes, strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
@@ -282,7 +287,7 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
 
 def _accelerators(run: "ServingRun") -> list[Accelerator]:
     """The accelerators of all pools, each once."""
-    return list({(each := system.cluster.node.accelerator).name: each for system in run.systems}.values())
+    return list({(each := system.node.accelerator).name: each for system in run.systems}.values())
 
 
 def _comparisons(run: "ServingRun", metrics: dict[str, float]) -> tuple[tuple[Comparison, ...], list[str]]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
+from simulator.specs.numbering import Numbering
+
 
 class ReplicaPlacement(NamedTuple):
     """Where a replica lies."""
@@ -27,10 +29,11 @@ class ReplicaPlacement(NamedTuple):
         """The first device of a stage in each replica that shares experts."""
         return tuple(peer[stage * tp] for peer in self.peers)
 
-    def in_first_node(self, per_node: int) -> "ReplicaPlacement":
+    def in_first_node(self, numbering: Numbering) -> "ReplicaPlacement":
         """The same place in the first of equal nodes; itself where it lies on several."""
-        nodes = {rank // per_node for peer in self.peers for rank in peer}
-        by = min(nodes) * per_node if len(nodes) == 1 else 0
+        nodes = {numbering.node_of(rank) for peer in self.peers for rank in peer}
+        first = numbering.first_device[numbering.kind_of(self.own[0])]
+        by = numbering.devices_of(min(nodes))[0] - first if len(nodes) == 1 else 0
         peers = tuple(tuple(rank - by for rank in peer) for peer in self.peers)
         return ReplicaPlacement(tuple(rank - by for rank in self.own), peers)
 
@@ -43,7 +46,7 @@ def placements(ranks: Sequence[int], devices: int) -> tuple[ReplicaPlacement, ..
 
 @dataclass(slots=True)
 class FreeDevices:
-    """Devices of a cluster that nothing has taken yet."""
+    """Devices of equal nodes that nothing has taken yet."""
 
     per_node: int
     """Devices of a node."""
@@ -55,12 +58,13 @@ class FreeDevices:
     """The first node in which so many devices may be free."""
 
     @classmethod
-    def of(cls, per_node: int, nodes: int, devices: Iterable[int] | None = None) -> "FreeDevices":
-        """Some devices of nodes, or all of them."""
-        free: list[list[int]] = [[] for _ in range(nodes)]
-        for device in range(nodes * per_node) if devices is None else devices:
-            free[device // per_node].append(device)
-        return cls(per_node, [here[::-1] for here in free], sum(map(len, free)))
+    def of(cls, numbering: Numbering, kind: int = 0, devices: Iterable[int] | None = None) -> "FreeDevices":
+        """Some devices, or all of them, as far as they are of nodes of a kind."""
+        here, per_node = numbering.of_kind(kind), numbering.per_node[kind]
+        free: list[list[int]] = [[] for _ in range(numbering.nodes[kind])]
+        for device in here if devices is None else (device for device in devices if device in here):
+            free[(device - here.start) // per_node].append(device)
+        return cls(per_node, [row[::-1] for row in free], sum(map(len, free)))
 
     @property
     def count(self) -> int:
@@ -90,14 +94,19 @@ class FreeDevices:
         return None
 
 
-def notes(replicas: Sequence[ReplicaPlacement], tp: int, per_node: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def notes(
+    replicas: Sequence[ReplicaPlacement], tp: int, numbering: Numbering
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(warnings, assumptions): which groups straddle nodes though a node has room for them, and which must."""
     warnings, assumptions = [], []
+    per_node = numbering.per_node[numbering.kind_of(replicas[0].own[0])]
     for name, groups in (
         ("tensor-parallel group", [group for place in replicas for group in _groups(place, tp)]),
         ("expert-parallel group", list(dict.fromkeys(place.sharers(0, tp) for place in replicas))),
     ):
-        counted = [(len({rank // per_node for rank in group}), -(-len(group) // per_node), group) for group in groups]
+        counted = [
+            (len({numbering.node_of(rank) for rank in group}), -(-len(group) // per_node), group) for group in groups
+        ]
         apart = [group for nodes, needed, group in counted if nodes > needed]
         if apart:
             of = f"{len(apart):,} of {len(groups):,}, the first on devices {_ranges(apart[0])}"

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from simulator.errors import InputError, Problem, nearest
 from simulator.specs.base import (
     Bandwidth,
     Bytes,
@@ -298,6 +299,15 @@ class Cluster(Spec):
         """The numbers of nodes and devices."""
         kinds = self.partitions
         return Numbering(tuple(part.nodes for part in kinds), tuple(part.node.devices for part in kinds))
+
+    def kind(self, partition: str | None, path: str) -> int:
+        """The number of a kind of nodes, 0 where none is named; InputError, at `path`, for one that is not there."""
+        names = [part.name for part in self.partitions]
+        if partition is None or partition in names:
+            return 0 if partition is None else names.index(partition)
+        message = f"the cluster has no nodes called `{partition}`, but {' and '.join(f'`{name}`' for name in names)}"
+        hint = nearest(partition, names) or "`cluster.more_nodes` lists nodes of other kinds"
+        raise InputError(Problem(message, path=path, hint=hint))
 
     def only(self, kind: int) -> "Cluster":
         """The nodes of one kind as a cluster of their own."""

@@ -42,10 +42,12 @@ class Numbering:
 
     def kind_of(self, device: int) -> int:
         """The kind of the node of a device."""
-        return next(kind for kind, stop in enumerate(self.first_device[1:]) if device < stop)
+        return 0 if self.kinds == 1 else next(kind for kind, stop in enumerate(self.first_device[1:]) if device < stop)
 
     def node_of(self, device: int) -> int:
         """The node of a device."""
+        if self.kinds == 1:
+            return device // self.per_node[0]
         kind = self.kind_of(device)
         return self.first_node[kind] + (device - self.first_device[kind]) // self.per_node[kind]
 

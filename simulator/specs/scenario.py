@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from simulator.specs.base import Spec
 from simulator.specs.hardware import Cluster
@@ -42,6 +42,16 @@ class Scenario(Trains, Common):
     """One simulated training run."""
 
     elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap"), _SERVES)
+
+    @field_validator("cluster")
+    @classmethod
+    def _equal_nodes(cls, cluster: Cluster) -> Cluster:
+        if cluster.more_nodes:
+            name = cluster.more_nodes[-1].name
+            raise ValueError(
+                f"a run that trains takes equal nodes: list it under `jobs`, with `partition: {name}` for those nodes"
+            )
+        return cluster
 
 
 class ServingScenario(Serves, Common):

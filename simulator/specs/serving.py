@@ -126,8 +126,11 @@ class Pool(Spec):
     """Batching of its replicas."""
     kv_cache: KvCache | None = None
     """Cache of its replicas."""
+    partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Nodes of the cluster that they lie on, by the name of their kind (`cluster.more_nodes`)."""
     cluster: Cluster | None = None
-    """Other machines than those of the scenario."""
+    """Other machines than those of the scenario, which no network joins to these. Kinds of nodes that a network joins
+    are `more_nodes` of one cluster."""
 
 
 class Serving(Spec):
@@ -137,6 +140,9 @@ class Serving(Spec):
     """Copies of the model, where no `pools` are listed."""
     parallel: Layout = Layout()
     """Layout of a replica."""
+    partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Nodes of the cluster that replicas lie on, by the name of their kind (`cluster.more_nodes`); those of
+    `cluster.node` where left out."""
     batching: Batching = Batching()
     """How iterations are filled."""
     kv_cache: KvCache = KvCache()
@@ -151,6 +157,22 @@ class Serving(Spec):
     """Between prefill and decode pools: the cache of a prompt moves when the prompt is done, or layer by layer."""
     context: Count | None = None
     """Longest prompt and answer together; the model's where left out."""
+
+    def home(self, pool: Pool, cluster: Cluster) -> tuple[Cluster, int]:
+        """The cluster of a pool in a scenario on `cluster`, and the kind of nodes there; InputError for an unknown."""
+        if pool.cluster is not None:
+            return pool.cluster, pool.cluster.kind(pool.partition, f"{self._path(pool)}.partition")
+        own = pool.partition is not None
+        path = f"{self._path(pool)}.partition" if own else "serving.partition"
+        return cluster, cluster.kind(pool.partition if own else self.partition, path)
+
+    def _path(self, pool: Pool) -> str:
+        return f"serving.pools.{self.pools.index(pool)}"
+
+    @property
+    def all_pools(self) -> tuple[Pool, ...]:
+        """The pools; all replicas as one where none are listed."""
+        return self.pools or (Pool(name="replica", replicas=self.replicas),)
 
     @model_validator(mode="after")
     def _roles(self) -> Self:

@@ -7,7 +7,7 @@ from typing import Any
 from simulator import units
 from simulator.axes import CP, DP, EP, PP, TP
 from simulator.run.kinds import kind_of_fields
-from simulator.scenario_fields import at, whole, word
+from simulator.scenario_fields import at, devices, whole, word
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.written import dimension_at
 
@@ -18,9 +18,11 @@ DEPENDS = {
         "cluster.nodes",
         "cluster.node",
         "cluster.extends",
+        "cluster.more_nodes",
         "serving.parallel",
         "serving.replicas",
         "serving.pools",
+        "serving.partition",
     ),
     "stack": ("stack",),
     "layout": ("training.parallel", "serving.parallel", "serving.replicas", "cluster.nodes", "cluster.node"),
@@ -122,13 +124,24 @@ def _spelled(value: Any) -> str:
 
 def _devices(scenario: Mapping[str, Any]) -> str:
     """Those of a training run are all of its cluster, those of a service the ones that its replicas take."""
-    number = whole(scenario, "cluster.nodes", 0) * whole(scenario, "cluster.node.devices", 0)
-    device = word(scenario, "cluster.node.accelerator.name")
+    number = devices(scenario) or 0
+    found = {word(scenario, "cluster.node.accelerator.name"): number}
     if number and "serving" in scenario:
         pools = at(scenario, "serving.pools")
-        pools = pools if isinstance(pools, list | tuple) and pools else [at(scenario, "serving")]
-        number = sum(_replicas(scenario, pool) for pool in pools)
-    return f"{number:,} x {device}" if number and device else ""
+        found = {}
+        for pool in pools if isinstance(pools, list | tuple) and pools else [at(scenario, "serving")]:
+            device = _accelerator(scenario, pool)
+            found[device] = found.get(device, 0) + _replicas(scenario, pool)
+    return " + ".join(f"{number:,} x {device}" for device, number in found.items() if number and device)
+
+
+def _accelerator(scenario: Mapping[str, Any], pool: Any) -> str:
+    """The device of a pool's replicas."""
+    own = {"of": at({"pool": pool}, "pool.cluster") or scenario.get("cluster")}
+    called = word({"pool": pool}, "pool.partition") or word(scenario, "serving.partition")
+    more = at(own, "of.more_nodes")
+    named = [kind for kind in more if word(kind, "name") == called] if isinstance(more, list | tuple) else []
+    return word({"of": [*named, own["of"]][0]}, "of.node.accelerator.name")
 
 
 def _replicas(scenario: Mapping[str, Any], pool: Any) -> int:

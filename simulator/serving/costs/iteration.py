@@ -213,16 +213,17 @@ def compile_costs(
     """
     serial = stack.split == "layer"
     tp, stages = shape(layout, stack)
-    _check(model, layout, cluster, tp, stages)
     place = place or placements(range(layout.devices * layout.ep), layout.devices)[0]
-    device = compile_device(cluster.node.accelerator)
+    own = cluster.only(cluster.numbering.kind_of(place.own[0]))
+    _check(model, layout, own, tp, stages)
+    device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
     layers = depths(model, split_layers(model.layers, stages))
     pieces = Pieces(shard, device, stack, library(stack, cluster), place.group(0, tp), in_step=in_step)
     costs = tuple(_stage(pieces, layers, stage, place) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
-    capacity = cluster.node.accelerator.memory.capacity.value
+    capacity = own.node.accelerator.memory.capacity.value
     fullest, blocks, size, shortage = blocks_of(needs, capacity, kv_cache, stack, context)
     kept = fullest.kv_token * size * max(blocks, 1)
     return ReplicaCost(

@@ -7,9 +7,9 @@ from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
-from simulator.specs.hardware import Cluster
+from simulator.specs.hardware import Cluster, Node
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Batching, KvCache, Layout, Pool, ServingStack
+from simulator.specs.serving import Batching, KvCache, Layout, Pool, Serving, ServingStack
 from simulator.units import to_ticks
 
 LONGEST = 131_072
@@ -24,10 +24,13 @@ class System:
     role: str
     replicas: int
     cluster: Cluster
+    """All that one network joins, the nodes of other pools among them."""
+    node: Node
+    """Of the kind that it lies on."""
     policy: str
     rules: Rules
     cost: ReplicaCost
-    """Of a replica on the first devices of the cluster."""
+    """Of a replica on the first devices of nodes of its kind."""
     prefix_caching: str
     reads_once: bool
     """Whether decodes read what the prefix cache shares among them once."""
@@ -63,25 +66,26 @@ def resolve(scenario: ServingScenario, devices: Sequence[int] | None = None) -> 
     """The pools of a scenario, on some devices of its cluster or on all of it; InputError where they do not fit onto
     its machines or name unknown things."""
     serving = scenario.serving
-    pools = serving.pools or (Pool(name="replica", replicas=serving.replicas),)
     if serving.pools and serving.replicas != 1:
         message = "`replicas` counts equal replicas, and `pools` lists their own"
         raise InputError(Problem(message, path="serving.replicas", hint="write `replicas` into each pool"))
+    _check_apart(serving)
     shared = _free(scenario.cluster, devices)
-    systems = [
-        _system(scenario, pool, *((scenario.cluster, shared) if one is None else (one, _free(one))))
-        for pool in pools
-        for one in (pool.cluster,)
-    ]
-    _check_apart(scenario, systems)
+    systems = []
+    for pool in serving.all_pools:
+        cluster, kind = serving.home(pool, scenario.cluster)
+        free = shared if cluster is scenario.cluster else _free(cluster)
+        systems.append(_system(scenario, pool, cluster, kind, free[kind]))
     return tuple(systems)
 
 
-def _free(cluster: Cluster, devices: Sequence[int] | None = None) -> FreeDevices:
-    return FreeDevices.of(cluster.node.devices, cluster.nodes, devices)
+def _free(cluster: Cluster, devices: Sequence[int] | None = None) -> tuple[FreeDevices, ...]:
+    """Free devices of each kind of nodes."""
+    kinds = range(cluster.numbering.kinds)
+    return tuple(FreeDevices.of(cluster.numbering, kind, devices) for kind in kinds)
 
 
-def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, free: FreeDevices) -> System:
+def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, free: FreeDevices) -> System:
     serving, stack = scenario.serving, scenario.stack
     batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
     layout = pool.parallel or serving.parallel
@@ -92,16 +96,19 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, free: FreeD
     caching, reads_once = _prefixes(cache, stack)
     in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
 
-    def compiled(place: ReplicaPlacement | None = None) -> ReplicaCost:
+    first = cluster.numbering.first_device[part]
+    usual = placements(range(first, first + layout.devices * layout.ep), layout.devices)[0]
+
+    def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
         return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step)
 
-    cost = compiled()
+    cost = compiled(usual)
     if pool.replicas % layout.ep:
         message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
         raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
-    taken = _placed(pool, layout, free)
-    warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.node.devices)
+    taken = _placed(pool, layout, free, cluster.partitions[part].name if cluster.more_nodes else "")
+    warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.numbering)
     if layout.ep > 1 and not in_step:
         warnings += (
             "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
@@ -113,6 +120,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, free: FreeD
         role=pool.role,
         replicas=pool.replicas,
         cluster=cluster,
+        node=cluster.partitions[part].node,
         policy=policy,
         rules=rules,
         cost=cost,
@@ -124,7 +132,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, free: FreeD
         watermark=round(cost.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
         placements=taken,
-        elsewhere=_elsewhere(taken, layout, stack, cluster, compiled),
+        elsewhere=_elsewhere(taken, usual, layout, stack, cluster, compiled),
     )
 
 
@@ -149,31 +157,34 @@ def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[P
     return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
 
 
-def _placed(pool: Pool, layout: Layout, free: FreeDevices) -> tuple[ReplicaPlacement, ...]:
-    """Where the replicas of a pool lie; InputError where there are no devices left for them."""
+def _placed(pool: Pool, layout: Layout, free: FreeDevices, partition: str) -> tuple[ReplicaPlacement, ...]:
+    """Where the replicas of a pool lie; InputError where its nodes, a `partition` of several, are full."""
     wanted = pool.replicas * layout.devices
     if wanted > free.count:
         before = free.all - free.count
-        message = f"the replicas take {before + wanted} devices, the cluster has {free.all}"
-        raise InputError(Problem(message, path="serving", hint="raise `cluster.nodes`, or cut replicas or layout"))
+        where = f"the nodes `{partition}` have" if partition else "the cluster has"
+        hint = "name others by `partition`, raise their number" if partition else "raise `cluster.nodes`"
+        message = f"the replicas take {before + wanted} devices, {where} {free.all}"
+        raise InputError(Problem(message, path="serving", hint=f"{hint}, or cut replicas or layout"))
     groups = [free.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
     return tuple(place for ranks in groups for place in placements(ranks, layout.devices))
 
 
 def _elsewhere(
     taken: tuple[ReplicaPlacement, ...],
+    usual_place: ReplicaPlacement,
     layout: Layout,
     stack: ServingStack,
     cluster: Cluster,
     compiled: Callable[[ReplicaPlacement], ReplicaCost],
 ) -> dict[int, tuple[StageCost, ...]]:
-    """Costs of the replicas whose groups take another time than those on the first devices of the cluster."""
-    usual = probe_seconds(layout, stack, cluster, placements(range(layout.devices * layout.ep), layout.devices)[0])
+    """Costs of the replicas whose groups take another time than those of `usual_place`."""
+    usual = probe_seconds(layout, stack, cluster, usual_place)
     known: dict[tuple[float, ...], tuple[StageCost, ...]] = {}
     probed: dict[ReplicaPlacement, tuple[float, ...]] = {}
     found = {}
     for number, lying in enumerate(taken if usual else ()):
-        place = lying.in_first_node(cluster.node.devices)
+        place = lying.in_first_node(cluster.numbering)
         if place not in probed:
             probed[place] = probe_seconds(layout, stack, cluster, place)
         if (asked := probed[place]) != usual:
@@ -183,10 +194,10 @@ def _elsewhere(
     return found
 
 
-def _check_apart(scenario: ServingScenario, systems: list[System]) -> None:
+def _check_apart(serving: Serving) -> None:
     """Prefill and decode pools must share a network."""
-    if any(system.role == "prefill" for system in systems):
-        apart = [pool.name for pool in scenario.serving.pools if pool.cluster is not None]
-        if apart:
-            message = f"pool `{apart[0]}` has a cluster of its own, and no network joins it to the others"
-            raise InputError(Problem(message, path="serving.pools", hint="put prefill and decode pools on one cluster"))
+    apart = [pool.name for pool in serving.pools if pool.cluster is not None]
+    if apart and any(pool.role == "prefill" for pool in serving.pools):
+        message = f"pool `{apart[0]}` has a cluster of its own, and no network joins it to the others"
+        hint = "list its nodes under `cluster.more_nodes`, and their name as `partition` of the pool"
+        raise InputError(Problem(message, path="serving.pools", hint=hint))

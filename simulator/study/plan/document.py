@@ -90,7 +90,7 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> PlannedLayout:
 
 def _system(scenario: ServingScenario) -> PlannedSystem:
     return PlannedSystem(
-        device=scenario.cluster.node.accelerator.name,
+        device=" and ".join(_accelerators(scenario)),
         model=scenario.model.name,
         stack=scenario.stack.name,
     )
@@ -194,3 +194,9 @@ def _of_search(plan: Plan, best: Probe) -> list[str]:
             " the rate given is below a miss, and above successes only as far as tried"
         )
     return said
+
+
+def _accelerators(scenario: ServingScenario) -> list[str]:
+    """Names of the accelerators that its pools lie on, each once."""
+    homes = (scenario.serving.home(pool, scenario.cluster) for pool in scenario.serving.all_pools)
+    return list(dict.fromkeys(cluster.partitions[kind].node.accelerator.name for cluster, kind in homes))

@@ -333,9 +333,9 @@ def _devices(scenario: ServingScenario) -> tuple[int, float | None]:
     """Devices of all replicas, and their price in US dollars per hour where it is known."""
     serving = scenario.serving
     sizes = [
-        (pool.replicas * (pool.parallel or serving.parallel).devices, pool.cluster or scenario.cluster)
-        for pool in serving.pools
-    ] or [(serving.replicas * serving.parallel.devices, scenario.cluster)]
-    prices = [(number, cluster.node.accelerator.price) for number, cluster in sizes]
+        (pool.replicas * (pool.parallel or serving.parallel).devices, *serving.home(pool, scenario.cluster))
+        for pool in serving.all_pools
+    ]
+    prices = [(number, cluster.partitions[kind].node.accelerator.price) for number, cluster, kind in sizes]
     known = [number * price.value * 3600 for number, price in prices if price is not None]
-    return sum(number for number, _ in sizes), sum(known) if len(known) == len(prices) else None
+    return sum(number for number, *_ in sizes), sum(known) if len(known) == len(prices) else None

@@ -7,6 +7,7 @@ from simulator.run.dispatch import simulate
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.specs import load_scenario
+from simulator.specs.numbering import Numbering
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Layout, Pool
 
@@ -95,7 +96,7 @@ def test_the_result_names_real_devices_and_what_straddles() -> None:
 
 
 def test_what_is_left_is_given() -> None:
-    free = FreeDevices.of(4, 3)
+    free = FreeDevices.of(Numbering((3,), (4,)))
     assert free.take(3) == (0, 1, 2)
     assert free.take(8) == tuple(range(4, 12))
     assert free.take(3) == (3,)
@@ -103,24 +104,27 @@ def test_what_is_left_is_given() -> None:
 
 
 def test_only_some_devices_may_be_free() -> None:
-    free = FreeDevices.of(4, 3, [9, 8, 2])
+    free = FreeDevices.of(Numbering((3,), (4,)), devices=[9, 8, 2])
     assert free.take(2) == (9, 8)
     assert free.count == 1
     assert free.take(1) == (2,)
 
 
+NODES = Numbering((4,), (8,))
+
+
 def test_the_same_place_in_another_node() -> None:
     one, other = placements(range(10, 14), 2)
-    assert one.in_first_node(8) == ReplicaPlacement((2, 3), ((2, 3), (4, 5)))
-    assert placements((6, 7, 8), 3)[0].in_first_node(8) == ReplicaPlacement((6, 7, 8), ((6, 7, 8),))
+    assert one.in_first_node(NODES) == ReplicaPlacement((2, 3), ((2, 3), (4, 5)))
+    assert placements((6, 7, 8), 3)[0].in_first_node(NODES) == ReplicaPlacement((6, 7, 8), ((6, 7, 8),))
     assert other.sharers(0, 2) == (10, 12)
 
 
 def test_groups_that_share_experts_are_told_once() -> None:
-    warnings, _ = notes(placements((6, 7, 8, 9), 1), 1, 8)
+    warnings, _ = notes(placements((6, 7, 8, 9), 1), 1, NODES)
     assert warnings == (
         "expert-parallel groups that straddle nodes of 8: 1 of 1, the first on devices 6 to 9; "
         "they pay for the network",
     )
-    warnings, _ = notes((*placements((6, 7, 8, 9), 1), *placements((0, 1, 2, 3), 1)), 1, 8)
+    warnings, _ = notes((*placements((6, 7, 8, 9), 1), *placements((0, 1, 2, 3), 1)), 1, NODES)
     assert warnings[0].startswith("expert-parallel groups that straddle nodes of 8: 1 of 2")
