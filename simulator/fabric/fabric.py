@@ -176,7 +176,7 @@ class Fabric:
             nodes.ways(node[here], device[here], to_device[here]) if len(here) else np.zeros((0, 0), np.int64)
             for nodes, here in zip(self.nodes, parts, strict=True)
         ]
-        matrix = np.full((max(map(len, ways)), len(node)), -1, np.int64)
+        matrix = np.full((max(1, *map(len, ways)), len(node)), -1, np.int64)
         for here, way in zip(parts, ways, strict=True):
             matrix[: len(way), here] = way
         return matrix

@@ -9,6 +9,7 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.perturbations import Perturbation
 from simulator.specs.runs import Published, Serves, Trains
+from simulator.specs.serving import Serving
 
 Index = Annotated[int, Field(ge=0)]
 
@@ -44,6 +45,9 @@ class OneJob(Spec):
     """Its devices: `packed` takes the first free ones, `spread` nodes evenly over the free ones, `random` free nodes
     drawn with the scenario's seed, `{nodes: [0, 1]}` or `{devices: [0, 1, 2, 3]}` these. Jobs that name theirs are
     placed first, the others in the order in which they are listed."""
+    partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Kind of nodes that it lies on, by its name in `cluster.more_nodes`; the first kind with room for it where left
+    out. A job that trains lies on nodes of one kind; pools of one that serves may name theirs."""
     nodes: Count | None = None
     """Whole nodes that it gets; as many devices as its layout needs where left out. A training job that leaves `dp`
     open as well takes all nodes that the others leave."""
@@ -60,6 +64,18 @@ class TrainingJob(OneJob, Trains):
 
 class ServingJob(OneJob, Serves):
     """A job that serves."""
+
+    @property
+    def system(self) -> Serving:
+        """What serves, on the nodes that the job names."""
+        if self.partition is None or self.serving.partition is not None:
+            return self.serving
+        return self.serving.model_copy(update={"partition": self.partition})
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether it or a pool says on which kind of nodes it lies."""
+        return self.system.partition is not None or any(pool.partition for pool in self.serving.pools)
 
 
 def _does(job: Any) -> str:

@@ -13,6 +13,7 @@ from simulator.results.ground import weakest_of
 from simulator.results.result import JobRecord, Meeting, Result, no_spans
 from simulator.run.jobs.training import Trainer
 from simulator.run.kinds import KINDS
+from simulator.run.network_notes import one_profile
 from simulator.specs.resolve import dump, scenario_hash
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def gather(together: "Together") -> Result:
         memory=(),
         comparisons=tuple(comparison for record in records for comparison in record.result.comparisons),
         warnings=_told(records, "warnings"),
-        assumptions=(*_placements(together), *_told(records, "assumptions")),
+        assumptions=(*_placements(together), *one_profile(scenario.cluster), *_told(records, "assumptions")),
         ground=weakest_of([record.result.ground for record in records]),
         feasible=all(record.result.feasible for record in records),
         provenance={
@@ -88,11 +89,11 @@ def _told(records: tuple[JobRecord, ...], kind: str) -> tuple[str, ...]:
 
 def _placements(together: "Together") -> tuple[str, ...]:
     """Where jobs lie that did not say so."""
-    per_node = together.scenario.cluster.node.devices
+    node_of = together.scenario.cluster.numbering.node_of
     said = []
     for job, devices in zip(together.scenario.jobs, together.places, strict=True):
         if isinstance(job.placement, str):
-            where = f"nodes {listed(sorted({device // per_node for device in devices}))}"
+            where = f"nodes {listed(sorted({node_of(device) for device in devices}))}"
             said.append(f"{job.name}: placement {job.placement}: {len(devices)} devices of {where}")
     return tuple(said)
 

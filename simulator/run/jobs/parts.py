@@ -12,7 +12,7 @@ def parts(scenario: JobsScenario) -> tuple[OneScenario, ...]:
     """Each job on its devices; InputError for those that cannot be placed."""
     both = zip(scenario.jobs, place(scenario), strict=True)
     return tuple(
-        as_training(job, devices, scenario) if isinstance(job, TrainingJob) else as_serving(job, scenario)
+        as_training(job, devices, scenario) if isinstance(job, TrainingJob) else as_serving(job, devices, scenario)
         for job, devices in both
     )
 
@@ -24,11 +24,15 @@ def as_training(job: TrainingJob, devices: Devices, scenario: JobsScenario) -> S
     return Scenario.model_construct(cluster=cluster, **own, **_common(job, scenario))
 
 
-def as_serving(job: ServingJob, scenario: JobsScenario) -> ServingScenario:
+def as_serving(job: ServingJob, devices: Devices, scenario: JobsScenario) -> ServingScenario:
     """A job that serves as a scenario of its own, on all of the cluster."""
-    own: dict[str, Any] = {"stack": job.stack, "serving": job.serving, "requests": job.requests}
+    serving, cluster = job.system, scenario.cluster
+    if cluster.more_nodes and devices and not job.names_nodes:
+        kind = cluster.partitions[cluster.numbering.kind_of(devices[0])]
+        serving = serving.model_copy(update={"partition": kind.name})
+    own: dict[str, Any] = {"stack": job.stack, "serving": serving, "requests": job.requests}
     own |= {"slo": job.slo, "leap": job.leap}
-    return ServingScenario.model_construct(cluster=scenario.cluster, **own, **_common(job, scenario))
+    return ServingScenario.model_construct(cluster=cluster, **own, **_common(job, scenario))
 
 
 def _common(job: AnyJob, scenario: JobsScenario) -> dict[str, Any]:
@@ -37,7 +41,9 @@ def _common(job: AnyJob, scenario: JobsScenario) -> dict[str, Any]:
 
 
 def _part(cluster: Cluster, devices: Devices) -> Cluster:
-    """The nodes of some devices, as many on each."""
-    nodes = len({device // cluster.node.devices for device in devices})
-    node = cluster.node.model_copy(update={"devices": len(devices) // nodes})
-    return cluster.model_copy(update={"node": node, "nodes": nodes})
+    """The nodes of some devices, of one kind and as many devices on each."""
+    numbering = cluster.numbering
+    nodes = len({numbering.node_of(device) for device in devices})
+    own = cluster.only(numbering.kind_of(devices[0]))
+    node = own.node.model_copy(update={"devices": len(devices) // nodes})
+    return own.model_copy(update={"node": node, "nodes": nodes})

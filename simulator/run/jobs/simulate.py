@@ -72,7 +72,7 @@ class Together:
             seat = Seat(self.site.fabric, np.array(devices, np.int64))
             alone = as_training(job, devices, self.scenario)
             return Trainer(job.name, job, prepare(alone, self.fold, seat=seat), self.site)
-        return Server(job.name, job, as_serving(job, self.scenario), devices, self.site)
+        return Server(job.name, job, as_serving(job, devices, self.scenario), devices, self.site)
 
     @property
     def trainers(self) -> dict[str, Trainer]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator import collectives
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build
+from simulator.fabric.fabric import SWITCH
 from simulator.specs.hardware import Cluster
 from tests.effort import examples
 from tests.machines import DRAGONFLY, LEAF_SPINE, RAILS, cluster, level, mixed, profile, torus
@@ -154,6 +155,19 @@ def test_a_collective_goes_through_the_links_that_each_node_has() -> None:
     assert ring > 5 * moved(build(cluster(2, devices=4, nics=4)), list(range(8)))
     assert moved(fabric, [4, 5, 6, 7]) == moved(build(pair.only(1)), [0, 1, 2, 3])
     assert moved(fabric, [0, 1, 2, 3]) == moved(build(pair.only(0)), [0, 1, 2, 3])
+
+
+def test_a_switch_reduces_in_the_nodes_that_have_one() -> None:
+    pair = mixed((1, {"devices": 4}), (1, {"devices": 4, "kind": "ring"}), devices=2)
+    fabric = build(pair)
+    library = profile(algorithms={"all_reduce": ("nvls",)})
+    alone = collectives.cost_of("all_reduce", [range(4)], 1e9, build(pair.only(1)), library)
+    found = collectives.cost_of("all_reduce", [[2, 3, 4, 5]], 1e9, fabric, library)
+    assert (found.slowest, found.algorithms) == (alone.slowest, ("nvls/plain",))
+    assert collectives.cost_of("all_reduce", [[6, 7, 8, 9]], 1e9, fabric, library).algorithms == ("ring/plain",)
+    with pytest.raises(InputError, match="kind `ring` has no switch"):
+        fabric.paths([0, 6], [SWITCH, SWITCH])
+    assert fabric.route(SWITCH, 4) == fabric.find("node 1: switch > 2")
 
 
 def test_what_joins_equal_nodes_only_is_refused() -> None:
