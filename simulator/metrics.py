@@ -64,11 +64,12 @@ SERVING: dict[str, Metric] = {
 
 JOBS: dict[str, Metric] = {
     "makespan_s": Metric("time until all jobs are done", "time", "time"),
+    "slowdown": Metric("slowdown against running alone", "count", "time"),
     "worst_slowdown": Metric("slowdown of the job that suffers most", "count", "time"),
     "mean_slowdown": Metric("slowdown of the jobs on average", "count", "time"),
     "shared_link_s": Metric("time in which the busiest link was full for several jobs", "time", "time"),
 }
-"""The figures of a run of several jobs; those of each job stand behind its name and a colon."""
+"""The figures of a run of several jobs; `slowdown` and those of each job stand behind its name and a colon."""
 
 
 class Known(dict[str, Metric]):

@@ -1,6 +1,8 @@
 """What pages and studies read in the resolved scenario of a Result, which may come from a file of any origin."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from itertools import accumulate
 from math import prod
 from typing import Any, TypeVar
 
@@ -40,11 +42,39 @@ def word(scenario: Fields, path: str, default: str = "") -> str:
     return value if isinstance(value, str) else default
 
 
+def number(scenario: Fields, path: str) -> float | None:
+    """The number at a path; None where there is none."""
+    value = at(scenario, path)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def texts(scenario: Fields, path: str) -> list[str]:
+    """The texts of a list at a path; none where there is no list."""
+    value = at(scenario, path)
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+
+
+def parts_of(scenario: Fields, path: str) -> list[Fields]:
+    """The mappings of a list at a path; none where there is no list."""
+    value = at(scenario, path)
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []
+
+
 def devices(scenario: Fields) -> int | None:
     """Accelerators of the cluster, nodes of all kinds together; None where the scenario does not say."""
-    more = at(scenario, "cluster.more_nodes")
-    kinds = [scenario.get("cluster"), *(more if isinstance(more, list | tuple) else ())]
-    return sum(whole({"of": kind}, "of.nodes", 0) * whole({"of": kind}, "of.node.devices", 0) for kind in kinds) or None
+    return sum(nodes * each for nodes, each in _kinds(scenario)) or None
+
+
+def node_of(scenario: Fields) -> Callable[[int], int]:
+    """The node of a device, both by number; those of one kind after the other."""
+    ends = list(accumulate(each for nodes, each in _kinds(scenario) for _ in range(nodes)))
+    return lambda device: bisect_right(ends, device)
+
+
+def _kinds(scenario: Fields) -> list[tuple[int, int]]:
+    """(nodes, devices of each) of each kind of node."""
+    kinds = [scenario.get("cluster"), *parts_of(scenario, "cluster.more_nodes")]
+    return [(whole({"of": kind}, "of.nodes", 0), whole({"of": kind}, "of.node.devices", 0)) for kind in kinds]
 
 
 def replicas(scenario: Fields) -> int | None:

@@ -83,7 +83,7 @@ UNMODELLED: dict[str, str] = {
         "caches are not kept on hosts or remote stores; `serving.kv_cache.preemption: swap` moves preempted ones",
     ),
     **dict.fromkeys(
-        ("jobs", "tenancy", "sharedcluster"), "a scenario is one job; several jobs on one network are not modelled"
+        ("tenancy", "sharedcluster"), "several jobs share a cluster as a scenario with `jobs:`, a list of them"
     ),
     **dict.fromkeys(
         ("lightllm*", "lmdeploy*", "turbomind", "mlcllm*", "exllama*", "ktransformers", "ray*", "tritonserver"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from simulator import results
 from simulator.api.arguments import Values, choice, flag, listed, path_of, shown, strings, whole
@@ -16,15 +16,17 @@ from simulator.errors import InputError, Problem
 from simulator.results.files import is_result
 from simulator.results.result import overridden
 from simulator.run.dispatch import simulate
+from simulator.run.kinds import kind_of
 from simulator.specs.base import Spec
 from simulator.specs.resolve import placed
 from simulator.specs.scenario import AnyScenario
-from simulator.specs.scenario import Scenario as TrainingSpec
 from simulator.study.compare import comparison as comparing
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
+
+    from simulator.specs.scenario import Scenario as TrainingSpec
 
 Source = str | PathLike[str] | Scenario | AnyScenario
 """Where a scenario comes from: a path, a name, or one that is loaded."""
@@ -66,18 +68,19 @@ def run(
     flag("sensitivities", sensitivities)
     loaded = _loaded(scenario, overrides)
     spec = loaded.spec if loaded is not None else _spec(scenario, overrides)
-    if sensitivities and not isinstance(spec, TrainingSpec):
-        raise InputError(Problem("`sensitivities` has no meaning for a scenario that serves", hint="leave it out"))
+    if sensitivities and not (kind := kind_of(spec)).better:
+        message = f"`sensitivities` has no meaning for a scenario that {kind.does}"
+        raise InputError(Problem(message, hint="leave it out"))
     with nullcontext() if loaded is None else placed(loaded.origins, loaded.sources):
         result = simulate(spec, fold=fold, executor=executor, leap=leap)
     result = overridden(result, texts(overrides) if loaded is None else loaded.overrides)
-    if not sensitivities or not isinstance(spec, TrainingSpec):
+    if not sensitivities:
         return Result.of(result)
     from dataclasses import replace
 
     from simulator.study.sensitivity import sensitivities as better_machines
 
-    return Result.of(replace(result, sensitivities=better_machines(spec, fold=fold)))
+    return Result.of(replace(result, sensitivities=better_machines(cast("TrainingSpec", spec), fold=fold)))
 
 
 def compare(

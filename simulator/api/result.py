@@ -12,6 +12,7 @@ from simulator import results
 from simulator.api.arguments import path_of
 from simulator.errors import InputError, Problem, nearest
 from simulator.results.documents.form import plain
+from simulator.results.jobs import of_job
 from simulator.results.metrics import like
 from simulator.results.writing import write
 from simulator.study.compare import comparison as comparing
@@ -74,6 +75,10 @@ class Result(results.Result):
     def __dir__(self) -> list[str]:
         """Its own names and those of its figures."""
         return sorted({*super().__dir__(), *self.metrics})
+
+    def job(self, name: str) -> "Result":
+        """What one of several jobs did beside the others; InputError where none has that name."""
+        return Result.of(of_job(self, name))
 
     @property
     def plot(self) -> "Plots":

@@ -23,11 +23,12 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Load and show."""
-    from simulator.report.catalogue.defaults import defaults
+    from simulator.report.catalogue.defaults import origins
     from simulator.report.catalogue.explain import explain
     from simulator.specs import load_scenario
 
     loaded = load_scenario(arguments.file, arguments.overrides)
-    origins = loaded.origins | defaults(loaded.scenario)
-    console.write(explain(loaded.scenario, origins, colour=console.coloured()))
+    with loaded.placed():
+        known = origins(loaded.scenario, loaded.origins)
+    console.write(explain(loaded.scenario, known, colour=console.coloured()))
     return 0

@@ -7,7 +7,7 @@ takes one away.
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from simulator.cli import console
 from simulator.cli.options import offer_quiet, offer_reports
@@ -15,7 +15,7 @@ from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.results import Result
-    from simulator.specs.scenario import AnyScenario
+    from simulator.specs.scenario import AnyScenario, Scenario
 
 SUMMARY = "simulate a scenario"
 EXAMPLES = (
@@ -24,6 +24,7 @@ EXAMPLES = (
     "scenarios/quickstart.yaml --json - --quiet | jq .metrics.mfu",
     "scenarios/quickstart.yaml --sensitivities   # what to change?",
     "scenarios/serving/quickstart.yaml --detail requests.json",
+    "scenarios/jobs/training-beside-serving.yaml --job service",
     "scenarios/quickstart.yaml --trace step.json.gz   # open it at https://ui.perfetto.dev",
 )
 
@@ -44,6 +45,9 @@ def configure(parser: ArgumentParser) -> None:
         "--detail", metavar="FILE", help="of serving: write single requests in the form of `vllm bench serve`"
     )
     offer_reports(parser)
+    parser.add_argument(
+        "--job", metavar="NAME", help="of several jobs: show and write what this one did beside the others"
+    )
     parser.add_argument("--save", metavar="FILE", help="write the whole result, to be read again")
     fold = parser.add_mutually_exclusive_group()
     fold.add_argument(
@@ -79,6 +83,7 @@ def execute(arguments: Namespace) -> int:
     outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
     _check_kind(loaded.scenario, arguments)
     from simulator.cli.progress import progress
+    from simulator.results.jobs import of_job
     from simulator.results.result import overridden
     from simulator.run.dispatch import simulate
 
@@ -86,8 +91,10 @@ def execute(arguments: Namespace) -> int:
     with progress(f"simulating {loaded.scenario.name}", arguments.quiet), loaded.placed():
         result = simulate(loaded.scenario, fold=arguments.fold, executor=arguments.executor, leap=arguments.leap)
         if arguments.sensitivities:
-            result = _with_sensitivities(result, loaded.scenario, arguments)
+            result = _with_sensitivities(result, cast("Scenario", loaded.scenario), arguments)
     elapsed_s = perf_counter() - begin
+    if arguments.job is not None:
+        result = of_job(result, arguments.job)
     result = overridden(result, arguments.overrides)
     with progress("writing", arguments.quiet):
         _write(result, arguments)
@@ -97,22 +104,26 @@ def execute(arguments: Namespace) -> int:
 
 def _check_kind(scenario: "AnyScenario", arguments: Namespace) -> None:
     """InputError, before the work, for an option that has no meaning for this kind of scenario."""
-    serves = hasattr(scenario, "requests")
-    if arguments.detail and not serves:
-        message = "--detail writes single requests, and this scenario trains"
+    from simulator.results.jobs import check_job
+    from simulator.run.kinds import kind_of
+
+    kind = kind_of(scenario)
+    if arguments.job is not None:
+        jobs = kind.jobs(scenario)
+        check_job(arguments.job, jobs)
+        kind = jobs[arguments.job]
+    if arguments.detail and not kind.requests:
+        message = f"--detail writes single requests, and this scenario {kind.does}"
         raise InputError(Problem(message, hint="leave it out, or run a scenario with `serving:` and `requests:`"))
-    if arguments.sensitivities and serves:
-        message = "--sensitivities is for scenarios that train, and this one serves"
+    if arguments.sensitivities and (not kind.better or arguments.job is not None):
+        message = f"--sensitivities is for scenarios that train, and this one {kind_of(scenario).does}"
         raise InputError(Problem(message, hint="change the machine with overrides and run again"))
 
 
-def _with_sensitivities(result: "Result", scenario: "AnyScenario", arguments: Namespace) -> "Result":
-    """The result of a training scenario with what better parts of the machine would give."""
-    from simulator.specs.scenario import Scenario
+def _with_sensitivities(result: "Result", scenario: "Scenario", arguments: Namespace) -> "Result":
+    """The result with what better parts of the machine would give."""
     from simulator.study.sensitivity import sensitivities
 
-    if not isinstance(scenario, Scenario):
-        return result
     return replace(result, sensitivities=sensitivities(scenario, fold=arguments.fold))
 
 

@@ -1,6 +1,7 @@
 """Print the JSON schema of scenario files, for editors that complete and check YAML.
 
-With the name of another kind of file (accelerator, node, cluster, model, stack) it prints the schema of that.
+A scenario is one that trains; `serving` and `jobs` are those of scenarios that serve or run several jobs. With the name
+of another kind of file (accelerator, node, cluster, model, stack) it prints the schema of that.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -10,6 +11,7 @@ from simulator.cli import console
 SUMMARY = "print the JSON schema of scenarios and profiles"
 EXAMPLES = (
     "> scenario.schema.json",
+    "jobs > jobs.schema.json",
     "accelerator",
 )
 

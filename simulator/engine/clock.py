@@ -14,7 +14,7 @@ from simpy import Environment
 from simpy.events import NORMAL
 
 from simulator.engine.fluid import Fluid
-from simulator.engine.load import Load
+from simulator.engine.load import Counts, Load
 from simulator.engine.running import Running
 from simulator.engine.speeds import Solver
 from simulator.engine.tape import NEVER, Activity
@@ -104,9 +104,10 @@ class Clock:
         """Begin an activity now; `finished` is called when it is done, `label` is its name on the record of loads."""
         self.fluid.start(self.fluid.speeds.phases(activity), finished, label)
 
-    def record(self, resources: Collection[int] | None = None, most: int = 256) -> Load:
-        """Write down from now on what resources carry, all or some; `most` bounds the intervals kept of each."""
-        self.fluid.record = Load(self.fluid, resources, most)
+    def record(self, resources: Collection[int] | None = None, most: int = 256, counts: Counts | None = None) -> Load:
+        """Write down from now on what resources carry, all or some; `most` bounds the intervals kept of each, `counts`
+        is given each before it may be merged."""
+        self.fluid.record = Load(self.fluid, resources, most, counts)
         return self.fluid.record
 
     def run(self, progress: Progress | None = None, stride: int = STRIDE) -> None:

@@ -5,7 +5,7 @@ next change comes: then all that happened in the instant has happened. Where the
 are merged with their neighbours, so that the units carried stay what they are.
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,12 +29,19 @@ class Span(NamedTuple):
         return sum(self.by.values())
 
 
+Counts = Callable[[int, Span], None]
+"""Given (resource, interval) of each interval that is over, before it may be merged with others."""
+
+
 class Load:
     """The record of some resources of a fluid, or of all."""
 
-    def __init__(self, fluid: "Fluid", resources: Collection[int] | None, most: int) -> None:
-        """Begin now; at most `most` intervals of a resource are kept."""
+    def __init__(
+        self, fluid: "Fluid", resources: Collection[int] | None, most: int, counts: Counts | None = None
+    ) -> None:
+        """Begin now; at most `most` intervals of a resource are kept, `counts` is given each."""
         self.fluid = fluid
+        self.counts = counts
         self.only = None if resources is None else frozenset(resources)
         self.most = max(most, 4)
         self.spans: dict[int, list[Span]] = {}
@@ -51,6 +58,13 @@ class Load:
             return spans[:-1]
         return [*spans[:-1], spans[-1]._replace(stop=self.instant)]
 
+    def finish(self) -> None:
+        """End what is open: nothing changes any more."""
+        self._book(int(self.fluid.env.now))
+        for resource, spans in self.spans.items():
+            if spans[-1].by:
+                self._append(resource, spans[-1].capacity, {})
+
     def touch(self, resources: Iterable[int]) -> None:
         """What these resources carry is about to change."""
         now = int(self.fluid.env.now)
@@ -64,9 +78,7 @@ class Load:
             return
         for resource in self.touched:
             if self.only is None or resource in self.only:
-                self._append(
-                    self.spans.setdefault(resource, []), self.fluid.capacity[resource], self._carried(resource)
-                )
+                self._append(resource, self.fluid.capacity[resource], self._carried(resource))
         self.touched.clear()
         self.instant = now
 
@@ -91,13 +103,16 @@ class Load:
         rows = zip(users.items(), kept, strict=True)
         return [(user.label, keeps * part + (rate - keeps) * user.speed) for (user, rate), keeps in rows]
 
-    def _append(self, spans: list[Span], capacity: float, by: dict[Hashable, float]) -> None:
+    def _append(self, resource: int, capacity: float, by: dict[Hashable, float]) -> None:
         """End the open interval at this instant and open another, unless nothing changed."""
+        spans = self.spans.setdefault(resource, [])
         if spans:
             start, _, before, what = spans[-1]
             if what == by and before == capacity:
                 return
             spans[-1] = Span(start, self.instant, before, what)
+            if self.counts is not None:
+                self.counts(resource, spans[-1])
         spans.append(Span(self.instant, self.instant, capacity, by))
         if len(spans) > self.most:
             spans[:-1] = _coarser(spans[:-1])

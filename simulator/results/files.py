@@ -10,7 +10,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -166,9 +166,7 @@ def _header(result: Result) -> dict[str, Any]:
 
 
 def _job_header(job: JobRecord) -> dict[str, Any]:
-    told = {name: getattr(job, name) for name in ("name", "start_s", "end_s", "devices", "alone")}
-    slowdown = job.slowdown if math.isfinite(job.slowdown) else None
-    return {**told, "slowdown": slowdown, "result": _header(job.result)}
+    return {**said(job), "result": _header(job.result)}
 
 
 def _columns(result: Result) -> Columns:
@@ -254,6 +252,9 @@ def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Res
     jobs = header.get("jobs", [])
     require(bool(jobs) == (header["kind"] == "jobs") and not (jobs and inner), "its jobs are none")
     spans = _spans(header["spans"], reader, len(classes))
+    records = tuple(_job(mapping(job), reader.of_job(index)) for index, job in enumerate(jobs))
+    names = [record.name for record in records]
+    require(len({*names}) == len(names), "two of its jobs have one name")
     return Result(
         kind=header["kind"],
         name=text(header["name"]),
@@ -276,27 +277,28 @@ def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Res
         scenario=plain(header["scenario"]),
         schema=SCHEMA,
         service=None if header["service"] is None else service_files.service(mapping(header["service"]), reader.column),
-        jobs=tuple(_job(mapping(job), reader.of_job(index)) for index, job in enumerate(jobs)),
-        meetings=tuple(_meeting(mapping(meeting)) for meeting in header.get("meetings", [])),
+        jobs=records,
+        meetings=tuple(_meeting(mapping(meeting), names) for meeting in header.get("meetings", [])),
     )
 
 
 def _job(header: dict[str, Any], reader: _Reader) -> JobRecord:
-    slowdown = math.nan if header["slowdown"] is None else float(header["slowdown"])
-    return JobRecord(
-        text(header["name"]),
-        float(header["start_s"]),
-        float(header["end_s"]),
-        tuple(whole(device) for device in header["devices"]),
-        slowdown,
-        numbers(header["alone"]),
-        _result(mapping(header["result"]), reader, inner=True),
-    )
+    job = part(JobRecord, header, result=_result(mapping(header["result"]), reader, inner=True))
+    require(0 <= job.start_s <= job.end_s < math.inf, "a job ends before it starts")
+    require(job.shown_from >= 0 and all(device >= 0 for device in job.devices), "a job begins nowhere or lies nowhere")
+    return job
 
 
-def _meeting(header: dict[str, Any]) -> Meeting:
+def _meeting(header: dict[str, Any], names: Collection[str]) -> Meeting:
     rates = tuple((whole(moment), numbers(rate)) for moment, rate in header.get("rates", ()))
-    return part(Meeting, {key: value for key, value in header.items() if key != "rates"}, rates=rates)
+    meeting = part(Meeting, {key: value for key, value in header.items() if key != "rates"}, rates=rates)
+    moments, amounts = [moment for moment, _ in rates], [meeting.bytes, meeting.at_once, *(rate for _, rate in rates)]
+    require(0 < meeting.capacity < math.inf and meeting.links > 0, "a link on which jobs met has no capacity")
+    require(0 <= meeting.full_s <= meeting.together_s < math.inf, "a link was full for longer than jobs met on it")
+    require(moments == sorted(set(moments)) and (not moments or moments[0] >= 0), "moments of a link are in no order")
+    require({*names} >= {name for by in amounts for name in by}, "a link was used by no job")
+    require(all(0 <= amount < math.inf for by in amounts for amount in by.values()), "a link carried what is no amount")
+    return meeting
 
 
 def _spans(header: dict[str, Any], reader: _Reader, classes: int) -> Spans:

@@ -312,12 +312,15 @@ class Meeting:
     """Bytes per second."""
     bytes: dict[str, float]
     """What each job took of it, in bytes, with what protocols add."""
+    at_once: dict[str, float]
+    """What of that each took while others sent too."""
     together_s: float
     """Seconds in which more than one of them sent."""
     full_s: float
     """Seconds of these in which it carried all that it has."""
     rates: tuple[tuple[int, dict[str, float]], ...] = ()
-    """(picoseconds, bytes per second of each job from then on), piecewise constant; short intervals are merged."""
+    """(picoseconds, bytes per second of each job from then on), piecewise constant; of many intervals
+    means over equal stretches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +341,9 @@ class JobRecord:
     """Its metrics when nothing else runs."""
     result: "Result"
     """What it did beside the others."""
+    shown_from: int = 0
+    """Picoseconds on the clock that all share from which the times in `result` count: when the step that it shows
+    began; 0 of a service, whose times are those of that clock."""
 
 
 @dataclass(frozen=True, slots=True)

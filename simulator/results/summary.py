@@ -19,7 +19,9 @@ from simulator.results.result import (
     CriticalPath,
     DeviceClass,
     HostMemory,
+    JobRecord,
     LinkLoad,
+    Meeting,
     MemoryUse,
     Replica,
     Result,
@@ -54,6 +56,8 @@ def to_json(result: Result) -> dict[str, Any]:
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],
         **({"service": _service(result.service)} if result.service is not None else {}),
+        **({"jobs": [_job(job) for job in result.jobs]} if result.jobs else {}),
+        **({"meetings": [_meeting(meeting) for meeting in result.meetings]} if result.jobs else {}),
         "assumptions": list(result.assumptions),
         "warnings": list(result.warnings),
         "provenance": result.provenance,
@@ -69,9 +73,16 @@ def dumps(document: dict[str, Any]) -> str:
 
 
 def ordered_metrics(metrics: dict[str, float]) -> dict[str, float]:
-    """Known metrics in the order of `METRICS`, then the others by name."""
-    known = [name for name in METRICS if name in metrics]
-    return {name: metrics[name] for name in [*known, *sorted(set(metrics) - set(known))]}
+    """Known metrics in the order of `METRICS`, then the others by name; those of each of several jobs stand together,
+    the jobs in the order in which they come."""
+    place = {name: number for number, name in enumerate(METRICS)}
+    jobs = {job: i for i, job in enumerate(dict.fromkeys(name.rpartition(": ")[0] for name in metrics))}
+
+    def order(name: str) -> tuple[bool, int, int, str]:
+        job, colon, own = name.rpartition(": ")
+        return name not in place, jobs[job] if colon else -1, place.get(own, len(place)), name
+
+    return {name: metrics[name] for name in sorted(metrics, key=order)}
 
 
 def class_names(classes: tuple[DeviceClass, ...]) -> list[str]:
@@ -125,6 +136,26 @@ def _replica(replica: Replica) -> dict[str, Any]:
         "iterations": int(replica.iterations.count.sum()),
         "busy_s": replica.busy,
         "parts": dict(replica.parts),
+    }
+
+
+def _job(job: JobRecord) -> dict[str, Any]:
+    """When and where it ran, what it takes alone, and the document of what it did beside the others."""
+    told = {"start_s": job.start_s, "end_s": job.end_s, "devices": list(job.devices), "slowdown": job.slowdown}
+    own = to_json(job.result)
+    return {"name": job.name, "kind": own["kind"], **told, "alone": ordered_metrics(job.alone)} | own
+
+
+def _meeting(meeting: Meeting) -> dict[str, Any]:
+    return {
+        "link": meeting.link,
+        "kind": meeting.kind,
+        "links": meeting.links,
+        "capacity_bytes_per_s": meeting.capacity,
+        "together_s": meeting.together_s,
+        "full_s": meeting.full_s,
+        "bytes": dict(meeting.bytes),
+        "bytes_together": dict(meeting.at_once),
     }
 
 

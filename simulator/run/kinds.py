@@ -14,6 +14,7 @@ from simulator.results.request_time import mean_request_time
 from simulator.results.result import Result
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
+from simulator.specs.jobs import TrainingJob
 from simulator.specs.resolve import load_spec
 from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
 
@@ -42,8 +43,14 @@ class ScenarioKind:
     """The figure by which points of a sweep are ranked."""
     headline: tuple[str, str]
     """(figure, unit behind it) that says in one word how fast a run is."""
+    requests: bool
+    """Whether it has single requests, which `--detail` writes."""
+    better: bool
+    """Whether `study.sensitivity` says what better machines would give."""
     columns: frozenset[str]
     """Figures of a comparison's page besides those of every kind."""
+    jobs: Callable[[Any], "dict[str, ScenarioKind]"]
+    """The kinds of the jobs of a scenario by their names; none where it is one job itself."""
     parts: Callable[[Result], dict[str, float]]
     """Seconds of the whole by what they consist of, on average over devices or requests."""
     devices: Callable[[Result], int]
@@ -105,7 +112,10 @@ TRAINING = ScenarioKind(
     speed="tokens_per_s",  # steps may be of other sizes
     best="tokens_per_s",
     headline=("step_time_s", ""),
+    requests=False,
+    better=True,
     columns=frozenset({"energy_j", "cost_usd"}),
+    jobs=lambda _: {},
     parts=_parts_of_step,
     devices=lambda result: sum(c.ranks for c in result.classes),
     group=lambda _, cluster: cluster.devices,
@@ -147,7 +157,10 @@ SERVING = ScenarioKind(
     speed="mean_e2el_ms",
     best="output_throughput",
     headline=("output_throughput", " output tokens/s"),
+    requests=True,
+    better=False,
     columns=frozenset(),
+    jobs=lambda _: {},
     parts=_parts_of_request,
     devices=_devices_of_replicas,
     group=_largest_replica,
@@ -175,6 +188,10 @@ def _parts_of_jobs(result: Result) -> dict[str, float]:
     return {"before": last.end_s - work, "alone": alone, "shared": work - alone}
 
 
+def _kinds_of_jobs(scenario: JobsScenario) -> dict[str, ScenarioKind]:
+    return {job.name: TRAINING if isinstance(job, TrainingJob) else SERVING for job in scenario.jobs}
+
+
 def _devices_of_jobs(result: Result) -> int:
     return len({device for job in result.jobs for device in job.devices})
 
@@ -190,7 +207,10 @@ JOBS = ScenarioKind(
     speed="makespan_s",
     best="worst_slowdown",
     headline=("worst_slowdown", " times as long as alone"),
+    requests=False,
+    better=False,
     columns=frozenset({"makespan_s", "worst_slowdown", "mean_slowdown", "shared_link_s"}),
+    jobs=_kinds_of_jobs,
     parts=_parts_of_jobs,
     devices=_devices_of_jobs,
     group=lambda _, cluster: cluster.devices,

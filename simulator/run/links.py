@@ -61,7 +61,7 @@ class Recorded:
         if not spans:
             return busiest
         net = {name: float(share[place]) * units.TICKS_PER_SECOND for name, share in self.net.items()}
-        rates = [sum(rate * net[str(name)] for name, rate in span.by.items()) for span in spans]
+        rates = [sum((rate * net[str(name)] for name, rate in span.by.items()), 0.0) for span in spans]
         top = int(np.argmax(rates))
         over_time = (*((span.start, rate) for span, rate in zip(spans, rates, strict=True)), (spans[-1].stop, 0.0))
         return replace(busiest, peak=rates[top], at_peak=tuple(map(str, spans[top].by)), rates=over_time)

@@ -55,14 +55,14 @@ class OneJob(Spec):
     """Figures of this job to compare with."""
 
 
-class TrainingJob(OneJob, Trains):
+class TrainingJob(Trains, OneJob):
     """A job that trains. Its figures are of its first `training.steps` steps."""
 
     repeat: bool = True
     """Whether it goes on with further steps until all jobs have done theirs, so that these run beside it all along."""
 
 
-class ServingJob(OneJob, Serves):
+class ServingJob(Serves, OneJob):
     """A job that serves."""
 
     @property

@@ -7,12 +7,13 @@ from typing import Any
 from simulator import units
 from simulator.axes import CP, DP, EP, PP, TP
 from simulator.run.kinds import kind_of_fields
-from simulator.scenario_fields import at, devices, whole, word
-from simulator.specs.scenario import Scenario, ServingScenario
+from simulator.scenario_fields import at, devices, parts_of, whole, word
+from simulator.specs.scenario import JobsScenario, Scenario, ServingScenario
 from simulator.specs.written import dimension_at
 
 DEPENDS = {
-    "model": ("model",),
+    "jobs": ("jobs.*.name",),
+    "model": ("model", "jobs.*.model"),
     "cluster": ("cluster",),
     "devices": (
         "cluster.nodes",
@@ -24,28 +25,30 @@ DEPENDS = {
         "serving.pools",
         "serving.partition",
     ),
-    "stack": ("stack",),
+    "stack": ("stack", "jobs.*.stack"),
     "layout": ("training.parallel", "serving.parallel", "serving.replicas", "cluster.nodes", "cluster.node"),
     "batch": ("training.global_batch", "training.sequence_length", "requests.count"),
 }
-"""The keys on which each of the facts rests, but the name."""
+"""The keys on which each of the facts rests, but the name; `*` is the number of a job."""
 _MOST = 8
 """Values that are named of what differs; of more the number."""
-_SETTINGS = ("training", "serving", "requests", "slo")
+_SETTINGS = ("training", "serving", "requests", "slo", "jobs", "perturbations")
 """Sections of a scenario that are settings of a run, key by key; of the others their names tell enough."""
 _OF_SERVING = ("serving", "requests", "slo")
+_OF_JOBS = ("jobs", "perturbations")
 _LONGEST = 60
 _AXES = (TP.name, PP.name, "vpp", CP.name, EP.name, DP.name)
 
 
 def scenario_fields(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """Name, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
+    """Name, jobs, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
     found = {
         "scenario": word(scenario, "name"),
-        "model": word(scenario, "model.name"),
+        "jobs": _jobs(scenario),
+        "model": _called(scenario, "model"),
         "devices": _devices(scenario),
         "cluster": word(scenario, "cluster.name"),
-        "stack": word(scenario, "stack.name"),
+        "stack": _called(scenario, "stack"),
         "layout": _layout(scenario),
         "batch": _batch(scenario),
     }
@@ -103,15 +106,18 @@ def _leaves(path: str, value: Any) -> dict[str, str]:
 
 
 def _without_machine(item: Mapping[str, Any]) -> dict[str, Any]:
-    """An item of a list, with the cluster that it may have by its name alone."""
-    named = {"cluster": word(item, "cluster.name") or None} if "cluster" in item else {}
-    return {**item, **named}
+    """An item of a list, with the cluster, model and stack that it may have by their names alone."""
+    return {**item, **{key: word(item, f"{key}.name") or None for key in _NAMED if key in item}}
+
+
+_NAMED = ("cluster", "model", "stack")
 
 
 def _text(path: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _spelled(value)[:_LONGEST]
-    named = dimension_at(ServingScenario if path.startswith(_OF_SERVING) else Scenario, path)
+    kind = JobsScenario if path.startswith(_OF_JOBS) else ServingScenario if path.startswith(_OF_SERVING) else Scenario
+    named = dimension_at(kind, path)
     return units.format(value, named) if named not in (None, "count") else f"{value:,.6g}"
 
 
@@ -120,6 +126,17 @@ def _spelled(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_spelled, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _jobs(scenario: Mapping[str, Any]) -> str:
+    """The names of several jobs."""
+    return ", ".join(word(job, "name") for job in parts_of(scenario, "jobs"))
+
+
+def _called(scenario: Mapping[str, Any], section: str) -> str:
+    """The name of a model or stack, of several jobs those that they have."""
+    jobs = dict.fromkeys(word(job, f"{section}.name").partition(" (")[0] for job in parts_of(scenario, "jobs"))
+    return word(scenario, f"{section}.name") or ", ".join(filter(None, jobs))
 
 
 def _devices(scenario: Mapping[str, Any]) -> str:

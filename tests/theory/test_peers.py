@@ -79,7 +79,9 @@ def test_astra_sim_sends_a_chunk_over_hops(hops: int, nanoseconds: int) -> None:
     """1 MiB from 1 to 4 on a ring, fully connected and through a switch: each hop takes 500 ns and the bytes at
     50 GiB/s, of which whole nanoseconds count."""
     clock, found = Clock([50 * 2**30 / 1e12] * hops, max_min), []
-    hop = [Activity(500_000, round(2**20 / (50 * 2**30) * 1e12), (Use(i, 50 * 2**30 / 1e12, 1.0),)) for i in range(hops)]
+    hop = [
+        Activity(500_000, round(2**20 / (50 * 2**30) * 1e12), (Use(i, 50 * 2**30 / 1e12, 1.0),)) for i in range(hops)
+    ]
     clock.start(chain(hop), lambda: found.append(clock.now))
     clock.run()
     assert found == [pytest.approx(nanoseconds * 1000, abs=1000 * hops)]

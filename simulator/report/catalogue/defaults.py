@@ -1,18 +1,40 @@
 """What a scenario leaves open and what it then is, for the page that explains it."""
 
+from collections.abc import Mapping
 from math import prod
 
 from simulator.axes import CP, PP, TP
 from simulator.report.catalogue.explain import scalar
 from simulator.report.catalogue.quantities import dimension_of
+from simulator.results.places import place_in_words
+from simulator.run.jobs.parts import parts
+from simulator.run.jobs.placing import place
 from simulator.scenario_fields import devices, replicas
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
-from simulator.specs.scenario import OneScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
 
 
-def defaults(scenario: OneScenario) -> dict[str, str]:
-    """A remark for each open value, by its path: the stack's choice, or the size that follows from the others."""
+def origins(scenario: AnyScenario, known: Mapping[str, str]) -> dict[str, str]:
+    """What stands beside each value: where it was set (`known`), or what an open one is; beside the placements of
+    jobs where they lie."""
+    found = {**known, **defaults(scenario)}
+    if isinstance(scenario, JobsScenario):
+        for i, devices in enumerate(place(scenario)):
+            path = f"jobs.{i}.placement"
+            if isinstance(scenario.jobs[i].placement, str):
+                found[path] = f"{found[path]}: {place_in_words(devices, scenario.cluster.numbering.node_of)}"
+    return found
+
+
+def defaults(scenario: AnyScenario) -> dict[str, str]:
+    """A remark for each open value, by its path: the stack's choice, or the size that follows from the others.
+
+    Raises InputError where jobs cannot be placed.
+    """
+    if isinstance(scenario, JobsScenario):
+        jobs = enumerate(parts(scenario))
+        return {f"jobs.{i}.{path}": remark for i, job in jobs for path, remark in defaults(job).items()}
     if isinstance(scenario, ServingScenario):
         return _by_stack(scenario.serving.batching, scenario.stack, "serving.batching") | _by_stack(
             scenario.serving.kv_cache, scenario.stack, "serving.kv_cache"

@@ -18,11 +18,13 @@ from simulator.specs.documentation import FileSchema
 from simulator.specs.hardware import Accelerator, Cluster, Node
 from simulator.specs.kernels import KernelProfile
 from simulator.specs.model import Model
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import JobsScenario, Scenario, ServingScenario
 from simulator.specs.training import Stack
 
 KINDS: dict[str, type[Spec]] = {
     "scenario": Scenario,
+    "serving": ServingScenario,
+    "jobs": JobsScenario,
     "accelerator": Accelerator,
     "node": Node,
     "cluster": Cluster,

@@ -10,6 +10,7 @@ from simulator.axes import AXES
 from simulator.metrics import METRICS
 from simulator.report.serving.contents import WORDS as REQUEST
 from simulator.report.text import wording
+from simulator.report.text.palette import part
 from simulator.report.text.plain import clean
 from simulator.results.documents.check import CheckDocument, CheckedScenario, FitBeforeAfter, MovedFigure, MovedPart
 from simulator.results.metrics import metric
@@ -29,6 +30,10 @@ STATES = {
     "removed": "removed",
 }
 """States in words."""
+_OF = {
+    "serving": {"operations": "iteration", "breakdown": "request"},
+    "jobs": {"operations": "times of all jobs", "breakdown": "time until all jobs are done"},
+}
 _WHOLE = {"breakdown": "step", "critical_path": "step", "links": "step", "memory": "memory"}
 
 
@@ -129,7 +134,7 @@ def _cell(text: str) -> str:
 
 def _now(entry: CheckedScenario) -> str:
     """The headline figure of a run."""
-    name = next((name for name in ("step_time_s", "mean_e2el_ms") if name in entry.metrics), None)
+    name = next((name for name in ("step_time_s", "mean_e2el_ms", "makespan_s") if name in entry.metrics), None)
     return f"{label(name)} {wording.figure(name, entry.metrics[name])}" if name else "no figures"
 
 
@@ -172,14 +177,16 @@ def _fitting(feasible: FitBeforeAfter | None) -> list[str]:
 
 
 def _cause(one: MovedPart, kind: str | None) -> str:
-    whole = {"operations": "iteration", "breakdown": "request"}.get(one.table) if kind == "serving" else None
-    whole = whole or _WHOLE.get(one.table, "step")
+    whole = _OF.get(kind or "", {}).get(one.table) or _WHOLE.get(one.table, "step")
     weight = "hidden beside other work" if one.hidden else f"{_points(one.share)} of the {whole}"
     return f"{_part(one, kind)} {_moved_by(one)} ({weight})"
 
 
 def _part(one: MovedPart, kind: str | None) -> str:
     name = clean(one.name)
+    if kind == "jobs" and one.table in ("breakdown", "operations"):
+        job, colon, own = name.rpartition(": ")
+        return f"{job}{colon}{REQUEST.get(own) or part(own)[1]}"
     if one.table == "breakdown":
         return REQUEST.get(name, name) if kind == "serving" else name.replace("exposed_", "exposed ")
     if one.table == "links":

@@ -49,8 +49,12 @@ def part(key: str) -> tuple[int, str]:
 
 
 def kinds(document: ComparisonDocument) -> list[tuple[str, list[ComparedRun]]]:
-    """Runs whose time is known, by what that time is of: a step or a request."""
-    named = {"training": "Where the step goes", "serving": "Where the time of a request goes"}
+    """Runs whose time is known, by what that time is of: a step, a request or several jobs."""
+    named = {
+        "training": "Where the step goes",
+        "serving": "Where the time of a request goes",
+        "jobs": "Where the time goes until all jobs are done",
+    }
     found = [(words, [run for run in document.runs if run.kind == kind and run.parts]) for kind, words in named.items()]
     return [(words, runs) for words, runs in found if runs]
 

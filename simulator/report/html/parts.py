@@ -13,6 +13,7 @@ _EDGE = 0.04  # share of an axis in which a mark stands at its end
 _LETTER = 0.62  # width of a letter in parts of its height, at most
 _FEWEST = 3  # rows that are worth sorting
 _NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(\S*)")
+_SCOPED = re.compile(r"(?<= )(id|data-rows|data-axis)=\"")  # quotes of text and of JSON are escaped
 _MARKUP = re.compile(r"<[^>]*>")
 _BUTTONS = (
     ("left", "←", "move left"),
@@ -86,6 +87,11 @@ def _size(unit: str) -> float:
         except ValueError:  # a unit of another dimension
             continue
     return 1.0
+
+
+def scoped(piece: Markup, prefix: str) -> Markup:
+    """A piece whose ids and time axes are its own where the same stands on a page several times."""
+    return Markup(_SCOPED.sub(rf'\1="{prefix}', piece))
 
 
 def ground(*sentences: str) -> Iterable[Markup]:

@@ -44,6 +44,7 @@ _HEADLINE = {
         "slo_attainment",
         "peak_memory_bytes",
     ),
+    "jobs": ("makespan_s", "worst_slowdown", "mean_slowdown", "shared_link_s"),
 }
 _VERDICTS: dict[Infeasibility, str] = {
     "out of memory": "Does not fit into memory: ",

@@ -1,10 +1,11 @@
 """A Result as one self-contained HTML file that people send each other."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
+from simulator.report.jobs import html as jobs_html
 from simulator.report.serving import html as serving_html
 from simulator.report.step import html_gantt, html_sections, html_step_times
 from simulator.results.infeasibility import remarks
@@ -17,15 +18,10 @@ def document(result: Result) -> str:
 
 
 def _body(result: Result) -> Iterable[Markup]:
-    yield html_sections.title(result) if result.kind != "serving" else serving_html.title(result)
-    yield tag("main", *_sections(result))
-    times = "" if result.kind == "serving" else "; times are of one step"
+    title, sections, times = _KINDS[result.kind]
+    yield title(result)
+    yield tag("main", *html_parts.sections(sections(result)))
     yield tag("footer", tag("p", f"Simulated, not measured{times}.", class_="soft small"))
-
-
-def _sections(result: Result) -> Iterable[Markup]:
-    named = serving_html.sections(result) if result.kind == "serving" else _of_training(result)
-    yield from html_parts.sections(named)
 
 
 def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
@@ -42,3 +38,15 @@ def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         *html_sections.left_open(result),
         ("Provenance", html_sections.provenance(result)),
     )
+
+
+def _of_jobs(result: Result) -> jobs_html.Named:
+    return jobs_html.sections(result, lambda job: _KINDS[job.kind][1](job))
+
+
+_KINDS: dict[str, tuple[Callable[[Result], Markup], Callable[[Result], jobs_html.Named], str]] = {
+    "training": (html_sections.title, _of_training, "; times are of one step"),
+    "serving": (serving_html.title, serving_html.sections, ""),
+    "jobs": (jobs_html.title, _of_jobs, ""),
+}
+"""Title, sections and a remark on the times by kind of run."""

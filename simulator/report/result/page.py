@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from simulator.report.jobs import page as jobs_page
 from simulator.report.serving import page as serving_page
 from simulator.report.step import ledger, sections, step_times
 from simulator.report.step.breakdown import breakdown, critical_path
@@ -25,6 +26,9 @@ def page(result: Result, *, width: int = WIDTH, colour: bool = False, elapsed_s:
 def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]:
     if result.kind == "serving":
         yield from serving_page.page_blocks(result, elapsed_s)
+        return
+    if result.kind == "jobs":
+        yield from jobs_page.page_blocks(result, elapsed_s)
         return
     subject = " · ".join(sections.header_lines(result.scenario))
     yield blocks.title(result.name, sections.changed(result), subject, ground=result.ground.sentence)

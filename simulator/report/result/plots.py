@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simulator.report.jobs import plots as jobs_plots
 from simulator.report.serving import plots as serving_plots
 from simulator.report.step.plots import PLOTS, memory, step_times
 from simulator.report.svg.figures import save_figures
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def save_plots(result: Result, folder: str | Path) -> list[Path]:
-    """Write every plot as PNG and SVG into a folder that exists; that of step times only of several. Returns the files.
+    """Write every plot as PNG and SVG into a folder that exists; that of step times only of several, that of
+    meetings only where jobs met. Returns the files.
 
     Raises InputError where one cannot be written.
     """
@@ -27,6 +29,10 @@ def save_plots(result: Result, folder: str | Path) -> list[Path]:
 
 def _wanted(result: Result) -> Mapping[str, Callable[[Result, "Axes"], "Axes"]]:
     """The plots of this kind of run."""
+    if result.kind == "jobs":
+        return {
+            name: draw for name, draw in jobs_plots.PLOTS.items() if result.meetings or draw is jobs_plots.slowdowns
+        }
     if result.kind != "serving":
         return PLOTS
     if (service := result.service) is None or nothing_served(result):

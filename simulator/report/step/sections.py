@@ -298,6 +298,11 @@ def ending(result: Result, simulated: Sequence[str], elapsed_s: float | None) ->
     yield from published(result)
     yield from assumptions(result)
     yield from notes("Warnings", remarks(result), "yellow")
+    yield from effort(result, simulated, elapsed_s)
+
+
+def effort(result: Result, simulated: Sequence[str], elapsed_s: float | None) -> Iterable[RenderableType]:
+    """How much was simulated, how long that took, and by what."""
     known = result.provenance
     what = [*simulated]
     what += [wording.plural(int(known["events"]), "event")] if isinstance(known.get("events"), int) else []

@@ -42,6 +42,10 @@ _SHORT = {
     "run_time_s": "run",
     "run_energy_j": "run energy",
     "run_cost_usd": "run costs",
+    "makespan_s": "until done",
+    "worst_slowdown": "worst slowdown",
+    "mean_slowdown": "mean slowdown",
+    "shared_link_s": "link full",
 }
 _PARTS = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2E", "time": "", "s": "", "ms": ""}
 _PERCENTILE = re.compile(r"p\d+")
@@ -49,6 +53,9 @@ _PERCENTILE = re.compile(r"p\d+")
 
 def short(metric: str) -> str:
     """A metric in one or two words: `cost/Mtok`, `P99 TTFT`; of latencies `TTFT` is the mean."""
+    job, colon, own = metric.rpartition(": ")
+    if colon:
+        return f"{job}: {short(own)}"
     if metric in _SHORT:
         return _SHORT[metric]
     words = [_PARTS.get(word, word) for word in metric.split("_")]

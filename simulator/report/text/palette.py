@@ -52,6 +52,9 @@ _PARTS = {
     "offload": (GREY, "waiting for offloaded activations"),
     "bubble": (PALE, "pipeline bubble"),
     "idle": (PALE, "idle"),
+    "before": (PALE, "until the last job begins"),
+    "alone": (BLUE, "what the last job takes alone"),
+    "shared": (VERMILION, "its delay by others"),
 }
 _OPERATIONS = {
     "forward": BLUE,

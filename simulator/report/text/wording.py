@@ -20,6 +20,9 @@ BETTER = {
 """What a sensitivity changes, in words."""
 
 
+_RATIOS = ("slowdown", "worst_slowdown", "mean_slowdown")
+
+
 def figure(name: str, value: float) -> str:
     """A metric with its unit, for example `163 TFLOP/s` or `38.5 %`; a plain number where the metric is not known."""
     if not math.isfinite(value):
@@ -31,6 +34,8 @@ def figure(name: str, value: float) -> str:
         return percent(value)
     if known.dimension == "rate":
         return rate(value)
+    if name.rpartition(": ")[2] in _RATIOS:
+        return times(value)
     if known.dimension == "count":
         return count(value)
     return units.format(value * known.scale, known.dimension)
@@ -51,6 +56,11 @@ def percent(fraction: float, signed: bool = False, decimals: int = 1) -> str:
     if not math.isfinite(fraction):
         return "not known"
     return f"{100 * fraction:{'+' if signed else ''}.{decimals}f} %"
+
+
+def times(ratio: float) -> str:
+    """How many times as long: `1.42 x`, near 1 with more digits: `1.0042 x`."""
+    return f"{ratio:.{2 if abs(ratio - 1) >= 0.1 else 4}f} x"
 
 
 def count(value: float) -> str:

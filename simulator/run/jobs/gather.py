@@ -8,9 +8,10 @@ import numpy as np
 
 import simulator
 from simulator import units
-from simulator.engine.load import Span
 from simulator.results.ground import weakest_of
-from simulator.results.result import JobRecord, Meeting, Result, no_spans
+from simulator.results.places import place_in_words
+from simulator.results.result import Comparison, JobRecord, Meeting, Result, no_spans
+from simulator.run.jobs.meetings import meetings_of
 from simulator.run.jobs.training import Trainer
 from simulator.run.kinds import KINDS
 from simulator.run.network_notes import one_profile
@@ -19,14 +20,11 @@ from simulator.specs.resolve import dump, scenario_hash
 if TYPE_CHECKING:
     from simulator.run.jobs.simulate import Together
 
-FULL = 1 - 1e-6
-"""Share of a capacity from which a link is full; the rest is rounding."""
-
 
 def gather(together: "Together") -> Result:
     """The Result of all jobs."""
     records = tuple(_record(together, i) for i in range(len(together.jobs)))
-    meetings = _meetings(together)
+    meetings = meetings_of(together)
     scenario = together.scenario
     return Result(
         kind="jobs",
@@ -36,7 +34,7 @@ def gather(together: "Together") -> Result:
         breakdown=(),
         spans=no_spans(),
         memory=(),
-        comparisons=tuple(comparison for record in records for comparison in record.result.comparisons),
+        comparisons=_published(records),
         warnings=_told(records, "warnings"),
         assumptions=(*_placements(together), *one_profile(scenario.cluster), *_told(records, "assumptions")),
         ground=weakest_of([record.result.ground for record in records]),
@@ -60,7 +58,8 @@ def _record(together: "Together", number: int) -> JobRecord:
     whole = KINDS[result.kind].whole
     slowdown = result.metrics.get(whole, math.nan) / alone[whole] if alone.get(whole) else math.nan
     end_s = units.to_seconds(together.ended[job.name])
-    return JobRecord(job.name, job.spec.start, end_s, devices, slowdown, alone, result)
+    begun = job.shown_from if isinstance(job, Trainer) else 0
+    return JobRecord(job.name, job.spec.start, end_s, devices, slowdown, alone, result, begun)
 
 
 def gather_alone(job: Trainer) -> dict[str, float]:
@@ -78,9 +77,17 @@ def _metrics(together: "Together", records: tuple[JobRecord, ...], meetings: tup
         "mean_slowdown": float(np.mean(slow)) if slow else math.nan,
         "shared_link_s": max((meeting.full_s for meeting in meetings), default=0.0),
     }
-    return found | {
-        f"{record.name}: {name}": value for record in records for name, value in record.result.metrics.items()
-    }
+    of_jobs = ((record.name, {"slowdown": record.slowdown, **record.result.metrics}) for record in records)
+    return found | {f"{job}: {name}": value for job, figures in of_jobs for name, value in figures.items()}
+
+
+def _published(records: tuple[JobRecord, ...]) -> tuple[Comparison, ...]:
+    """Published figures of each job, named as among the metrics."""
+    return tuple(
+        replace(comparison, metric=f"{record.name}: {comparison.metric}")
+        for record in records
+        for comparison in record.result.comparisons
+    )
 
 
 def _told(records: tuple[JobRecord, ...], kind: str) -> tuple[str, ...]:
@@ -93,74 +100,5 @@ def _placements(together: "Together") -> tuple[str, ...]:
     said = []
     for job, devices in zip(together.scenario.jobs, together.places, strict=True):
         if isinstance(job.placement, str):
-            where = f"nodes {listed(sorted({node_of(device) for device in devices}))}"
-            said.append(f"{job.name}: placement {job.placement}: {len(devices)} devices of {where}")
+            said.append(f"{job.name}: placement {job.placement}: {place_in_words(devices, node_of)}")
     return tuple(said)
-
-
-def listed(numbers: list[int]) -> str:
-    """`0 to 3, 8`; every second one as `0, 2 to 14`."""
-    rows: list[list[int]] = []
-    for number in numbers:
-        if rows and number == rows[-1][-1] + 1:
-            rows[-1].append(number)
-        else:
-            rows.append([number])
-    shown = [f"{row[0]} to {row[-1]}" if len(row) > 1 else str(row[0]) for row in rows]
-    return ", ".join(shown if len(shown) <= 12 else [*shown[:11], f"... {shown[-1]}"])
-
-
-# ---- where they met ----------------------------------------------------------------------------------------------
-
-
-def _meetings(together: "Together") -> tuple[Meeting, ...]:
-    """Links on which several jobs sent at one time; of those on which the same jobs fared alike one."""
-    found: dict[tuple[str, str, float], list[Meeting]] = {}
-    counted: dict[int, int] = {}
-    for link, names in together.met.items():
-        stands = together.alike.get(link, link)
-        if len(set(names)) > 1:
-            counted[stands] = counted.get(stands, 0) + 1
-    for link, count in counted.items():
-        meeting = _meeting(together, link, count)
-        if meeting.together_s > 0:
-            found.setdefault((meeting.kind, " ".join(meeting.bytes), meeting.full_s), []).append(meeting)
-    merged = [_as_one(alike) for alike in found.values()]
-    return tuple(sorted(merged, key=lambda meeting: (-meeting.full_s, -meeting.together_s, meeting.link)))
-
-
-def _as_one(alike: list[Meeting]) -> Meeting:
-    return replace(alike[0], links=sum(meeting.links for meeting in alike))
-
-
-def _meeting(together: "Together", link: int, count: int) -> Meeting:
-    fabric = together.site.fabric
-    spans = together.load.of(link)
-    rates = [_by_job(span) for span in spans]
-    lasts = [units.to_seconds(span.stop - span.start) for span in spans]
-    both = [sum(rate > 0 for rate in by.values()) > 1 for by in rates]
-    full = [shared and span.load >= FULL * span.capacity for shared, span in zip(both, spans, strict=True)]
-    sent: dict[str, float] = {}
-    for by, seconds in zip(rates, lasts, strict=True):
-        for name, rate in by.items():
-            sent[name] = sent.get(name, 0.0) + rate * seconds
-    last = [(spans[-1].stop, dict[str, float]())] if spans else []
-    return Meeting(
-        link=fabric.links[link],
-        kind=fabric.kinds[fabric.block_of(link)],
-        links=count,
-        capacity=float(fabric.capacity[link]),
-        bytes=sent,
-        together_s=sum((seconds for seconds, shared in zip(lasts, both, strict=True) if shared), 0.0),
-        full_s=sum((seconds for seconds, whole in zip(lasts, full, strict=True) if whole), 0.0),
-        rates=(*((span.start, by) for span, by in zip(spans, rates, strict=True)), *last),
-    )
-
-
-def _by_job(span: Span) -> dict[str, float]:
-    """Bytes per second of each job."""
-    found: dict[str, float] = {}
-    for label, rate in span.by.items():
-        name = str(label[0]) if isinstance(label, tuple) else str(label)
-        found[name] = found.get(name, 0.0) + rate * units.TICKS_PER_SECOND
-    return found

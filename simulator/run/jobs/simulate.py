@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.engine.load import Load
+from simulator.engine.load import Load, Span
 from simulator.engine.wires import User, join, meet
 from simulator.results.result import Result
 from simulator.run.clock_overflow import too_long
 from simulator.run.contention import distinct
 from simulator.run.jobs.gather import gather
+from simulator.run.jobs.meetings import Tally
 from simulator.run.jobs.parts import as_serving, as_training
 from simulator.run.jobs.perturbations import Disturbance, disturb
 from simulator.run.jobs.placing import Devices, place
@@ -55,6 +56,8 @@ class Together:
     disturbances: list[Disturbance] = field(init=False, default_factory=list)
     """Perturbations."""
     load: Load = field(init=False)
+    tally: dict[int, Tally] = field(init=False, default_factory=dict)
+    """What became of links on which jobs can meet."""
     met: dict[int, list[str]] = field(init=False, default_factory=dict)
     """Jobs that can meet on each link."""
     alike: dict[int, int] = field(init=False, default_factory=dict)
@@ -104,6 +107,7 @@ class Together:
             self.site.run(progress)
         except OverflowError:
             raise too_long() from None
+        self.load.finish()
 
     def _bind(self, others: list[User]) -> None:
         """Tell trainings which links they share; of those that all load alike one stands for all."""
@@ -114,7 +118,8 @@ class Together:
             pass
         needed = {name: trainer.needed for name, trainer in meeting.items()}
         links = np.unique(np.concatenate([np.zeros(0, np.int64), *needed.values()]))
-        self.load = self.site.clock.record(sorted({*links.tolist(), *self.met}), INTERVALS)
+        self.tally = {link: Tally() for link, names in self.met.items() if len(set(names)) > 1}
+        self.load = self.site.clock.record(sorted({*links.tolist(), *self.met}), INTERVALS, self._count)
         if not len(links):
             return
         touched = np.array([any(link in user.met for user in others) for link in links.tolist()])
@@ -127,6 +132,11 @@ class Together:
         for name, own in needed.items():
             kept = np.unique(np.array([self.alike[link] for link in own.tolist()], np.int64))
             meeting[name].bind(kept, self.load)
+
+    def _count(self, link: int, span: Span) -> None:
+        """An interval of a link is over."""
+        if (tally := self.tally.get(link)) is not None:
+            tally.add(span)
 
     def _measured(self, name: str) -> Callable[[], None]:
         def done() -> None:

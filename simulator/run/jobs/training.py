@@ -177,13 +177,26 @@ class Trainer:
     def _label(self, operation: int) -> tuple[str, str]:
         return self.name, self.traffic.label(operation)
 
+    @property
+    def shown_from(self) -> int:
+        """When the step that its Result shows began."""
+        if self.meets:
+            return int(self.begun[self._measured.shown])
+        ticks, shown = list[int](self.own.steps.ticks.tolist()), self.own.steps.shown
+        return units.to_ticks(self.spec.start) + sum(ticks[:shown])
+
+    @property
+    def _measured(self) -> Steps:
+        """The steps that are counted."""
+        return Steps(np.array([timeline.makespan for timeline in self.steps], np.int64))
+
     def result(self) -> Result:
         """What it did beside the others."""
         return gather(self._run()) if self.meets else gather(self.own)
 
     def _run(self) -> Run:
         own, job = self.own, self.prepared.job
-        steps = Steps(np.array([timeline.makespan for timeline in self.steps], np.int64))
+        steps = self._measured
         shown, timeline, pace = steps.shown, self.steps[steps.shown], self._pace
         lowered = self.lowered
         if pace is not None:

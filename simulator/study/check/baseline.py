@@ -7,8 +7,8 @@ Parts are tables of seconds (`memory`: bytes) by name:
 * `critical_path`: a step by operation, all stages together (training);
 * `links`: the communication on that path by the kind of link that decides its rate (training);
 * `operations`: communication of a mean device of a step, hidden or not; of an iteration of each pool, all that it
-  consists of (serving);
-* `memory`: the fullest device at its peak, by kind.
+  consists of (serving); of each of several jobs its step or request by what it consists of, as `job: part`;
+* `memory`: the fullest device at its peak, by kind; of each of several jobs, as `job: kind`.
 """
 
 import json
@@ -16,7 +16,7 @@ import math
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -59,7 +59,7 @@ class Baseline:
     """What a run answered."""
 
     kind: str
-    """`training` or `serving`."""
+    """`training`, `serving` or `jobs`."""
     name: str
     """Name of the scenario."""
     feasible: bool
@@ -82,8 +82,8 @@ def observe(result: Result) -> Baseline:
         "breakdown": parts(result),
         "critical_path": _without_stages(path.by_operation),
         "links": dict(path.by_link),
-        "operations": _communication(result) if result.service is None else _iteration(result.service),
-        "memory": dict(max(result.memory, key=lambda use: use.peak).at_peak) if result.memory else {},
+        "operations": _operations(result),
+        "memory": _memory(result),
     }
     return Baseline(
         result.kind,
@@ -194,6 +194,23 @@ def _communication(result: Result) -> dict[str, float]:
     seconds = np.bincount(spans.name, (spans.end - spans.start) * weight[spans.lane], len(spans.names))
     named = zip(spans.names, (seconds / units.TICKS_PER_SECOND).tolist(), strict=True)
     return {name: value for name, value in named if value > 0 and axis_of(name) is not None}
+
+
+def _operations(result: Result) -> dict[str, float]:
+    if result.jobs:
+        return _of_jobs(result, parts)
+    return _communication(result) if result.service is None else _iteration(result.service)
+
+
+def _memory(result: Result) -> dict[str, float]:
+    if result.jobs:
+        return _of_jobs(result, _memory)
+    return dict(max(result.memory, key=lambda use: use.peak).at_peak) if result.memory else {}
+
+
+def _of_jobs(result: Result, table: Callable[[Result], dict[str, float]]) -> dict[str, float]:
+    """A table of each of several jobs."""
+    return {f"{job.name}: {key}": value for job in result.jobs for key, value in table(job.result).items()}
 
 
 def _iteration(service: Service) -> dict[str, float]:

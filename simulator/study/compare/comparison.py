@@ -17,6 +17,7 @@ from simulator.results.ground import Ground
 from simulator.results.infeasibility import undecided
 from simulator.results.metrics import error_of_time
 from simulator.results.result import Result
+from simulator.results.summary import ordered_metrics
 from simulator.run.kinds import KINDS
 from simulator.study import header
 from simulator.study.compare.notes import PER_STEP, notes, step_tokens
@@ -53,6 +54,8 @@ HEADLINE = frozenset(
     }
 )
 """Figures for which most people compare; a kind adds its own (`ScenarioKind.columns`)."""
+OF_JOBS = frozenset({"slowdown", "step_time_s", "tokens_per_s", "mean_e2el_ms", "output_throughput"})
+"""The same of each of several jobs."""
 ALIKE = 1e-3
 """Share of a figure within which runs are equal; so are those with the same three digits, which a page prints."""
 
@@ -208,14 +211,17 @@ def parts(result: Result) -> dict[str, float]:
 def _common(results: Sequence[Result]) -> list[str]:
     """Figures to show: of one kind those that any run has, of both kinds those that all have of a run as a whole."""
     if len({result.kind for result in results}) == 1:
-        return [name for name in METRICS if any(name in result.metrics for result in results)]
+        known = (name for one in results for name in one.metrics if name in METRICS)
+        return list(ordered_metrics(dict.fromkeys(known, 0.0)))
     return [name for name in METRICS if name not in PER_STEP and all(name in result.metrics for result in results)]
 
 
 def _row(name: str, results: Sequence[Result], unequal: bool) -> Row:
     values = tuple(_number(result.metrics.get(name)) for result in results)
-    best = () if unequal or name in SKIPPED else _best(name, values, [result.feasible for result in results])
-    return Row(name, values, best, name in HEADLINE | KINDS[results[0].kind].columns)
+    job, _, own = name.rpartition(": ")
+    best = () if unequal or own in SKIPPED else _best(name, values, [result.feasible for result in results])
+    shown = OF_JOBS if job else HEADLINE | KINDS[results[0].kind].columns
+    return Row(name, values, best, own in shown)
 
 
 def _number(value: float | None) -> float | None:

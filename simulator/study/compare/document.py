@@ -29,6 +29,9 @@ WORDS = {
     "preempted": "preemption",
     "stalled": "stalling on other prompts",
     "decode": "decoding",
+    "before": "waiting until the last job begins",
+    "alone": "work that the last job has alone too",
+    "shared": "delay of the last job by others",
 }
 """Parts in words."""
 
@@ -40,7 +43,7 @@ def sentence(difference: Difference, *, against: bool = False) -> str:
     """
     ratio, first = difference.ratio, difference.against
     verb = "takes" if difference.feasible else "does not fit into memory; if it did, it would take"
-    each = " a request" if difference.metric.startswith("mean_e2el") else ""
+    each = _EACH.get(difference.metric, "")
     if abs(ratio) < NOTABLE:
         speed = f"as long{each} as {first if against else 'the first'}, within {100 * NOTABLE:.1f} %"
     elif ratio >= _MANY_TIMES - 1:
@@ -49,6 +52,9 @@ def sentence(difference: Difference, *, against: bool = False) -> str:
         more = "more" if ratio > 0 else "less"
         speed = f"{100 * abs(ratio):.1f} % {more} time{each}{f' than {first}' if against else ''}"
     return f"{difference.name} {verb} {speed}{_why(difference.parts)}"
+
+
+_EACH = {"mean_e2el_ms": " a request", "makespan_s": " until all jobs are done"}
 
 
 def _why(parts: Mapping[str, float]) -> str:

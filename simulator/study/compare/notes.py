@@ -11,7 +11,7 @@ from simulator.results.metrics import mean
 from simulator.results.prices import missing_price, unpriced
 from simulator.results.result import Result
 from simulator.run.kinds import KINDS
-from simulator.scenario_fields import at
+from simulator.scenario_fields import at, word
 
 PER_STEP = frozenset(
     {
@@ -68,12 +68,14 @@ def step_tokens(result: Result) -> float:
 
 
 def _kinds(pairs: Sequence[tuple[Result, str]], shown: Sequence[str]) -> str:
-    """What runs that train and runs that serve have in common."""
-    trains, serves = (_listed([name for result, name in pairs if result.kind == kind]) for kind in KINDS)
+    """What runs of several kinds have in common."""
+    named = {kind: _listed([name for result, name in pairs if result.kind == kind]) for kind in KINDS}
+    what = _listed([f"{_WORDS[kind]} ({names})" for kind, names in named.items() if names])
+    both = "both" if sum(map(bool, named.values())) == 2 else "all"
     known = {name for result, _ in pairs for name in result.metrics if name in METRICS}
-    common = f"both have {_listed([METRICS[name].label for name in shown])}" if shown else "they share no figure"
+    common = f"{both} have {_listed([METRICS[name].label for name in shown])}" if shown else "they share no figure"
     return (
-        f"training ({trains}) and serving ({serves}) do not do the same work: {common}, and {len(known) - len(shown)}"
+        f"{what} do not do the same work: {common}, and {len(known) - len(shown)}"
         " figures that only one kind has are left out (`clustersim run FILE` shows all of a run);"
         " times are held against each other within a kind"
     )
@@ -160,5 +162,23 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
-_NOTED = {"training": _training, "serving": _serving}
+def _jobs(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    """Runs of other jobs are other work; slowdowns can be held against each other all the same."""
+    unlike = _values(pairs, lambda result: {job.name: _work(job.result) for job in result.jobs})
+    if unlike > 1:
+        yield "the runs do not have the same jobs: times until all are done are of other work"
+
+
+def _work(result: Result) -> dict[str, Any]:
+    """What decides how much a job has to do."""
+    training = {key: at(result.scenario, f"training.{key}") for key in ("global_batch", "sequence_length", "steps")}
+    return {
+        "model": word(result.scenario, "model.name"),
+        "training": training,
+        "requests": at(result.scenario, "requests"),
+    }
+
+
+_WORDS = {"training": "training", "serving": "serving", "jobs": "several jobs"}
+_NOTED = {"training": _training, "serving": _serving, "jobs": _jobs}
 """What is said of runs of one kind."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulator.errors import InputError, Problem
+from simulator.run.kinds import SERVING, ScenarioKind, kind_of, kind_of_fields
 from simulator.specs import load_scenario
 from simulator.specs.resolve import read_template
 from simulator.specs.scenario import ServingScenario
@@ -44,7 +45,7 @@ class Candidate:
 
 
 def candidate(file: str, common: Sequence[str] = (), overrides: Sequence[str] = (), shrinks: bool = False) -> Candidate:
-    """A candidate from its file; InputError for what the loader refuses, and for a scenario that trains."""
+    """A candidate from its file; InputError for what the loader refuses, and for a scenario that does not serve."""
     scenario = _serving(file, (*common, *overrides))
     return Candidate(file, tuple(common), tuple(overrides), scenario, shrinks)
 
@@ -52,8 +53,8 @@ def candidate(file: str, common: Sequence[str] = (), overrides: Sequence[str] = 
 def candidates(file: str, overrides: Sequence[str], axes: Sequence[Axis], auto: bool) -> list[Candidate]:
     """The scenario of a file with each combination of values, and with `auto` with each layout that has room.
 
-    Raises InputError for a scenario that trains, an unknown key, a value that the schema refuses, and a key that `auto`
-    chooses itself.
+    Raises InputError for a scenario that does not serve, an unknown key, a value that the schema refuses, and a key
+    that `auto` chooses itself.
     """
     _check(axes, auto)
     _check_kind(file)
@@ -84,22 +85,30 @@ def _check(axes: Sequence[Axis], auto: bool) -> None:
 
 
 def _check_kind(file: str) -> None:
-    """InputError for a file that trains, before its keys are looked at: `slo` would be an unknown one."""
-    root = read_template(file).root
-    if "training" in root.children() and "requests" not in root.children():
-        raise _trains(file)
+    """InputError for a file that does not serve, before its keys are looked at: `slo` would be an unknown one."""
+    sections = read_template(file).root.children()
+    kind = kind_of_fields(dict.fromkeys(sections))
+    if kind is not SERVING and kind.name in sections and "requests" not in sections:
+        raise _other_kind(file, kind)
 
 
-def _trains(file: str) -> InputError:
-    message = "`plan` finds what a scenario that serves can carry, and this one trains"
-    hint = "`clustersim sweep FILE training.parallel.tp=1,2,4` and `compare` try layouts of training"
+def _other_kind(file: str, kind: ScenarioKind) -> InputError:
+    message = f"`plan` finds what a scenario that serves can carry, and this one {kind.does}"
+    hint = _IN_PLACE[kind.name]
     return InputError(Problem(message, file=file, hint=hint))
+
+
+_IN_PLACE = {
+    "training": "`clustersim sweep FILE training.parallel.tp=1,2,4` and `compare` try layouts of training",
+    "jobs": "plan the job that serves as a scenario of its own; `clustersim sweep FILE jobs.0.placement=packed,spread`"
+    " tries several jobs",
+}
 
 
 def _serving(file: str, overrides: Sequence[str]) -> ServingScenario:
     scenario = load_scenario(file, overrides).scenario
     if not isinstance(scenario, ServingScenario):
-        raise _trains(file)
+        raise _other_kind(file, kind_of(scenario))
     return scenario
 
 

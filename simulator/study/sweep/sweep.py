@@ -4,6 +4,7 @@ The file is read once; what crosses to a worker is plain data, and what comes ba
 are simulated once. A point that does not fit into memory or is refused is a row with its reason.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -167,7 +168,7 @@ def _example(template: Template, axes: Sequence[Axis]) -> AnyScenario:
 
 def _header(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
     """What no axis varies, in words."""
-    varied = tuple(_key(axis) for axis in axes)
+    varied = tuple(_NUMBER.sub(".*", _key(axis)) for axis in axes)
     known = header.scenario_fields(dump(example))
     for name, paths in header.DEPENDS.items():
         if any(
@@ -179,6 +180,10 @@ def _header(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
 
 def _key(axis: Axis) -> str:
     return axis.key.removeprefix("+")
+
+
+_NUMBER = re.compile(r"\.\d+(?=\.|$)")
+"""Number of an item of a list in a key."""
 
 
 def _values(axis: Axis) -> Iterator[Any]:

@@ -140,3 +140,16 @@ def test_recording_changes_nothing() -> None:
         clock.run()
         timelines.append((player.timeline().end.tolist(), clock.events))
     assert timelines[0] == timelines[1]
+
+
+def test_intervals_are_counted_before_they_are_merged() -> None:
+    clock, counted = Clock([1.0], max_min), []
+    load = clock.record(most=4, counts=lambda resource, span: counted.append((resource, span)))
+    for number in range(40):
+        clock.at(number * 10, lambda _, n=number: clock.start(flow(5, 0), nothing, n % 3))
+    clock.run()
+    load.finish()
+    assert len(load.of(0)) <= 4
+    assert [span for _, span in counted if span.by] == [Span(10 * n, 10 * n + 5, 1.0, {n % 3: 1.0}) for n in range(40)]
+    assert {resource for resource, _ in counted} == {0}
+    assert all(one.stop == two.start for (_, one), (_, two) in pairwise(counted))

@@ -1,6 +1,9 @@
 from pathlib import Path
 
-from simulator.report.catalogue.defaults import defaults
+import pytest
+
+from simulator.errors import InputError
+from simulator.report.catalogue.defaults import defaults, origins
 from simulator.specs import load_scenario
 
 SCENARIO = Path(__file__).resolve().parents[4] / "scenarios" / "quickstart.yaml"
@@ -23,3 +26,29 @@ def test_replicas_follow_from_the_devices() -> None:
     assert remarks("training.parallel.tp=3")["training.parallel.dp"] == "default"
     plain = remarks("training.parallel.tp=1", "training.parallel.pp=1")
     assert plain["training.parallel.dp"] == "derived: 8 = 8 devices / (1)"
+
+
+JOBS = SCENARIO.parent / "jobs" / "training-beside-serving.yaml"
+
+
+def test_what_each_of_several_jobs_leaves_open() -> None:
+    found = defaults(load_scenario(JOBS).scenario)
+    assert found["jobs.0.training.parallel.dp"] == "derived: 32 = 32 devices / (1)"
+    assert found["jobs.0.training.precision"] == "left to the stack: bf16"
+    assert found["jobs.1.serving.batching.policy"] == "left to the stack: vllm-v1"
+    assert {path.split(".")[1] for path in found} == {"0", "1"}
+
+
+def test_where_jobs_lie_stands_beside_their_placement() -> None:
+    loaded = load_scenario(JOBS.with_name("two-jobs-one-spine.yaml"), ["jobs.1.placement=packed"])
+    found = origins(loaded.scenario, loaded.origins)
+    assert found["jobs.0.placement"].endswith(":18: 32 devices of nodes 0, 2, 4, 6")
+    assert found["jobs.1.placement"].endswith(": 32 devices of nodes 1, 3, 5, 7")
+    named = load_scenario(JOBS)
+    assert not any("devices of" in origin for origin in origins(named.scenario, named.origins).values())
+
+
+def test_jobs_that_cannot_be_placed() -> None:
+    loaded = load_scenario(JOBS.with_name("two-jobs-one-spine.yaml"), ["jobs.1.nodes=9"])
+    with pytest.raises(InputError, match="needs 9 whole nodes"):
+        origins(loaded.scenario, loaded.origins)
