@@ -1,9 +1,10 @@
 """A Result as a trace that Perfetto (https://ui.perfetto.dev) and chrome://tracing open.
 
 One process per device class, one thread per lane, arrows where a lane waited for another class, counters of device
-memory and of what the links carry. The form is the JSON of the "Trace Event Format" (Chromium project). Its times are
-microseconds; we write whole nanoseconds, rounding the two ends of an operation and not its length, because Perfetto
-drops an event that overlaps the one before it on the same thread, be it by a nanosecond of rounding.
+memory and of what the links carry; of a service and of several jobs what `serving_trace` and `jobs_trace` say. The form
+is the JSON of the "Trace Event Format" (Chromium project). Its times are microseconds; we write whole nanoseconds,
+rounding the two ends of an operation and not its length, because Perfetto drops an event that overlaps the one before
+it on the same thread, be it by a nanosecond of rounding.
 
 Events are put together from strings, for `json.dumps` on each would take several times as long.
 """
@@ -17,7 +18,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.report.export import serving_trace
+from simulator.report.export import jobs_trace, serving_trace
 from simulator.report.export.trace_text import as_json, metadata, microseconds, nanoseconds
 from simulator.results.link_rates import over_time
 from simulator.results.result import MemoryUse, Result, Spans
@@ -49,8 +50,12 @@ def write_trace(result: Result, path: str | Path) -> None:
 
 def events(result: Result) -> Iterator[str]:
     """Every event of the trace as one JSON object: names, operations, arrows, memory, links."""
-    if result.service is not None:
+    if result.jobs:
+        yield from jobs_trace.events(result, events)
+        return
+    if result.service is not None:  # its replicas are the processes
         yield from serving_trace.events(result.service)
+        return
     yield from _process_names(result)
     places = _places(result)
     yield from _thread_names(result.spans, places)

@@ -5,13 +5,14 @@ So everything is a `div` or a `span` with its style in place. Text takes the col
 dark; nothing is loaded from anywhere.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from simulator import units
 from simulator.metrics import METRICS
 from simulator.report.compare.html import kinds, numbered, part, visible
 from simulator.report.compare.page import cells, chosen, fits, held_against, label
 from simulator.report.html.markup import Markup, joined, tag
+from simulator.report.jobs import contents as of_jobs
 from simulator.report.serving import contents
 from simulator.report.step import ledger, sections
 from simulator.report.text import palette, wording
@@ -124,10 +125,9 @@ def _div(*content: str, **attributes: object) -> Markup:
 
 def _card(result: Result) -> Iterable[Markup]:
     yield _div(result.name, style=_STRONG)
-    subject = contents.header_lines(result) if result.kind == "serving" else sections.header_lines(result.scenario)
-    yield _div(" · ".join(subject), style=_SOFT)
+    yield _div(" · ".join(_SUBJECT[result.kind](result)), style=_SOFT)
     yield from _ground(result.ground.sentence)
-    if not result.feasible:
+    if not result.feasible and not result.jobs:
         yield _div(tag("span", _VERDICTS[infeasibility(result)], style=_STRONG), _missing(result))
     wanted = () if nothing_served(result) else _HEADLINE.get(result.kind, ())
     shown = [name for name in wanted if name in result.metrics]
@@ -140,7 +140,28 @@ def _card(result: Result) -> Iterable[Markup]:
     ]
     yield _div(*tiles, style=_TILES)
     yield from _bar(result)
+    yield from _jobs(result)
     yield from _notes(remarks(result))
+
+
+_SUBJECT: dict[str, Callable[[Result], Iterable[str]]] = {
+    "training": lambda result: sections.header_lines(result.scenario),
+    "serving": contents.header_lines,
+    "jobs": of_jobs.header_lines,
+}
+
+
+def _jobs(result: Result) -> Iterable[Markup]:
+    """A row for each of several jobs."""
+    rows = [
+        (
+            *(row.name, row.does, row.devices, f"{row.alone} a {row.of}", f"{row.beside} a {row.of}", row.slowdown),
+            row.memory if row.fits else f"{row.memory}, does not fit",
+        )
+        for row in of_jobs.rows(result)
+    ]
+    if rows:
+        yield _table(("job", "does", "devices", "alone", "together", "slowdown", "memory"), rows)
 
 
 def _ground(*sentences: str) -> Iterable[Markup]:

@@ -128,6 +128,33 @@ def _replicas(result: Result) -> "DataFrame":
     return made(known | busy | parts, index=[one.name for one in replicas], name="replica")
 
 
+def _jobs(result: Result) -> "DataFrame":
+    """A row for each of several jobs: when it ran, on how many devices, its slowdown, figures, and those alone."""
+    if not result.jobs:
+        raise InputError(Problem(f"{result.name} has no jobs", hint="they are of runs of several jobs"))
+    jobs = result.jobs
+    known = {key: [getattr(job, key) for job in jobs] for key in ("start_s", "end_s", "slowdown")}
+    kinds = {"kind": [job.result.kind for job in jobs], "feasible": [job.result.feasible for job in jobs]}
+    names = ordered_metrics(dict.fromkeys((name for job in jobs for name in job.result.metrics), 0.0))
+    figures = {name: [job.result.metrics.get(name) for job in jobs] for name in names}
+    alone = {f"alone.{name}": [job.alone.get(name) for job in jobs] for name in names}
+    devices = {"devices": [len(job.devices) for job in jobs]}
+    return made({**kinds, **devices, **known, **figures, **alone}, index=[job.name for job in jobs], name="job")
+
+
+def _meetings(result: Result) -> "DataFrame":
+    """A row for each job on each link on which several met: bytes, and those sent while others sent too."""
+    if not result.jobs:
+        raise InputError(Problem(f"{result.name} has no jobs", hint="they are of runs of several jobs"))
+    rows = [(meeting, job) for meeting in result.meetings for job in meeting.bytes]
+    own = ("link", "kind", "links", "capacity", "together_s", "full_s")
+    known: dict[str, list[Any]] = {key: [getattr(meeting, key) for meeting, _ in rows] for key in own}
+    known["job"] = [job for _, job in rows]
+    known["bytes"] = [meeting.bytes[job] for meeting, job in rows]
+    known["bytes_together"] = [meeting.at_once.get(job, 0.0) for meeting, job in rows]
+    return made(known)
+
+
 FRAMES: dict[str, Callable[[Result], "DataFrame"]] = {
     "metrics": _metrics,
     "breakdown": _breakdown,
@@ -136,6 +163,8 @@ FRAMES: dict[str, Callable[[Result], "DataFrame"]] = {
     "links": _links,
     "requests": _requests,
     "replicas": _replicas,
+    "jobs": _jobs,
+    "meetings": _meetings,
 }
 """What can be made of a Result, by name."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem
 from simulator.report.compare import plots as compare_plots
+from simulator.report.jobs import plots as jobs_plots
 from simulator.report.serving import plots as serving_plots
 from simulator.report.step import plots
 from simulator.report.svg.figures import new
@@ -16,6 +17,7 @@ from simulator.results.documents.comparison import ComparisonDocument
 from simulator.results.documents.sweep import SweepDocument
 from simulator.results.infeasibility import nothing_served, reason
 from simulator.results.result import Result, Service
+from simulator.run.kinds import KINDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,17 +59,18 @@ _DRAWN: dict[str, dict[str, Draw]] = {
         "breakdown": _served(serving_plots.replicas),
         "memory": plots.memory,
     },
+    "jobs": {"slowdowns": jobs_plots.slowdowns, "meetings": jobs_plots.meetings},
 }
 """The plots of each kind of run by the names of the methods below."""
 
 
 class Plots:
-    """The plots of one Result; those of the other kind of run raise InputError."""
+    """The plots of one Result; those of another kind of run raise InputError."""
 
     __slots__ = ("_result",)
 
     def __init__(self, result: Result) -> None:
-        """Of a run of either kind."""
+        """Of a run of any kind."""
         self._result = result
 
     def gantt(self, ax: "Axes | None" = None) -> "Axes":
@@ -125,6 +128,14 @@ class Plots:
         """Of serving: cache blocks in use, in percent over time in seconds."""
         return self._draw("cache", ax)
 
+    def slowdowns(self, ax: "Axes | None" = None) -> "Axes":
+        """Of several jobs: how much more time each takes than alone, in percent."""
+        return self._draw("slowdowns", ax)
+
+    def meetings(self, ax: "Axes | None" = None) -> "Axes":
+        """Of several jobs: what the link that was full for longest carried for each, in GB/s over time in seconds."""
+        return self._draw("meetings", ax)
+
     def __repr__(self) -> str:
         """The plots that this kind of run has."""
         return f"<plots of {self._result.name!r}: {_calls(_DRAWN[self._result.kind])}>"
@@ -132,7 +143,7 @@ class Plots:
     def _draw(self, name: str, ax: "Axes | None") -> "Axes":
         known = _DRAWN[self._result.kind]
         if name not in known:
-            does = "serves" if self._result.kind == "training" else "trains"
+            does = " or ".join(KINDS[kind].does for kind, drawn in _DRAWN.items() if name in drawn)
             message = f"`{name}` is a plot of a run that {does}, and {self._result.name} does not"
             raise InputError(Problem(message, hint=f"it has {_listed(known)}"))
         return known[name](self._result, _axes(ax))

@@ -25,9 +25,11 @@ from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result
 from tests.outline import Outline
 from tests.services import disaggregated, serving_result
+from tests.together import jobs_result
 
 TRAINING = ("gantt", "breakdown", "memory", "memory_over_time", "links", "step_times")
 SERVING = ("breakdown", "memory", "latency", "objectives", "requests", "request_time", "load", "throughput", "cache")
+JOBS = ("slowdowns", "meetings")
 
 
 def full_service():
@@ -41,6 +43,7 @@ RESULTS = {
     "serving": serving_result,
     "full service": full_service,
     "disaggregated": lambda: serving_result(disaggregated()),
+    "jobs": jobs_result,
 }
 
 
@@ -141,6 +144,9 @@ def test_every_frame_of_every_result(name: str, what: str) -> None:
     if what in ("requests", "replicas") and result.service is None:
         with pytest.raises(InputError, match=f"has no {what}"):
             frame(result, what)
+    elif what in ("jobs", "meetings") and not result.jobs:
+        with pytest.raises(InputError, match="has no jobs"):
+            frame(result, what)
     else:
         assert all(isinstance(column, str) for column in frame(result, what).columns)
 
@@ -208,6 +214,34 @@ def test_plots_of_serving(name: str) -> None:
     axes = Figure().subplots()
     assert getattr(Plots(serving_result()), name)(axes) is axes
     assert axes.get_xlabel()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_plots_of_several_jobs(name: str) -> None:
+    axes = Figure().subplots()
+    assert getattr(Plots(jobs_result()), name)(axes) is axes
+    assert axes.get_xlabel()
+    for other in (training_result(), serving_result()):
+        with pytest.raises(InputError, match=f"`{name}` is a plot of a run that runs several jobs"):
+            getattr(Plots(other), name)()
+    with pytest.raises(InputError, match="`memory` is a plot of a run that trains or serves"):
+        Plots(jobs_result()).memory()
+
+
+def test_the_frames_of_several_jobs() -> None:
+    jobs, met = frame(jobs_result(), "jobs"), frame(jobs_result(), "meetings")
+    assert list(jobs.index) == ["train", "chat"]
+    assert jobs["slowdown"].tolist() == [1.25, 1.0]
+    assert jobs["alone.step_time_s"]["train"] == pytest.approx(0.8 * jobs["step_time_s"]["train"])
+    assert met[["link", "job", "bytes_together"]].values.tolist() == [
+        ["leaf up 3", "train", 24e9],
+        ["leaf up 3", "chat", 26e9],
+    ]
+
+
+def test_a_card_of_several_jobs_has_a_row_for_each() -> None:
+    text = card(jobs_result())
+    assert "1.25 x" in text and "192" in text and "340 ms a step" in text
 
 
 def test_new_axes_where_none_are_given() -> None:
