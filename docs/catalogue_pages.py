@@ -12,10 +12,11 @@ from simulator.serving.workload.lengths import lengths
 from simulator.specs import data_root, load_scenario, load_spec, names
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.jobs import JobsScenario
 from simulator.specs.kernels import KernelProfile
 from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
-from simulator.specs.scenario import Scenario
+from simulator.specs.scenario import AnyScenario, Scenario
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
 
@@ -90,8 +91,11 @@ def scenarios() -> str:
     return table(("name", "what", "description", "published"), rows)
 
 
-def _published(spec: Scenario) -> str:
-    return "; ".join(f"{figure.metric} {figure.value} ({figure.source})" for figure in spec.published)
+def _published(spec: AnyScenario) -> str:
+    figures = (
+        [figure for job in spec.jobs for figure in job.published] if isinstance(spec, JobsScenario) else spec.published
+    )
+    return "; ".join(f"{figure.metric} {figure.value} ({figure.source})" for figure in figures)
 
 
 def _catalogue(name: str, level: str) -> str:

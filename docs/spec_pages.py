@@ -12,6 +12,7 @@ from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile, CustomAllReduce, Fill, Protocol, Scope, Wire
 from simulator.specs.documentation import describe
 from simulator.specs.hardware import Accelerator, Cluster, Level, Link, Memory, Network, Nics, Node, Power, ScaleUp
+from simulator.specs.jobs import JobsScenario, Place, ServingJob, TrainingJob
 from simulator.specs.kernels import (
     AttentionKernels,
     DecodeKernels,
@@ -25,6 +26,7 @@ from simulator.specs.kernels import (
 from simulator.specs.kinds import OneOf
 from simulator.specs.model import Layers, Model
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
+from simulator.specs.perturbations import Perturbation
 from simulator.specs.requests import (
     Arrivals,
     ClosedLoop,
@@ -71,6 +73,11 @@ def request_specs() -> str:
 def serving_specs() -> str:
     """The keys of a serving system."""
     return _sections(ServingScenario, Serving, Layout, Batching, KvCache, NumberFormats, Pool)
+
+
+def job_specs() -> str:
+    """The keys of several jobs on one cluster."""
+    return _sections(JobsScenario, TrainingJob, ServingJob, Place, Perturbation)
 
 
 def model_specs() -> str:

@@ -21,10 +21,9 @@ class Perturbation(Extensible):
     start: Seconds = 0.0
     """When it begins."""
     lasts: Seconds | None = None
-    """For how long; until the end of the run where left out."""
+    """For how long; until all jobs have done what counts where left out, and never longer."""
     links: tuple[str, ...] = ()
-    """For `slow-links`: which, by name: `NIC 17` (both directions), `NIC up 17`, `leaf down 0`, `node 3: 2 >
-    switch`."""
+    """On which links, by name: `NIC 17` (both directions), `NIC up 17`, `leaf down 0`, `node 3: 2 > switch`."""
     factor: Percentage | None = None
     """For `slow-links`: share of the bandwidth that is left, `0.1` or `10 %`; with 0 they are down."""
 
