@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator import units
-from simulator.engine.load import Load
+from simulator.engine.load import Counts, Load
 from simulator.engine.tape import Timeline
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
@@ -110,8 +110,8 @@ def run(asked: JobsScenario, fold: Any = None) -> Together:
     ran = Together(asked, place(asked), fold)
     clock = ran.site.clock
 
-    def record(resources: object, most: int) -> Load:
-        clock.fluid.record = Load(clock.fluid, None, 1_000_000)
+    def record(resources: object, most: int, counts: Counts) -> Load:
+        clock.fluid.record = Load(clock.fluid, None, 1_000_000, counts)
         return clock.fluid.record
 
     clock.record = record  # type: ignore[assignment, method-assign]
@@ -123,7 +123,7 @@ def plain(job: AnyJob, asked: JobsScenario, nodes: int) -> Result:
     """A job as a scenario of its own, on a cluster of so many nodes that it has for itself."""
     on = asked.model_copy(update={"cluster": asked.cluster.model_copy(update={"nodes": nodes})})
     devices = tuple(range(nodes * asked.cluster.node.devices))
-    alone = as_training(job, devices, on) if isinstance(job, TrainingJob) else as_serving(job, on)
+    alone = as_training(job, devices, on) if isinstance(job, TrainingJob) else as_serving(job, devices, on)
     return simulate(alone)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from simulator import scenario_fields
 from simulator.errors import InputError
 from simulator.report.result.html import document
 from simulator.report.result.page import page
@@ -191,8 +192,9 @@ def test_what_jobs_say_alike_is_said_once() -> None:
 
 
 def test_places_in_words() -> None:
+    node_of = scenario_fields.node_of({"cluster": {"nodes": 2, "node": {"devices": 8}}})
     assert listed([0, 1, 2, 3, 8]) == "0 to 3, 8"
     assert listed([0, 1, 4]) == "0, 1, 4"
     assert listed(list(range(0, 60, 2))) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, ... 58"
-    assert place_in_words([8], 8) == "1 device of node 1"
-    assert place_in_words([0, 1, 8, 9], 8) == "4 devices of nodes 0, 1"
+    assert place_in_words([8], node_of) == "1 device of node 1"
+    assert place_in_words([0, 1, 8, 9], node_of) == "4 devices of nodes 0, 1"

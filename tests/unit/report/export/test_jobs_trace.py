@@ -9,7 +9,7 @@ import pytest
 
 from simulator.report.export.trace import events, write_trace
 from simulator.results.result import Result
-from tests.together import beside, jobs_result, simulated
+from tests.several import beside, jobs_result, simulated
 
 Event = dict[str, Any]
 

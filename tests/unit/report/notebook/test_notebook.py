@@ -25,7 +25,7 @@ from tests.browser import acted, needs_browser
 from tests.factories import out_of_memory, training_result
 from tests.outline import Outline
 from tests.services import disaggregated, serving_result
-from tests.together import jobs_result
+from tests.several import jobs_result
 
 TRAINING = ("gantt", "breakdown", "memory", "memory_over_time", "links", "step_times")
 SERVING = ("breakdown", "memory", "latency", "objectives", "requests", "request_time", "load", "throughput", "cache")

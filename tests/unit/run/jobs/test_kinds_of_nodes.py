@@ -86,7 +86,7 @@ def test_a_job_is_priced_with_the_devices_that_it_lies_on(tmp_path: Path) -> Non
     assert found.jobs[0].result.scenario["cluster"]["node"]["name"] == "NVIDIA DGX A100 640GB"
     service = found.jobs[1].result.service
     assert service is not None and service.replicas[0].device == "NVIDIA H100 SXM5 80GB"
-    assert "s: placement packed: 4 devices of nodes 0" in found.assumptions
+    assert "s: placement packed: 4 devices of node 0" in found.assumptions
 
 
 def test_a_service_without_a_name_is_priced_where_it_found_room(tmp_path: Path) -> None:
