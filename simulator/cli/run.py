@@ -4,6 +4,7 @@ Overrides change values of the scenario: key.path=value sets one that is there, 
 takes one away.
 """
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from time import perf_counter
@@ -28,6 +29,7 @@ EXAMPLES = (
     "scenarios/quickstart.yaml --trace step.json.gz   # open it at https://ui.perfetto.dev",
 )
 
+_SERVING = "leave it out, or run a scenario with `serving:` and `requests:`"
 _FILES = ("--json", "--trace", "--detail", "--html", "--save")
 
 
@@ -114,7 +116,9 @@ def _check_kind(scenario: "AnyScenario", arguments: Namespace) -> None:
         kind = jobs[arguments.job]
     if arguments.detail and not kind.requests:
         message = f"--detail writes single requests, and this scenario {kind.does}"
-        raise InputError(Problem(message, hint="leave it out, or run a scenario with `serving:` and `requests:`"))
+        served = [name for name, one in kind.jobs(scenario).items() if one.requests]
+        instead = f"name a job that serves: --job {shlex.quote(served[0])}" if served else _SERVING
+        raise InputError(Problem(message, hint=instead))
     if arguments.sensitivities and (not kind.better or arguments.job is not None):
         message = f"--sensitivities is for scenarios that train, and this one {kind_of(scenario).does}"
         raise InputError(Problem(message, hint="change the machine with overrides and run again"))

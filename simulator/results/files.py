@@ -247,7 +247,7 @@ def _array(data: bytes, name: str, dtype: np.dtype[Any], dimensions: int) -> NDA
 def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Result:
     classes = tuple(part(DeviceClass, c) for c in header["classes"])
     breakdown = tuple(numbers(part) for part in header["breakdown"])
-    require(len(breakdown) == len(classes), "breakdown and classes differ in number")
+    require(len(breakdown) in (0, len(classes)), "breakdown and classes differ in number")
     require(header["kind"] in KINDS, "it is of an unknown kind")
     jobs = header.get("jobs", [])
     require(bool(jobs) == (header["kind"] == "jobs") and not (jobs and inner), "its jobs are none")

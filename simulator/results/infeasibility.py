@@ -3,14 +3,17 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from simulator.results.result import HostMemory, MemoryUse, Result
+from simulator.results.result import HostMemory, JobRecord, MemoryUse, Result
 from simulator.results.service import REJECTED
 
 Infeasibility = Literal["out of memory", "all requests rejected"]
 
 
 def infeasibility(result: Result) -> Infeasibility:
-    """What makes an infeasible result one: memory, unless there were requests and none could ever run."""
+    """What makes an infeasible result one: memory, unless there were requests and none could ever run; of several jobs
+    what makes the first of them so."""
+    if (job := _first(result)) is not None:
+        return infeasibility(job.result)
     if result.service is not None and bool((result.service.requests.status == REJECTED).all()):
         return "all requests rejected"
     return "out of memory"
@@ -18,7 +21,7 @@ def infeasibility(result: Result) -> Infeasibility:
 
 def nothing_served(result: Result) -> bool:
     """Whether there were requests and all of them were rejected, so that no figure of the service is known."""
-    return not result.feasible and infeasibility(result) == "all requests rejected"
+    return not result.feasible and not result.jobs and infeasibility(result) == "all requests rejected"
 
 
 def remarks(result: Result) -> tuple[str, ...]:
@@ -28,7 +31,9 @@ def remarks(result: Result) -> tuple[str, ...]:
 
 
 def reason(result: Result) -> str:
-    """The same with figures: `needs 46.9 GB of 40.0 GB`, or why requests are rejected."""
+    """The same with figures: `needs 46.9 GB of 40.0 GB`, or why requests are rejected; of several jobs named."""
+    if (job := _first(result)) is not None:
+        return f"{job.name}: {reason(job.result)}"
     if infeasibility(result) == "all requests rejected":
         return next((text for text in result.warnings if "rejected" in text), "every request is rejected")
     if not result.memory:
@@ -41,6 +46,11 @@ def reason(result: Result) -> str:
         size = f"{worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB are taken without it"
         return f"`serving.kv_cache` leaves no room for keys and values, or asks for more `blocks` than fit; {size}"
     return f"needs {worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB"
+
+
+def _first(result: Result) -> JobRecord | None:
+    """The first of several jobs that cannot be carried out."""
+    return next((job for job in result.jobs if not job.result.feasible), None)
 
 
 def host_full(result: Result) -> HostMemory | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from simulator.report.catalogue.quantities import dimension_of, exact
 from simulator.report.text.plain import clean
+from simulator.specs import written
 from simulator.specs.base import Figure, Spec
 
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
@@ -54,7 +55,9 @@ def _mapping(spec: Spec, path: str, indent: str) -> Iterator[_Line]:
     for name, field in type(spec).model_fields.items():
         value, below = getattr(spec, name), f"{path}.{name}" if path else name
         if name not in spec.unwritten:
-            yield from _entry(name, value, dimension_of(field.metadata), below, indent)
+            annotation: Any = field.annotation  # of what may be left open the quantity stands in it
+            dimension = dimension_of(field.metadata) or written.dimension(annotation)
+            yield from _entry(name, value, dimension, below, indent)
         elif isinstance(value, Spec):
             yield from _mapping(value, below, indent)
         else:

@@ -46,9 +46,8 @@ class Verdict:
     """A run held against its baseline."""
 
     moved: tuple[MovedFigure, ...]
-    """Figures, the headline first, then in the order of `METRICS`; of serving, whose latencies move apart, and
-    of several jobs, before them the one that moved most beyond its tolerance where that is more than twice as much as
-    the first of them did."""
+    """Figures, the headline first, then in the order of `METRICS`; of serving, whose latencies move apart, before them
+    the one that moved most beyond its tolerance where that is more than twice as much as the first of them did."""
     causes: tuple[MovedPart, ...]
     """Parts of the time that moved, the largest first, then those of the memory; none where all is within tolerance."""
     fitted: bool
@@ -99,7 +98,7 @@ def check(before: Baseline, after: Baseline, tolerances: Tolerances, links: Mapp
     order = dict.fromkeys([headline, *METRICS, *before.metrics, *after.metrics])
     figures = [_figure(name, before.metrics.get(name), after.metrics.get(name)) for name in order]
     differing = [one for one in figures if _differs(one.before, one.after, tolerances.of(one.metric))]
-    moved = tuple(differing) if after.kind == "training" else _leading(differing, tolerances)
+    moved = _leading(differing, tolerances) if after.kind == "serving" else tuple(differing)
     causes, memory = _causes(before, after, links), _parts("memory", before, after)
     within = (_within(causes, tolerances.of(headline)), _within(memory, tolerances.of(_MEMORY)))
     if not moved and all(within):

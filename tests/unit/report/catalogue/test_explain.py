@@ -91,3 +91,8 @@ def test_colours_touch_only_the_comments() -> None:
     loaded = load_file(Model, "gpt-1t")
     coloured = explain(loaded.spec, loaded.origins, colour=True)
     assert coloured.replace("\x1b[2m", "").replace("\x1b[0m", "") == explain(loaded.spec, loaded.origins)
+
+
+def test_quantities_that_may_be_left_open_have_their_unit() -> None:
+    loaded = load_scenario(Path(__file__).resolve().parents[4] / "scenarios" / "serving" / "quickstart.yaml")
+    assert "    poisson: 4 /s" in explain(loaded.scenario, {}).splitlines()
