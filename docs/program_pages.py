@@ -8,7 +8,7 @@ from markdown_tables import table
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.metrics import METRICS, SERVING, Metric
+from simulator.metrics import JOBS, METRICS, SERVING, Metric
 from simulator.training.schedules import SCHEDULES
 
 SENSES = {"time": "less is faster", "rate": "more is faster", "size": ""}
@@ -28,8 +28,13 @@ def _command(name: str) -> str:
 
 
 def metrics() -> str:
-    """The metrics of a training step, and those that both kinds of run have."""
-    return _metrics(name for name in METRICS if name not in SERVING)
+    """The metrics of a training step, and those that training and serving both have."""
+    return _metrics(name for name in METRICS if name not in SERVING and name not in JOBS)
+
+
+def job_metrics() -> str:
+    """The metrics that only runs of several jobs have."""
+    return _metrics(JOBS)
 
 
 def serving_metrics() -> str:
