@@ -11,7 +11,19 @@ from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile, CustomAllReduce, Fill, Protocol, Scope, Wire
 from simulator.specs.documentation import describe
-from simulator.specs.hardware import Accelerator, Cluster, Level, Link, Memory, Network, Nics, Node, Power, ScaleUp
+from simulator.specs.hardware import (
+    Accelerator,
+    Cluster,
+    Level,
+    Link,
+    Memory,
+    Network,
+    Nics,
+    Node,
+    Partition,
+    Power,
+    ScaleUp,
+)
 from simulator.specs.jobs import JobsScenario, Place, ServingJob, TrainingJob
 from simulator.specs.kernels import (
     AttentionKernels,
@@ -87,7 +99,7 @@ def model_specs() -> str:
 
 def hardware_specs() -> str:
     """The keys of accelerators, nodes and clusters."""
-    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, Cluster, Network, Level)
+    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, Cluster, Partition, Network, Level)
 
 
 def software_specs() -> str:
