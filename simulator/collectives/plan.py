@@ -69,6 +69,14 @@ class Plan:
                     total += demand.load(self.fabric, weights * (demand.phase.repeat * self.size_bytes))
         return total
 
+    def flows(self) -> Ints:
+        """Transfers over each link when all groups run the collective at once; (links,)."""
+        total = np.zeros(len(self.fabric.capacity), np.int64)
+        for choice in self.choices:
+            for demand in choice.demands:
+                total += np.bincount(demand.paths[demand.paths >= 0], minlength=len(total))
+        return total
+
     def users(self, link: int) -> Ints:
         """The groups that send over a link."""
         found = [np.zeros(0, np.int64)]

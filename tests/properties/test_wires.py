@@ -42,7 +42,7 @@ def shared(workload: Workload, setting: Setting, visits: list[tuple[int, int]], 
     transfer, agenda = ran.fleet.kv_transfer, ran.agenda
     link = 0
     if transfer is not None:
-        ((link, _), *_) = transfer._route(ran.replicas[0], ran.replicas[-1]).uses
+        ((link, *_), *_) = transfer._route(ran.replicas[0], ran.replicas[-1]).uses
     uses = (Use(link, agenda.fluid.capacity[link], 1.0),)
     for replica in ran.replicas:
         replica.wires = ReplicaWires(replica.batches[0], moves(setting, uses))

@@ -33,8 +33,8 @@ class Route:
     """Ticks before bytes move."""
     work: float
     """Ticks that a byte takes alone."""
-    uses: tuple[tuple[int, float], ...]
-    """(link, bytes per tick that it is asked for)."""
+    uses: tuple[Use, ...]
+    """Bytes per tick that each link is asked for; each pair of devices is a flow on its links."""
 
 
 @dataclass(slots=True)
@@ -183,8 +183,7 @@ class KvTransfer:
 
     def _activity(self, request: int, source: Replica, target: Replica) -> Activity:
         route = self._route(source, target)
-        uses = tuple(Use(link, rate, 1.0) for link, rate in route.uses)
-        return Activity(route.latency, max(1, round(route.work * self._bytes(request))), uses)
+        return Activity(route.latency, max(1, round(route.work * self._bytes(request))), route.uses)
 
     def _route(self, source: Replica, target: Replica) -> Route:
         key = source.number, target.number
@@ -200,8 +199,9 @@ class KvTransfer:
         latency = int((cost.ticks - cost.moving).max())
         capacity = self.fabric.capacity / units.TICKS_PER_SECOND
         alone = (cost.load / capacity).max()
+        flows = cost.plan.flows()
         uses = tuple(
-            (link, min(float(capacity[link]), float(cost.load[link]) / alone))
+            Use(link, min(float(capacity[link]), float(cost.load[link]) / alone), float(flows[link]))
             for link in cost.load.nonzero()[0].tolist()
         )
         return Route(latency, moving / PROBE, uses)
