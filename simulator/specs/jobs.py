@@ -32,6 +32,17 @@ class Place(Spec):
         return self
 
 
+def _placed(placement: Any) -> str:
+    """Whether a placement is a word or names devices."""
+    return "word" if isinstance(placement, str) else "names"
+
+
+Placement = Annotated[
+    Annotated[Literal["packed", "spread", "random"], Tag("word")] | Annotated[Place, Tag("names")],
+    Discriminator(_placed),
+]
+
+
 class OneJob(Spec):
     """What each of several jobs says."""
 
@@ -41,7 +52,7 @@ class OneJob(Spec):
     """The network that it trains or serves."""
     start: Seconds = 0.0
     """When it starts."""
-    placement: Literal["packed", "spread", "random"] | Place = "packed"
+    placement: Placement = "packed"
     """Its devices: `packed` takes the first free ones, `spread` nodes evenly over the free ones, `random` free nodes
     drawn with the scenario's seed, `{nodes: [0, 1]}` or `{devices: [0, 1, 2, 3]}` these. Jobs that name theirs are
     placed first, the others in the order in which they are listed."""
@@ -53,6 +64,12 @@ class OneJob(Spec):
     open as well takes all nodes that the others leave."""
     published: tuple[Published, ...] = ()
     """Figures of this job to compare with."""
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "OneJob":
+        if isinstance(self.placement, Place) and self.nodes is not None:
+            raise ValueError("`placement` names the devices of the job: leave `nodes` out")
+        return self
 
 
 class TrainingJob(Trains, OneJob):

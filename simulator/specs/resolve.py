@@ -75,14 +75,23 @@ def placed_below(prefix: str) -> Iterator[None]:
 
 
 def _placed(problem: Problem, origins: Mapping[str, str], sources: Sequence[str]) -> Problem:
-    """The problem where its path stands: at the value itself or the first one below it, else in the file."""
+    """The problem where its path stands: at the value itself or the first one below it, of one of several jobs where
+    the job begins, else in the file."""
     if problem.file is not None:
         return problem
-    below_it = (at for path, at in origins.items() if problem.path and f"{path}.".startswith(f"{problem.path}."))
-    at = next((at for at in below_it if at not in ("default", "derived")), next(iter(sources), ""))
+    job = ".".join(problem.path.split(".")[:2]) if problem.path.startswith("jobs.") else ""
+    paths = [f"{job}.name"] if problem.path == job else [problem.path, f"{job}.name"]
+    found = (at for path in paths for at in _below(path, origins))
+    at = next(found, next(iter(sources), ""))
     file, _, line = at.rpartition(":")
     known = line.isdigit() and not at.startswith("override ")
     return replace(problem, file=file, line=int(line)) if known else replace(problem, file=at or None)
+
+
+def _below(path: str, origins: Mapping[str, str]) -> Iterator[str]:
+    """Where what is written at a path, or below it, stands."""
+    below_it = (at for other, at in origins.items() if path and f"{other}.".startswith(f"{path}."))
+    return (at for at in below_it if at not in ("default", "derived"))
 
 
 def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[AnyScenario]:
