@@ -13,6 +13,7 @@ from simulator.run.ground import ground
 from simulator.run.serve import serve
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs import load_scenario
+from simulator.specs.resolve import dump
 from simulator.study.header import scenario_fields
 
 FILE = "scenarios/serving/disaggregated-two-generations.yaml"
@@ -176,3 +177,9 @@ def test_training_takes_equal_nodes() -> None:
         load_scenario(
             "scenarios/quickstart.yaml", ["+cluster.more_nodes=[{name: old, node: nodes/dgx-a100, nodes: 1}]"]
         )
+
+
+def test_a_heading_names_the_devices_of_every_pool() -> None:
+    fleet = load_scenario("scenarios/serving/fleet-two-device-kinds.yaml").spec
+    said = scenario_fields(dump(fleet))["devices"]
+    assert said == "2 x NVIDIA H100 SXM5 80GB + 6 x NVIDIA L40S"
