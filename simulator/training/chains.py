@@ -240,6 +240,8 @@ class StepCosts:
         if fold == "tiers":
             spread, rows = _spread(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
             paid = {comm: _worst(ticks) for comm, ticks in paid.items()}
+        else:  # those that wait for a slower one take as long, and ask links for less
+            rows = np.concatenate([rows, *(known[comm].moving for comm in paid)], axis=1)
         if fold_keys is not None:
             rows = np.concatenate([rows, fold_keys[:, None]], axis=1)
         peers = self.network.peers()

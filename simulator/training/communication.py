@@ -36,6 +36,11 @@ class Priced:
     ticks: Ints
     """What each chain waits for at each place; shape (chains, places)."""
 
+    @property
+    def moving(self) -> Ints:
+        """Ticks in which each chain moves bytes at each place; shape (chains, places)."""
+        return np.where(self.rows >= 0, self.cost.moving[self.rows], 0)
+
 
 @dataclass(slots=True)
 class Network:
