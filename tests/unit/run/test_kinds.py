@@ -49,3 +49,13 @@ def test_options_of_other_kinds_are_refused(kind: ScenarioKind) -> None:
     for option in set(values) - set(kind.options):
         with pytest.raises(InputError, match=f"`{option}` has no meaning for a scenario that {kind.does}"):
             simulate(SMALL[kind.name], **{option: values[option]})  # type: ignore[arg-type]
+
+
+def test_what_a_kind_writes_and_whose_jobs_it_has() -> None:
+    assert [name for name, kind in KINDS.items() if kind.requests] == ["serving"]
+    assert [name for name, kind in KINDS.items() if kind.better] == ["training"]
+    assert {name: list(kind.jobs(SMALL[name])) for name, kind in KINDS.items()} == {
+        "training": [],
+        "serving": [],
+        "jobs": ["large", "small"],
+    }
