@@ -12,7 +12,7 @@ from tests.factories import training_result
 from tests.services import asked, serve, serving_result
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios" / "jobs"
-SPINE = Path(__file__).parent / "unit" / "run" / "jobs" / "spine.yaml"
+SPINE = Path(__file__).parent / "unit" / "run" / "jobs" / "two-jobs-one-spine.yaml"
 BESIDE = SCENARIOS / "training-beside-serving.yaml"
 SMALL = (
     "jobs.0.training.global_batch=32",

@@ -19,7 +19,7 @@ from simulator.program.piece import Piece
 Ints = NDArray[np.int64]
 Values = NDArray[np.integer[Any]] | int
 
-COLUMNS = ("lane", "turn", "content", "kind", "stage", "microbatch", "piece", "meeting", "activity")
+COLUMNS = ("lane", "turn", "content", "kind", "stage", "microbatch", "piece", "meeting", "activity", "apart")
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.program.content import OWN, Call, Comm
 from simulator.results.result import LinkLoad
-from simulator.run.links import Recorded
+from simulator.run.links import Recorded, scarce_kinds
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Priced
 from simulator.training.passes.program import Program
@@ -70,10 +70,13 @@ def settled(
         timeline, shared = _on_links(traffic, met, progress)
     else:
         timeline = run(program.tape)
-    while more := traffic.scarce(timeline, kinds):
+    while True:
+        links = loads(timeline, shared)
+        more = (scarce_kinds(links) | traffic.scarce(timeline, kinds)) - kinds
+        if not more or not len(met := traffic.shared(kinds | more)):
+            return Ran(timeline, links, kinds)
         kinds |= more
-        timeline, shared = _on_links(traffic, traffic.shared(kinds), progress)
-    return Ran(timeline, loads(timeline, shared), kinds)
+        timeline, shared = _on_links(traffic, met, progress)
 
 
 def on_links(program: Program, classes: ChainClasses, fabric: Fabric, kinds: frozenset[str]) -> Program:
@@ -102,6 +105,8 @@ class Sender:
 
     content: int
     device: int
+    apart: int
+    """As the column of the program."""
     calls: tuple[tuple[Priced, Call, int], ...]
     """Each with its first group."""
     whole: bool
@@ -245,14 +250,15 @@ class Traffic:
         """Everybody who sends, by content and device."""
         columns, width = self.program.columns, self.classes.ranks.shape[1]
         devices = len(self.program.lanes) // len(self.program.names)
-        alike = np.unique(columns.content * devices + self.program.device(slice(None)))
-        for content, device in zip(*map(np.ndarray.tolist, np.divmod(alike, devices)), strict=True):
+        code = (columns.content * devices + self.program.device(slice(None))) * 2 + (columns.apart > 0)
+        for alike in np.unique(code).tolist():
+            content, device, apart = alike // 2 // devices, alike // 2 % devices, alike % 2
             lump = self.program.contents[content]
             chain_, rank = divmod(device, width)
             first = int(self.classes.members[chain_][0])
             calls = tuple(self._call(call, first, rank) for call in lump.whole.calls)
             if calls:
-                yield Sender(content, device, calls, lump.communicates)
+                yield Sender(content, device, apart, calls, lump.communicates and not apart)
 
     def _call(self, call: Call, chain_: int, rank: int) -> tuple[Priced, Call, int]:
         priced = self.classes.priced[call.comm]
@@ -260,7 +266,8 @@ class Traffic:
 
     def _operations(self, sender: Sender) -> Ints:
         """The operations of a sender."""
-        alike = self.program.columns.content == sender.content
+        columns = self.program.columns
+        alike = (columns.content == sender.content) & ((columns.apart > 0) == sender.apart)
         return np.flatnonzero(alike & (self.program.device(slice(None)) == sender.device))
 
     def _lanes(self) -> list[list[int]]:

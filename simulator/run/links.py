@@ -32,6 +32,8 @@ HOST_LINK = "host link"
 
 _SLACK = 1.02
 """Times the capacity from which a rate is worth a warning: less changes no answer."""
+_NEARLY = 0.5
+"""Times the capacity from which a link may become scarce where others are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +163,14 @@ def host_links(job: Job, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
         highest, at_peak = peak(spans, load)
         found.append(replace(load, peak=highest, at_peak=at_peak))
     return tuple(found)
+
+
+def scarce_kinds(loads: tuple[LinkLoad, ...]) -> frozenset[str]:
+    """Kinds of links to share by their load on average over operations of a name: where one was asked for more than it
+    has, all that were asked for half of it or more."""
+    if not any(load.peak > _SLACK * load.capacity for load in loads):
+        return frozenset()
+    return frozenset(load.name for load in loads if load.peak > _NEARLY * load.capacity)
 
 
 def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:

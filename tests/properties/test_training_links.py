@@ -79,7 +79,8 @@ def test_gradients_beside_sends_share_the_network_card() -> None:
     shared, free = simulate(scenario), alone(scenario)
     over = [load.name for load in free.links if load.peak > 1.02 * load.capacity]
     assert over
-    assert shared.metrics["step_time_s"] > free.metrics["step_time_s"]
+    lasted, before = ((one.spans.end - one.spans.start).sum() for one in (shared, free))
+    assert lasted > before and shared.metrics["step_time_s"] >= free.metrics["step_time_s"]
     for load in shared.links:
         if load.name in over:
             assert load.peak <= load.capacity * (1 + ROUNDING)

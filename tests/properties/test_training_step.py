@@ -160,7 +160,7 @@ def test_lumped_stages_equal_their_parts_on_lanes(
     lumped = gather(run(scenario, share_links=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Job, "shares", True)
-        patch.setattr(pipeline, "beside", lambda chain, lowered, rank: np.ones(len(rank), np.bool_))
+        patch.setattr(pipeline, "beside", lambda chain, lowered, rank: np.ones((2, len(rank)), np.bool_))
         parts = gather(run(scenario, share_links=False))
     assert len(parts.spans.start) > len(lumped.spans.start)
     assert parts.spans.end.max() == lumped.spans.end.max()

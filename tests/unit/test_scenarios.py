@@ -19,7 +19,8 @@ from simulator.training.job import Job, build_job
 
 FAMILIES = [name for name in names(Scenario) if "families/" in name]
 SERVING = [name for name in names(Scenario) if name.startswith(("serving/", "papers/"))]
-SCENARIOS = [name for name in names(Scenario) if name not in FAMILIES and name not in SERVING]
+JOBS = [name for name in names(Scenario) if name.startswith("jobs/")]
+SCENARIOS = [name for name in names(Scenario) if name not in (*FAMILIES, *SERVING, *JOBS)]
 LONG = ("training/frontier-1t", "training/megatron-1t", "training/megatron-529.6b")
 """Scenarios of more than a hundred thousand operations."""
 QUICK = [name for name in SCENARIOS if name not in LONG]

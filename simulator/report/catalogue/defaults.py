@@ -6,9 +6,6 @@ from math import prod
 from simulator.axes import CP, PP, TP
 from simulator.report.catalogue.explain import scalar
 from simulator.report.catalogue.quantities import dimension_of
-from simulator.results.places import place_in_words
-from simulator.run.jobs.parts import parts
-from simulator.run.jobs.placing import place
 from simulator.scenario_fields import devices, replicas
 from simulator.specs import dump
 from simulator.specs.base import Figure, Spec
@@ -20,6 +17,9 @@ def origins(scenario: AnyScenario, known: Mapping[str, str]) -> dict[str, str]:
     jobs where they lie."""
     found = {**known, **defaults(scenario)}
     if isinstance(scenario, JobsScenario):
+        from simulator.results.places import place_in_words
+        from simulator.run.jobs.placing import place
+
         for i, devices in enumerate(place(scenario)):
             path = f"jobs.{i}.placement"
             if isinstance(scenario.jobs[i].placement, str):
@@ -33,6 +33,8 @@ def defaults(scenario: AnyScenario) -> dict[str, str]:
     Raises InputError where jobs cannot be placed.
     """
     if isinstance(scenario, JobsScenario):
+        from simulator.run.jobs.parts import parts
+
         jobs = enumerate(parts(scenario))
         return {f"jobs.{i}.{path}": remark for i, job in jobs for path, remark in defaults(job).items()}
     if isinstance(scenario, ServingScenario):

@@ -20,38 +20,40 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def beside(chain: Chain, lowered: Lowered, rank: Ints) -> Mask:
-    """Rows of a lowered schedule that are passes which may run beside a data-parallel collective; `rank` (n,)."""
+def beside(chain: Chain, lowered: Lowered, rank: Ints) -> tuple[Mask, Mask]:
+    """Rows of a lowered schedule that are passes which may run beside a data-parallel collective, and those of them
+    that may beside one of equal chains; `rank` (n,)."""
     job = chain.job
-    found = np.zeros(len(rank), np.bool_)
+    found = np.zeros((2, len(rank)), np.bool_)
     if chain.cut:
-        return ~found
-    if not job.shares:
-        return found
-    if job.per_pass:
-        return lowered.kind <= d.BACKWARD
-    passes = np.isin(lowered.kind, d.PASSES)
-    for stage in range(job.pp):
-        rows = np.flatnonzero((rank == stage) & passes)
-        columns = (lowered.kind[rows], lowered.stage[rows], lowered.tape.duration[rows])
-        found[rows] = _of_rank(chain, stage, *(column.astype(np.int64) for column in columns))
-    return found
+        found[:] = True
+    elif job.per_pass:
+        found[:] = job.shares and lowered.kind <= d.BACKWARD
+    elif job.shares:
+        passes = np.isin(lowered.kind, d.PASSES)
+        for stage in range(job.pp):
+            rows = np.flatnonzero((rank == stage) & passes)
+            columns = (lowered.kind[rows], lowered.stage[rows], lowered.tape.duration[rows])
+            found[:, rows] = _of_rank(chain, stage, *(column.astype(np.int64) for column in columns))
+    return found[0], found[1]
 
 
 def _of_rank(chain: Chain, rank: int, kind: Ints, stage: Ints, ticks: Ints) -> Mask:
-    """Those of the passes of one rank, in order."""
-    job, found = chain.job, np.zeros(len(kind), np.bool_)
+    """Those of the passes of one rank, in order, both ways; shape (2, passes)."""
+    job, equal = chain.job, np.zeros(len(kind), np.bool_)
+    met = equal.copy()
     if job.overlap_parameters and job.zero > 0:
         first = [_first(stage, kind, chunk, (d.FORWARD,)) for chunk in chain.chunks(rank)]
         gathers = sum(_lasts(chain.costs.gather[chunk]) for chunk in chain.chunks(rank))
-        found[first] = True
-        found |= np.cumsum(ticks) - ticks < gathers
-        found[: max(first) + 1] |= chain.group >= 0
+        equal[first] = True
+        equal |= np.cumsum(ticks) - ticks < gathers
+        met[: max(first) + 1] = chain.group >= 0
     if job.overlap_gradients:
         reduced = _reduced(chain, rank, kind, stage)
-        found |= _under_way(reduced, ticks)
-        found[np.flatnonzero(reduced)[:1].sum() :] |= chain.group >= 0
-    return found
+        equal |= _under_way(reduced, ticks)
+        started = np.flatnonzero(reduced)
+        met[started[0] if len(started) else 0 :] |= chain.group >= 0
+    return np.stack([equal | met, equal])
 
 
 def _reduced(chain: Chain, rank: int, kind: Ints, stage: Ints) -> Ints:

@@ -30,8 +30,11 @@ class Placed:
         self.lane: Ints = np.repeat(np.arange(len(counts)), counts)
         self.rank: Ints = lowered.lane_rank[self.lane]
         self.passes: Mask = np.isin(lowered.kind, d.PASSES)
-        self.cut = self.passes & beside(chain, lowered, self.rank)
+        cut, equal = beside(chain, lowered, self.rank)
+        self.cut = self.passes & cut
         """Which passes run in pieces."""
+        self.apart: Ints = (~equal).astype(np.int64)
+        """Which of these would not if all chains were equal."""
         lengths = np.array([[len(pieces) for pieces in chunk] for chunk in chain.costs.passes])
         pieces = np.where(self.passes, 1, 0)
         pieces[self.cut] = lengths[lowered.stage[self.cut], lowered.kind[self.cut]]
@@ -104,6 +107,7 @@ def _pieces(chain: Chain, placed: Placed, rows: Ints) -> tuple[int, Ints]:
             np.tile(places, len(rows)),
         )
         columns: dict[str, Ints | int] = {"kind": kind, "stage": stage, "microbatch": microbatch, "piece": place}
+        columns["apart"] = np.repeat(placed.apart[rows], len(places))
         entry, last = _parts(chain, rank, piece, turn, columns)
         found.append(np.stack(np.broadcast_arrays(turn, kind, stage, microbatch, place, entry, last)))
     together = np.concatenate(found, axis=1)

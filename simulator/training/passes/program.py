@@ -39,6 +39,9 @@ class Columns:
     lane: Ints
     content: Ints
     """Index into `Program.contents`."""
+    apart: Ints
+    """1 in passes that run part by part only because the chain waits for others than its equals: what they send shares
+    links with nobody, as it does where chains are folded."""
 
 
 @dataclass(frozen=True, slots=True)

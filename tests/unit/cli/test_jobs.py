@@ -8,7 +8,7 @@ import pytest
 
 from simulator.cli import main
 from simulator.results import read
-from tests.together import BESIDE, SMALL, SPINE
+from tests.several import BESIDE, SCENARIOS, SMALL, SPINE
 
 SHORT = [*SMALL]
 FEW = ["jobs.1.requests.count=12", "jobs.0.training.steps=1"]
@@ -53,7 +53,7 @@ def test_one_job_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["run", str(SPINE), "--detail", "x.json"], "and this scenario runs several jobs; leave it out"),
         (["run", str(BESIDE), "--job", "training", "--detail", "x.json"], "and this scenario trains"),
         (["run", str(BESIDE), "--job", "trainnig"], "there is no job `trainnig`; did you mean `training`"),
-        (["run", str(SPINE.parents[1] / "quickstart.yaml"), "--job", "a"], "the scenario has no `jobs`"),
+        (["run", str(SCENARIOS.parent / "quickstart.yaml"), "--job", "a"], "the scenario has no `jobs`"),
         (["run", str(SPINE), "--sensitivities"], "is for scenarios that train, and this one runs several jobs"),
         (["run", str(SPINE), "--executor", "max-plus"], "`executor` has no meaning for a scenario that runs several"),
         (["run", str(SPINE), "--no-leap"], "`leap` has no meaning for a scenario that runs several jobs"),
@@ -115,7 +115,7 @@ def test_packed_against_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_kinds_that_are_not_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    quick = str(SPINE.parents[1] / "quickstart.yaml")
+    quick = str(SCENARIOS.parent / "quickstart.yaml")
     assert main(["compare", quick, str(SPINE)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "training (quickstart) and several jobs (two-jobs-one-spine) do not do the same work" in said

@@ -57,5 +57,5 @@ def test_what_a_kind_writes_and_whose_jobs_it_has() -> None:
     assert {name: list(kind.jobs(SMALL[name])) for name, kind in KINDS.items()} == {
         "training": [],
         "serving": [],
-        "jobs": ["large", "small"],
+        "jobs": ["first", "second"],
     }

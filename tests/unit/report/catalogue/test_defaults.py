@@ -5,6 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.report.catalogue.defaults import defaults, origins
 from simulator.specs import load_scenario
+from tests.several import SPINE
 
 SCENARIO = Path(__file__).resolve().parents[4] / "scenarios" / "quickstart.yaml"
 
@@ -40,7 +41,7 @@ def test_what_each_of_several_jobs_leaves_open() -> None:
 
 
 def test_where_jobs_lie_stands_beside_their_placement() -> None:
-    loaded = load_scenario(JOBS.with_name("two-jobs-one-spine.yaml"), ["jobs.1.placement=packed"])
+    loaded = load_scenario(SPINE, ["jobs.1.placement=packed"])
     found = origins(loaded.scenario, loaded.origins)
     assert found["jobs.0.placement"].endswith(":18: 32 devices of nodes 0, 2, 4, 6")
     assert found["jobs.1.placement"].endswith(": 32 devices of nodes 1, 3, 5, 7")
@@ -49,6 +50,6 @@ def test_where_jobs_lie_stands_beside_their_placement() -> None:
 
 
 def test_jobs_that_cannot_be_placed() -> None:
-    loaded = load_scenario(JOBS.with_name("two-jobs-one-spine.yaml"), ["jobs.1.nodes=9"])
+    loaded = load_scenario(SPINE, ["jobs.1.nodes=9"])
     with pytest.raises(InputError, match="needs 9 whole nodes"):
         origins(loaded.scenario, loaded.origins)

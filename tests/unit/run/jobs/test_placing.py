@@ -11,7 +11,7 @@ from simulator.specs.jobs import AnyJob
 from tests import together
 from tests.unit.cli.conftest import ROOT
 
-SPINE = (ROOT / "scenarios" / "jobs" / "two-jobs-one-spine.yaml").read_text(encoding="utf-8")
+SPINE = Path(__file__).with_name("two-jobs-one-spine.yaml").read_text(encoding="utf-8")
 BESIDE = (ROOT / "scenarios" / "jobs" / "training-beside-serving.yaml").read_text(encoding="utf-8")
 PLACED = "    placement: spread\n    nodes: 4\n"
 
@@ -124,7 +124,7 @@ REFUSED = {
     ),
     "replicas without devices": (
         BESIDE.replace("{nodes: [2, 6]}", "{nodes: [2]}"),
-        ":27: jobs.1.serving: its replicas take 16 devices, and it is given 8; give it more, or cut replicas or layout",
+        ":33: jobs.1.serving: its replicas take 16 devices, and it is given 8; give it more, or cut replicas or layout",
     ),
     "nodes without a network": (
         f"{BESIDE.partition('  network:')[0]}  network: {{kind: none}}\njobs:{BESIDE.partition('jobs:')[2]}",
@@ -132,7 +132,7 @@ REFUSED = {
     ),
     "pools without a network": (
         BESIDE.replace("role: decode,", "role: decode, cluster: clusters/dgx-a100,"),
-        ":27: jobs.1.serving.pools: pool `answers` has a cluster of its own, and no network joins it to the others;",
+        ":33: jobs.1.serving.pools: pool `answers` has a cluster of its own, and no network joins it to the others;",
     ),
 }
 
