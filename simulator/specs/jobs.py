@@ -60,15 +60,17 @@ class OneJob(Spec):
     """Kind of nodes that it lies on, by its name in `cluster.more_nodes`; the first kind with room for it where left
     out. A job that trains lies on nodes of one kind; pools of one that serves may name theirs."""
     nodes: Count | None = None
-    """Whole nodes that it gets; as many devices as its layout needs where left out. A training job that leaves `dp`
-    open as well takes all nodes that the others leave."""
+    """Whole nodes that it gets, where `placement` does not name them; as many devices as its layout needs where left
+    out. A training job that leaves `dp` open as well takes all nodes that the others leave."""
     published: tuple[Published, ...] = ()
     """Figures of this job to compare with."""
 
     @model_validator(mode="after")
     def _one_size(self) -> "OneJob":
-        if isinstance(self.placement, Place) and self.nodes is not None:
-            raise ValueError("`placement` names the devices of the job: leave `nodes` out")
+        named = self.placement
+        if isinstance(named, Place) and self.nodes is not None and len(named.nodes) != self.nodes:
+            what = f"{len(named.nodes)} nodes" if named.nodes else "devices"
+            raise ValueError(f"`placement` names {what} and `nodes` says {self.nodes}: leave `nodes` out")
         return self
 
 

@@ -95,7 +95,7 @@ REFUSED = {
     "none named": (spine(at("{nodes: []}")), ":18:16: jobs.0.placement: write either `nodes` or `devices`"),
     "named and counted": (
         spine(at("{nodes: [0, 1]}") + "    nodes: 4\n"),
-        ":15:5: jobs.0: `placement` names the devices of the job: leave `nodes` out",
+        ":15:5: jobs.0: `placement` names 2 nodes and `nodes` says 4: leave `nodes` out",
     ),
     "uneven": (
         spine(at("{devices: [0, 1, 2, 8]}"), at("{nodes: [2]}")),
