@@ -135,6 +135,24 @@ class Traffic:
         """Links of some kinds to share, of those that are asked alike one; shape (m,)."""
         return self.merged(self.of_kinds(kinds)) if kinds else np.zeros(0, np.int64)
 
+    def shortfall(self, kinds: Collection[str]) -> float:
+        """By how much the fullest link of a kind is fuller than the fullest that is looked at; a fraction."""
+        found, looked = 0.0, self.of_kinds(kinds)
+        stops = [*self.fabric.block_start[1:], len(self.fabric.capacity)]
+        for name, first, stop in zip(self.fabric.kinds, self.fabric.block_start, stops, strict=True):
+            seen = looked[(looked >= first) & (looked < stop)] - first
+            if name in kinds and len(seen):
+                sent = self._in_a_step(np.arange(first, stop))
+                found = max(found, float(sent.max() / sent[seen].max()) - 1)
+        return found
+
+    def _in_a_step(self, links: Ints) -> Floats:
+        """What all that can share links takes of them in a step; (links,)."""
+        whole = (sender for sender in self.senders if sender.whole)
+        return sum(
+            (len(self._operations(sender)) * self._asked(sender, links)[0] for sender in whole), np.zeros(len(links))
+        )
+
     def label(self, operation: int) -> str:
         """The name of an operation on the record of loads."""
         return d.KINDS[self.program.columns.kind[operation]]

@@ -319,8 +319,8 @@ def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
     ]
     if run.classes.spread > NOTABLE:
         found.append(
-            f"folding by tiers merged chains whose prices differ by up to {100 * run.classes.spread:.2g} %; "
-            "the slowest counts"
+            "folding by tiers merged chains whose prices, or what they ask of shared links, differ by up to"
+            f" {100 * run.classes.spread:.2g} %; the slowest counts"
         )
     if len(run.noise.slow) and not any(p.cost.load[run.noise.slow].any() for p in run.classes.priced.values()):
         found.append("no effect: noise.slow_links: nothing travels over these links")

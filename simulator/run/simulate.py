@@ -20,7 +20,7 @@ from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import NotExact, sweep
 from simulator.results.result import LinkLoad, Result
 from simulator.run.clock_overflow import clock_overflow
-from simulator.run.contention import Ran, on_links, settled
+from simulator.run.contention import Ran, Traffic, on_links, settled
 from simulator.run.gather import Run, gather
 from simulator.run.links import Recorded, link_loads
 from simulator.run.site import Seat
@@ -157,6 +157,8 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
         noise = replace(noise, assumptions=noise.assumptions + said)
     if done.kinds and prepared.executor == "max-plus":
         raise _shares("links")
+    if done.kinds and prepared.fold == "tiers":
+        shown = _with_bound(shown, network, done.kinds)
     how = "simpy" if done.kinds else how
     found = found.filled(steps, done.timeline.makespan)
     return Run(
@@ -173,6 +175,13 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
         done.links,
         done.kinds,
     )
+
+
+def _with_bound(lowered: Lowered, network: Network, kinds: frozenset[str]) -> Lowered:
+    """Classes that tiers merged also where they do not load all links alike."""
+    classes, program = lowered
+    bound = Traffic(program, classes, network.fabric).shortfall(kinds)
+    return Lowered(replace(classes, spread=max(classes.spread, bound)), program)
 
 
 def _noisy(

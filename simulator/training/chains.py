@@ -69,7 +69,8 @@ class ChainClasses:
     outside: tuple[str, ...]
     """Kernels priced outside the range of their measurements."""
     spread: float
-    """Largest relative difference between the price lists that tiers merged; 0 where folding is exact."""
+    """Largest relative difference between the price lists that tiers merged, or between what the links carry on which
+    their chains meet; 0 where folding is exact."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,3 +85,13 @@ def test_gradients_beside_sends_share_the_network_card() -> None:
         if load.name in over:
             assert load.peak <= load.capacity * (1 + ROUNDING)
             assert load.rates and load.at_peak
+
+
+@simulations(15)
+@given(**LAYOUTS)
+def test_tiers_say_how_far_they_may_be_off(**choices: object) -> None:
+    scenario = build(**choices)  # type: ignore[arg-type]
+    tiers, every = (run(scenario, fold=fold) for fold in ("tiers", "none"))  # type: ignore[arg-type]
+    off = tiers.timeline.makespan / every.timeline.makespan - 1
+    assert abs(off) <= tiers.classes.spread + ROUNDING
+    assert every.classes.spread == 0

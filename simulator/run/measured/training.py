@@ -4,7 +4,6 @@ A rate of FLOPs that a row publishes is turned into a step time with the formula
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import ValidationError
 
@@ -13,8 +12,9 @@ from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.training import Draft, Row, draft
 from simulator.interop.rows.training_names import counts_recomputation
 from simulator.results.result import Result
+from simulator.run.gather import gather
 from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch, made_to_fit
-from simulator.run.simulate import simulate
+from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
 from simulator.training.job import Job, build_job
@@ -56,9 +56,8 @@ def _settled(drafted: Draft, assumed: list[str]) -> Scenario:
 
 
 def simulated(mapped: Mapped, scenario: Scenario | None = None) -> Result:
-    """A step of a row, or of a variant of its scenario; the sweep serves where nothing is shared."""
-    executor: Literal["simpy", "max-plus"] = "simpy" if mapped.job.shares else "max-plus"
-    return simulate(scenario or mapped.scenario, fold="tiers", executor=executor)
+    """A step of a row, or of a variant of its scenario."""
+    return gather(run(scenario or mapped.scenario, fold="tiers"))
 
 
 def measured_step(row: Row, job: Job) -> float:
