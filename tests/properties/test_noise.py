@@ -70,7 +70,7 @@ def test_noise_that_does_nothing_changes_nothing(choices: dict[str, Any]) -> Non
     np.testing.assert_array_equal(still.spans.end, clean.spans.end)
 
 
-@simulations(25)
+@simulations(12)
 @given(choices=CHOICES, seed=st.integers(0, 99))
 def test_folded_equals_unfolded(choices: dict[str, Any], seed: int) -> None:
     scenario = build(choices, {"jitter": 0.05, **STRAGGLERS, **SLOW_LINK}, steps=3, seed=seed)
