@@ -12,13 +12,14 @@ from simulator.engine.wires import User, join, meet
 from simulator.results.result import Result
 from simulator.run.clock_overflow import too_long
 from simulator.run.contention import distinct
+from simulator.run.jobs.colours import colours
 from simulator.run.jobs.gather import gather
 from simulator.run.jobs.meetings import Tally
 from simulator.run.jobs.parts import as_serving, as_training
 from simulator.run.jobs.perturbations import Disturbance, disturb
 from simulator.run.jobs.placing import Devices, place
 from simulator.run.jobs.serving import Server
-from simulator.run.jobs.training import Trainer, colours
+from simulator.run.jobs.training import Trainer
 from simulator.run.simulate import Fold, prepare
 from simulator.run.site import Seat, Site
 from simulator.specs.jobs import AnyJob, JobsScenario, TrainingJob

@@ -4,7 +4,7 @@ A job that meets nobody is not run again: each of its steps is what it is alone.
 over links on which it can meet others are activities on them; passes in which such collectives run are cut into parts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -61,6 +61,8 @@ class Trainer:
     _cut: bool = field(init=False, default=False)
     _wires: Wires = field(init=False, default_factory=Wires)
     _resources: list[int] = field(init=False, default_factory=list)
+    _inside: frozenset[int] = field(init=False)
+    """Links that passes send over which run as one instruction."""
 
     def __post_init__(self) -> None:
         """Run it alone."""
@@ -72,9 +74,6 @@ class Trainer:
         self._inside = frozenset(np.flatnonzero(inside).tolist())
         rates = dict(zip(links.tolist(), everything[links].tolist(), strict=True))
         self.user = User(rates.keys(), lambda: rates, lambda: self._wires)
-
-    _inside: frozenset[int] = field(init=False)
-    """Links that passes send over which run as one instruction."""
 
     @property
     def meets(self) -> bool:
@@ -237,47 +236,3 @@ class OfStep(Recorded):
             if last > first:
                 found.append(Span(first, last, capacity, mine))
         return found
-
-
-def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, Ints | None]:
-    """For each job the kind of place that each chain has among all that is sent: chains of one kind fare alike, if
-    those of each class do.
-
-    None where it meets nobody or is not folded.
-    """
-    found: dict[str, Ints | None] = {}
-    for name, trainer in trainers.items():
-        links = np.array(sorted(trainer.user.met), np.int64)
-        if not len(links) or len(trainer.prepared.network.chains) == 1:
-            found[name] = None
-            continue
-        rows = [trainer.site.fabric.capacity[links][None]]
-        rows += [other.traffic.columns(links) for other in trainers.values()]
-        rows += [np.array([[(user.most or {}).get(link, -1.0) for link in links.tolist()]]) for user in others]
-        kind = np.unique(np.round(np.vstack(rows), 3), axis=1, return_inverse=True)[1].reshape(-1)
-        place = np.full(len(trainer.site.fabric.capacity), -1, np.int64)
-        place[links] = kind
-        found[name] = _keys(trainer, place)
-    return found
-
-
-def _keys(trainer: Trainer, kind: Ints) -> Ints:
-    """Numbers of chains, equal where all that they run goes over links of the same kinds (links,), -1 for none."""
-    columns = []
-    for priced in trainer.lowered.classes.priced.values():
-        kinds: dict[frozenset[int], int] = {frozenset(): 0}
-        number = np.zeros(len(priced.cost.ticks) + 1, np.int64)
-        for choice in priced.cost.plan.choices:
-            on: dict[int, set[int]] = {row: set() for row in choice.rows.tolist()}
-            for demand in choice.demands:
-                group = np.repeat(choice.rows, len(demand.phase.size))
-                for way in demand.paths:
-                    seen = np.flatnonzero((way >= 0) & (kind[way] >= 0))
-                    for row, colour in np.unique(np.stack([group[seen], kind[way[seen]]]), axis=1).T.tolist():
-                        on[row].add(colour)
-            for row, colour_set in on.items():
-                number[row] = kinds.setdefault(frozenset(colour_set), len(kinds))
-        columns.append(number[priced.rows])
-    joined = np.concatenate(columns, axis=1) if columns else np.zeros((len(trainer.prepared.network.chains), 1))
-    keys: Ints = np.unique(joined, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return keys

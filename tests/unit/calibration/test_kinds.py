@@ -126,6 +126,7 @@ def test_coefficients_that_made_a_table_are_found_again(tmp_path: Path, capsys: 
     assert found == pytest.approx(made, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_stack_is_written_whole_and_only_where_it_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
