@@ -199,7 +199,7 @@ class Traffic:
         capacity = self.fabric.capacity / units.TICKS_PER_SECOND
         if not len(links):
             return frozenset()
-        most = sum(self._by_lane(links)[0].values(), np.zeros(len(links)))
+        most = sum(self._by_lane(links, whole=True).values(), np.zeros(len(links)))
         links = links[most > (1 + SLACK) * capacity[links]]
         links = self.merged(links)
         asked = [(sender, self._asked(sender, links)[0]) for sender in self.senders if sender.whole]
@@ -226,20 +226,20 @@ class Traffic:
     def most(self) -> tuple[Floats, Floats]:
         """The most bytes per tick that operations ask of each link at once, each lane running one, and what of it
         those inside passes ask that run as one instruction, which cannot share links: shape (links,) each."""
-        able, inside = self._by_lane(np.arange(len(self.fabric.capacity)))
+        able, inside = (self._by_lane(np.arange(len(self.fabric.capacity)), whole) for whole in (True, False))
         none = np.zeros(len(self.fabric.capacity))
         both = [np.maximum(able.get(n, none), inside.get(n, none)) for n in able.keys() | inside.keys()]
         return sum(both, none), sum(inside.values(), none)
 
-    def _by_lane(self, links: Ints) -> tuple[dict[int, Floats], dict[int, Floats]]:
-        """The most that operations of each lane ask of links, those that can share them and those that cannot."""
-        able, inside = dict[int, Floats](), dict[int, Floats]()
-        for sender, lanes in zip(self.senders, self._lanes(), strict=True):
-            rate = self._asked(sender, links)[0] / sender.moving
-            for number in lanes:
-                into = able if sender.whole else inside
-                into[number] = np.maximum(into.get(number, 0.0), rate)
-        return able, inside
+    def _by_lane(self, links: Ints, whole: bool) -> dict[int, Floats]:
+        """The most that operations of each lane ask of links: those that can share them, or those that cannot."""
+        found: dict[int, Floats] = {}
+        for sender in self.senders:
+            if sender.whole == whole:
+                rate = self._asked(sender, links)[0] / sender.moving
+                for number in self._lanes(sender):
+                    found[number] = np.maximum(found.get(number, 0.0), rate)
+        return found
 
     def tape(self, links: Ints) -> Tape:
         """The tape on which operations that use some links are activities on them; they are its last resources."""
@@ -266,11 +266,8 @@ class Traffic:
 
     def _senders(self) -> Iterator[Sender]:
         """Everybody who sends, by content and device."""
-        columns, width = self.program.columns, self.classes.ranks.shape[1]
-        devices = len(self.program.lanes) // len(self.program.names)
-        code = (columns.content * devices + self.program.device(slice(None))) * 2 + (columns.apart > 0)
-        for alike in np.unique(code).tolist():
-            content, device, apart = alike // 2 // devices, alike // 2 % devices, alike % 2
+        width = self.classes.ranks.shape[1]
+        for content, device, apart in self._alike:
             lump = self.program.contents[content]
             chain_, rank = divmod(device, width)
             first = int(self.classes.members[chain_][0])
@@ -282,15 +279,26 @@ class Traffic:
         priced = self.classes.priced[call.comm]
         return priced, call, int(priced.rows[chain_, rank if call.place == OWN else call.place])
 
+    @cached_property
+    def _alike(self) -> dict[tuple[int, int, int], Ints]:
+        """Operations by (content, device, apart), in order."""
+        columns = self.program.columns
+        devices = len(self.program.lanes) // len(self.program.names)
+        code = (columns.content * devices + self.program.device(slice(None))) * 2 + (columns.apart > 0)
+        order = np.argsort(code, kind="stable")
+        order = order[np.searchsorted(code[order], 0) :]
+        parts = np.split(order, 1 + np.flatnonzero(np.diff(code[order]))) if len(order) else []
+        keys = [int(code[part[0]]) for part in parts]
+        return {(key // 2 // devices, key // 2 % devices, key % 2): part for key, part in zip(keys, parts, strict=True)}
+
     def _operations(self, sender: Sender) -> Ints:
         """The operations of a sender."""
-        columns = self.program.columns
-        alike = (columns.content == sender.content) & ((columns.apart > 0) == sender.apart)
-        return np.flatnonzero(alike & (self.program.device(slice(None)) == sender.device))
+        return self._alike[sender.content, sender.device, sender.apart]
 
-    def _lanes(self) -> list[list[int]]:
-        """Lanes of the operations of each sender."""
-        return [np.unique(self.program.columns.lane[self._operations(sender)]).tolist() for sender in self.senders]
+    def _lanes(self, sender: Sender) -> list[int]:
+        """Lanes of the operations of a sender."""
+        lanes: list[int] = np.unique(self.program.columns.lane[self._operations(sender)]).tolist()
+        return lanes
 
     def _asked(self, sender: Sender, links: Ints) -> tuple[Floats, Floats]:
         """(amount, flows) that a sender of all chains of its class asks of each link; (links,) each."""
