@@ -11,7 +11,7 @@ An activity moves its bytes evenly over the time in which the closed form has th
 passes that run as one instruction, which share links with nobody.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -196,18 +196,18 @@ class Traffic:
     def scarce(self, timeline: Timeline, kinds: Collection[str]) -> frozenset[str]:
         """Kinds of links, others than `kinds`, of which one is asked for more than it has at a moment."""
         links = np.setdiff1d(self.used, self.of_kinds(kinds))
-        capacity = self.fabric.capacity / units.TICKS_PER_SECOND
-        if not len(links):
+        senders = [sender for sender in self.senders if sender.whole]
+        if not len(links) or not senders:
             return frozenset()
-        most = sum(self._by_lane(links, whole=True).values(), np.zeros(len(links)))
-        links = links[most > (1 + SLACK) * capacity[links]]
-        links = self.merged(links)
-        asked = [(sender, self._asked(sender, links)[0]) for sender in self.senders if sender.whole]
-        over = [
-            self._peak(timeline, [(sender, float(amount[i])) for sender, amount in asked if amount[i]]) > limit
-            for i, limit in enumerate(((1 + SLACK) * capacity[links]).tolist())
-        ]
-        return frozenset(self.fabric.kinds[self.fabric.block_of(link)] for link in links[np.array(over, bool)].tolist())
+        amounts = np.stack([self._asked(sender, links)[0] for sender in senders])
+        limit = (1 + SLACK) * self.fabric.capacity[links] / units.TICKS_PER_SECOND
+        most = sum(self._by_lane(senders, amounts).values(), np.zeros(len(links)))
+        found = set[str]()
+        for i in _first_alike(np.vstack([amounts, limit]), np.flatnonzero(most > limit)):
+            asked = [(sender, float(amounts[row, i])) for row, sender in enumerate(senders) if amounts[row, i]]
+            if self._peak(timeline, asked) > limit[i]:
+                found.add(self.fabric.kinds[self.fabric.block_of(int(links[i]))])
+        return frozenset(found)
 
     def _peak(self, timeline: Timeline, asked: Sequence[tuple[Sender, float]]) -> float:
         """The most bytes per tick that operations of some senders ask of a link at a moment."""
@@ -226,19 +226,24 @@ class Traffic:
     def most(self) -> tuple[Floats, Floats]:
         """The most bytes per tick that operations ask of each link at once, each lane running one, and what of it
         those inside passes ask that run as one instruction, which cannot share links: shape (links,) each."""
-        able, inside = (self._by_lane(np.arange(len(self.fabric.capacity)), whole) for whole in (True, False))
-        none = np.zeros(len(self.fabric.capacity))
+        links = np.arange(len(self.fabric.capacity))
+        able, inside = (self._of_lanes(links, whole) for whole in (True, False))
+        none = np.zeros(len(links))
         both = [np.maximum(able.get(n, none), inside.get(n, none)) for n in able.keys() | inside.keys()]
         return sum(both, none), sum(inside.values(), none)
 
-    def _by_lane(self, links: Ints, whole: bool) -> dict[int, Floats]:
+    def _of_lanes(self, links: Ints, whole: bool) -> dict[int, Floats]:
         """The most that operations of each lane ask of links: those that can share them, or those that cannot."""
+        senders = [sender for sender in self.senders if sender.whole == whole]
+        return self._by_lane(senders, (self._asked(sender, links)[0] for sender in senders))
+
+    def _by_lane(self, senders: Iterable[Sender], amounts: Iterable[Floats]) -> dict[int, Floats]:
+        """The most that senders of each lane ask per tick, of what each asks in all."""
         found: dict[int, Floats] = {}
-        for sender in self.senders:
-            if sender.whole == whole:
-                rate = self._asked(sender, links)[0] / sender.moving
-                for number in self._lanes(sender):
-                    found[number] = np.maximum(found.get(number, 0.0), rate)
+        for sender, amount in zip(senders, amounts, strict=True):
+            rate = amount / sender.moving
+            for number in self._lanes(sender):
+                found[number] = np.maximum(found[number], rate) if number in found else rate
         return found
 
     def tape(self, links: Ints) -> Tape:
@@ -343,6 +348,13 @@ class Traffic:
                         found.append((group[mine], place[way[mine]], size[mine], size[mine] * each[way[mine]]))
             self._demands[key] = tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[assignment]
         return self._demands[key]
+
+
+def _first_alike(columns: Floats, among: Ints) -> list[int]:
+    """Of equal columns among some only the first, but for rare ones; compared by a sum with uneven weights."""
+    weights = 1 + np.sqrt(np.arange(2, len(columns) + 2)) % 1
+    keys = np.round(weights @ columns[:, among], 3)
+    return among[np.unique(keys, return_index=True)[1]].tolist()  # type: ignore[no-any-return]
 
 
 def distinct(columns: Floats) -> Ints:
