@@ -2,7 +2,7 @@
 
 Bytes are those of the collectives of the iterations that ran, of activations between pipeline stages and of moved
 caches. At its peak a link carries what each iteration sends spread evenly over the iteration, and each moved cache over
-its way.
+its way, but never more than it has: who could ask for more shares it, and gets its bytes unevenly over that time.
 """
 
 from collections import defaultdict
@@ -146,7 +146,7 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str) ->
             utilisation=moved / (capacity * duration_s),
             by_operation=_by_operation(on_it),
             users=tuple(sorted({flow.user for flow in users})),
-            peak=highest,
+            peak=min(highest, capacity),
             at_peak=at_peak,
         )
 

@@ -183,3 +183,10 @@ def test_a_heading_names_the_devices_of_every_pool() -> None:
     fleet = load_scenario("scenarios/serving/fleet-two-device-kinds.yaml").spec
     said = scenario_fields(dump(fleet))["devices"]
     assert said == "2 x NVIDIA H100 SXM5 80GB + 6 x NVIDIA L40S"
+
+
+def test_no_link_of_two_generations_shows_more_than_it_has() -> None:
+    loaded = load_scenario("serving/disaggregated-two-generations", ["requests.count=60"])
+    result = serve(loaded.spec)  # type: ignore[arg-type]
+    assert result.links
+    assert all(load.peak <= load.capacity for load in result.links)
