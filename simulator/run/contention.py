@@ -115,7 +115,7 @@ class Sender:
     @property
     def moving(self) -> int:
         """Ticks in which they move bytes."""
-        return max(sum(call.runs * int(priced.cost.moving[row]) for priced, call, row in self.calls), 1)
+        return max(sum(_lasts(*call) for call in self.calls), 1)
 
 
 class Traffic:
@@ -131,6 +131,19 @@ class Traffic:
         """Everybody who sends."""
         return list(self._senders())
 
+    def chains_apart(self, kinds: Collection[str]) -> Ints | None:
+        """Keys that keep chains apart whose links of some kinds are loaded differently; None where they are apart."""
+        blocks = [links for name, links in self._blocks() if name in kinds]
+        links = np.concatenate([np.zeros(0, np.int64), *blocks])
+        keys = self.apart(links, np.vstack([self.fabric.capacity[links], self.columns(links)]))
+        return self.classes.split(keys)
+
+    def _blocks(self) -> Iterator[tuple[str, Ints]]:
+        """Links by kind."""
+        stops = [*self.fabric.block_start[1:], len(self.fabric.capacity)]
+        for name, first, stop in zip(self.fabric.kinds, self.fabric.block_start, stops, strict=True):
+            yield name, np.arange(first, stop)
+
     def shared(self, kinds: Collection[str]) -> Ints:
         """Links of some kinds to share, of those that are asked alike one; shape (m,)."""
         return self.merged(self.of_kinds(kinds)) if kinds else np.zeros(0, np.int64)
@@ -138,11 +151,10 @@ class Traffic:
     def shortfall(self, kinds: Collection[str]) -> float:
         """By how much the fullest link of a kind is fuller than the fullest that is looked at; a fraction."""
         found, looked = 0.0, self.of_kinds(kinds)
-        stops = [*self.fabric.block_start[1:], len(self.fabric.capacity)]
-        for name, first, stop in zip(self.fabric.kinds, self.fabric.block_start, stops, strict=True):
-            seen = looked[(looked >= first) & (looked < stop)] - first
-            if name in kinds and len(seen):
-                sent = self._in_a_step(np.arange(first, stop))
+        for name, links in self._blocks():
+            seen = np.isin(links, looked)
+            if name in kinds and seen.any():
+                sent = self._in_a_step(links)
                 found = max(found, float(sent.max() / sent[seen].max()) - 1)
         return found
 
@@ -159,9 +171,7 @@ class Traffic:
 
     def of_kinds(self, kinds: Collection[str]) -> Ints:
         """Links of some kinds that the first chain of each class uses."""
-        stops = [*self.fabric.block_start[1:], len(self.fabric.capacity)]
-        blocks = zip(self.fabric.kinds, self.fabric.block_start, stops, strict=True)
-        shared = [np.arange(first, stop) for name, first, stop in blocks if name in kinds]
+        shared = [links for name, links in self._blocks() if name in kinds]
         return np.intersect1d(self.used, np.concatenate([np.zeros(0, np.int64), *shared]))
 
     @cached_property
@@ -180,6 +190,18 @@ class Traffic:
         """What each sender asks of links: (amount, flows), shape (2 x senders, links)."""
         found = [np.stack(self._asked(sender, links)) for sender in self.senders if sender.whole]
         return np.concatenate([np.zeros((0, len(links))), *found])
+
+    def apart(self, links: Ints, columns: Floats) -> Ints:
+        """Numbers of chains, equal where all that they run goes over links, of some, on which all load alike.
+
+        `columns` (k, links) says who loads them how.
+        """
+        kind = np.full(len(self.fabric.capacity), -1, np.int64)
+        kind[links] = np.unique(np.round(columns, 3), axis=1, return_inverse=True)[1].reshape(-1)
+        found = [_kinds_of_groups(priced, kind)[priced.rows] for priced in self.classes.priced.values()]
+        joined = np.concatenate([*found, np.zeros((len(self.classes.ranks), 1), np.int64)], axis=1)
+        keys: Ints = np.unique(joined, axis=0, return_inverse=True)[1].reshape(-1)
+        return keys
 
     def net(self, links: Ints) -> dict[str, Floats]:
         """What of each unit that links carry for operations of a name are bytes, the rest is protocol; (links,)."""
@@ -306,13 +328,18 @@ class Traffic:
         return lanes
 
     def _asked(self, sender: Sender, links: Ints) -> tuple[Floats, Floats]:
-        """(amount, flows) that a sender of all chains of its class asks of each link; (links,) each."""
+        """(amount, flows) that a sender of all chains of its class asks of each link; (links,) each.
+
+        Flows of one of several calls count for the part of the time that it moves bytes.
+        """
         amount, flows = np.zeros((2, len(links)))
-        for priced, call, _ in sender.calls:
+        for priced, call, row in sender.calls:
             share = self._share(sender, priced, call)
             group, link, _, taken = self._taken(priced, links)
-            amount += call.runs * np.bincount(link, taken * share[group], len(links))
-            flows += np.bincount(link, share[group], len(links))
+            mine = np.flatnonzero(share[group])
+            part, link = share[group[mine]], link[mine]
+            amount += call.runs * np.bincount(link, taken[mine] * part, len(links))
+            flows += _lasts(priced, call, row) / sender.moving * np.bincount(link, part, len(links))
         return amount, flows
 
     def _share(self, sender: Sender, priced: Priced, call: Call) -> Floats:
@@ -360,6 +387,29 @@ def _first_alike(columns: Floats, among: Ints) -> list[int]:
 def distinct(columns: Floats) -> Ints:
     """The first of equal columns, in order; rounding apart."""
     return np.sort(np.unique(np.round(columns, 3), axis=1, return_index=True)[1])
+
+
+def _lasts(priced: Priced, call: Call, row: int) -> int:
+    """Ticks in which a group moves the bytes of a call."""
+    return call.runs * int(priced.cost.moving[row])
+
+
+def _kinds_of_groups(priced: Priced, kind: Ints) -> Ints:
+    """Numbers of the groups of a collective, equal where they use links of the same kinds, (links,) with -1 for those
+    that do not count; the last number is that of no group."""
+    known: dict[frozenset[int], int] = {frozenset(): 0}
+    found = np.zeros(len(priced.cost.ticks) + 1, np.int64)
+    for choice in priced.cost.plan.choices:
+        on: dict[int, set[int]] = {row: set() for row in choice.rows.tolist()}
+        for demand in choice.demands:
+            group = np.repeat(choice.rows, len(demand.phase.size))
+            for way in demand.paths:
+                seen = np.flatnonzero((way >= 0) & (kind[way] >= 0))
+                for row, number in np.unique(np.stack([group[seen], kind[way[seen]]]), axis=1).T.tolist():
+                    on[row].add(number)
+        for row, kinds in on.items():
+            found[row] = known.setdefault(frozenset(kinds), len(known))
+    return found
 
 
 def _links_of(priced: Priced, row: int) -> Ints:

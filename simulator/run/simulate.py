@@ -32,7 +32,7 @@ from simulator.specs.scenario import Scenario
 from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
 from simulator.training.job import Job, build_job
-from simulator.training.noise import Perturbation, perturb, slowdowns
+from simulator.training.noise import Perturbation, joined, perturb, slowdowns
 from simulator.training.passes.program import Program, build_program
 
 Ints = NDArray[np.int64]
@@ -150,10 +150,10 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
         return Ran(timeline, loads(timeline, None), frozenset())
 
     if prepared.still:
-        shown, found = prepared.lower(), Steps(np.zeros(0, np.int64))
-        done = ran(shown)
+        found = Steps(np.zeros(0, np.int64))
+        shown, done = _apart(prepared, ran)
     else:
-        shown, found, said, done = _noisy(prepared, executed, ran, share_links)
+        shown, found, said, done = _noisy(prepared, executed, ran)
         noise = replace(noise, assumptions=noise.assumptions + said)
     if done.kinds and prepared.executor == "max-plus":
         raise _shares("links")
@@ -184,11 +184,21 @@ def _with_bound(lowered: Lowered, network: Network, kinds: frozenset[str]) -> Lo
     return Lowered(replace(classes, spread=max(classes.spread, bound)), program)
 
 
+def _apart(prepared: Prepared, ran: Callable[[Lowered, frozenset[str]], Ran]) -> tuple[Lowered, Ran]:
+    """A step without noise; where folding is exact, chains are apart whose links are loaded differently."""
+    lowered = prepared.lower()
+    done = ran(lowered, frozenset())
+    while done.kinds and prepared.fold == "exact":
+        keys = Traffic(lowered.program, lowered.classes, prepared.network.fabric).chains_apart(done.kinds)
+        if keys is None:
+            break
+        lowered = prepared.lower(keys)
+        done = ran(lowered, done.kinds)
+    return lowered, done
+
+
 def _noisy(
-    prepared: Prepared,
-    executed: Callable[[Tape], Timeline],
-    ran: Callable[[Lowered, frozenset[str]], Ran],
-    share_links: bool,
+    prepared: Prepared, executed: Callable[[Tape], Timeline], ran: Callable[[Lowered, frozenset[str]], Ran]
 ) -> tuple[Lowered, Steps, tuple[str, ...], Ran]:
     """The step that is shown, all steps, what was merged, and what became of the shown one.
 
@@ -197,14 +207,18 @@ def _noisy(
     job, network, factors = prepared.job, prepared.network, prepared.noise.factors
     assert factors is not None
     pace = slowdowns(job.mesh, network.chains, factors)
-    kinds = ran(prepared.lower(), frozenset()).kinds if share_links else frozenset()
+    clean, first = _apart(prepared, ran)
+    kinds, number = first.kinds, clean.classes.number
+
+    def lower(keys: Ints | None) -> Lowered:
+        return prepared.lower(number if keys is None else joined(number, keys))
 
     def shared(lowered: Lowered) -> Program:
         return on_links(lowered.program, lowered.classes, network.fabric, kinds)
 
     while True:
         meet = shared if kinds else None
-        shown, steps, said = perturbed(job, pace, prepared.lower, meet, executed, prepared.fold != "none")
+        shown, steps, said = perturbed(job, pace, lower, meet, executed, prepared.fold != "none")
         done = ran(shown, kinds)
         if done.kinds == kinds:
             return shown, steps, said, done

@@ -19,6 +19,7 @@ from simulator.training import memory, operators
 from simulator.training.communication import Network, Priced, fold_chains
 from simulator.training.job import Job
 from simulator.training.memory import Chunk
+from simulator.training.noise import joined
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 
 Ints = NDArray[np.int64]
@@ -71,6 +72,20 @@ class ChainClasses:
     spread: float
     """Largest relative difference between the price lists that tiers merged, or between what the links carry on which
     their chains meet; 0 where folding is exact."""
+
+    @property
+    def number(self) -> Ints:
+        """The class of each chain; shape (chains,)."""
+        found = np.zeros(len(self.ranks), np.int64)
+        for number, members in enumerate(self.members):
+            found[members] = number
+        return found
+
+    def split(self, keys: Ints) -> Ints | None:
+        """Keys (chains,) that keep classes apart, and within them chains of different `keys`; None where no class has
+        any such."""
+        found = joined(self.number, keys)
+        return found if found.max(initial=0) + 1 > len(self.members) else None
 
 
 @dataclass(frozen=True, slots=True)

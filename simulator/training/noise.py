@@ -72,6 +72,12 @@ def fold_keys(pace: Floats) -> Ints:
     return np.array([known.setdefault(chain.tobytes(), len(known)) for chain in pace], np.int64)
 
 
+def joined(*keys: Ints) -> Ints:
+    """Numbers of chains, equal where all of some numbers are; (chains,) each."""
+    found: Ints = np.unique(np.stack(keys), axis=1, return_inverse=True)[1].reshape(-1)
+    return found
+
+
 def _factors(noise: Noise, devices: int, steps: int, seed: int, said: list[str]) -> Floats | None:
     if noise.stragglers is None and not noise.jitter:
         return None

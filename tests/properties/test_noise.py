@@ -25,8 +25,6 @@ CHOICES = st.fixed_dictionaries(
 )
 STRAGGLERS = {"stragglers": {"count": 2, "slowdown": 1.3}}
 SLOW_LINK = {"slow_links": {"count": 1, "factor": 0.2}}
-MET = 1e-4
-"""Relative difference of steps in which operations of equal devices share links."""
 ROUNDING = 1e-9
 
 
@@ -77,11 +75,9 @@ def test_folded_equals_unfolded(choices: dict[str, Any], seed: int) -> None:
     folded, whole = simulate(scenario, fold="exact"), simulate(scenario, fold="none")
     assert len(folded.classes) <= len(whole.classes)
     ticks = len(whole.spans.start)
-    # Where links are shared, ticks of rounding decide who of several that come at once is a moment ahead.
-    near = MET if any(load.rates for load in whole.links) else ROUNDING
-    assert times(folded) == pytest.approx(times(whole), rel=near, abs=ticks)
+    assert times(folded) == pytest.approx(times(whole), rel=ROUNDING, abs=ticks)
     shown = folded.step_times[folded.provenance["step_shown"]]
-    assert int(folded.spans.end.max()) == pytest.approx(int(shown), rel=near, abs=ticks)
+    assert int(folded.spans.end.max()) == pytest.approx(int(shown), rel=ROUNDING, abs=ticks)
     for part in folded.breakdown:
         assert sum(part.values()) == pytest.approx(int(folded.spans.end.max()) / 1e12, rel=ROUNDING)
 

@@ -30,30 +30,5 @@ def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, In
         rows = [trainer.site.fabric.capacity[links][None]]
         rows += [other.traffic.columns(links) for other in trainers.values()]
         rows += [np.array([[(user.most or {}).get(link, -1.0) for link in links.tolist()]]) for user in others]
-        kind = np.unique(np.round(np.vstack(rows), 3), axis=1, return_inverse=True)[1].reshape(-1)
-        place = np.full(len(trainer.site.fabric.capacity), -1, np.int64)
-        place[links] = kind
-        found[name] = _keys(trainer, place)
+        found[name] = trainer.traffic.apart(links, np.vstack(rows))
     return found
-
-
-def _keys(trainer: Trainer, kind: Ints) -> Ints:
-    """Numbers of chains, equal where all that they run goes over links of the same kinds (links,), -1 for none."""
-    columns = []
-    for priced in trainer.lowered.classes.priced.values():
-        kinds: dict[frozenset[int], int] = {frozenset(): 0}
-        number = np.zeros(len(priced.cost.ticks) + 1, np.int64)
-        for choice in priced.cost.plan.choices:
-            on: dict[int, set[int]] = {row: set() for row in choice.rows.tolist()}
-            for demand in choice.demands:
-                group = np.repeat(choice.rows, len(demand.phase.size))
-                for way in demand.paths:
-                    seen = np.flatnonzero((way >= 0) & (kind[way] >= 0))
-                    for row, colour in np.unique(np.stack([group[seen], kind[way[seen]]]), axis=1).T.tolist():
-                        on[row].add(colour)
-            for row, colour_set in on.items():
-                number[row] = kinds.setdefault(frozenset(colour_set), len(kinds))
-        columns.append(number[priced.rows])
-    joined = np.concatenate(columns, axis=1) if columns else np.zeros((len(trainer.prepared.network.chains), 1))
-    keys: Ints = np.unique(joined, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return keys

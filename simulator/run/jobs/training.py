@@ -26,7 +26,7 @@ from simulator.run.site import Site
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, at_pace, slowest
 from simulator.specs.jobs import TrainingJob
-from simulator.training.noise import fold_keys, slowdowns
+from simulator.training.noise import fold_keys, joined, slowdowns
 from simulator.training.rescale import durations, rescaled
 
 Ints = NDArray[np.int64]
@@ -92,25 +92,18 @@ class Trainer:
         devices that are slowed differently stay apart."""
         self._cut = not self._inside.isdisjoint(self.user.met)
         if self._pace is not None:
-            self._lower(fold_keys(self._pace))
+            self._lower(joined(self.own.classes.number, fold_keys(self._pace)))
         elif self._cut:
-            self._lower(None)
+            self._lower(self.own.classes.number)
 
     def refold(self, keys: Ints | None) -> bool:
         """Take chains of different `keys` (chains,) apart; whether any were together."""
-        if keys is None:
-            return False
-        classes = self.lowered.classes.members
-        own = np.zeros(len(keys), np.int64)
-        for number, members in enumerate(classes):
-            own[members] = number
-        joined = np.unique(np.stack([own, keys]), axis=1, return_inverse=True)[1].reshape(-1)
-        if len(np.unique(joined)) == len(classes):
-            return False
-        self._lower(joined)
-        return True
+        joined = None if keys is None else self.lowered.classes.split(keys)
+        if joined is not None:
+            self._lower(joined)
+        return joined is not None
 
-    def _lower(self, keys: Ints | None) -> None:
+    def _lower(self, keys: Ints) -> None:
         self.lowered = self.prepared.lower(keys, self._cut)
         self.traffic = Traffic(self.lowered.program, self.lowered.classes, self.site.fabric)
 
