@@ -34,6 +34,8 @@ class Axis:
     """Why a size above 1 cannot be simulated in training; empty where it can."""
     instead: str = ""
     """What to write where it cannot."""
+    folded: bool = False
+    """Whether only experts are cut along it: it lies on their mesh over the same devices (arXiv:2504.14960)."""
 
     @property
     def exposed(self) -> str:
@@ -55,19 +57,21 @@ CP = _known(
         "context parallelism",
         "context-parallel",
         1,
+        colour="magenta",
+        glyph="▞",
+        slot=5,
+        algorithm="cp",
         missing="context parallelism (a sequence cut over devices) is not modelled",
         instead="leave `cp` out; long sequences fit with a larger `tp`, or with `training.recompute: full`",
     )
 )
 EP = _known(
     Axis(
-        "ep",
-        "expert parallelism",
-        "expert-parallel",
-        2,
-        missing="experts are spread over devices when serving only: mixtures of experts cannot be trained yet",
-        instead="leave `ep` out",
+        "ep", "expert parallelism", "expert-parallel", 2, colour="green", glyph="▛", slot=2, algorithm="ep", folded=True
     )
+)
+ETP = _known(
+    Axis("etp", "expert tensor parallelism", "expert-tensor-parallel", 2, colour="blue", glyph="▓", slot=3, folded=True)
 )
 DP = _known(Axis("dp", "data parallelism", "data-parallel", 3, colour="yellow", glyph="▚", slot=4))
 PP = _known(Axis("pp", "pipeline parallelism", "pipeline", 4, colour="cyan", glyph="▒", slot=6))

@@ -4,9 +4,12 @@ from typing import Any
 
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
-from simulator.specs.model import Model
+from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
+
+LAYER = LayerKind("grouped", "dense")
+"""The kind of the layers of `model`."""
 
 
 def model(**changes: Any) -> Model:

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.axes import AXES, CP, DP, EP, PP, TP, mesh_axes
+from simulator.axes import AXES, CP, DP, EP, ETP, PP, TP, mesh_axes
 from simulator.errors import InputError, Problem
 from simulator.specs.training import Parallel
 
@@ -58,13 +58,16 @@ class Mesh:
 
         InputError where tp x cp x dp is no multiple of ep x etp, or pipeline ranks are not the slowest.
         """
-        flat = self.world // self.sizes[PP.name]
+        pp = self.sizes[PP.name]
+        flat = self.world // pp
         if flat % (ep * etp):
-            raise _refuse(EP.name, f"ep {ep} x etp {etp} = {ep * etp} does not divide tp x cp x dp = {flat}", "ep: 1")
-        if self.order[-1] != PP.name:
+            others = " x ".join(f"{name} {size}" for name, size in self.sizes.items() if name != PP.name)
+            message = f"experts lie over the devices of a stage, {others} = {flat}: etp {etp} x ep {ep} = {ep * etp}"
+            raise _refuse(EP.name, f"{message} does not divide it", f"a divisor of {flat // etp or 1}")
+        if self.order[-1] != PP.name and pp > 1:
             raise _refuse("order", "experts on a mesh of their own need pp as the slowest axis", "tp-cp-ep-dp-pp")
-        sizes = {TP.name: etp, EP.name: ep, DP.name: flat // (ep * etp), PP.name: self.sizes[PP.name]}
-        return Mesh(sizes, (TP.name, EP.name, DP.name, PP.name))
+        sizes = {ETP.name: etp, EP.name: ep, DP.name: flat // (ep * etp), PP.name: pp}
+        return Mesh(sizes, (ETP.name, EP.name, DP.name, PP.name))
 
 
 def build_mesh(parallel: Parallel, devices: int) -> Mesh:
@@ -75,10 +78,10 @@ def build_mesh(parallel: Parallel, devices: int) -> Mesh:
     """
     sizes = {name: size for name, size in parallel.sizes().items() if size is not None}
     for name, size in sizes.items():
-        axis = EP if name == "etp" else AXES.get(name, f"{PATH}.{name}")  # etp is of the experts too
+        axis = AXES.get(name, f"{PATH}.{name}")
         if size != 1 and axis.missing:
-            raise _refuse(name, f"{size}: {axis.missing}", axis.instead.replace(f"`{axis.name}`", f"`{name}`"))
-    sizes = {axis.name: sizes.get(axis.name, 1) for axis in mesh_axes()}
+            raise _refuse(name, f"{size}: {axis.missing}", axis.instead)
+    sizes = {axis.name: sizes.get(axis.name, 1) for axis in mesh_axes() if not axis.folded}
     fixed = prod(size for name, size in sizes.items() if name != DP.name)
     if parallel.dp is None:
         sizes[DP.name] = max(devices // fixed, 1)
@@ -88,8 +91,9 @@ def build_mesh(parallel: Parallel, devices: int) -> Mesh:
 
 
 def _order(parallel: Parallel, sizes: dict[str, int]) -> tuple[str, ...]:
-    """The axes, fastest first; those of plug-ins that a default order does not know stand at their usual place."""
-    order = parallel.order.split("-")
+    """The axes, fastest first; those of plug-ins that a default order does not know stand at their usual place, and
+    those of the experts have no place among the others."""
+    order = [name for name in parallel.order.split("-") if not (AXES.has(name) and AXES.get(name).folded)]
     if "order" not in parallel.model_fields_set:
         order += [name for name in sizes if name not in order]
         order.sort(key=lambda name: list(sizes).index(name))

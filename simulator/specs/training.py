@@ -40,11 +40,11 @@ class Parallel(Spec):
     vpp: Count = 1
     """Model chunks (virtual stages) per device in an interleaved schedule."""
     cp: Count = 1
-    """Context parallelism; only 1 so far."""
+    """Context parallelism: every sequence is cut across this many devices."""
     ep: Count = 1
-    """Expert parallelism; only 1 so far."""
-    etp: Count = 1
-    """Expert tensor parallelism; only 1 so far."""
+    """Expert parallelism: the experts of a layer are spread over this many devices."""
+    etp: Count | None = None
+    """Expert tensor parallelism: every expert is cut across this many devices; `tp` where left out."""
     dp: Count | None = None
     """Data parallelism; devices / (tp cp pp) where left out."""
     sequence_parallel: bool | None = None
@@ -76,7 +76,7 @@ class Parallel(Spec):
     def sizes(self) -> dict[str, int | None]:
         """Size of every axis that has a key, by name; None where it is to be derived."""
         named = [axis.name for axis in mesh_axes() if axis.name in type(self).model_fields]
-        return {**{name: getattr(self, name) for name in named}, "etp": self.etp, **self.more}
+        return {**{name: getattr(self, name) for name in named}, **self.more}
 
 
 class Algorithms(Spec):
@@ -86,6 +86,10 @@ class Algorithms(Spec):
     """Of the tensor-parallel group; `auto` takes the fastest for the size, as a library would."""
     dp: str = "auto"
     """Of gradients and parameters over data-parallel ranks."""
+    cp: str = "auto"
+    """Of keys, values and heads over context-parallel ranks."""
+    ep: str = "auto"
+    """Of rows on their way to experts and back."""
 
 
 class Training(Spec):

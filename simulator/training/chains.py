@@ -4,7 +4,7 @@ A chain is one pipeline replica. All chains run the same program; they differ on
 with the same costs (and peers with the same costs) fold into one class, which is simulated once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +15,19 @@ from simulator.axes import DP, PP, TP
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content, merged
 from simulator.program.piece import Piece, single
+from simulator.specs.model import LayerKind
 from simulator.training import memory, operators
 from simulator.training.communication import Network, Priced, fold_chains
-from simulator.training.job import Job
+from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 
 Ints = NDArray[np.int64]
+Units = Callable[[Job, LayerKind, Replicas], list[float]]
+"""Parameters of the units of a layer."""
 
+EXPERTS = " of experts"
 SHARD, REPLICAS, ENDS = "shard", "replicas", "ends"
 """Parts of the data-parallel groups that hold different and equal shards; first and last stage of a pipeline."""
 
@@ -113,9 +117,11 @@ class StepCosts:
         """Collectives inside passes, all priced."""
         job, found = self.job, dict[Comm, None]()
         passes: list[Iterable[operators.Step]] = [
-            operators.layer_forward(job),
-            operators.layer_backward(job),
-            *(steps for chunk in self.chunks for _, steps in operators.recomputed(job, chunk.layers)),
+            *(
+                steps(job, kind)
+                for kind in job.kinds
+                for steps in (operators.layer_forward, operators.layer_backward, operators.recomputed)
+            ),
             operators.embedding_forward(job),
             operators.embedding_backward(job),
             operators.head_forward(job),
@@ -128,45 +134,49 @@ class StepCosts:
 
     # ---- data parallelism ----------------------------------------------------------------------------------------
 
-    def gather(self, size: float) -> list[ShardCall]:
+    def gather(self, size: float, copies: Replicas) -> list[ShardCall]:
         """One call that gathers parameters of `size` bytes over their shard set."""
         job = self.job
         if job.stack.owners and not job.per_pass:  # every rank of a shard set in turn broadcasts its part
-            return [self._over(SHARD, "broadcast", size / job.shard, job.shard)]
-        return [self._over(SHARD, "all_gather", size)]
+            return [self._over(SHARD, "broadcast", size / copies.shard, copies, copies.shard)]
+        return [self._over(SHARD, "all_gather", size, copies)]
 
-    def reduce(self, size: float) -> list[ShardCall]:
+    def reduce(self, size: float, copies: Replicas) -> list[ShardCall]:
         """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is
         sharded."""
         job = self.job
-        if job.zero == 0 or (not job.per_pass and job.shard < job.dp):
-            return [self._over(DP.name, "all_reduce", size)]
-        runs = [self._over(SHARD, "reduce_scatter", size)]
-        if job.shard < job.dp:
-            runs.append(self._over(REPLICAS, "all_reduce", size / job.shard))
+        if job.zero == 0 or (not job.per_pass and copies.shard < copies.count):
+            return [self._over(DP.name, "all_reduce", size, copies)]
+        runs = [self._over(SHARD, "reduce_scatter", size, copies)]
+        if copies.shard < copies.count:
+            runs.append(self._over(REPLICAS, "all_reduce", size / copies.shard, copies))
         return runs
 
-    def _over(self, among: str, operation: str, size: float, count: int = 1) -> ShardCall:
+    def _over(self, among: str, operation: str, size: float, copies: Replicas, count: int = 1) -> ShardCall:
         """A collective of one piece, priced for the groups of all stages."""
-        job, comm = self.job, Comm(operation, DP.name, size, among)
-        parts = {SHARD: (job.shard, 1), REPLICAS: (job.dp // job.shard, job.shard)}
+        comm = Comm(operation, DP.name, size, among + EXPERTS * copies.experts)
+        parts = {SHARD: (copies.shard, 1), REPLICAS: (copies.count // copies.shard, copies.shard)}
         if size > 0:
-            self.network.collective(comm, self.network.data_groups(*parts[among]) if among in parts else None)
+            groups = self.network.data_groups(copies, *parts.get(among, (copies.count, 1)))
+            self.network.collective(comm, groups)
         listed = among == SHARD and count == 1
-        return ShardCall(comm, count, self._copied(size) if listed else 0)
+        return ShardCall(comm, count, self._copied(size, copies) if listed else 0)
 
-    def _copied(self, size: float) -> int:
+    def _copied(self, size: float, copies: Replicas) -> int:
         """Ticks of copies, one a rank, between the tensors of a list and the library's buffer."""
-        if self.job.stack.list_overhead is None or not size or self.job.shard == 1:
+        if self.job.stack.list_overhead is None or not size or copies.shard == 1:
             return 0
-        return units.to_ticks(kernel_cost(Stream(size, size, kernels=self.job.shard), self.device).seconds)
+        return units.to_ticks(kernel_cost(Stream(size, size, kernels=copies.shard), self.device).seconds)
 
-    def pieces(self, chunk: Chunk, layer: list[float]) -> list[list[float]]:
-        """Parameters of each unit of each piece of a chunk, in forward order, with `layer` the units of a layer;
+    def pieces(self, chunk: Chunk, copies: Replicas, units_of: Units) -> list[list[float]]:
+        """Parameters of each unit of each piece of a chunk, in forward order, with `units_of` those of a layer;
         embedding and head are units."""
         job = self.job
-        pieces = [list(layer) for _ in range(chunk.layers)] or [[]]
-        extra = memory.parameters(job, chunk) - chunk.layers * operators.layer_parameters(job)
+        pieces = [units_of(job, kind, copies) for kind in chunk.kinds] or [[]]
+        if copies.experts:
+            return pieces
+        layers = memory.over_layers(chunk.kinds, lambda kind: operators.layer_parameters(job, kind, copies))
+        extra = memory.parameters(job, chunk, copies) - layers
         ends = [operators.embedding_parameters(job) * chunk.first, operators.head_parameters(job) * chunk.last]
         for piece, end in zip((pieces[0], pieces[-1]), ends, strict=True):
             if end:
@@ -182,32 +192,52 @@ class StepCosts:
     def gathers(self) -> list[list[list[ShardCall]]]:
         """Gathers of each piece of each chunk."""
         job = self.job
-        if job.zero == 0 or job.dp == 1:
+        if job.zero == 0 or not job.copied:
             return [[] for _ in self.chunks]
         bucket = job.bucket * job.element / job.stack.gradient_bytes if job.overlap_parameters else float("inf")
-        layer = operators.gathered_units(job)
-        # A bucket arrives with the first of its layers, so it is counted there.
-        calls = [self.calls(self.pieces(chunk, layer)[::-1], job.element, bucket)[::-1] for chunk in self.chunks]
-        return [[[run for size in sizes for run in self.gather(size)] for sizes in pieces] for pieces in calls]
+
+        def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
+            # A bucket arrives with the first of its layers, so it is counted there.
+            pieces = self.pieces(chunk, copies, operators.gathered_units)[::-1]
+            return _each(self.calls(pieces, job.element, bucket)[::-1], copies, self.gather)
+
+        return self._of_all(calls)
 
     def regathers(self) -> list[list[list[ShardCall]]]:
         """Gathers that the recomputation of each piece of each chunk makes besides; empty where it makes none."""
         job = self.job
-        if not job.synchronous or job.dp == 1 or job.recompute != "full":
+        if not job.synchronous or not job.copied or job.recompute != "full":
             return [[] for _ in self.chunks]
-        runs = [run for unit in operators.gathered_units(job) for run in self.gather(unit * job.element)]
-        again = [recomputed_layers(job, chunk) for chunk in self.chunks]
-        return [[[]] * (max(c.layers, 1) - n) + [runs] * n for c, n in zip(self.chunks, again, strict=True)]
+
+        def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
+            again = recomputed_layers(job, chunk.layers)
+            units = [operators.gathered_units(job, kind, copies) for kind in chunk.kinds[chunk.layers - again :]]
+            pieces = [[unit * job.element for unit in piece] for piece in units]
+            return [[]] * (max(chunk.layers, 1) - again) + _each(pieces, copies, self.gather)
+
+        return self._of_all(calls)
 
     def reductions(self) -> list[list[list[ShardCall]]]:
         """Reductions after each piece of each chunk, last layer first."""
         job = self.job
-        if job.dp == 1:
+        if not job.copied:
             return [[] for _ in self.chunks]
         bucket = job.bucket if job.overlap_gradients else float("inf")
-        layer = operators.layer_units(job)
-        calls = [self.calls(self.pieces(chunk, layer)[::-1], job.reduce_bytes, bucket) for chunk in self.chunks]
-        return [[[run for size in sizes for run in self.reduce(size)] for sizes in pieces] for pieces in calls]
+
+        def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
+            pieces = self.pieces(chunk, copies, operators.layer_units)[::-1]
+            return _each(self.calls(pieces, job.reduce_bytes, bucket), copies, self.reduce)
+
+        return self._of_all(calls)
+
+    def _of_all(self, calls: Callable[[Chunk, Replicas], list[list[ShardCall]]]) -> list[list[list[ShardCall]]]:
+        """Calls of each piece of each chunk, those of parameters that fewer ranks copy after the others."""
+        copied = [copies for copies in self.job.replicas if copies.count > 1]
+        found = []
+        for chunk in self.chunks:
+            together = zip(*(calls(chunk, copies) for copies in copied), strict=True)
+            found.append([[run for runs in piece for run in runs] for piece in together])
+        return found
 
     def embedding(self) -> Comm | None:
         """The sum of a tied embedding's gradients over first and last stage; None where there is none."""
@@ -279,9 +309,8 @@ class StepCosts:
         job = self.job
         by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
         passes = [chunk_passes(job, chunk, by_rank[home]) for chunk, home in zip(self.chunks, job.home, strict=True)]
-        shard = job.shard if job.zero else 1
         costs = PassCosts(job, self.device, lambda comm: 0)
-        owned = [sum(memory.parameters(job, c) for c in memory.chunks_of_stage(job, r)) for r in range(job.pp)]
+        owned = [memory.updated(job, stage) for stage in range(job.pp)]
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
         return ChainCosts(
@@ -292,7 +321,7 @@ class StepCosts:
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
-            optimizer=[costs.optimizer(p / shard) for p in owned],
+            optimizer=[costs.optimizer(parameters) for parameters in owned],
         )
 
     def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> LayerCosts:
@@ -346,6 +375,13 @@ def _runs(runs: Iterable[ShardCall], paid: Mapping[Comm, Ints], place: int) -> P
 def _calling(calls: Iterable[Call]) -> Piece:
     """Collectives one after the other, as one part."""
     return single(Content(calls=merged(calls)))
+
+
+def _each(
+    pieces: list[list[float]], copies: Replicas, calls: Callable[[float, Replicas], list[ShardCall]]
+) -> list[list[ShardCall]]:
+    """The calls of each piece, of which each unit has a size."""
+    return [[run for size in sizes for run in calls(size, copies)] for sizes in pieces]
 
 
 def _bucketed(sizes: list[float], bucket: float) -> list[float]:

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives
-from simulator.axes import AXES, DP, TP
+from simulator.axes import AXES, TP
 from simulator.collectives import CollectiveCost
 from simulator.fabric import Fabric
 from simulator.parallel import Mesh
 from simulator.program.content import Comm
 from simulator.specs.collectives import CollectiveProfile
-from simulator.training.job import Job
+from simulator.training.job import Job, Replicas
 
 Ints = NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Network:
         Its places are pipeline ranks.
         """
         if comm not in self.priced:
-            ranks = self.mesh.groups(comm.axis) if groups is None else groups
+            ranks = self._groups(comm.axis) if groups is None else groups
             cost = self._cost(comm, ranks)
             row = np.full(self.mesh.world, -1, np.int64)
             row[ranks] = np.arange(len(ranks))[:, None]
@@ -78,6 +78,10 @@ class Network:
             ticks = np.where(rows >= 0, cost.ticks[rows], 0) * (ranks.shape[1] > 1)
             self.priced[comm] = Priced(comm, cost, rows, ranks.shape[1], ticks)
         return self.priced[comm]
+
+    def _groups(self, axis: str) -> Ints:
+        """The groups of an axis, which may be one of the experts' own mesh; (g, n)."""
+        return (self.job.experts if AXES.get(axis).folded else self.mesh).groups(axis)
 
     def _cost(self, comm: Comm, groups: Ints) -> CollectiveCost:
         """Of a collective, with the algorithm that the scenario chooses for its axis."""
@@ -112,18 +116,18 @@ class Network:
         slowest[groups] = ticks[groups].max(axis=1, keepdims=True)
         return slowest
 
-    def data_groups(self, size: int, stride: int) -> Ints:
-        """Parts of the data-parallel groups: `size` ranks that lie `stride` apart in data-parallel order; shape (g,
-        size)."""
-        grid = self.mesh.grid(DP.name).reshape(-1, self.job.dp)
-        outer = self.job.dp // (size * stride)
+    def data_groups(self, copies: Replicas, size: int, stride: int) -> Ints:
+        """Parts of the groups of ranks that copy the same parameters: `size` ranks that lie `stride` apart in their
+        order; shape (g, size)."""
+        grid = self.job.grid(copies)
+        outer = copies.count // (size * stride)
         parts = grid.reshape(-1, outer, size, stride).transpose(0, 1, 3, 2)
         return np.ascontiguousarray(parts).reshape(-1, size)
 
     def peers(self) -> Ints:
         """Number of the data-parallel group of each chain; shape (chains,)."""
         numbers = np.zeros(self.mesh.world, np.int64)
-        grid = self.mesh.grid(DP.name).reshape(-1, self.job.dp)
+        grid = self.job.grid(self.job.dense)
         numbers[grid] = np.arange(len(grid))[:, None]
         return np.unique(numbers[self.chains[:, 0]], return_inverse=True)[1].reshape(-1)
 

@@ -7,28 +7,32 @@ look-ups, norms and other elementwise work count nothing. For a GPT of l layers 
 V/12lh) and, with full recomputation, 96 B s l h^2 (1 + s/6h + V/16lh).
 """
 
+from itertools import chain
+
 from simulator.model.blocks.ends import head
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
 from simulator.model.ops import Op
 from simulator.model.tensors import core, multiplied
+from simulator.specs.model import LayerKind
 from simulator.training.job import Job
+from simulator.training.memory import all_chunks, over_layers
 
 CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
 
 
-def layer_forward_flops(job: Job) -> float:
-    """FLOPs of one layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
-    return 2.0 * job.sequence * multiplied(_whole_layer(job)) + attention_flops(job)
+def layer_forward_flops(job: Job, kind: LayerKind) -> float:
+    """FLOPs of a layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
+    return 2.0 * job.sequence * multiplied(_whole_layer(job, kind)) + attention_flops(job, kind)
 
 
-def _whole_layer(job: Job) -> list[Op]:
-    return list(layer(job.model, Cut(), job.model.kinds[0]))
+def _whole_layer(job: Job, kind: LayerKind) -> list[Op]:
+    return list(layer(job.model, Cut(), kind))
 
 
-def attention_flops(job: Job) -> float:
+def attention_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of scores and weighted values over one sequence, full square."""
-    found = core(_whole_layer(job))
+    found = core(_whole_layer(job, kind))
     return 4.0 * job.sequence**2 * (found.attended if found else 0)
 
 
@@ -37,14 +41,20 @@ def head_forward_flops(job: Job) -> float:
     return 2.0 * job.sequence * multiplied(head(job.model, Cut()))
 
 
+def layers_forward_flops(job: Job) -> float:
+    """FLOPs of all layers' forward pass over one sequence."""
+    return over_layers(job.model.kinds, lambda kind: layer_forward_flops(job, kind))
+
+
 def model_flops(job: Job) -> float:
     """FLOPs of a step that the model needs, all devices."""
-    return 3.0 * job.global_batch * (job.model.layers * layer_forward_flops(job) + head_forward_flops(job))
+    return 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
 
 
 def causal_flops(job: Job) -> float:
     """`model_flops` with only the scores that a causal mask leaves: s (s + 1) / 2 of s^2."""
-    masked = job.model.layers * attention_flops(job) * (job.sequence - 1) / (2 * job.sequence)
+    attention = over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
+    masked = attention * (job.sequence - 1) / (2 * job.sequence)
     return model_flops(job) - 3.0 * job.global_batch * masked
 
 
@@ -55,7 +65,8 @@ def hardware_flops(job: Job) -> float:
 
 def _recomputed(job: Job) -> float:
     if job.recompute == "full":
-        return sum(map(job.recomputed, job.chunks)) * layer_forward_flops(job)
+        again = [chunk.kinds[chunk.layers - job.recomputed(chunk.layers) :] for chunk in all_chunks(job)]
+        return over_layers(chain.from_iterable(again), lambda kind: layer_forward_flops(job, kind))
     if job.recompute == "selective" and job.attention == "unfused":
-        return job.model.layers * attention_flops(job)
+        return over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
     return 0.0

@@ -6,20 +6,22 @@ What the scenario did not say and a default decided is listed in `assumptions`; 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import floor
+from math import floor, gcd
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.axes import DP, PP, TP
+from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.errors import InputError, Problem
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
+from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh, build_mesh
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
 from simulator.specs.catalog import data_root
-from simulator.specs.model import Model
+from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
 from simulator.training.layers import split_layers
@@ -30,12 +32,24 @@ BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
 
 
 @dataclass(frozen=True, slots=True)
+class Replicas:
+    """Ranks that copy the same parameters, and over how many of them what is sharded is spread."""
+
+    experts: bool
+    """Whether the parameters are those of experts on a mesh of their own."""
+    count: int
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """Every choice of a training run, resolved."""
 
     model: Model
     stack: Stack
     mesh: Mesh
+    experts: Mesh
+    """The mesh of the experts over the same devices."""
     chunks: tuple[int, ...]
     """Layers of each model chunk, in the order of the layers; shape (pp x vpp,)."""
     vpp: int
@@ -64,8 +78,8 @@ class Job:
     """Bytes of the stack's runtime on the device; None where the stack has no kernels for this kind of device."""
     sequence_parallel: bool
     zero: int
-    shard: int
-    """Ranks over which sharded states are spread."""
+    replicas: tuple[Replicas, ...]
+    """Who copies parameters: those of all but the experts first, then those of experts on a mesh of their own."""
     blocking: bool
     """Whether the host waits for every kernel."""
     overlap_gradients: bool
@@ -101,15 +115,50 @@ class Job:
         return self.mesh.sizes[DP.name]
 
     @property
+    def cp(self) -> int:
+        """Devices over which every sequence is cut."""
+        return self.mesh.sizes[CP.name]
+
+    @property
+    def dense(self) -> Replicas:
+        """Who copies the parameters that are not of experts."""
+        return self.replicas[0]
+
+    @property
+    def copied(self) -> bool:
+        """Whether any parameters lie on several ranks, so that gradients are summed."""
+        return any(copies.count > 1 for copies in self.replicas)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether anything is spread over ranks that would copy it."""
+        return any(copies.shard > 1 for copies in self.replicas)
+
+    @property
+    def kinds(self) -> tuple[LayerKind, ...]:
+        """The different kinds of layers, in the order of their first."""
+        return tuple(dict.fromkeys(self.model.kinds))
+
+    def replicas_of(self, tensor: Tensor) -> Replicas:
+        """Who copies a tensor."""
+        return self.replicas[-1] if EP in tensor.cut else self.replicas[0]
+
+    def grid(self, copies: Replicas) -> NDArray[np.int64]:
+        """Groups of ranks that copy the same parameters, in the order in which shards are dealt; (groups, count)."""
+        mesh, axes = (self.experts, (DP.name,)) if copies.experts else (self.mesh, (DP.name, CP.name))
+        return mesh.grid(*axes).reshape(-1, copies.count)
+
+    @property
     def cut(self) -> Cut:
         """How the axes cut the model on one rank."""
-        return Cut(self.mesh.sizes, self.sequence_parallel, self.stack.dropout, self.causal)
+        sizes = {**self.experts.sizes, **self.mesh.sizes}
+        return Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal)
 
     @property
     def shares(self) -> bool:
         """Whether data-parallel collectives run beside computation and share the multiprocessors with it."""
         gathered = self.overlap_parameters and self.zero > 0
-        return self.dp > 1 and (self.per_pass or self.overlap_gradients or gathered)
+        return self.copied and (self.per_pass or self.overlap_gradients or gathered)
 
     @property
     def per_pass(self) -> bool:
@@ -166,8 +215,8 @@ class Job:
 
     @property
     def tokens(self) -> int:
-        """Tokens of one microbatch."""
-        return self.micro_batch * self.sequence
+        """Tokens of one microbatch on one rank."""
+        return self.micro_batch * self.sequence // self.cp
 
 
 def sharded_per_pass(zero: int, stack: Stack) -> bool:
@@ -215,6 +264,7 @@ def build_job(scenario: Scenario) -> Job:
     _check_model(model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     _check_heads(model, mesh)
+    experts = _experts(parallel, model, mesh)
     _check_axes(model, mesh)
     _check_recompute(training)
     resolver = _Resolver(training, stack)
@@ -237,6 +287,7 @@ def build_job(scenario: Scenario) -> Job:
         model=model,
         stack=stack,
         mesh=mesh,
+        experts=experts,
         vpp=parallel.vpp,
         schedule=schedule,
         home=tuple(schedule.rank_of_stage().tolist()),
@@ -257,7 +308,7 @@ def build_job(scenario: Scenario) -> Job:
         runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
         zero=zero,
-        shard=_shard(parallel.shard_size, mesh, zero),
+        replicas=_replicas(parallel, model, mesh, experts, zero),
         blocking=training.blocking_launches,
         overlap_gradients=_switch(training.overlap_gradients, stack.overlap_gradients) and beside,
         overlap_parameters=_switch(training.overlap_parameters, stack.overlap_parameters) and beside,
@@ -309,8 +360,8 @@ def _switch(given: bool | None, default: bool) -> bool:
 
 
 def _zero(resolver: _Resolver, mesh: Mesh) -> int:
-    """The ZeRO stage; with one data-parallel rank there is nothing to shard."""
-    if mesh.sizes[DP.name] == 1:
+    """The ZeRO stage; where nothing is copied there is nothing to shard."""
+    if mesh.sizes[DP.name] * mesh.sizes[CP.name] == 1:
         return 0
     given = resolver.training.parallel.zero
     return int(str(resolver.take("parallel.zero", given, resolver.stack.zero)))
@@ -332,13 +383,30 @@ def _microbatches(training: Training, mesh: Mesh) -> int:
     return batch // (dp * micro)
 
 
-def _shard(size: int | None, mesh: Mesh, zero: int) -> int:
-    dp = mesh.sizes[DP.name]
-    if not zero:
-        return 1
-    if size is not None and dp % size:
+def _experts(parallel: Parallel, model: Model, mesh: Mesh) -> Mesh:
+    """The mesh of the experts; InputError for sizes that do not fit the model or the devices."""
+    etp = parallel.etp or (mesh.sizes[TP.name] if model.experts else 1)
+    if model.experts is None and (parallel.ep > 1 or etp > 1):
+        name = EP.name if parallel.ep > 1 else ETP.name
+        message = f"{name} {max(parallel.ep, etp)}: {model.name} has no experts"
+        raise InputError(Problem(message, path=f"training.parallel.{name}", hint=f"leave `{name}` out"))
+    if model.experts is not None and model.experts % parallel.ep:
+        message = f"ep {parallel.ep} does not divide the {model.experts} experts of a layer"
+        raise InputError(Problem(message, path="training.parallel.ep", hint="choose a divisor of the experts"))
+    return mesh.experts(parallel.ep, etp) if model.experts else mesh
+
+
+def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero: int) -> tuple[Replicas, ...]:
+    """Who copies parameters; InputError for shards that do not divide them."""
+    size, dp, cp = parallel.shard_size, mesh.sizes[DP.name], mesh.sizes[CP.name]
+    if zero and size is not None and dp % size:
         raise InputError(Problem(f"shard_size {size} does not divide dp {dp}", path="training.parallel.shard_size"))
-    return size or dp
+    dense = Replicas(False, dp * cp, (size or dp) * cp if zero else 1)
+    sizes = experts.sizes
+    if not model.experts or (sizes[EP.name] == 1 and sizes[ETP.name] == mesh.sizes[TP.name]):
+        return (dense,)
+    copies = sizes[DP.name]
+    return dense, Replicas(True, copies, gcd(copies, dense.shard) if zero else 1)
 
 
 MOST_PASSES = 3_000_000
@@ -375,9 +443,6 @@ def _check_model(model: Model) -> None:
     if model.prompt_layers is not None:
         message = "models whose prompts skip layers can be served, not trained"
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
-    if len({(kind.attention, kind.mlp) for kind in model.kinds}) > 1:
-        message = "models whose layers have different blocks can be served, not trained yet"
-        raise InputError(Problem(message, path="model.pattern", hint="choose a model whose layers are alike"))
 
 
 def _check_recompute(training: Training) -> None:
@@ -399,10 +464,10 @@ def _check_layers(training: Training, chunks: Sequence[int]) -> None:
 
 def _check_axes(model: Model, mesh: Mesh) -> None:
     """Refuse axes along which nothing is cut: their devices would all do the same."""
-    own = {name: size for name, size in mesh.sizes.items() if size > 1 and name not in (DP.name, PP.name)}
+    own = {name: size for name, size in mesh.sizes.items() if size > 1 and name not in (CP.name, DP.name, PP.name)}
     if not own:
         return
-    layers = (op for kind in model.kinds for op in layer(model, Cut(mesh.sizes), kind))
+    layers = (op for kind in dict.fromkeys(model.kinds) for op in layer(model, Cut(mesh.sizes), kind))
     used = {axis.name for axis in (getattr(op.does, "axis", None) for op in layers) if axis is not None}
     for name, size in own.items():
         if name not in used:
@@ -433,7 +498,7 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     """What the scenario says without effect."""
     parallel = training.parallel
     fused = (training.attention or stack.attention) == "fused"
-    no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] == 1
+    no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] * mesh.sizes[CP.name] == 1
     not_full = (training.recompute or stack.recompute) != "full"
     waits = zero == 3 and stack.synchronous
     always = sharded_per_pass(zero, stack) and not waits

@@ -8,16 +8,18 @@ flight comes out of the simulated schedule. Left out: allocator fragmentation be
 and tensors that frameworks keep by accident.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from simulator.model.ops import Op
 from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, widest_result
 from simulator.program.actions import Kind
-from simulator.training.job import Job
+from simulator.specs.model import LayerKind
+from simulator.training.job import Job, Replicas
 from simulator.training.operators import (
     embedding_ops,
     embedding_parameters,
@@ -35,11 +37,17 @@ from simulator.training.operators import (
 class Chunk:
     """A model chunk as memory and communication see it."""
 
-    layers: int
+    kinds: tuple[LayerKind, ...]
+    """Kind of each layer."""
     first: bool
     """Whether it holds the input embedding."""
     last: bool
     """Whether it holds the output head."""
+
+    @property
+    def layers(self) -> int:
+        """Transformer layers."""
+        return len(self.kinds)
 
 
 def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
@@ -49,13 +57,22 @@ def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
 
 def all_chunks(job: Job) -> tuple[Chunk, ...]:
     """Model chunks in the order of the layers."""
-    last = len(job.chunks) - 1
-    return tuple(Chunk(layers, i == 0, i == last) for i, layers in enumerate(job.chunks))
+    last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
+    kinds = [job.model.kinds[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
+    return tuple(Chunk(own, i == 0, i == last) for i, own in enumerate(kinds))
 
 
-def parameters(job: Job, chunk: Chunk) -> float:
-    """Parameters of a chunk on one rank; a tied head on the embedding's own rank adds no second matrix."""
-    total = chunk.layers * layer_parameters(job)
+def over_layers(kinds: Iterable[LayerKind], size: Callable[[LayerKind], float]) -> float:
+    """What layers sum to, each of a size that follows from its kind."""
+    return sum(count * size(kind) for kind, count in Counter(kinds).items())
+
+
+def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None) -> float:
+    """Parameters of a chunk on one rank, all or those that so many ranks copy; a tied head on the embedding's own rank
+    adds no second matrix."""
+    total = over_layers(chunk.kinds, lambda kind: layer_parameters(job, kind, replicas))
+    if replicas not in (None, job.dense):
+        return total
     if chunk.first:
         total += embedding_parameters(job)
     if chunk.last:
@@ -65,26 +82,39 @@ def parameters(job: Job, chunk: Chunk) -> float:
     return total
 
 
+def updated(job: Job, stage: int) -> float:
+    """Parameters that the optimizer of a rank of the stage updates."""
+    chunks = chunks_of_stage(job, stage)
+    shards = [(copies, copies.shard if job.zero else 1) for copies in job.replicas]
+    return sum(sum(parameters(job, chunk, copies) for chunk in chunks) / shard for copies, shard in shards)
+
+
 def static_memory(job: Job, stage: int) -> dict[str, float]:
     """Bytes that a rank of the stage keeps all the time, by kind."""
-    owned = sum(parameters(job, chunk) for chunk in chunks_of_stage(job, stage))
-    shard = [job.shard if job.zero >= level else 1 for level in range(4)]
-    states = {
-        "parameters": owned * job.stored / (job.shard if job.per_pass else 1),
-        "gradients": owned * job.stack.gradient_bytes / shard[2],
-        "optimizer": owned * (8.0 + job.master) / shard[1],
-    }
+    states = dict.fromkeys(("parameters", "gradients", "optimizer"), 0.0)
+    chunks = chunks_of_stage(job, stage)
+    for copies in job.replicas:
+        owned = sum(parameters(job, chunk, copies) for chunk in chunks)
+        shard = [copies.shard if job.zero >= level else 1 for level in range(4)]
+        states["parameters"] += owned * job.stored / (copies.shard if job.per_pass else 1)
+        states["gradients"] += owned * job.stack.gradient_bytes / shard[2]
+        states["optimizer"] += owned * (8.0 + job.master) / shard[1]
     if job.zero == 3:
-        chunks = chunks_of_stage(job, stage)
         ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
-        states["gathered parameters"] = (2 * layer_parameters(job) + max(ends, default=0.0)) * job.element
+        largest = max((layer_parameters(job, kind) for kind in kinds_of(chunks)), default=0.0)
+        states["gathered parameters"] = (2 * largest + max(ends, default=0.0)) * job.element
     elif job.per_pass:
-        states["gathered parameters"] = owned * job.element
-    if job.shard > 1 and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
+        states["gathered parameters"] = sum(parameters(job, chunk) for chunk in chunks) * job.element
+    if job.sharded and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
         states["unreduced gradients"] = unreduced_gradients(job, stage)
     if job.runtime is not None:
         states["runtime"] = job.runtime
     return states
+
+
+def kinds_of(chunks: Iterable[Chunk]) -> list[LayerKind]:
+    """The different kinds of layers in some chunks."""
+    return list(dict.fromkeys(kind for chunk in chunks for kind in chunk.kinds))
 
 
 def unreduced_gradients(job: Job, stage: int) -> float:
@@ -100,10 +130,11 @@ def unreduced_gradients(job: Job, stage: int) -> float:
     first = [embedding_parameters(job)] * any(c.first for c in chunks)
     last = [head_parameters(job)] * any(c.last for c in chunks)
     if job.stack.unit == "layer":
-        layer = layer_parameters(job)
+        layer = max((layer_parameters(job, kind) for kind in kinds_of(chunks)), default=0.0)
         return max([layer, *first, *last]) * job.reduce_bytes + layer * job.element
     chunk = max(parameters(job, one) for one in chunks) * job.reduce_bytes
-    tensors = [size * job.reduce_bytes for size in (*first, *layer_tensors(job), *layer_tensors(job), *last)]
+    layers = [size for kind in kinds_of(chunks) for size in (*layer_tensors(job, kind), *layer_tensors(job, kind))]
+    tensors = [size * job.reduce_bytes for size in (*first, *layers, *last)]
     pieces = [job.bucket, *(size for size in tensors if size > job.bucket), job.bucket]
     pieces = [min(size, chunk) for size in pieces]
     beside = job.overlap_gradients and not job.synchronous
@@ -126,14 +157,14 @@ def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
     return total
 
 
-def layer_activations(job: Job) -> float:
-    """Bytes that one layer keeps of one microbatch for its backward pass when nothing is recomputed."""
-    return kept_bytes(job, layer_ops(job)) + attention_activations(job)
+def layer_activations(job: Job, kind: LayerKind) -> float:
+    """Bytes that a layer keeps of one microbatch for its backward pass when nothing is recomputed."""
+    return kept_bytes(job, layer_ops(job, kind)) + attention_activations(job, kind)
 
 
-def attention_activations(job: Job) -> float:
-    """Bytes of scores, probabilities and masks of one layer and microbatch; 4 bytes a row of statistics where fused."""
-    found = core(layer_ops(job))
+def attention_activations(job: Job, kind: LayerKind) -> float:
+    """Bytes of scores, probabilities and masks of a layer and microbatch; 4 bytes a row of statistics where fused."""
+    found = core(layer_ops(job, kind))
     rows = job.tokens * (found.heads if found else 0)
     if job.attention == "fused":
         return 4.0 * rows
@@ -146,10 +177,10 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
 
     Offloaded layers are the first of a chunk, recomputed ones the last.
     """
-    stay = chunk.layers - min(job.offload_layers, chunk.layers)
-    again = min(job.recomputed(chunk.layers), stay)
-    boundary = boundary_activations(job)
-    total = again * boundary + (stay - again) * whole_layer(job)
+    stay = chunk.kinds[job.offload_layers :]
+    again = min(job.recomputed(chunk.layers), len(stay))
+    total = again * boundary_activations(job)
+    total += over_layers(stay[: len(stay) - again], lambda kind: whole_layer(job, kind))
     if chunk.first:
         total += kept_bytes(job, embedding_ops(job))
     if chunk.last:
@@ -162,17 +193,22 @@ def boundary_activations(job: Job) -> float:
     return local_rows(job, job.cut.rows) * job.model.hidden * job.element
 
 
-def whole_layer(job: Job) -> float:
+def whole_layer(job: Job, kind: LayerKind) -> float:
     """Bytes that a layer keeps of one microbatch where it is not recomputed as a whole."""
     dropped = job.recompute == "selective" and job.attention == "unfused"
-    return layer_activations(job) - (attention_activations(job) if dropped else 0.0)
+    return layer_activations(job, kind) - (attention_activations(job, kind) if dropped else 0.0)
 
 
-def kept_of_layer(job: Job) -> float:
+def kept_of_layer(job: Job, kind: LayerKind) -> float:
     """Bytes that a layer keeps of one microbatch, wherever it keeps them; those of a mixed chunk as if nothing were
     recomputed."""
     everything = all(job.recomputed(layers) == layers for layers in job.chunks)
-    return boundary_activations(job) if everything else whole_layer(job)
+    return boundary_activations(job) if everything else whole_layer(job, kind)
+
+
+def offloaded_of(job: Job, chunk: Chunk) -> float:
+    """Bytes of one microbatch of a chunk that wait in the host's memory: those of its first layers."""
+    return over_layers(chunk.kinds[: job.offload_layers], lambda kind: kept_of_layer(job, kind))
 
 
 def head_activations(job: Job) -> float:
@@ -187,17 +223,21 @@ def working_memory(job: Job, stage: int) -> float:
     host or goes there.
     """
     chunks = chunks_of_stage(job, stage)
-    inside = 2.0 * job.tokens * widest_result(layer_ops(job)) * job.element
-    if job.recompute == "full":
-        inside += layer_activations(job)
-    elif job.recompute == "selective":
-        inside += attention_activations(job)
-    if job.offload_layers:
-        inside += 2 * kept_of_layer(job)
+    inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
     if not any(c.last for c in chunks):
         return inside
     gradient = float(job.element * job.tokens * vocabulary_shard(job))
     return max(inside, gradient + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
+
+
+def _inside_layer(job: Job, kind: LayerKind) -> float:
+    """Bytes at the worst moment inside a layer."""
+    inside = 2.0 * job.tokens * widest_result(layer_ops(job, kind)) * job.element
+    if job.recompute == "full":
+        inside += layer_activations(job, kind)
+    elif job.recompute == "selective":
+        inside += attention_activations(job, kind)
+    return inside + 2 * kept_of_layer(job, kind) * bool(job.offload_layers)
 
 
 def peak_activations(job: Job, stage: int) -> float:
@@ -216,20 +256,18 @@ def _most_in_flight(job: Job, stage: int, sizes: list[float]) -> float:
 
 def offloaded(job: Job) -> list[float]:
     """Most bytes that a device of each stage keeps in the memory of its host; shape (pp,)."""
-    layer = kept_of_layer(job)
-    sizes = [min(job.offload_layers, chunk.layers) * layer for chunk in all_chunks(job)]
+    sizes = [offloaded_of(job, chunk) for chunk in all_chunks(job)]
     return [_most_in_flight(job, stage, sizes) for stage in range(job.pp)]
 
 
 def copied_a_step(job: Job) -> list[float]:
     """Bytes that a device of each stage sends to its host in a step, and gets back from it; shape (pp,)."""
-    each = job.microbatches * kept_of_layer(job)
-    return [each * sum(min(job.offload_layers, c.layers) for c in chunks_of_stage(job, s)) for s in range(job.pp)]
+    return [job.microbatches * sum(offloaded_of(job, c) for c in chunks_of_stage(job, s)) for s in range(job.pp)]
 
 
-def copy_time(job: Job) -> float:
+def copy_time(job: Job, kind: LayerKind) -> float:
     """Seconds in which a layer's share of the offloaded activations crosses the host's link; 0 without offloading."""
-    return job.offloaded * kept_of_layer(job) / job.host_link if job.offload_layers else 0.0
+    return job.offloaded * kept_of_layer(job, kind) / job.host_link if job.offload_layers else 0.0
 
 
 def on_hosts(job: Job, devices: int) -> list[dict[int, float]]:

@@ -37,7 +37,8 @@ from simulator.model.ops import (
     WeightGradient,
 )
 from simulator.model.tensors import tensors
-from simulator.training.job import Job
+from simulator.specs.model import LayerKind
+from simulator.training.job import Job, Replicas
 
 Work = Gemm | Attention | Stream
 
@@ -69,9 +70,9 @@ Step = Kernel | Collective
 # ---- the passes --------------------------------------------------------------------------------------------------
 
 
-def layer_ops(job: Job) -> list[Op]:
-    """Operations of one layer; models whose attention and MLP stand side by side have them one after the other."""
-    return list(layer(job.model, job.cut, job.model.kinds[0]))
+def layer_ops(job: Job, kind: LayerKind) -> list[Op]:
+    """Operations of a layer; models whose attention and MLP stand side by side have them one after the other."""
+    return list(layer(job.model, job.cut, kind))
 
 
 def embedding_ops(job: Job) -> list[Op]:
@@ -84,14 +85,14 @@ def head_ops(job: Job) -> list[Op]:
     return list(ends.with_loss(job.model, job.cut))
 
 
-def layer_forward(job: Job) -> Iterator[Step]:
-    """Forward pass of one layer."""
-    return steps(job, layer_ops(job))
+def layer_forward(job: Job, kind: LayerKind) -> Iterator[Step]:
+    """Forward pass of a layer."""
+    return steps(job, layer_ops(job, kind))
 
 
-def layer_backward(job: Job) -> Iterator[Step]:
-    """Backward pass of one layer, gradients of activations and weights; recomputation is apart."""
-    return steps(job, backward(layer_ops(job)))
+def layer_backward(job: Job, kind: LayerKind) -> Iterator[Step]:
+    """Backward pass of a layer, gradients of activations and weights; recomputation is apart."""
+    return steps(job, backward(layer_ops(job, kind)))
 
 
 def embedding_forward(job: Job) -> Iterator[Step]:
@@ -114,12 +115,12 @@ def head_backward(job: Job) -> Iterator[Step]:
     return steps(job, backward(head_ops(job)))
 
 
-def recomputed(job: Job, layers: int) -> Iterator[tuple[int, tuple[Step, ...]]]:
-    """What the backward pass of a chunk of `layers` layers computes again: (how often, steps)."""
+def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
+    """What the backward pass of a layer computes again."""
     if job.recompute == "full":
-        yield job.recomputed(layers), tuple(layer_forward(job))
+        yield from layer_forward(job, kind)
     elif job.recompute == "selective" and job.attention == "unfused":
-        yield layers, tuple(steps(job, [op for op in layer_ops(job) if isinstance(op.does, AttentionCore)]))
+        yield from steps(job, [op for op in layer_ops(job, kind) if isinstance(op.does, AttentionCore)])
 
 
 def optimizer_step(job: Job, parameters: float) -> Iterator[Step]:
@@ -132,26 +133,27 @@ def optimizer_step(job: Job, parameters: float) -> Iterator[Step]:
 # ---- parameters --------------------------------------------------------------------------------------------------
 
 
-def layer_tensors(job: Job) -> list[float]:
-    """Parameters of each tensor of a layer on one rank."""
-    return [tensor.elements for tensor in tensors(layer_ops(job))]
+def layer_tensors(job: Job, kind: LayerKind, replicas: Replicas | None = None) -> list[float]:
+    """Parameters of each tensor of a layer on one rank: all, or those that so many ranks copy."""
+    found = tensors(layer_ops(job, kind))
+    return [one.elements for one in found if replicas is None or job.replicas_of(one) == replicas]
 
 
-def layer_parameters(job: Job) -> float:
-    """Parameters of one layer on one rank."""
-    return sum(layer_tensors(job))
+def layer_parameters(job: Job, kind: LayerKind, replicas: Replicas | None = None) -> float:
+    """Parameters of a layer on one rank: all, or those that so many ranks copy."""
+    return sum(layer_tensors(job, kind, replicas))
 
 
-def layer_units(job: Job) -> list[float]:
+def layer_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
     """Parameters of each collective over shards that a layer takes: all of it, or tensor by tensor."""
-    found = layer_tensors(job)
-    return found if job.stack.unit == "tensor" and job.zero == 3 else [sum(found)]
+    found = layer_tensors(job, kind, replicas)
+    return found if job.stack.unit == "tensor" and job.zero == 3 else [sum(found)] * bool(found)
 
 
-def gathered_units(job: Job) -> list[float]:
+def gathered_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
     """Those of `layer_units` that no rank keeps whole."""
     least = job.stack.persistent or 0
-    units = layer_units(job)
+    units = layer_units(job, kind, replicas)
     return [unit for unit in units if unit > least] if len(units) > 1 else units
 
 

@@ -7,7 +7,7 @@ the copies of offloaded activations. Launches and copies run one layer ahead: th
 next one's, so that the next layer waits for them. Where launches block, the host's time comes on top.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from simulator import units
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, series, single
+from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
@@ -26,8 +27,8 @@ Ticks = Callable[[Comm], int]
 
 
 @dataclass(frozen=True, slots=True)
-class LayerCosts:
-    """Passes of one layer, of the embedding and of the head."""
+class LayerPasses:
+    """Passes of a layer of one kind."""
 
     forward: Piece
     backward: Piece
@@ -37,6 +38,13 @@ class LayerCosts:
     """The backward pass without the gradients of weights."""
     weight_gradient: Piece
     """Gradients of weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCosts:
+    """Passes of the layers by their kind, of the embedding and of the head."""
+
+    of: Mapping[LayerKind, LayerPasses]
     embedding: tuple[Piece, Piece]
     """Forward, backward."""
     head: tuple[Piece, Piece]
@@ -90,40 +98,49 @@ class PassCosts:
             built.run(self.kernel(step.work), self._beside(step))
         return built.build()
 
-    def layer_pass(self, steps: Iterable[Step]) -> Piece:
+    def layer_pass(self, steps: Iterable[Step], kind: LayerKind) -> Piece:
         """A pass through one layer, beside it the host's launches and the copies of what is offloaded."""
         launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value))
         if self.job.blocking:
             return self.piece(steps) + single(launches)
-        ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job)))))
+        ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
         return self.piece(steps, [part for part in ahead if part.content.total])
 
     def _lists(self, calls: int) -> Piece:
         """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""
         job, each = self.job, self.job.stack.list_overhead
-        listed = calls * job.shard if job.per_pass and job.shard > 1 else 0
+        listed = calls * job.dense.shard if job.per_pass and job.dense.shard > 1 else 0
         return single(Content(host=units.to_ticks(each.value * listed) if each is not None else 0))
 
-    def _again(self) -> Piece | None:
-        """What the backward pass of a layer computes again."""
-        job, found = self.job, None
-        for _, steps in operators.recomputed(job, 1):
-            found = (self.layer_pass(steps) if job.recompute == "full" else self.piece(steps)).again()
-        if found is not None and job.synchronous and job.recompute == "full":
-            found += self._lists(len(operators.gathered_units(job)))
+    def _again(self, kind: LayerKind) -> Piece | None:
+        """What the backward pass of a layer computes again; None where it computes nothing."""
+        job, steps = self.job, list(operators.recomputed(self.job, kind))
+        if not steps:
+            return None
+        found = (self.layer_pass(steps, kind) if job.recompute == "full" else self.piece(steps)).again()
+        if job.synchronous and job.recompute == "full":
+            found += self._lists(len(operators.gathered_units(job, kind, job.dense)))
         return found
 
-    def layers(self) -> LayerCosts:
-        """All passes of the job's layers."""
+    def _layer(self, kind: LayerKind) -> LayerPasses:
+        """All passes of a layer."""
         job = self.job
-        gathers, reductions = len(operators.gathered_units(job)), len(operators.layer_units(job))
-        inputs, weights = _halves(operators.layer_backward(job))
-        return LayerCosts(
-            forward=self.layer_pass(operators.layer_forward(job)) + self._lists(gathers),
-            backward=self.layer_pass(operators.layer_backward(job)) + self._lists(gathers + reductions),
-            again=self._again(),
-            input_gradient=self.layer_pass(inputs),
+        gathers = len(operators.gathered_units(job, kind, job.dense))
+        reductions = len(operators.layer_units(job, kind, job.dense))
+        inputs, weights = _halves(operators.layer_backward(job, kind))
+        return LayerPasses(
+            forward=self.layer_pass(operators.layer_forward(job, kind), kind) + self._lists(gathers),
+            backward=self.layer_pass(operators.layer_backward(job, kind), kind) + self._lists(gathers + reductions),
+            again=self._again(kind),
+            input_gradient=self.layer_pass(inputs, kind),
             weight_gradient=self.piece(weights),
+        )
+
+    def layers(self) -> LayerCosts:
+        """All passes of the job's layers, of embedding and head."""
+        job = self.job
+        return LayerCosts(
+            of={kind: self._layer(kind) for kind in job.kinds},
             embedding=(self.piece(operators.embedding_forward(job)), self.piece(operators.embedding_backward(job))),
             head=(self.piece(operators.head_forward(job)), self.piece(operators.head_backward(job))),
             head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
@@ -152,17 +169,20 @@ def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     return inputs, weights
 
 
-def recomputed_layers(job: Job, chunk: Chunk) -> int:
-    """Layers of a chunk whose backward pass computes something again."""
+def recomputed_layers(job: Job, layers: int) -> int:
+    """Of the layers of a chunk, those whose backward pass computes something again."""
     if job.recompute == "none":
         return 0
-    return job.recomputed(chunk.layers) if job.recompute == "full" else chunk.layers
+    return job.recomputed(layers) if job.recompute == "full" else layers
 
 
-def _with_again(job: Job, chunk: Chunk, costs: LayerCosts, backward: Piece) -> list[Piece]:
+def _with_again(job: Job, layers: list[LayerPasses], backward: list[Piece]) -> list[Piece]:
     """Backward pass of each layer of a chunk, last layer first; the last ones are recomputed where not all are."""
-    again = recomputed_layers(job, chunk) if costs.again is not None else 0
-    return [series([costs.again, backward]) if costs.again and i < again else backward for i in range(chunk.layers)]
+    again = recomputed_layers(job, len(layers))
+    return [
+        series([layer.again, piece]) if layer.again and i < again else piece
+        for i, (layer, piece) in enumerate(zip(layers, backward, strict=True))
+    ]
 
 
 def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:
@@ -171,16 +191,19 @@ def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:
     A chunk without layers is one piece.
     """
     first, last = chunk.first, chunk.last
+    layers = [costs.of[kind] for kind in reversed(chunk.kinds)]
     forward = _joined(
-        [costs.forward] * chunk.layers, costs.embedding[0] if first else None, costs.head[0] if last else None
+        [layer.forward for layer in reversed(layers)],
+        costs.embedding[0] if first else None,
+        costs.head[0] if last else None,
     )
     ends = costs.head[1] if last else None, costs.embedding[1] if first else None
     inputs = costs.head_halves[0] if last else None, ends[1]
-    weights = [costs.head_halves[1]] * last + [costs.weight_gradient] * chunk.layers
+    weights = [costs.head_halves[1]] * last + [layer.weight_gradient for layer in layers]
     return ChunkPasses(
         forward,
-        _joined(_with_again(job, chunk, costs, costs.backward), *ends),
-        _joined(_with_again(job, chunk, costs, costs.input_gradient), *inputs),
+        _joined(_with_again(job, layers, [layer.backward for layer in layers]), *ends),
+        _joined(_with_again(job, layers, [layer.input_gradient for layer in layers]), *inputs),
         weights or [single(Content())],
     )
 

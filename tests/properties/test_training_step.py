@@ -51,7 +51,9 @@ def test_never_below_a_roof(**choices: object) -> None:
     job = build_job(scenario)
     peak = scenario.cluster.node.accelerator.peak["bf16"].value
     assert result.metrics["step_time_s"] * peak * 16 >= flops.hardware_flops(job) * 0.5
-    causal = flops.hardware_flops(job) - 0.5 * 4 * job.global_batch * job.model.layers * flops.attention_flops(job)
+    causal = flops.hardware_flops(job) - 0.5 * 4 * job.global_batch * job.model.layers * flops.attention_flops(
+        job, jobs.LAYER
+    )
     assert result.metrics["step_time_s"] * peak * 16 >= causal
     assert result.metrics["hfu"] >= result.metrics["mfu"] > 0
 

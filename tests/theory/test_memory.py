@@ -32,7 +32,9 @@ def test_activations_of_a_gpt_layer(tp: int, sequence_parallel: bool) -> None:
         jobs.scenario(shape=shape, batch=16, micro=b, sequence=s, tp=tp, sequence_parallel=sequence_parallel)
     )
     whole = 10 / tp if sequence_parallel else 10
-    assert memory.layer_activations(job) == pytest.approx(s * b * h * (whole + 24 / tp + 5 * a * s / h / tp))
+    assert memory.layer_activations(job, jobs.LAYER) == pytest.approx(
+        s * b * h * (whole + 24 / tp + 5 * a * s / h / tp)
+    )
 
 
 def test_selective_recomputation_keeps_34_sbh() -> None:
@@ -41,7 +43,7 @@ def test_selective_recomputation_keeps_34_sbh() -> None:
     job = build_job(
         jobs.scenario(shape=shape, sequence=s, tp=8, sequence_parallel=True, training={"recompute": "selective"})
     )
-    middle = memory.Chunk(layers=1, first=False, last=False)
+    middle = memory.Chunk((jobs.LAYER,), first=False, last=False)
     assert memory.chunk_activations(job, middle) == pytest.approx(34 * s * b * h / 8)
 
 
@@ -49,7 +51,9 @@ def test_full_recomputation_keeps_the_input_of_each_layer() -> None:
     s, b, h = 2048, 1, 4096
     shape = jobs.model(hidden=h, heads=32, max_sequence=s)
     job = build_job(jobs.scenario(shape=shape, sequence=s, tp=8, training={"recompute": "full"}))
-    assert memory.chunk_activations(job, memory.Chunk(3, False, False)) == pytest.approx(3 * 2 * s * b * h)
+    assert memory.chunk_activations(job, memory.Chunk((jobs.LAYER,) * 3, False, False)) == pytest.approx(
+        3 * 2 * s * b * h
+    )
 
 
 def test_parameters_of_gpt3() -> None:

@@ -24,7 +24,7 @@ def test_tensor_parallel_volume_of_a_layer(sequence_parallel: bool) -> None:
     """
     tp, s, b, h = 8, 1024, 2, 1024
     job = build_job(jobs.scenario(batch=16, micro=b, tp=tp, sequence_parallel=sequence_parallel))
-    moved = volume([*operators.layer_forward(job), *operators.layer_backward(job)], tp)
+    moved = volume([*operators.layer_forward(job, jobs.LAYER), *operators.layer_backward(job, jobs.LAYER)], tp)
     again = 2 * b * s * h * (tp - 1) / tp if sequence_parallel else 0
     assert moved / 2 == pytest.approx(8 * b * s * h * (tp - 1) / tp + again)
 

@@ -67,7 +67,7 @@ def _needs(job: AnyJob, cluster: Cluster, path: str) -> dict[int | None, int | N
         if job.training.parallel.dp is None:
             return {kind: None}
         sizes = job.training.parallel.sizes()
-        return {kind: prod(sizes.get(axis.name) or 1 for axis in mesh_axes())}
+        return {kind: prod(sizes.get(axis.name) or 1 for axis in mesh_axes() if not axis.folded)}
     found: dict[int | None, int | None] = {}
     for pool in job.serving.all_pools:
         of_pool, kind = job.system.home(pool, cluster)

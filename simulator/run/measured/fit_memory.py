@@ -115,5 +115,7 @@ def _copied_in_time(scenario: Scenario) -> bool:
     """Whether offloaded activations cross the host's link in less time than the layers take at the device's peak."""
     job, peaks = build_job(scenario), scenario.cluster.node.accelerator.peak
     peak = peaks.get(job.precision, peaks.get("bf16"))  # type: ignore[call-overload]
-    flops_of_layer = job.micro_batch * flops.layer_forward_flops(job) / job.tp
-    return bool(peak and job.host_link and memory.copy_time(job) <= flops_of_layer / peak.value)
+    if not peak or not job.host_link:
+        return False
+    work = {kind: job.micro_batch * flops.layer_forward_flops(job, kind) / (job.tp * job.cp) for kind in job.kinds}
+    return all(memory.copy_time(job, kind) <= found / peak.value for kind, found in work.items())

@@ -79,6 +79,6 @@ def measured_step(row: Row, job: Job) -> float:
 def _counted(row: Row, job: Job) -> float:
     """FLOPs of a step as the row's authors count them."""
     if row.primary_metric != "mfu" and counts_recomputation(row.flops_convention):
-        again = job.model.layers * flops.layer_forward_flops(job) * job.global_batch
+        again = flops.layers_forward_flops(job) * job.global_batch
         return flops.model_flops(job) + again
     return flops.model_flops(job)

@@ -13,7 +13,7 @@ def finish(chain: Chain) -> None:
     for rank in range(chain.job.pp):
         _optimizer(chain, rank)
     job = chain.job
-    if job.zero > 0 and not job.per_pass and not job.overlap_parameters and job.dp > 1:
+    if job.zero > 0 and not job.per_pass and not job.overlap_parameters and job.copied:
         for rank in range(job.pp):
             gather_after(chain, rank)
 

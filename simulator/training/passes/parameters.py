@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 def gather_parameters(chain: Chain) -> None:
     """Append the gathers that run beside passes."""
     job = chain.job
-    if job.dp == 1:
+    if not job.copied:
         return
     for rank in range(job.pp):
         if job.per_pass:

@@ -38,7 +38,7 @@ def test_data_parallelism_is_derived() -> None:
         (Parallel(tp=8, dp=5), "tp 8 x cp 1 x dp 5 x pp 1 = 40, but the cluster has 32 devices"),
         (Parallel(tp=64), "tp 64"),
         (Parallel(more={"nonsense": 2}), "unknown parallel axis `nonsense`"),
-        (Parallel(order="tp-dp"), "must name each of tp, cp, ep, dp, pp once"),
+        (Parallel(order="tp-dp"), "must name each of tp, cp, dp, pp once"),
         (Parallel(order="tp-tp-cp-ep-dp-pp"), "must name each of"),
         (Parallel(order="tp-cp-ep-dp-pp-xp"), "must name each of"),
         (Parallel(cp=2), "2: context parallelism .* is not modelled"),
@@ -56,7 +56,7 @@ def test_experts_lie_on_a_mesh_of_their_own() -> None:
     assert experts.world == mesh.world
     assert experts.groups("ep").tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
     assert np.array_equal(experts.chains(), np.stack([np.arange(8), np.arange(8, 16)], axis=1))
-    with pytest.raises(InputError, match="does not divide tp x cp x dp = 8"):
+    with pytest.raises(InputError, match="tp 2 x cp 1 x dp 4 = 8: etp 1 x ep 3 = 3 does not divide it"):
         mesh.experts(ep=3, etp=1)
     with pytest.raises(InputError, match="pp as the slowest axis"):
         build_mesh(Parallel(tp=2, dp=4, pp=2, order="pp-tp-cp-ep-dp"), 16).experts(4, 1)

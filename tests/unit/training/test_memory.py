@@ -13,7 +13,7 @@ from simulator.training import memory, operators
 from simulator.training.job import build_job
 from tests import jobs
 
-MIDDLE = memory.Chunk(layers=4, first=False, last=False)
+MIDDLE = memory.Chunk((jobs.LAYER,) * 4, first=False, last=False)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_inputs_of_products_are_kept_in_8_bits_under_fp8() -> None:
         for name in ("bf16", "fp8")
     )
     hidden, tokens = wide.model.hidden, wide.tokens
-    lost = memory.layer_activations(wide) - memory.layer_activations(narrow)
+    lost = memory.layer_activations(wide, jobs.LAYER) - memory.layer_activations(narrow, jobs.LAYER)
     assert lost == pytest.approx(tokens * hidden * (2 + 4 - 1))
 
 
@@ -49,14 +49,14 @@ def test_offloaded_layers_keep_nothing_on_the_device() -> None:
     shape = jobs.model(vocabulary=1024)  # so that the logits are not what is widest
     whole = build_job(jobs.scenario(shape=shape, training={"recompute": "none"}))
     some = build_job(jobs.scenario(shape=shape, training={"recompute": "none", "offload_layers": 3}))
-    layer = memory.layer_activations(some)
+    layer = memory.layer_activations(some, jobs.LAYER)
     assert memory.chunk_activations(some, MIDDLE) == pytest.approx(layer)
     assert memory.working_memory(some, 0) == pytest.approx(memory.working_memory(whole, 0) + 2 * layer)
 
 
 def test_layers_recomputed_and_offloaded_are_counted_once() -> None:
     job = build_job(jobs.scenario(training={"recompute": "full", "recompute_layers": 2, "offload_layers": 1}))
-    expected = 2 * memory.boundary_activations(job) + memory.layer_activations(job)
+    expected = 2 * memory.boundary_activations(job) + memory.layer_activations(job, jobs.LAYER)
     assert memory.chunk_activations(job, MIDDLE) == pytest.approx(expected)
 
 
@@ -70,7 +70,7 @@ def test_offload_lasts_at_least_as_long_as_the_copies() -> None:
         update={"cluster": cluster, "training": plain.training.model_copy(update={"offload_layers": 4})}
     )
     job, result = build_job(moved), simulate(moved)
-    copied = job.microbatches * 2 * 4 * memory.layer_activations(job)  # out and back
+    copied = job.microbatches * 2 * 4 * memory.layer_activations(job, jobs.LAYER)  # out and back
     assert result.metrics["step_time_s"] >= copied / 1e9
     assert result.metrics["step_time_s"] > simulate(plain).metrics["step_time_s"]
 
@@ -150,7 +150,7 @@ def test_a_tensor_larger_than_a_bucket_is_a_bucket() -> None:
 def test_fsdp_keeps_the_gradients_of_the_unit_that_it_reduces_and_of_the_next(zero: int) -> None:
     """The first in the format in which it is reduced, the second in that of the pass."""
     job = build_job(jobs.scenario(software=jobs.stack("fsdp"), shape=jobs.model(vocabulary=1024), batch=8, zero=zero))
-    layer = operators.layer_parameters(job)
+    layer = operators.layer_parameters(job, jobs.LAYER)
     assert memory.static_memory(job, 0)["unreduced gradients"] == pytest.approx(layer * (4 + 2))
     cut = build_job(jobs.scenario(software=jobs.stack("fsdp"), batch=8, pp=4, zero=zero))
     ends = operators.embedding_parameters(cut) * 4 + layer * 2  # of 51,200 words
@@ -163,7 +163,7 @@ def test_devices_of_a_node_share_the_memory_of_their_host() -> None:
     training = {"recompute": "none", "offload_layers": 2, "schedule": "gpipe"}
     scenario = jobs.scenario(batch=32, pp=2, training=training)
     job, node = build_job(scenario), scenario.cluster.node
-    a_device = job.microbatches * 2 * memory.layer_activations(job)
+    a_device = job.microbatches * 2 * memory.layer_activations(job, jobs.LAYER)
     assert memory.fullest_host(job, node.devices) == pytest.approx({0: 4 * a_device, 1: 4 * a_device})
 
     def in_a_host(size: float | None) -> Result:

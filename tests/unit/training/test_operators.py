@@ -16,7 +16,7 @@ def job(precision: str) -> Job:
 
 def test_only_the_matrices_of_layers_are_multiplied_in_8_bits() -> None:
     narrow = job("fp8")
-    layer = [*operators.layer_forward(narrow), *operators.layer_backward(narrow)]
+    layer = [*operators.layer_forward(narrow, jobs.LAYER), *operators.layer_backward(narrow, jobs.LAYER)]
     head = [*operators.head_forward(narrow), *operators.head_backward(narrow)]
     kinds = {
         place: {step.work.dtype for step in steps if isinstance(step, Kernel) and isinstance(step.work, Gemm)}
@@ -37,6 +37,9 @@ def test_every_factor_but_the_weights_is_cast_once_a_pass() -> None:
         works = [s.work for s in steps if isinstance(s, Kernel) and s.name.startswith("cast")]  # type: ignore[attr-defined]
         return sum(w.read_bytes + w.write_bytes for w in works if isinstance(w, Stream)) / size
 
-    assert cast(operators.layer_forward(narrow)) == pytest.approx(4 * (1 + 4) + 2 * 1)
-    assert cast(operators.layer_backward(narrow)) == pytest.approx(4 * (3 + 1 + 4 + 1))
-    assert cast([*operators.layer_forward(job("bf16")), *operators.layer_backward(job("bf16"))]) == 0
+    assert cast(operators.layer_forward(narrow, jobs.LAYER)) == pytest.approx(4 * (1 + 4) + 2 * 1)
+    assert cast(operators.layer_backward(narrow, jobs.LAYER)) == pytest.approx(4 * (3 + 1 + 4 + 1))
+    assert (
+        cast([*operators.layer_forward(job("bf16"), jobs.LAYER), *operators.layer_backward(job("bf16"), jobs.LAYER)])
+        == 0
+    )
