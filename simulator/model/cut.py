@@ -2,8 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from simulator.axes import EP, TP, Axis
+
+GATHERED, SENT = "gathered", "sent"
+"""Every device takes the rows of all; each row is sent to the devices of its experts (an all-to-all)."""
+
+
+class Routing(NamedTuple):
+    """How evenly a router spreads rows over experts."""
+
+    sent: float = 1.0
+    """Copies of rows that are sent, of those that the router chose; padding counts."""
+    busiest: float = 1.0
+    """Rows for the experts of the busiest device, over the mean of what was chosen."""
+
+
+EVEN = Routing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +32,10 @@ class Cut:
     """Whether norms, dropouts and residuals work on rows that tensor parallelism cuts (sequence parallelism)."""
     dropout: bool = False
     causal: bool = True
+    dispatch: str = GATHERED
+    """How rows come to the experts that other devices hold."""
+    routing: Routing = EVEN
+    """How evenly rows are spread over experts."""
 
     def over(self, axis: Axis) -> int:
         """Devices along an axis."""

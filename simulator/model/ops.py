@@ -39,6 +39,19 @@ class Linear:
     format: str = LAYER
     bias: bool = False
     """Whether it adds a bias to its outputs."""
+    spread: Axis | None = None
+    """The axis over which its matrices are spread: that of experts."""
+    matrices: int = 1
+    """Matrices of that size on this device, of which each takes as many of the rows: those of its experts."""
+    visits: float = 1.0
+    """Rows that it takes for each row on the device."""
+    rows: Axis | None = None
+    """The axis that cuts its rows."""
+
+    @property
+    def weights(self) -> float:
+        """Elements of all its matrices."""
+        return float(self.inputs * self.outputs * self.matrices)
 
     def to_input(self) -> "Linear":
         """The product that gives the gradient of its rows."""
@@ -170,6 +183,8 @@ class Comm:
     axis: Axis
     width: float
     """Elements of a row of the full buffer."""
+    rows: Axis | None = None
+    """The axis that cuts the rows of the buffer."""
 
 
 Does = Linear | WeightGradient | Elementwise | AttentionCore | CacheWrite | Experts | Lookup | Loss | Sample | Comm

@@ -49,10 +49,12 @@ def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
     for op in ops:
         does = op.does
         if isinstance(does, Linear):
-            cut = () if does.axis is None else (does.axis,)
-            yield Tensor(op.name, MATRIX, float(does.inputs * does.outputs), does.format, cut)
+            cut = _only(does.axis) + _only(does.spread)
+            yield Tensor(op.name, MATRIX, does.weights, does.format, cut, does.rows)
             if does.bias:
-                yield Tensor(op.name, BIAS, float(does.outputs), WIDE, cut if does.cut == COLUMN else ())
+                yield Tensor(
+                    op.name, BIAS, float(does.outputs * does.matrices), WIDE, cut if does.cut == COLUMN else ()
+                )
         elif isinstance(does, Elementwise):
             yield from (Tensor(op.name, SCALE, float(size), rows=does.axis) for size in does.weights)
         elif isinstance(does, Experts):
@@ -92,7 +94,8 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
     for op in ops:
         does = op.does
         if isinstance(does, Linear):
-            yield Kept(op.name, does.inputs, FACTOR if does.format == LAYER else PLAIN, gathered)
+            form = FACTOR if does.format == LAYER else PLAIN
+            yield Kept(op.name, does.inputs * does.visits, form, gathered or does.rows)
         elif isinstance(does, AttentionCore):
             yield Kept(op.name, does.kept, PLAIN)
         elif isinstance(does, Elementwise):
@@ -115,9 +118,11 @@ def core(ops: Iterable[Op]) -> AttentionCore | None:
     return next((op.does for op in ops if isinstance(op.does, AttentionCore)), None)
 
 
-def widest_result(ops: Iterable[Op]) -> int:
-    """Columns of the widest result of column-cut products, on one device."""
-    return max(op.does.outputs for op in ops if isinstance(op.does, Linear) and op.does.cut == COLUMN)
+def results(ops: Iterable[Op]) -> Iterator[tuple[float, Axis | None]]:
+    """(elements of a row, the axis that cuts the rows) of the results of column-cut products, on one device."""
+    for op in ops:
+        if isinstance(op.does, Linear) and op.does.cut == COLUMN:
+            yield op.does.outputs * op.does.visits, op.does.rows
 
 
 def multiplied(ops: Iterable[Op]) -> float:
@@ -125,7 +130,7 @@ def multiplied(ops: Iterable[Op]) -> float:
     total = 0.0
     for op in ops:
         if isinstance(op.does, Linear):
-            total += op.does.inputs * op.does.outputs
+            total += op.does.inputs * op.does.outputs * op.does.visits
         elif isinstance(op.does, Experts):
             total += op.does.top_k * op.does.hidden * op.does.inner * (3 if op.does.gated else 2)
     return total

@@ -92,6 +92,24 @@ class Algorithms(Spec):
     """Of rows on their way to experts and back."""
 
 
+class RouterLoad(Spec):
+    """How a router spreads tokens over the experts of a layer, and what becomes of those that find no room."""
+
+    load: Literal["balanced", "random", "zipf", "counts"] = "balanced"
+    """`balanced` (every expert takes as many rows, as benchmarks force it), `random` (rows choose independently, all
+    experts alike), `zipf` (the n-th expert takes a share of 1 / n^`exponent`), or `counts`."""
+    exponent: float = Field(default=1.0, ge=0, le=10)
+    """With `zipf`, how fast the load falls."""
+    counts: tuple[float, ...] = ()
+    """With `counts`, the rows of each expert as somebody counted them, one number an expert."""
+    capacity: float | None = Field(default=None, gt=0, le=1000)
+    """Rows that an expert takes at most, over an even share; the rest is dropped. No bound where left out."""
+    padded: bool = False
+    """With `capacity`, whether experts always take that many rows, filled up with empty ones."""
+    placement: Literal["in-order", "packed"] = "in-order"
+    """Which experts share a device: neighbours, or heavy ones with light ones (EPLB's packing)."""
+
+
 class Training(Spec):
     """One optimizer step, repeated."""
 
@@ -158,6 +176,8 @@ class Training(Spec):
     """Number format in which gradients are reduced over data-parallel ranks; the stack's default where left out."""
     algorithms: Algorithms = Algorithms()
     """Collective algorithms, where they are not left to the library."""
+    routing: RouterLoad = RouterLoad()
+    """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None
     """Gradient bytes that are reduced together; the stack's default where left out."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.errors import InputError, Problem
-from simulator.model.cut import Cut
+from simulator.model.cut import SENT, Cut, Routing
 from simulator.model.layers import layer
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh, build_mesh
@@ -25,6 +25,7 @@ from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
 from simulator.training.layers import split_layers
+from simulator.training.routing import routing
 from simulator.training.schedules import SCHEDULES, read_schedule
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
@@ -90,6 +91,8 @@ class Job:
     """Bytes of a gradient element on the wire."""
     algorithms: Algorithms
     """Collective algorithms by axis."""
+    routing: Routing
+    """How evenly rows are spread over experts."""
     bucket: float
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     recompute_share: float = 1.0
@@ -152,7 +155,7 @@ class Job:
     def cut(self) -> Cut:
         """How the axes cut the model on one rank."""
         sizes = {**self.experts.sizes, **self.mesh.sizes}
-        return Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal)
+        return Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal, SENT, self.routing)
 
     @property
     def shares(self) -> bool:
@@ -230,6 +233,7 @@ class _Resolver:
 
     training: Training
     stack: Stack
+    model: Model
     assumptions: list[str] = field(default_factory=list)
 
     def take(self, name: str, given: object, default: object) -> object:
@@ -267,7 +271,7 @@ def build_job(scenario: Scenario) -> Job:
     experts = _experts(parallel, model, mesh)
     _check_axes(model, mesh)
     _check_recompute(training)
-    resolver = _Resolver(training, stack)
+    resolver = _Resolver(training, stack, model)
     _note_defaults(resolver)
     take = resolver.take
     zero = _zero(resolver, mesh)
@@ -316,6 +320,7 @@ def build_job(scenario: Scenario) -> Job:
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
+        routing=routing(training.routing, model, parallel.ep, _routed(training, mesh, experts), scenario.seed),
         algorithms=training.algorithms,
         logits_in_flight=_logits_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),
@@ -371,6 +376,13 @@ def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
     given = resolver.training.parallel.sequence_parallel
     if mesh.sizes[TP.name] == 1:
         return False
+    if resolver.model.experts and given is None and not resolver.stack.sequence_parallel:
+        resolver.assumptions.append("parallel.sequence_parallel is on, as experts need it beside tensor parallelism")
+        return True
+    if resolver.model.experts and given is False:
+        message = "experts beside tensor parallelism need rows that it cuts (Megatron-Core asks for it too)"
+        hint = "leave `sequence_parallel` out, or write tp: 1"
+        raise InputError(Problem(message, path="training.parallel.sequence_parallel", hint=hint))
     return bool(resolver.take("parallel.sequence_parallel", given, resolver.stack.sequence_parallel))
 
 
@@ -394,6 +406,13 @@ def _experts(parallel: Parallel, model: Model, mesh: Mesh) -> Mesh:
         message = f"ep {parallel.ep} does not divide the {model.experts} experts of a layer"
         raise InputError(Problem(message, path="training.parallel.ep", hint="choose a divisor of the experts"))
     return mesh.experts(parallel.ep, etp) if model.experts else mesh
+
+
+def _routed(training: Training, mesh: Mesh, experts: Mesh) -> float:
+    """Rows of a microbatch that a group of devices which share all experts routes."""
+    group = experts.sizes.get(EP.name, 1) * experts.sizes.get(ETP.name, 1)
+    cut = mesh.sizes[TP.name] * mesh.sizes[CP.name]
+    return training.micro_batch * training.sequence_length * group / cut
 
 
 def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero: int) -> tuple[Replicas, ...]:
@@ -436,10 +455,6 @@ def _check_split(schedule: Schedule) -> None:
 
 
 def _check_model(model: Model) -> None:
-    if model.experts is not None:
-        message = f"{model.name} is a mixture of experts, which can be served, but not trained yet"
-        hint = "train a dense model, such as `llama-3.1-8b`, `qwen2.5-72b` or `llama-3.1-405b`"
-        raise InputError(Problem(message, path="model.experts", hint=hint))
     if model.prompt_layers is not None:
         message = "models whose prompts skip layers can be served, not trained"
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from simulator.model.ops import Op
-from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, widest_result
+from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, results
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
 from simulator.training.job import Job, Replicas
@@ -232,7 +232,8 @@ def working_memory(job: Job, stage: int) -> float:
 
 def _inside_layer(job: Job, kind: LayerKind) -> float:
     """Bytes at the worst moment inside a layer."""
-    inside = 2.0 * job.tokens * widest_result(layer_ops(job, kind)) * job.element
+    widest = max(local_rows(job, rows) * elements for elements, rows in results(layer_ops(job, kind)))
+    inside = 2.0 * widest * job.element
     if job.recompute == "full":
         inside += layer_activations(job, kind)
     elif job.recompute == "selective":

@@ -15,6 +15,7 @@ scale, and under sequence parallelism that rows may be gathered in 8 bits and th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from simulator.axes import TP, Axis
@@ -214,23 +215,37 @@ def collectives(steps: Iterable[Step]) -> Iterator[Collective]:
 def _collective(job: Job, op: Op) -> Collective:
     does = op.does
     assert isinstance(does, Comm)
-    return Collective(op.name, does.operation, job.tokens * does.width * job.element, does.axis.name)
+    return Collective(op.name, does.operation, local_rows(job, does.rows) * does.width * job.element, does.axis.name)
 
 
 def gemm(job: Job, product: Linear) -> Gemm:
     """The kernel of a product: of a layer's matrix, or of the head, which stays in 16 bits under fp8."""
     dtype = job.precision if product.format == LAYER else job.wide
-    return Gemm(m=max(job.tokens, 1), n=max(product.outputs, 1), k=max(product.inputs, 1), dtype=dtype)
+    n, k = max(product.outputs, 1), max(product.inputs, 1)
+    return Gemm(m=_rows_each(job, product), n=n, k=k, batch=product.matrices, dtype=dtype)
 
 
 def _to_weight(job: Job, product: Linear) -> Gemm:
     dtype = job.precision if product.format == LAYER else job.wide
-    return Gemm(m=max(product.outputs, 1), n=max(product.inputs, 1), k=max(job.tokens, 1), dtype=dtype)
+    m, n = max(product.outputs, 1), max(product.inputs, 1)
+    return Gemm(m=m, n=n, k=_rows_each(job, product), batch=product.matrices, dtype=dtype)
+
+
+def rows_of(job: Job, product: Linear) -> float:
+    """Rows that the matrices of a product take together."""
+    return local_rows(job, product.rows) * product.visits
+
+
+def _rows_each(job: Job, product: Linear) -> int:
+    """Rows that each matrix of a product takes."""
+    return max(ceil(rows_of(job, product) / product.matrices - 1e-9), 1)
 
 
 def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     """The product that a collective runs beside, where the stack overlaps them: the weights' gradient that need not
     wait for it, else the layer's product that it feeds, else the one that it follows."""
+    if (own := ops[i].does) and isinstance(own, Comm) and own.axis != TP:
+        return None
     after = ops[i + 1].does if i + 1 < len(ops) else None
     before = ops[i - 1].does if i else None
     if isinstance(after, WeightGradient):
@@ -243,7 +258,7 @@ def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
 def _cast(job: Job, name: str, product: Linear, normed: bool) -> Iterator[Step]:
     """Under fp8, the rows that a product takes in 8 bits, in both orders; `normed` rows come out of their norm so."""
     if job.casts and product.format == LAYER:
-        elements = float(job.tokens * product.inputs)
+        elements = rows_of(job, product) * product.inputs
         read, written = (1, 0) if normed else (2, 2)
         yield Kernel(f"cast {name}", Stream(read_bytes=read * elements, write_bytes=written * elements))
 
@@ -253,9 +268,9 @@ def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collect
     not do it itself."""
     yield Kernel(name, _to_weight(job, product), weight_gradient=True, beside=beside)
     if product.bias:
-        yield _stream(job, "bias gradient", job.tokens * product.outputs * job.element, 0)
+        yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)
     if job.microbatches > 1 and not job.stack.fused_accumulation:
-        size, weights = job.stack.gradient_bytes, product.inputs * product.outputs
+        size, weights = job.stack.gradient_bytes, product.weights
         yield Kernel("accumulate gradient", Stream(weights * (job.element + size), weights * size), True)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import accelerators
+from simulator.interop.rows import accelerators, experts
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
@@ -62,6 +62,11 @@ class _Shape(_Part):
     vocab: int | None = Field(default=None, ge=1, le=100_000_000)
     seq_len: int = Field(ge=1, le=100_000_000)
     experts: int | None = None
+    topk: int | None = PositiveInt
+    moe_ffn: int | None = PositiveInt
+    shared_experts: int | None = None
+    dense_layers: int | None = None
+    moe_every: int | None = PositiveInt
     attention: str | None = None
 
 
@@ -76,6 +81,7 @@ class _Layout(_Part):
     cp: int | None = PositiveInt
     dp: int | None = PositiveInt
     ep: int | None = PositiveInt
+    etp: int | None = PositiveInt
     shard: str | None = None
     sequence_parallel: bool | None = None
     recompute: str | None = None
@@ -159,7 +165,6 @@ def _check_supported(row: Row) -> None:
     spread = (row.pp or 1) > 1
     reasons = {
         f"task `{row.task}` is not a pretraining step": not names.TASKS.fullmatch(plain(row.task)),
-        "mixture of experts": (row.experts or 0) > 1,
         f"context parallelism {row.cp}": (row.cp or 1) > 1,
         **dict.fromkeys(names.unbuilt(row.flags, row.shard, row.framework), True),
         f"no {row.primary_metric} in the row": getattr(row, row.primary_metric) is None,
@@ -294,7 +299,7 @@ def _model(row: Row, assumed: list[str]) -> Model:
         "tied_embeddings": not gated,
         "max_sequence": row.seq_len,
     }
-    return Model.model_validate(data | ({"head_dim": head_dim} if head_dim else {}))
+    return Model.model_validate(data | ({"head_dim": head_dim} if head_dim else {}) | experts.shape(row))
 
 
 def _stated(said: Any, known: Any, usual: Any, words: str, assumed: list[str]) -> Any:
@@ -356,7 +361,15 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         assumed.append(f"{row.devices} devices, where tp x pp x cp x dp says {ranks}")
     if tp > 1 and row.sequence_parallel is None and stack.sequence_parallel:
         assumed.append("sequence parallelism (the stack's default)")
-    parallel = Parallel(tp=tp, pp=pp, vpp=vpp, sequence_parallel=row.sequence_parallel, zero=zero, shard_size=group)
+    parallel = Parallel(
+        tp=tp,
+        pp=pp,
+        vpp=vpp,
+        sequence_parallel=row.sequence_parallel,
+        zero=zero,
+        shard_size=group,
+        **experts.layout(row, assumed),
+    )
     return Training(
         global_batch=row.global_batch,
         micro_batch=row.micro_batch or 1,
@@ -371,6 +384,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         attention=names.attention(row.attention, row.framework, row.flags),
         reduce_precision=shard.reduced or formats.reduced,
         blocking_launches=_blocking(row, assumed),
+        routing=experts.routing(row, assumed),
     )
 
 

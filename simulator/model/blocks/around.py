@@ -1,5 +1,6 @@
 """Elementwise operations around the matrices: norms, residual additions, rotary positions, activations."""
 
+from simulator.axes import Axis
 from simulator.model.cut import Cut
 from simulator.model.ops import Elementwise, Op, Traffic
 from simulator.specs.model import Model
@@ -32,11 +33,11 @@ def rotary(width: float) -> Op:
     return Op(ROTARY, Elementwise(ROTARY, traffic, ((ROTARY, traffic),)))
 
 
-def activation(inner: int, gated: bool) -> Op:
-    """The nonlinearity of an MLP of that inner width, times its gate."""
+def activation(inner: float, gated: bool, rows: Axis | None = None) -> Op:
+    """The nonlinearity of an MLP of that inner width, times its gate, on rows that an axis may cut."""
     read = 2.0 if gated else 1.0
     back = ((ACTIVATION, Traffic((read + 1) * inner, read * inner)),)
-    return Op(ACTIVATION, Elementwise(ACTIVATION, Traffic(read * inner, inner), back, kept=read * inner))
+    return Op(ACTIVATION, Elementwise(ACTIVATION, Traffic(read * inner, inner), back, read * inner, axis=rows))
 
 
 def branches(model: Model) -> Op:

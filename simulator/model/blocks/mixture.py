@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from simulator.axes import EP
 from simulator.model.blocks.base import MLPS, enter, leave
 from simulator.model.blocks.dense import matrices
-from simulator.model.cut import Cut
+from simulator.model.blocks.dispatched import dispatched
+from simulator.model.cut import SENT, Cut
 from simulator.model.ops import WIDE, Comm, Elementwise, Experts, Linear, Op, Traffic
 from simulator.specs.model import Model
 
@@ -18,6 +19,9 @@ from simulator.specs.model import Model
 def mixture(model: Model, cut: Cut) -> Iterator[Op]:
     """From the normed rows to what the residual stream adds; shared experts run as one dense MLP."""
     assert model.experts is not None and model.top_k is not None
+    if cut.dispatch == SENT:
+        yield from dispatched(model, cut)
+        return
     inner, hidden = cut.share(model.expert_ffn or model.ffn), model.hidden
     yield from enter(cut, "mlp", hidden)
     yield Op("router", Linear(hidden, model.experts, format=WIDE))

@@ -115,8 +115,8 @@ def test_a_mixture_with_dense_layers_is_priced_layer_by_layer() -> None:
     assert shard.layer_bytes(kinds["moe"]) == 2 * (4 * 1024**2 + 16 * 2 * 1024 * 512 + 1024 * 16 + 4 * 1024)
 
 
-def test_layers_of_different_kinds_are_not_trained_yet() -> None:
-    with pytest.raises(InputError, match="mixture of experts"):
-        build_job(jobs.scenario(shape=model(**EXPERTS, **DEEP), tp=8))
+def test_layers_of_different_kinds_are_trained() -> None:
+    mixed = build_job(jobs.scenario(shape=model(**EXPERTS, **DEEP), tp=8))
+    assert {kind.mlp for kind in mixed.kinds} == {"dense", "moe"}
     windows = jobs.scenario(shape=model(layers=8, pattern=[{"window": 64}, {}]), tp=8)
     assert build_job(windows).model.windowed_layers == 4

@@ -44,13 +44,6 @@ def test_sizes_that_do_not_fit(changes: dict[str, int], path: str, words: str) -
     assert caught.value.problems[0].path == path
 
 
-def test_mixtures_of_experts_are_refused() -> None:
-    shape = jobs.model(experts=8, top_k=2)
-    with pytest.raises(InputError, match="is a mixture of experts, which can be served, but not trained") as caught:
-        build_job(jobs.scenario(shape=shape))
-    assert [problem.path for problem in caught.value.problems] == ["model.experts"]
-
-
 @pytest.mark.parametrize("key", ["offload_layers", "recompute_layers"])
 @pytest.mark.parametrize(("layout", "most"), [({}, 8), ({"pp": 2}, 4), ({"pp": 2, "vpp": 2}, 2)])
 def test_no_stage_has_more_layers_than_its_share_of_the_model(key: str, layout: dict[str, int], most: int) -> None:

@@ -1,0 +1,56 @@
+"""Mixtures of experts in published training rows: their shape, layout and router."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from simulator.interop.rows.jsonl import Refused
+from simulator.specs.training import RouterLoad
+
+if TYPE_CHECKING:
+    from simulator.interop.rows.training import Row
+
+DROPPED = re.compile(r"token ?drop")
+"""Words of benchmarks whose experts take as many rows each, the rest being dropped (capacity factor 1, padded)."""
+
+
+def shape(row: "Row") -> dict[str, Any]:
+    """Fields of the model; empty for a dense one."""
+    if (row.experts or 0) <= 1:
+        return {}
+    if row.topk is None:
+        raise Refused("a mixture of experts without key `topk`")
+    found: dict[str, Any] = {"experts": row.experts, "top_k": row.topk, "shared_experts": row.shared_experts or 0}
+    if row.moe_ffn:
+        found["expert_ffn"] = row.moe_ffn
+    if row.dense_layers:
+        dense, sparse = {"mlp": "dense", "repeat": row.dense_layers}, row.layers - row.dense_layers
+        found["pattern"] = [dense, {"mlp": "moe", "repeat": sparse}]
+    elif (row.moe_every or 1) > 1:
+        assert row.moe_every is not None
+        found["pattern"] = [{"mlp": "dense", "repeat": row.moe_every - 1}, {"mlp": "moe"}]
+    return found
+
+
+def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
+    """Sizes of the axes of the experts; benchmarks of NeMo and Megatron-Bridge do not cut experts unless they say so
+    (NVIDIA-NeMo/Megatron-Bridge scripts/performance, `expert_tensor_parallel_size=1`)."""
+    if (row.experts or 0) <= 1:
+        return {}
+    if row.etp is None and (row.tp or 1) > 1:
+        assumed.append("etp 1")
+    return {"ep": row.ep or 1, "etp": row.etp or 1}
+
+
+def routing(row: "Row", assumed: list[str]) -> RouterLoad:
+    """How its router spreads tokens: benchmarks force an even load unless they say otherwise."""
+    said = (row.flags or "").lower()
+    if (row.experts or 0) <= 1:
+        return RouterLoad()
+    if "real" in said:
+        assumed.append("real routing: rows choose independently, all experts alike")
+        return RouterLoad(load="random")
+    if DROPPED.search(said):
+        return RouterLoad(capacity=1.0, padded=True)
+    if "balance" not in said:
+        assumed.append("every expert takes as many rows")
+    return RouterLoad()

@@ -1,0 +1,74 @@
+"""A mixture of experts whose rows travel: each is sent to the devices of its experts and back.
+
+A device routes its own rows, copies each for every expert that it visits, sends the copies over the expert-parallel
+group, sorts what came by expert, and multiplies; devices that cut an expert between them (expert tensor parallelism)
+gather these rows first and sum their results after. Results travel back the same way and are summed at home (Megatron's
+all-to-all dispatcher). Shared experts are a dense MLP beside it. Left out: the exchange of counts before the rows, and
+the loss that balances.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from simulator.axes import EP, ETP
+from simulator.model.backward import GATHER, SCATTER
+from simulator.model.blocks.around import activation
+from simulator.model.blocks.base import enter, leave
+from simulator.model.blocks.dense import matrices
+from simulator.model.cut import Cut
+from simulator.model.ops import COLUMN, ROW, WIDE, Comm, Elementwise, Linear, Op, Traffic
+from simulator.specs.model import Model
+
+CHOICE, PERMUTE = "choice", "permute"
+"""Kinds of its elementwise operations."""
+
+
+def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
+    """From the normed rows, which tensor parallelism cuts, to what the residual stream adds."""
+    assert model.experts is not None and model.top_k is not None
+    hidden, rows = model.hidden, cut.rows
+    shared = model.shared_experts * (model.expert_ffn or model.ffn)
+    if shared:
+        yield from enter(cut, "shared experts", hidden)
+        yield from matrices(model, cut.share(shared))
+        yield from leave(cut, "shared experts", hidden)
+    yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows))
+    scores = Traffic(2.0 * model.experts, model.experts, 3)
+    yield Op(CHOICE, Elementwise(CHOICE, scores, ((CHOICE, scores),), model.experts, axis=rows, element=4.0))
+    sent = model.top_k * cut.routing.sent
+    yield _copies("permute", 1, sent, hidden, cut)
+    yield from experts(model, cut, model.top_k * cut.routing.busiest)
+    yield _copies("unpermute", sent, 1, hidden, cut)
+    if shared:
+        added = Traffic(2.0 * hidden, hidden)
+        yield Op("add shared", Elementwise(PERMUTE, added, axis=rows))
+
+
+def experts(model: Model, cut: Cut, visits: float) -> Iterator[Op]:
+    """Sending rows, each so often, to the experts, their products, and sending the results back."""
+    assert model.experts is not None
+    hidden, rows, local = model.hidden, cut.rows, model.experts // cut.over(EP)
+    inner, met = cut.share(model.expert_ffn or model.ffn, ETP), visits * cut.over(ETP)
+    if cut.over(EP) > 1:
+        yield Op("dispatch", Comm("all_to_all", EP, visits * hidden, rows))
+    if cut.over(ETP) > 1:
+        yield Op("gather experts", Comm(GATHER, ETP, met * hidden, rows))
+    if local > 1 and cut.over(EP) * cut.over(ETP) > 1:
+        yield _copies("sort", met, met, hidden, cut)
+    columns = inner * (2 if model.gated_ffn else 1)
+    first = Linear(hidden, columns, COLUMN, ETP, spread=EP, matrices=local, visits=met, rows=rows)
+    yield Op("experts in", first)
+    yield activation(met * inner, model.gated_ffn, rows)
+    yield Op("experts out", replace(first, inputs=inner, outputs=hidden, cut=ROW))
+    if local > 1 and cut.over(EP) * cut.over(ETP) > 1:
+        yield _copies("sort back", met, met, hidden, cut)
+    if cut.over(ETP) > 1:
+        yield Op("reduce experts", Comm(SCATTER, ETP, met * hidden, rows))
+    if cut.over(EP) > 1:
+        yield Op("combine", Comm("all_to_all", EP, visits * hidden, rows))
+
+
+def _copies(name: str, read: float, written: float, hidden: int, cut: Cut) -> Op:
+    """Rows copied into another order, or summed; the way back does the opposite."""
+    back = ((name, Traffic(written * hidden, read * hidden)),)
+    return Op(name, Elementwise(PERMUTE, Traffic(read * hidden, written * hidden), back, axis=cut.rows))

@@ -1,0 +1,74 @@
+"""How evenly a router spreads rows over experts, and the devices that hold them.
+
+The experts of a layer take shares of all copies of rows; a capacity cuts the largest shares off and drops their rows.
+Devices hold as many experts each, so the busiest device follows from the shares; everybody waits for it. Figures to
+choose a load by: docs/models/experts.md. Left out: loads that drift from step to step, layers that differ, replicas of
+experts.
+"""
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import InputError, Problem
+from simulator.model.cut import Routing
+from simulator.random import stream
+from simulator.specs.model import Model
+from simulator.specs.training import RouterLoad
+
+Floats = NDArray[np.float64]
+PATH = "training.routing"
+
+
+def routing(load: RouterLoad, model: Model, devices: int, rows: float, seed: int) -> Routing:
+    """How evenly `rows` that a group of `devices` routes together are spread; InputError for loads that do not fit."""
+    if model.experts is None or model.top_k is None:
+        return Routing()
+    shares = _shares(load, model.experts, model.top_k, rows, seed)
+    if load.capacity is not None:
+        if load.capacity * rows * model.top_k < model.experts:
+            each = load.capacity * rows * model.top_k / model.experts
+            message = f"capacity {load.capacity:g} leaves an expert {each:.2g} of {rows:,.0f} rows, less than one"
+            raise InputError(Problem(message, path=f"{PATH}.capacity", hint="write a larger one, or leave it out"))
+        most = load.capacity / model.experts
+        shares = np.full(model.experts, most) if load.padded else np.minimum(shares, most)
+    held = _packed(shares, devices) if load.placement == "packed" else shares.reshape(devices, -1).sum(axis=1)
+    return Routing(float(shares.sum()), float(held.max() * devices))
+
+
+def _shares(load: RouterLoad, experts: int, top_k: int, rows: float, seed: int) -> Floats:
+    """Share of all copies of rows that each expert is chosen for; shape (experts,)."""
+    if load.load == "counts":
+        return _counted(load, experts)
+    if load.load == "random":
+        drawn = stream(seed, "routing").multinomial(round(rows) * top_k, np.full(experts, 1 / experts))
+        chosen: Floats = drawn / max(drawn.sum(), 1)
+        return chosen
+    falls = load.exponent if load.load == "zipf" else 0.0
+    weights = np.arange(1, experts + 1, dtype=np.float64) ** -falls
+    found: Floats = weights / weights.sum()
+    return found
+
+
+def _counted(load: RouterLoad, experts: int) -> Floats:
+    counts = np.array(load.counts)
+    if len(counts) != experts or counts.min(initial=0.0) < 0 or not counts.sum() > 0:
+        message = f"{len(counts)} numbers for the {experts} experts of a layer"
+        raise InputError(Problem(message, path=f"{PATH}.counts", hint="write one an expert, 0 or more, not all 0"))
+    found: Floats = counts / counts.sum()
+    return found
+
+
+def _packed(shares: Floats, devices: int) -> Floats:
+    """Load of devices that hold as many experts each, the heaviest experts dealt first to the lightest device."""
+    room = len(shares) // devices
+    heap = [(0.0, place, 0) for place in range(devices)]
+    full = []
+    for share in sorted(shares.tolist(), reverse=True):
+        load, place, held = heapq.heappop(heap)
+        if held + 1 == room:
+            full.append(load + share)
+        else:
+            heapq.heappush(heap, (load + share, place, held + 1))
+    return np.array(full)

@@ -1,0 +1,107 @@
+"""Mixtures of experts in training against arithmetic: bytes, parameters, groups, work."""
+
+from typing import Any
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.run.simulate import simulate
+from simulator.specs.model import LayerKind, Model
+from simulator.training import flops, memory, operators
+from simulator.training.job import Job, build_job
+from tests import jobs
+
+SPARSE = LayerKind("grouped", "moe")
+LEAN = {"biases": False, "tied_embeddings": False, "norm": "rmsnorm", "position": "rotary", "gated_ffn": True}
+SHAPE = jobs.model(experts=16, top_k=4, expert_ffn=512, **LEAN)
+
+
+def job(shape: Model = SHAPE, nodes: int = 1, **changes: Any) -> Job:
+    return build_job(jobs.scenario(shape=shape, nodes=nodes, software=jobs.stack("megatron-core"), **changes))
+
+
+def sent(built: Job) -> list[float]:
+    passes = [*operators.layer_forward(built, SPARSE), *operators.layer_backward(built, SPARSE)]
+    return [step.size for step in operators.collectives(passes) if step.axis == "ep"]
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_every_copy_of_a_row_is_sent_four_times_a_layer(tp: int) -> None:
+    """Forward dispatch and combine, and their gradients: tokens x top-k x hidden x element each."""
+    built = job(tp=tp, ep=4, etp=1)
+    each = 1024 / tp * SHAPE.top_k * SHAPE.hidden * 2  # type: ignore[operator]  # a mixture
+    assert sent(built) == pytest.approx([each] * 4)
+    assert not sent(job(tp=tp, ep=1))
+
+
+@pytest.mark.parametrize(
+    "layout", [{"ep": 8}, {"tp": 2, "ep": 4}, {"tp": 2, "ep": 4, "etp": 1}, {"tp": 4, "etp": 2, "ep": 4, "pp": 2}]
+)
+def test_parameters_of_all_ranks_add_up(layout: dict[str, int]) -> None:
+    """Every parameter lies on as many ranks as say that they copy it, tensor-parallel copies of vectors apart."""
+    built, whole = job(nodes=2, **layout), job(nodes=2)
+    found = 0.0
+    for stage in range(built.pp):
+        for copies in built.replicas:
+            owned = sum(memory.parameters(built, chunk, copies) for chunk in memory.chunks_of_stage(built, stage))
+            found += owned * built.mesh.world / built.pp / copies.count
+    expected = sum(memory.parameters(whole, chunk) for chunk in memory.all_chunks(whole))
+    whole_everywhere = SHAPE.layers * (2 + 16) * SHAPE.hidden + SHAPE.hidden  # norms and routers
+    assert found == pytest.approx(expected + (built.tp - 1) * whole_everywhere, rel=1e-12)
+
+
+def test_experts_have_replicas_of_their_own() -> None:
+    dense, experts = job(nodes=2, tp=2, ep=4, etp=1).replicas
+    assert (dense.count, dense.shard) == (8, 8)
+    assert (experts.count, experts.shard) == (4, 4)
+    assert [copies.experts for copies in job(tp=2, ep=1).replicas] == [False]
+
+
+def test_a_row_works_for_the_experts_that_it_visits() -> None:
+    """Three matrices of each of its experts, and not those of the others."""
+    built = job()
+    more = build_job(jobs.scenario(shape=SHAPE.model_copy(update={"top_k": 5}), software=built.stack))
+    each = flops.layer_forward_flops(more, SPARSE) - flops.layer_forward_flops(built, SPARSE)
+    assert each == pytest.approx(2 * 1024 * 3 * SHAPE.hidden * 512)
+    rows = {step.name: step.work for step in operators.layer_forward(built, SPARSE) if hasattr(step, "work")}
+    assert (rows["experts in"].m, rows["experts in"].batch) == (1024 * 4 // 16, 16)  # type: ignore[union-attr]  # products
+
+
+def test_a_busy_device_holds_all_up() -> None:
+    counts = [4.0] + [1.0] * 15
+    even, uneven = (
+        jobs.scenario(shape=SHAPE, software=jobs.stack("megatron-core"), ep=8, training={"routing": routing})
+        for routing in ({}, {"load": "counts", "counts": counts})
+    )
+    assert build_job(uneven).routing.busiest == pytest.approx(8 * 5 / 19)
+    slow, quick = simulate(uneven).metrics["step_time_s"], simulate(even).metrics["step_time_s"]
+    assert slow > 1.2 * quick
+
+
+@pytest.mark.parametrize("layout", [{"tp": 2, "ep": 4, "etp": 1}, {"pp": 2, "ep": 8}, {"ep": 16, "zero": 3}])
+def test_folded_equals_unfolded(layout: dict[str, int]) -> None:
+    scenario = jobs.scenario(shape=SHAPE, nodes=2, software=jobs.stack("megatron-core"), **layout)  # type: ignore[arg-type]  # sizes
+    folded, whole = simulate(scenario, fold="exact"), simulate(scenario, fold="none")
+    rounding = len(whole.spans.start) * 1e-12
+    assert folded.metrics["step_time_s"] == pytest.approx(whole.metrics["step_time_s"], rel=1e-9, abs=rounding)
+    assert len(folded.classes) <= len(whole.classes)
+
+
+@pytest.mark.parametrize(
+    ("layout", "path", "words"),
+    [
+        ({"ep": 3}, "training.parallel.ep", "does not divide the 16 experts"),
+        ({"ep": 16}, "training.parallel.ep", "etp 1 x ep 16 = 16 does not divide it"),
+        ({"tp": 2, "sequence_parallel": False}, "training.parallel.sequence_parallel", "experts beside tensor"),
+    ],
+)
+def test_layouts_that_do_not_fit(layout: dict[str, Any], path: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        job(**layout)
+    assert caught.value.problems[0].path == path
+
+
+@pytest.mark.parametrize("axis", ["ep", "etp"])
+def test_experts_need_experts(axis: str) -> None:
+    with pytest.raises(InputError, match=f"{axis} 2: small has no experts"):
+        job(jobs.model(), **{axis: 2})
