@@ -1,18 +1,25 @@
 """Collective operations as plans of transfers, and what they cost."""
 
 from simulator.collectives.closed_form import CollectiveCost, cost, cost_of
+from simulator.collectives.library import library_of
 from simulator.collectives.phase import Phase
-from simulator.collectives.plan import OPERATIONS, Plan, activities, duration, plan, steps
+from simulator.collectives.plan import EXCHANGED, OPERATIONS, Plan, activities, duration, plan, steps
+from simulator.collectives.routing import TOKEN_FORMATS, Routing, token_bytes
 
 __all__ = [
+    "EXCHANGED",
     "OPERATIONS",
+    "TOKEN_FORMATS",
     "CollectiveCost",
     "Phase",
     "Plan",
+    "Routing",
     "activities",
     "cost",
     "cost_of",
     "duration",
+    "library_of",
     "plan",
     "steps",
+    "token_bytes",
 ]

@@ -13,11 +13,12 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.collectives.demand import LinkDemand, demand_of
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
 from simulator.collectives.rate import Rate, rate_of, rounded
+from simulator.collectives.routing import Routing
 from simulator.collectives.tuner import Group, chosen
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
@@ -58,11 +59,17 @@ class _Option:
 
 
 def choose(
-    operation: str, ranks: Ints, size_bytes: float, fabric: Fabric, profile: CollectiveProfile, algorithm: str
+    operation: str,
+    ranks: Ints,
+    size_bytes: float,
+    fabric: Fabric,
+    profile: CollectiveProfile,
+    algorithm: str,
+    routing: Routing | None = None,
 ) -> list[Choice]:
     """What groups (g, n), their members in order, run: one choice for each layout. InputError where nothing can."""
     placed = [
-        (layout, rows, _options(operation, layout, ranks, rows, size_bytes, profile, algorithm))
+        (layout, rows, _options(operation, layout, ranks, rows, size_bytes, profile, algorithm, routing))
         for layout, rows in placements(ranks, fabric)
     ]
     for layout, _, options in placed:
@@ -83,23 +90,33 @@ def _options(
     size_bytes: float,
     profile: CollectiveProfile,
     algorithm: str,
+    routing: Routing | None,
 ) -> list[_Option]:
     name, _, protocol_name = algorithm.partition("/")
     groups = ranks if len(rows) == len(ranks) else ranks[rows]
     return [
         _Option(candidate, protocol, rate, phases, groups, rows)
-        for candidate, phases in _able(operation, layout, _candidates(operation, name, profile))
+        for candidate, phases in _able(operation, layout, _candidates(operation, name, profile), routing)
         for protocol, spec in _protocols(candidate, protocol_name, profile)
         for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile),)
     ]
 
 
-def _able(operation: str, layout: GroupPlacement, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[Phase, ...]]]:
+def _able(
+    operation: str, layout: GroupPlacement, names: tuple[str, ...], routing: Routing | None
+) -> Iterator[tuple[str, tuple[Phase, ...]]]:
     """Those of the algorithms that can do this, with their phases."""
     for name in names:
-        phases = ALGORITHMS.get(name)(operation, layout)
+        if routing is None:
+            phases = ALGORITHMS.get(name)(operation, layout)
+        else:
+            phases = EXCHANGES.get(name)(operation, layout, routing)
         if phases is not None:
             yield name, phases
+
+
+_RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+_EXCHANGED = ("dispatch", "combine")
 
 
 def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[str, ...]:
@@ -107,17 +124,25 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
     if name != "auto":
         return (name,)
     # What a library has for large machines may not apply to a small group: direct transfers and rings always do.
-    fallback = "direct" if operation in ("send", "all_to_all") else "ring"
+    fallback = "ring" if operation in _RINGS else "direct"
     own: tuple[str, ...] = profile.algorithms.get(operation, ())  # type: ignore[call-overload]
+    if own and operation in _EXCHANGED:
+        return own
     return own if fallback in own else (*own, fallback)
 
 
 def _protocols(algorithm: str, name: str, profile: CollectiveProfile) -> list[tuple[str, Protocol]]:
     if not name:  # an algorithm that the library does not have itself may run any of its protocols
-        return list((profile.protocols_of(algorithm) or profile.protocols).items())
+        return list((profile.protocols_of(_kin(algorithm, profile)) or profile.protocols).items())
     if name not in profile.protocols:
         raise InputError(Problem(f"unknown protocol `{name}`", hint=nearest(name, profile.protocols)))
     return [(name, profile.protocols[name])]
+
+
+def _kin(algorithm: str, profile: CollectiveProfile) -> str:
+    """The algorithm whose protocols serve this one: an exchange that no protocol names is made of direct transfers."""
+    named = any(algorithm in protocol.algorithms for protocol in profile.protocols.values())
+    return algorithm if named or algorithm in ALGORITHMS.names() else "direct"
 
 
 # ---- by the library's own tables ---------------------------------------------------------------------------------

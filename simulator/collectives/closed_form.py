@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from simulator.collectives.choice import in_step
 from simulator.collectives.plan import Plan, plan
 from simulator.collectives.rate import rounded
+from simulator.collectives.routing import Routing
 from simulator.fabric import Fabric
 from simulator.specs.collectives import CollectiveProfile
 
@@ -60,9 +61,10 @@ def cost_of(
     fabric: Fabric,
     profile: CollectiveProfile,
     algorithm: str = "auto",
+    routing: Routing | None = None,
 ) -> CollectiveCost:
     """The cost of a collective; arguments and errors as of `plan`."""
-    return cost(plan(operation, groups, size_bytes, fabric, profile, algorithm))
+    return cost(plan(operation, groups, size_bytes, fabric, profile, algorithm, routing))
 
 
 def cost(plan: Plan) -> CollectiveCost:

@@ -81,13 +81,18 @@ class LinkDemand:
 
 def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> LinkDemand:
     """What a phase over positions asks of the fabric when groups (g, n) of ranks run it."""
-    paths = fabric.paths(to_ranks(groups, phase.src).ravel(), to_ranks(groups, phase.dst).ravel())
+    paths = _paths(phase, to_ranks(groups, phase.src).ravel(), to_ranks(groups, phase.dst).ravel(), fabric)
     return _demand(phase, paths, len(groups), fabric)
 
 
 def demand_of_ranks(phase: Phase, fabric: Fabric) -> LinkDemand:
     """What a phase over ranks asks of the fabric."""
-    return _demand(phase, fabric.paths(phase.src, phase.dst), 1, fabric)
+    return _demand(phase, _paths(phase, phase.src, phase.dst, fabric), 1, fabric)
+
+
+def _paths(phase: Phase, src: Ints, dst: Ints, fabric: Fabric) -> Ints:
+    """Links of transfers between ranks, as `Fabric.paths` gives them."""
+    return fabric.network.paths(src, dst, fabric.first_outer) if phase.cards else fabric.paths(src, dst)
 
 
 def _demand(phase: Phase, paths: Ints, groups: int, fabric: Fabric) -> LinkDemand:

@@ -36,6 +36,8 @@ class Phase:
     """Sequential hops between nodes in one repetition."""
     reduce: bool = False
     """Whether the receivers add what arrives to what they have."""
+    cards: bool = False
+    """Whether transfers go through the cards of the devices also where these share a node."""
 
     @property
     def volume(self) -> float:
@@ -61,8 +63,9 @@ def phase(
     outer: float,
     *,
     reduce: bool = False,
+    cards: bool = False,
 ) -> Phase:
     """A phase from (positions, positions, shares); shares may be one number for all."""
     src, dst = np.asarray(transfers[0], np.int64), np.asarray(transfers[1], np.int64)
     size = np.broadcast_to(np.asarray(transfers[2], np.float64), src.shape)
-    return Phase(repeat, src, dst, size, inner, outer, reduce)
+    return Phase(repeat, src, dst, size, inner, outer, reduce, cards)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from simulator.collectives.choice import Choice, choose
 from simulator.collectives.demand import LinkDemand, demand_of_ranks
 from simulator.collectives.phase import Phase
+from simulator.collectives.routing import Routing
 from simulator.engine.tape import Activity, Use
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
@@ -24,6 +25,8 @@ from simulator.units import TICKS_PER_SECOND, to_ticks
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
+EXCHANGED = {"dispatch": "all_gather", "combine": "reduce_scatter"}
+"""Exchanges of tokens with experts, and what does the same where all tokens go to all ranks (`all_gather`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,23 +97,39 @@ def plan(
     fabric: Fabric,
     profile: CollectiveProfile,
     algorithm: str = "auto",
+    routing: Routing | None = None,
 ) -> Plan:
     """The plan of all `groups`, shape (g, n) of ranks, that run a collective at the same time.
 
     `size_bytes` counts as nccl-tests do: all_reduce and broadcast the buffer, all_gather and reduce_scatter the full
     gathered buffer, all_to_all the send buffer of one rank, send the message (groups are then pairs of source and
-    destination). A group of one, or no bytes, makes no transfers. `algorithm` is a name such as `ring`, a name with a
-    protocol such as `ring/LL128`, or `auto`. Raises InputError for unknown names and for an algorithm that cannot do
-    this.
+    destination). Of a `dispatch` or `combine` it is what one rank would send with one copy of each token for each of
+    its experts, kept ones included: tokens x top-k x bytes of a token; these need a `routing`. A group of one, or no
+    bytes, makes no transfers. `algorithm` is a name such as `ring`, a name with a protocol such as
+    `ring/LL128`, or `auto`. Raises InputError for unknown names and for an algorithm that cannot do this.
     """
-    if operation not in OPERATIONS:
-        raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, OPERATIONS)))
+    if operation in EXCHANGED:
+        routing = _checked(operation, np.atleast_2d(groups).shape[1], routing)
+        if algorithm.partition("/")[0] == "all_gather":
+            whole = size_bytes / routing.top_k * np.atleast_2d(groups).shape[1]
+            return plan(EXCHANGED[operation], groups, whole, fabric, profile)
+    elif operation not in OPERATIONS:
+        known = (*OPERATIONS, *EXCHANGED)
+        raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, known)))
     ranks = np.atleast_2d(np.asarray(groups, np.int64))
     ranks = ranks if operation == "send" else np.sort(ranks, axis=-1)
     if ranks.shape[1] < 2 or ranks.size == 0 or size_bytes <= 0:
         return Plan(operation, size_bytes, ranks, (), fabric)
-    choices = choose(operation, ranks, size_bytes, fabric, profile, algorithm)
+    choices = choose(operation, ranks, size_bytes, fabric, profile, algorithm, routing)
     return Plan(operation, size_bytes, ranks, tuple(choices), fabric)
+
+
+def _checked(operation: str, members: int, routing: Routing | None) -> Routing:
+    """The routing of an exchange; InputError where there is none or it does not fit the group."""
+    if routing is None:
+        raise InputError(Problem(f"{operation} needs a routing", hint="say how many experts there are, and top-k"))
+    routing.check(members)
+    return routing
 
 
 @dataclass(frozen=True, slots=True, eq=False)

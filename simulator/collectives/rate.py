@@ -14,7 +14,7 @@ from simulator.units import TICKS_PER_SECOND
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
+PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "dispatch": 1, "combine": 1}
 """How often the pieces of all other members pass by a member."""
 
 

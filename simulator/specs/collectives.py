@@ -9,7 +9,9 @@ from simulator.specs.tuner import Tuner
 
 Share = Annotated[float, Field(ge=0)]
 
-Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send"]
+Operation = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "dispatch", "combine"
+]
 
 
 class Fill(Spec):

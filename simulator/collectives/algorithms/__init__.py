@@ -1,7 +1,8 @@
 """Collective algorithms, one module each: from (operation, layout of the group) to phases.
 
 An algorithm returns None for an operation or layout that it cannot do. To add one, write a module here, register a
-function under its name in `ALGORITHMS` and import the module below.
+function under its name in `ALGORITHMS` and import the module below. Exchanges of tokens with experts are registered in
+`EXCHANGES` and know the routing too.
 """
 
 from simulator.collectives.algorithms import (
@@ -9,22 +10,32 @@ from simulator.collectives.algorithms import (
     halving_doubling,
     hierarchical,
     in_switch,
+    low_latency,
+    node_multicast,
     pairwise,
+    per_copy,
     ring,
     torus,
     tree,
+    two_level,
 )
-from simulator.collectives.algorithms.base import ALGORITHMS, Algorithm
+from simulator.collectives.algorithms.base import ALGORITHMS, EXCHANGES, Algorithm, Exchange
 
 __all__ = [
     "ALGORITHMS",
+    "EXCHANGES",
     "Algorithm",
+    "Exchange",
     "direct",
     "halving_doubling",
     "hierarchical",
     "in_switch",
+    "low_latency",
+    "node_multicast",
     "pairwise",
+    "per_copy",
     "ring",
     "torus",
     "tree",
+    "two_level",
 ]

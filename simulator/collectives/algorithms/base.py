@@ -1,9 +1,10 @@
-"""The registry of collective algorithms."""
+"""The registries of collective algorithms, and of exchanges of tokens with experts."""
 
 from collections.abc import Callable
 
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement
+from simulator.collectives.routing import Routing
 from simulator.registry import Registry
 
 Algorithm = Callable[[str, GroupPlacement], tuple[Phase, ...] | None]
@@ -11,3 +12,9 @@ Algorithm = Callable[[str, GroupPlacement], tuple[Phase, ...] | None]
 
 ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")
 """Algorithms by name."""
+
+Exchange = Callable[[str, GroupPlacement, Routing], tuple[Phase, ...] | None]
+"""(`dispatch` or `combine`, layout, routing) to phases over positions and shares of one copy of a token an expert."""
+
+EXCHANGES: Registry[Exchange] = Registry("exchange of tokens")
+"""Ways to dispatch tokens to experts and to combine what comes back, by name."""

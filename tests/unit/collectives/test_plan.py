@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from simulator import collectives
-from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives import Routing
+from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.engine.executor import execute
 from simulator.engine.tape import Activity
 from simulator.errors import InputError
@@ -89,6 +90,26 @@ def test_alone_all_three_agree_to_the_tick(machine: str, operation: str) -> None
                 operation, plan.groups, SIZE, fabric, library, f"{algorithm}/{plan.choices[0].protocol}"
             )
             assert cost.ticks.tolist() == [closed]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("operation", collectives.EXCHANGED)
+@pytest.mark.parametrize("hot", [False, True])
+def test_exchanges_agree_to_the_tick(machine: str, operation: str, hot: bool) -> None:
+    fabric, library = build(cluster(**MACHINES[machine])), two_protocols()
+    ranks = range(fabric.devices)
+    routing = Routing(64, 4, load=tuple(1.0 + rank for rank in ranks) if hot else ())
+    for algorithm in EXCHANGES.names():
+        if algorithm == "low_latency_cards" and fabric.devices == fabric.numbering.per_node[0]:
+            continue  # one node alone has no cards here
+        plan = collectives.plan(operation, ranks, SIZE, fabric, library, algorithm, routing)
+        closed = collectives.duration(plan)
+        assert closed > 0
+        assert fluid(collectives.activities(plan), fabric) == closed
+        assert step_by_step(list(collectives.steps(plan)), fabric) == closed
+        named = f"{algorithm}/{plan.choices[0].protocol}"
+        cost = collectives.cost_of(operation, plan.groups, SIZE, fabric, library, named, routing)
+        assert cost.ticks.tolist() == [closed]
 
 
 @pytest.mark.parametrize("operation", collectives.OPERATIONS)
