@@ -4,7 +4,8 @@ Each block of query rows of each head walks over the keys that it attends to; bl
 longest first where causal. Time is the launch plus a smooth maximum of the compute and memory roofs. The backward pass
 is the same walk with 2.5 times the arithmetic and rates of its own. Symbols and sources: docs/models/compute.md.
 
-Left out: writing a cache of keys and values, dropout inside the kernel, sliding windows.
+Under a window a block starts that far before its first row. Left out: writing a cache of keys and values, dropout
+inside the kernel.
 """
 
 from dataclasses import dataclass
@@ -58,6 +59,26 @@ def walked(query: int, context: int, causal: bool, rows: int) -> tuple[int, int]
     return blocks, (blocks - idle) * before + ends
 
 
+def beyond(chunk: int, before: int, window: int, rows: int) -> int:
+    """Keys that the blocks of a chunk do not walk over as each starts a window before its first row."""
+    blocks = -(-chunk // rows)
+    first = max(0, (window - before) // rows + 1)  # the first block with keys out of reach
+    if first >= blocks:
+        return 0
+    count = blocks - first
+    return count * (before - window) + rows * (first + blocks - 1) * count // 2
+
+
+def walked_within(query: int, context: int, window: int, chunked: bool, rows: int) -> tuple[int, int, int]:
+    """(blocks, keys, longest walk) of a causal head under a window; in blocks of that length where `chunked`."""
+    if chunked:
+        parts = [window] * (context // window) + [context % window] * (context % window > 0)
+        found = [walked(part, part, True, rows) for part in parts]
+        return sum(blocks for blocks, _ in found), sum(keys for _, keys in found), window
+    blocks, keys = walked(query, context, True, rows)
+    return blocks, keys - beyond(query, context - query, window, rows), min(context, rows + window)
+
+
 def attention_seconds(
     heads: int,
     query: int,
@@ -68,15 +89,24 @@ def attention_seconds(
     bytes_moved: float,
     curve: AttentionCurve,
     slower: float = 1.0,
+    value_dim: int | None = None,
+    window: int | None = None,
+    chunked: bool = False,
 ) -> tuple[float, float, float]:
     """(time, part of the compute roof, part of the memory roof) in seconds.
 
     `heads` are those of all sequences; `slower` is the 16-bit peak over that of the format, where it is wider.
+    `value_dim` is the size of values where it is not that of keys, `window` as in `cost.work.Attention`.
     """
     rates, block = (curve.backward, curve.backward_block) if backward else (curve.forward, curve.block)
-    per_key = slower * 4.0 * curve.rows * head_dim * (2.5 if backward else 1.0) / rate_at(head_dim, rates)
-    blocks, keys = walked(query, context, causal, curve.rows)
-    longest = block + context * per_key
+    values = value_dim or head_dim
+    passes = (3 * head_dim + 2 * values) / (head_dim + values) if backward else 1.0
+    per_key = slower * 4.0 * curve.rows * ((head_dim + values) / 2) * passes / rate_at(head_dim, rates)
+    if window is None or not causal or window >= context:
+        (blocks, keys), most = walked(query, context, causal, curve.rows), context
+    else:
+        blocks, keys, most = walked_within(query, context, window, chunked, curve.rows)
+    longest = block + most * per_key
     compute = max(longest, heads * (blocks * block + keys * per_key) / curve.cores + curve.tail * longest)
     memory = bytes_moved / curve.bandwidth
     return curve.launch + (compute**4 + memory**4) ** 0.25, compute, memory

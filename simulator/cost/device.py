@@ -20,6 +20,7 @@ from simulator.specs.kernels import (
     ExpertKernels,
     GemmKernels,
     KernelProfile,
+    LatentKernels,
 )
 from simulator.specs.resolve import load_spec
 
@@ -62,6 +63,8 @@ class Device:
     """Passes over memory."""
     decode: DecodeCurve
     """Attention over a cache."""
+    latent: DecodeCurve
+    """The same over latents that all query heads share."""
     experts: Mapping[str, Mapping[str, ExpertCurve]]
     """Mixtures of experts by family of kernels and number format of the device."""
     fitted_experts: Mapping[str, tuple[str, ...]]
@@ -154,6 +157,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         decode=decode_curve(
             profile.decode, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory, _cycles(accelerator)
         ),
+        latent=latent_curve(profile.latent, bandwidth, cores, sixteen_bit(peaks), clock),
         experts={
             name: {dtype: expert_curve(dtype, known) for dtype in peaks} for name, known in profile.experts.items()
         },
@@ -194,6 +198,30 @@ def decode_curve(
         write_token=spec.write_token,
         query=bandwidth * spec.query,
         reread=max(bandwidth, spec.reread * cycles),
+    )
+
+
+def latent_curve(
+    spec: LatentKernels, bandwidth: float, cores: int, arithmetic: float, clock: float = 1.0
+) -> DecodeCurve:
+    """Attention over latents in SI units: walks are cut whatever the number of sequences."""
+    return DecodeCurve(
+        peak=bandwidth,
+        arithmetic=arithmetic * clock * spec.rate,
+        bandwidth=bandwidth * spec.memory,
+        narrow=bandwidth * spec.memory,
+        core=bandwidth,
+        cores=cores,
+        launch=spec.launch,
+        gather=0.0,
+        sequence=spec.sequence,
+        block=0.0,
+        overlap=spec.overlap,
+        cuts_all=True,
+        write=bandwidth,
+        write_token=0.0,
+        query=bandwidth,
+        reread=bandwidth,
     )
 
 

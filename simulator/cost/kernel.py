@@ -21,6 +21,8 @@ LEAST_QUERY = 64
 """Fewest query positions for which fused attention was checked; decoding has other kernels."""
 LEAST_HEAD, LARGEST_HEAD = 32, 256
 """Head sizes for which fused attention is trusted."""
+LATENT_WIDTH = 576
+"""Elements of a cached latent for which latent attention was checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ def _attention(work: Attention, device: Device) -> KernelCost:
         work.bytes,
         curve,
         slower,
+        work.value_dim,
+        work.window,
+        work.chunked,
     )
     time = max(time, work.flops / device.peaks[dtype])
     inside = work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
@@ -120,7 +125,12 @@ def _stream(work: Stream, device: Device) -> KernelCost:
 
 
 def _decode(work: Decode, device: Device) -> KernelCost:
+    latent = work.latent is not None
     curve, token = device.decode, 2.0 * work.kv_heads * work.head_dim * work.kv_bytes
+    flops = 4.0 * work.heads * work.head_dim
+    if work.latent is not None:
+        curve, token = device.latent, work.head_dim * work.kv_bytes
+        flops = 2.0 * work.heads * (work.head_dim + work.latent)
     group = work.heads / work.kv_heads
     time = decode_seconds(
         work.sequences,
@@ -128,10 +138,10 @@ def _decode(work: Decode, device: Device) -> KernelCost:
         work.kv_heads,
         group,
         token,
-        4.0 * work.heads * work.head_dim,
+        flops,
         work.kv_bytes < 2.0,
         work.grouped,
         curve,
     )
-    inside = LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
+    inside = work.head_dim == LATENT_WIDTH if latent else LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
     return KernelCost(time, _bound(time, work.flops / curve.arithmetic, work.bytes / curve.bandwidth), inside)

@@ -3,7 +3,7 @@
 A work item is a small frozen value; `kernel.kernel_cost` turns it into seconds on a device. FLOP conventions are
 fixed here: a product of matrices counts 2 m n k, fused attention counts its two products over the full square
 (half of it where causal) and 2.5 times that backward (five products instead of two), as FlashAttention does
-(arXiv:2307.08691, section 4).
+(arXiv:2307.08691, section 4). Under a window only the pairs within it count.
 """
 
 from dataclasses import dataclass
@@ -50,6 +50,17 @@ class Gemm:
         return self.batch * (size * (self.m * self.k + self.k * self.n) + max(size, 2.0) * self.m * self.n)
 
 
+def attended_pairs(query: int, context: int, causal: bool, window: int | None = None, chunked: bool = False) -> float:
+    """Pairs of a query and a key of a sequence of which the last `query` positions ask: the square, half of it where
+    causal; under a window (of `query` = `context` only) those within it, S w - w (w - 1) / 2."""
+    if window is None or not causal or window >= context:
+        return query * context * (0.5 if causal else 1.0)
+    if chunked:
+        blocks, rest = divmod(context, window)
+        return (blocks * window * (window + 1) + rest * (rest + 1)) / 2
+    return context * window - window * (window - 1) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class Attention:
     """One fused attention kernel: softmax(Q K^T) V without score matrices in memory."""
@@ -74,12 +85,30 @@ class Attention:
     """Gradients of Q, K and V (scores recomputed) instead of the forward pass."""
     kernel: str | None = None
     """Generation of the kernel (`fa1`, `fa2`, `fa3`); None takes the best that the device has."""
+    value_dim: int | None = None
+    """Size of a head's values where it is not `head_dim`."""
+    window: int | None = None
+    """Tokens that a causal position looks back to, itself included; None for all."""
+    chunked: bool = False
+    """Whether `window` is the length of blocks that positions do not see out of."""
+
+    @property
+    def mean_dim(self) -> float:
+        """Mean size of a head's keys and values."""
+        return (self.head_dim + (self.value_dim or self.head_dim)) / 2
+
+    @property
+    def passes(self) -> float:
+        """Products over those of the forward pass: scores, values, and backward three of keys' and two of values' size
+        in place of one each."""
+        values = self.value_dim or self.head_dim
+        return (3 * self.head_dim + 2 * values) / (self.head_dim + values) if self.backward else 1.0
 
     @property
     def flops(self) -> float:
-        """4 b h q c d over the pairs attended to; 2.5 times that backward."""
-        square = 4.0 * self.batch * self.heads * self.query * self.context * self.head_dim
-        return square * (0.5 if self.causal else 1.0) * (2.5 if self.backward else 1.0)
+        """4 b h d over the pairs attended to; 2.5 times that backward."""
+        pairs = attended_pairs(self.query, self.context, self.causal, self.window, self.chunked)
+        return 4.0 * self.batch * self.heads * pairs * self.mean_dim * self.passes
 
     @property
     def bytes(self) -> float:
@@ -87,7 +116,7 @@ class Attention:
         queries = self.heads * self.query
         keys = self.kv_heads * self.context
         tensors = 4 * queries + 4 * keys if self.backward else 2 * queries + 2 * keys
-        return ELEMENT_BYTES[self.dtype] * self.batch * self.head_dim * tensors
+        return ELEMENT_BYTES[self.dtype] * self.batch * self.mean_dim * tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +156,21 @@ class Decode:
     """Bytes of a cached number."""
     grouped: bool = True
     """Whether the kernel reads keys and values once for all query heads of a group."""
+    latent: int | None = None
+    """Elements of `head_dim`, which the one key of all heads has, that are its value too (latent attention)."""
 
     @property
     def flops(self) -> float:
         """Products with keys and with values."""
+        if self.latent is not None:
+            return 2.0 * self.heads * self.context * (self.head_dim + self.latent)
         return 4.0 * self.heads * self.context * self.head_dim
 
     @property
     def bytes(self) -> float:
         """Least traffic: keys and values of every cached token once."""
+        if self.latent is not None:
+            return self.context * self.head_dim * self.kv_bytes
         return 2.0 * self.kv_heads * self.context * self.head_dim * self.kv_bytes
 
 

@@ -47,6 +47,8 @@ class Linear:
     """Rows that it takes for each row on the device."""
     rows: Axis | None = None
     """The axis that cuts its rows."""
+    keeps: bool = True
+    """Whether it keeps its rows for the backward pass; not where another product of the same rows does."""
 
     @property
     def weights(self) -> float:
@@ -109,11 +111,34 @@ class AttentionCore:
     kept: float = 0.0
     """Elements of a row that it reads and its backward pass reads again."""
     backward: bool = False
+    value_dim: int | None = None
+    """Size of a head's values where it is not that of its keys."""
+    latent: "Latent | None" = None
+    """What decodes read where a token's keys and values are cached as one vector for all heads."""
+    sinks: bool = False
+    """Whether each head has a learned score without a value."""
+    chunked: bool = False
+    """Whether `window` is the length of blocks that tokens do not see out of, in place of a distance back."""
+
+    @property
+    def values(self) -> int:
+        """Size of a head's values."""
+        return self.value_dim or self.head_dim
 
     @property
     def attended(self) -> int:
         """Elements of a row of its result."""
-        return self.heads * self.head_dim
+        return self.heads * self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """A cached vector that every query head reads whole, up-projections being absorbed into queries and results."""
+
+    width: int
+    """Elements that scores are made of."""
+    values: int
+    """Those of them that are summed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from simulator.axes import Axis
+from simulator.axes import TP, Axis
 from simulator.model.backward import GATHER
 from simulator.model.ops import (
     COLUMN,
@@ -57,6 +57,8 @@ def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
                 )
         elif isinstance(does, Elementwise):
             yield from (Tensor(op.name, SCALE, float(size), rows=does.axis) for size in does.weights)
+        elif isinstance(does, AttentionCore) and does.sinks:
+            yield Tensor(op.name, SCALE, float(does.heads), WIDE, (TP,))
         elif isinstance(does, Experts):
             one = float(does.hidden * does.inner * (3 if does.gated else 2))
             yield Tensor(op.name, MATRIX, one * (does.experts / does.sharers), LAYER, (does.axis,))
@@ -94,8 +96,9 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
     for op in ops:
         does = op.does
         if isinstance(does, Linear):
-            form = FACTOR if does.format == LAYER else PLAIN
-            yield Kept(op.name, does.inputs * does.visits, form, gathered or does.rows)
+            if does.keeps:
+                form = FACTOR if does.format == LAYER else PLAIN
+                yield Kept(op.name, does.inputs * does.visits, form, does.rows or gathered)
         elif isinstance(does, AttentionCore):
             yield Kept(op.name, does.kept, PLAIN)
         elif isinstance(does, Elementwise):

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Bytes, Count, Fraction, Seconds, Spec, Status
+from simulator.specs.base import Bytes, Count, Fraction, PositiveFraction, Seconds, Spec, Status
 from simulator.specs.hardware import DType
 
 
@@ -150,6 +150,28 @@ class DecodeKernels(Spec):
     clock are not known. As H100; TensorRT-LLM 0.5 reaches 4.5 TB/s there and on A100 (29.6) in its published tables."""
 
 
+class LatentKernels(Spec):
+    """Decode attention over latents that all query heads share (multi-head latent attention, absorbed).
+
+    Defaults are near the fits on H100 and B200. Equations: docs/models/serving-cost.md.
+    """
+
+    status: Status = "estimate"
+    """How the numbers are known."""
+    source: str = "between the fitted profiles h100-sxm and b200-sxm"
+    """Where they come from."""
+    launch: Seconds = 12e-6
+    """No work, of all kernels that belong to it."""
+    sequence: Seconds = 3e-8
+    """Of each sequence."""
+    overlap: Fraction = 0.5
+    """Share of the time of sequences that is not hidden behind reading."""
+    memory: Fraction = 0.85
+    """Share of the memory bandwidth at which many cached tokens are read."""
+    rate: PositiveFraction = 0.6
+    """Share of the 16-bit peak at which many heads multiply."""
+
+
 class ExpertKernels(Spec):
     """Grouped products of a mixture of experts, relative to the same device's dense products.
 
@@ -212,6 +234,8 @@ class KernelProfile(Spec):
     """Passes over memory."""
     decode: DecodeKernels = DecodeKernels()
     """Attention over a cache."""
+    latent: LatentKernels = LatentKernels()
+    """Decode attention over latents."""
     experts: dict[str, Annotated[dict[DType, ExpertKernels], Field(min_length=1)]] = Field(
         default={ANY_FAMILY: {"bf16": ExpertKernels()}}, min_length=1
     )

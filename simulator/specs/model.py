@@ -13,7 +13,7 @@ class LayerKind(NamedTuple):
     attention: str
     mlp: str
     window: int | None = None
-    """Tokens that its attention looks back to; None for all, and where layers with a window are only counted."""
+    """Tokens that its attention looks back to; None for all."""
 
 
 class Layers(Spec):
@@ -27,6 +27,19 @@ class Layers(Spec):
     """Kind of MLP: `dense` (of width `ffn`), `moe` (experts of width `expert_ffn`), or one that a plug-in adds."""
     window: Count | None = None
     """Tokens that their attention looks back to; the whole context where left out."""
+
+
+class PublishedParameters(Spec):
+    """Sizes of a model as its card or paper states them, to hold its shape against."""
+
+    total_billions: float = Field(gt=0)
+    """All parameters, 10^9."""
+    active_billions: float | None = Field(default=None, gt=0)
+    """Those that a token meets, 10^9."""
+    note: str = ""
+    """What they count that the shape does not have, where the two differ by more than rounding."""
+    source: str
+    """Where they are stated."""
 
 
 class Model(Spec):
@@ -46,6 +59,14 @@ class Model(Spec):
         "dim": "hidden",
         "n_heads": "heads",
         "n_kv_heads": "kv_heads",
+        "qk_head_dim": "qk_nope_head_dim",
+        "qk_pos_emb_head_dim": "qk_rope_head_dim",
+        "index_n_heads": "index_heads",
+        "index_topk": "index_top_k",
+        "dsa_indexer_n_heads": "index_heads",
+        "dsa_indexer_head_dim": "index_head_dim",
+        "dsa_indexer_topk": "index_top_k",
+        "moe_latent_size": "expert_hidden",
     }
 
     under: ClassVar[dict[str, str]] = {"pattern": "layers"}
@@ -67,7 +88,33 @@ class Model(Spec):
     ffn: Count = Field(default=0, validate_default=False)
     """Inner width of the MLP; 4 hidden where left out."""
     attention: str = "grouped"
-    """Kind of attention: `grouped` (multi-head, grouped, multi-query), or one that a plug-in adds."""
+    """Kind of attention: `grouped` (multi-head, grouped, multi-query), `mla` (multi-head latent attention, where
+    `kv_lora_rank` is given), or one that a plug-in adds."""
+    v_head_dim: Count | None = None
+    """Size of a head's values; that of its keys where left out."""
+    q_lora_rank: Count | None = None
+    """Latent attention: width of the latent that queries come from; one matrix makes them where left out."""
+    kv_lora_rank: Count | None = None
+    """Latent attention: width of the latent that keys and values come from, and that is cached in their place."""
+    qk_nope_head_dim: Count | None = None
+    """Latent attention: elements of a head's queries and keys without positions."""
+    qk_rope_head_dim: Count | None = None
+    """Latent attention: elements with rotary positions; those of a key are shared by all heads, and cached."""
+    index_heads: Count | None = None
+    """Sparse attention: heads of the indexer that scores all tokens before a query."""
+    index_head_dim: Count | None = None
+    """Sparse attention: size of the indexer's heads; its one key of a token is cached in 8 bits with a scale."""
+    index_top_k: Count | None = None
+    """Sparse attention: tokens that a query attends to, those that the indexer scores highest."""
+    index_layers: Count | None = None
+    """Sparse attention: layers with an indexer of their own, spread evenly; others take the tokens of the one before.
+    All where left out."""
+    attention_gate: bool = False
+    """Whether a gate from the layer's input multiplies the result of attention."""
+    attention_biases: bool | None = None
+    """Whether query, key and value matrices have biases; as `biases` says where left out."""
+    attention_sinks: bool = False
+    """Whether each head has a learned score that takes part in the softmax and no value."""
     options: dict[str, int | float | str] = Field(default_factory=dict)
     """Sizes that kinds of plug-ins need besides."""
     gated_ffn: bool = False
@@ -79,7 +126,12 @@ class Model(Spec):
     expert_ffn: Count | None = None
     """Inner width of an expert; `ffn` where left out."""
     shared_experts: Annotated[int, Field(ge=0, le=1000)] = 0
-    """Experts of that width that every token visits besides."""
+    """Experts that every token visits besides."""
+    shared_ffn: Count | None = None
+    """Inner width of the shared experts together; `shared_experts` times that of an expert where left out."""
+    expert_hidden: Count | None = None
+    """Width at which rows visit experts and move between devices; two matrices lead there from `hidden` and back. The
+    router and shared experts read `hidden`."""
     vocabulary: Count
     """Entries of the vocabulary, padding included where it is known."""
     position: Literal["learned", "rotary", "alibi", "none"] = "learned"
@@ -100,7 +152,10 @@ class Model(Spec):
     output of this one (SwiftKV). All of them where left out. Can be served, not trained."""
     window: Count | None = None
     """Tokens that layers with a sliding window look back to; the whole context where left out. Bounds cache and
-    attention of what is served; training takes whole sequences."""
+    attention of what is served, and the pairs of what is trained."""
+    chunked_window: bool = False
+    """Whether windows are blocks of that many tokens which no token sees out of, in place of a distance back (Llama 4).
+    Training counts the pairs within the blocks; serving takes windows that slide, at most twice as long."""
     windowed_layers: Count | None = None
     """Layers with a sliding window, spread evenly; all where left out."""
     cache_group: Count = 1
@@ -110,6 +165,8 @@ class Model(Spec):
     where `serving.precision.weights` is left out."""
     quantized: Format | None = None
     """The format of `serving.precision.weights` that comes closest to that."""
+    published_parameters: PublishedParameters | None = None
+    """What its authors say of its size."""
     source: str = ""
     """Where the shape was published."""
 
@@ -130,9 +187,12 @@ class Model(Spec):
     @property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The kind of each layer."""
-        usual, spread = "moe" if self.experts else "dense", self.windowed_layers is not None
+        usual = "moe" if self.experts else "dense"
         if not self.pattern:
-            return (LayerKind(self.attention, usual, None if spread else self.window),) * self.layers
+            seen = self.layers if self.windowed_layers is None else self.windowed_layers
+            kinds = [LayerKind(self.attention, usual, window) for window in (None, self.window)]
+            spread = ((i + 1) * seen // self.layers > i * seen // self.layers for i in range(self.layers))
+            return tuple(kinds[windowed] for windowed in spread)
         one = [
             LayerKind(group.attention or self.attention, group.mlp or usual, group.window)
             for group in self.pattern
@@ -164,6 +224,9 @@ class Model(Spec):
         if isinstance(data, dict) and isinstance(data.get("hidden"), int) and isinstance(data.get("heads"), int):
             data = dict(data)
             data.setdefault("kv_heads", data["heads"])
+            if "kv_lora_rank" in data:
+                data.setdefault("attention", "mla")
+                data.setdefault("head_dim", _whole(data, "qk_nope_head_dim", 0) + _whole(data, "qk_rope_head_dim", 0))
             if data["heads"] > 0 and data["hidden"] % data["heads"] == 0:
                 data.setdefault("head_dim", data["hidden"] // data["heads"])
             data.setdefault("ffn", 4 * data["hidden"])
@@ -197,6 +260,35 @@ class Model(Spec):
             and sum(kind.window is not None for kind in self.kinds) != (self.windowed_layers or self.layers)
         ):
             raise ValueError("`window` of the pattern and of the model differ: write it in one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _latent(self) -> Self:
+        """Latent attention has all of its sizes, and sparse attention too."""
+        latent = {
+            name: getattr(self, name) for name in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        }
+        if "mla" in {kind.attention for kind in self.kinds}:
+            missing = [f"`{name}`" for name, value in latent.items() if value is None]
+            if missing:
+                raise ValueError(f"latent attention needs {', '.join(missing)}")
+            if self.kv_heads != self.heads:
+                raise ValueError(
+                    f"heads of latent attention have keys of their own: leave kv_heads {self.kv_heads} out"
+                )
+            if self.prompt_layers is not None or self.window is not None:
+                raise ValueError("latent attention with `prompt_layers` or `window` is not described")
+        elif latent["kv_lora_rank"] is not None or self.q_lora_rank is not None:
+            raise ValueError("`kv_lora_rank` and `q_lora_rank` are about `attention: mla`")
+        index = self.index_heads, self.index_head_dim, self.index_top_k
+        if any(index) and not all(index):
+            raise ValueError("`index_heads`, `index_head_dim` and `index_top_k` go together")
+        if any(index) and self.kv_lora_rank is None:
+            raise ValueError("an indexer is described with latent attention only: write `kv_lora_rank`")
+        if self.index_layers is not None and (not any(index) or self.index_layers > self.layers):
+            raise ValueError(f"index_layers {self.index_layers} needs `index_heads`, and at most the layers")
+        if (self.shared_ffn or self.expert_hidden) and self.experts is None:
+            raise ValueError("`shared_ffn` and `expert_hidden` are about experts: write `experts` and `top_k`")
         return self
 
     @model_validator(mode="after")

@@ -9,10 +9,11 @@ V/12lh) and, with full recomputation, 96 B s l h^2 (1 + s/6h + V/16lh).
 
 from itertools import chain
 
+from simulator.cost.work import attended_pairs
 from simulator.model.blocks.ends import head
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
-from simulator.model.ops import Op
+from simulator.model.ops import AttentionCore, Op
 from simulator.model.tensors import core, multiplied
 from simulator.specs.model import LayerKind
 from simulator.training.job import Job
@@ -33,7 +34,14 @@ def _whole_layer(job: Job, kind: LayerKind) -> list[Op]:
 def attention_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of scores and weighted values over one sequence, full square."""
     found = core(_whole_layer(job, kind))
-    return 4.0 * job.sequence**2 * (found.attended if found else 0)
+    return attended_flops(found, job.sequence) if found else 0.0
+
+
+def attended_flops(core: AttentionCore, sequence: int) -> float:
+    """FLOPs of scores and weighted values of an attention over one sequence: the full square, and under a window twice
+    the pairs within it, which a causal mask would halve likewise."""
+    pairs = attended_pairs(sequence, sequence, True, core.window, core.chunked)
+    return 2.0 * 2.0 * pairs * core.heads * (core.head_dim + core.values)
 
 
 def head_forward_flops(job: Job) -> float:

@@ -324,18 +324,22 @@ def attention_core(job: Job, does: AttentionCore) -> Iterator[Step]:
         dtype=job.wide,
         backward=does.backward,
         kernel=job.stack.attention_kernel,
+        value_dim=does.value_dim,
+        window=does.window,
+        chunked=does.chunked,
     )
     yield Kernel("attention", work)
 
 
 def _scores(job: Job, does: AttentionCore) -> tuple[float, float, Gemm, Gemm]:
     """(bytes of the scores, of those that the softmax reads, products with keys and with values); a fused causal
-    softmax reads the lower triangle (Megatron-LM's scaled_upper_triang_masked_softmax)."""
+    softmax reads the lower triangle (Megatron-LM's scaled_upper_triang_masked_softmax). Windows mask, and save nothing
+    here."""
     batch, s, d = job.micro_batch * does.heads, job.sequence, does.head_dim
     size = float(batch * s * s * job.element)
     seen = 0.5 if does.causal and job.stack.fused_elementwise else 1.0
     outer = Gemm(m=s, n=s, k=d, batch=batch, dtype=job.wide)
-    return size, size * seen, outer, Gemm(m=s, n=d, k=s, batch=batch, dtype=job.wide)
+    return size, size * seen, outer, Gemm(m=s, n=does.values, k=s, batch=batch, dtype=job.wide)
 
 
 def _unfused_forward(job: Job, does: AttentionCore) -> Iterator[Step]:

@@ -6,6 +6,7 @@ from simulator.model.ops import Elementwise, Op, Traffic
 from simulator.specs.model import Model
 
 NORM, RESIDUAL, ROTARY, ACTIVATION, BRANCHES = "norm", "residual", "rotary", "activation", "branches"
+GATE = "gate"
 """Kinds of elementwise operations that stacks have rules for."""
 
 
@@ -43,3 +44,9 @@ def activation(inner: float, gated: bool, rows: Axis | None = None) -> Op:
 def branches(model: Model) -> Op:
     """Adding attention and MLP where they stand side by side."""
     return Op(BRANCHES, Elementwise(BRANCHES, Traffic(2.0 * model.hidden, model.hidden)))
+
+
+def gate(width: int) -> Op:
+    """Multiplying the result of attention by a sigmoid of its gate, which is kept with the result."""
+    back = ((GATE, Traffic(3.0 * width, 2.0 * width)),)
+    return Op(GATE, Elementwise(GATE, Traffic(2.0 * width, width), back, kept=2.0 * width))

@@ -6,7 +6,7 @@ Heads are cut over tensor parallelism; key heads are copied where there are fewe
 from collections.abc import Iterator
 
 from simulator.axes import TP
-from simulator.model.blocks.around import rotary
+from simulator.model.blocks.around import gate, rotary
 from simulator.model.blocks.base import ATTENTIONS, KEYS, QUERIES, WHOLE, enter, leave
 from simulator.model.cut import Cut
 from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Linear, Op
@@ -18,15 +18,31 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     """From the normed rows to what the residual stream adds."""
     heads = 0 if part == KEYS else cut.share(model.heads)
     kv_heads = 0 if part == QUERIES else cut.share(model.kv_heads)
-    width, size = (heads + 2 * kv_heads) * model.head_dim, model.head_dim
+    size, values = model.head_dim, model.v_head_dim or model.head_dim
+    gated = heads * values if model.attention_gate else 0
+    width = heads * size + kv_heads * (size + values)
+    biases = bool(model.biases if model.attention_biases is None else model.attention_biases)
     yield from enter(cut, "attention", model.hidden)
-    yield Op("attention in", Linear(model.hidden, width, COLUMN, TP, bias=model.biases))
+    yield Op("attention in", Linear(model.hidden, width + gated, COLUMN, TP, bias=biases))
     if model.position == "rotary":
         yield rotary((heads + kv_heads) * size)
     if kv_heads:
-        yield Op("cache", CacheWrite(2.0 * kv_heads * size))
+        yield Op("cache", CacheWrite(float(kv_heads * (size + values))))
     if part != KEYS:
-        core = AttentionCore(heads, cut.share(model.kv_heads), size, window, cut.causal, kept=width)
+        found = cut.share(model.kv_heads)
+        core = AttentionCore(
+            heads,
+            found,
+            size,
+            window,
+            cut.causal,
+            kept=width,
+            value_dim=model.v_head_dim,
+            sinks=model.attention_sinks,
+            chunked=model.chunked_window,
+        )
         yield Op("attention", core)
+        if gated:
+            yield gate(gated)
         yield Op("attention out", Linear(core.attended, model.hidden, ROW, TP, bias=model.biases))
         yield from leave(cut, "attention", model.hidden)

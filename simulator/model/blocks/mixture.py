@@ -1,7 +1,8 @@
 """A mixture of experts: a router, the chosen experts of each row, and shared ones that every row visits.
 
 Devices that share experts gather the rows of all and reduce the results back to their owners. Left out: that experts
-which no row of a device chose need not get its rows.
+which no row of a device chose need not get its rows. Where experts work at a width of their own (`expert_hidden`), rows
+are projected there before they move, and back after they have come home (arXiv:2502.16927's and Nemotron 3's layout).
 """
 
 from collections.abc import Iterator
@@ -23,16 +24,22 @@ def mixture(model: Model, cut: Cut) -> Iterator[Op]:
         yield from dispatched(model, cut)
         return
     inner, hidden = cut.share(model.expert_ffn or model.ffn), model.hidden
+    width = model.expert_hidden or hidden
     yield from enter(cut, "mlp", hidden)
     yield Op("router", Linear(hidden, model.experts, format=WIDE))
     yield Op("choice", Elementwise("choice", Traffic(model.experts, model.experts), element=4.0))
+    if model.expert_hidden:
+        yield Op("expert down", Linear(hidden, width, keeps=False))
     if cut.sharers > 1:
-        yield Op("dispatch", Comm("all_gather", EP, hidden))
-    yield Op("experts", Experts(model.experts, model.top_k, hidden, inner, model.gated_ffn, EP, cut.sharers))
+        yield Op("dispatch", Comm("all_gather", EP, width))
+    yield Op("experts", Experts(model.experts, model.top_k, width, inner, model.gated_ffn, EP, cut.sharers))
     if cut.sharers > 1:
-        yield Op("combine", Comm("reduce_scatter", EP, hidden))
-    if model.shared_experts:
-        first, *rest = matrices(model, inner * model.shared_experts)
+        yield Op("combine", Comm("reduce_scatter", EP, width))
+    if model.expert_hidden:
+        yield Op("expert up", Linear(width, hidden))
+    shared = cut.share(model.shared_ffn) if model.shared_ffn else inner * model.shared_experts
+    if shared:
+        first, *rest = matrices(model, shared)
         yield Op(first.name, first.does, after="norm")
         yield from rest
     yield from leave(cut, "mlp", hidden)

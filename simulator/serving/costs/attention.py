@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from simulator.cost import Device
-from simulator.cost.attention import AttentionCurve, rate_at, walked
+from simulator.cost.attention import AttentionCurve, beyond, rate_at, walked
 from simulator.cost.decode import decode_lines
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.operators import Shard
@@ -54,6 +54,8 @@ class Attention:
     """Seconds of the memory for the query and result of a row: beside the keys, and apart from the walk."""
     token_seconds: float = field(init=False)
     """Seconds of the memory for the keys and values of a token."""
+    expand_seconds: float = field(init=False)
+    """Seconds to expand a cached latent for a chunk after it; 0 where keys and values are cached."""
     score_seconds: float = field(init=False)
     """Seconds of the memory for the scores of a row and a key, of all heads; 0 where the kernel is fused."""
     windowed: float = field(init=False)
@@ -61,19 +63,29 @@ class Attention:
 
     def __post_init__(self) -> None:
         shard, curve, decode = self.shard, kernel(self.device, self.stack), self.device.decode
-        row = 2.0 * shard.attended * shard.formats.plain_size
+        row = 2.0 * shard.heads * shard.mean_dim * shard.formats.plain_size
         for name, value in {
             "curve": curve,
             "cuts_all": decode.cuts_all,
             "scale": self.layers.layers * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
             "prompt_scale": self.layers.full * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
-            "per_key": 4.0 * curve.rows * shard.head_dim / rate_at(shard.head_dim, curve.forward),
+            "per_key": 4.0 * curve.rows * shard.mean_dim / rate_at(shard.head_dim, curve.forward),
             "row_seconds": (row / curve.bandwidth, row / decode.query),
-            "token_seconds": shard.kv_bytes / curve.bandwidth,
+            "token_seconds": shard.prompt_bytes / curve.bandwidth,
+            "expand_seconds": self._expanded(curve),
             "windowed": self.layers.windowed_share(shard.model),
             "score_seconds": (self.stack.attention_kernel == UNFUSED) * shard.heads * SCORE_BYTES / curve.bandwidth,
         }.items():
             object.__setattr__(self, name, value)
+
+    def _expanded(self, curve: AttentionCurve) -> float:
+        """Seconds of the product that makes keys and values of a cached token from its latent, and of writing them."""
+        core = self.shard.core
+        if core.latent is None:
+            return 0.0
+        expanded = core.heads * (core.head_dim - (core.latent.width - core.latent.values) + core.values)
+        rate = curve.cores * rate_at(core.head_dim, curve.forward)
+        return 2.0 * core.latent.values * expanded / rate + self.shard.prompt_bytes / curve.bandwidth
 
     def decode(self, sequences: int) -> Segments:
         """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StageCost.decode`."""
@@ -81,16 +93,18 @@ class Attention:
             return ((FAR, 0, 0),)
         shard = self.shard
         narrow = shard.formats.kv_size < 2.0 and self.stack.attention_kernel == PAGED
-        group = shard.heads / shard.kv_heads
+        latent = shard.core.latent is not None
+        kv_heads = 1 if latent else shard.kv_heads
+        group = shard.heads / kv_heads
         (floor, _), (base, slope) = decode_lines(
             sequences,
-            shard.kv_heads,
+            kv_heads,
             group,
             shard.kv_bytes,
-            4.0 * shard.heads * shard.head_dim,
+            shard.decode_flops,
             narrow,
-            self.stack.groups(group, shard.head_dim),
-            self.device.decode,
+            latent or self.stack.groups(group, shard.head_dim),
+            self.device.latent if latent else self.device.decode,
         )
         least, start, step = (round(time * self.scale) for time in (floor, base, slope))
         known = min(round(self.curve.launch * self.scale), start)
@@ -123,11 +137,14 @@ class Attention:
         is put together with what each finds in its own tokens, so that walks over the prefix are cut as suits the
         cores.
         """
-        curve, shard = self.curve, self.shard
-        blocks = -(-sequences * -(-shard.heads // shard.kv_heads) // curve.rows) * shard.kv_heads
+        curve, shard, latent = self.curve, self.shard, self.shard.core.latent
+        kv_heads = 1 if latent else shard.kv_heads
+        blocks = -(-sequences * -(-shard.heads // kv_heads) // curve.rows) * kv_heads
         waves = min(-(-blocks * cuts // curve.cores) / cuts for cuts in range(1, MOST_CUTS + 1))
         compute = waves * self.per_key
-        token: float = (compute**4 + self.token_seconds**4) ** 0.25
+        if latent:
+            compute *= (latent.width + latent.values) / (2.0 * shard.mean_dim)
+        token: float = (compute**4 + (shard.kv_bytes / curve.bandwidth) ** 4) ** 0.25
         base = curve.launch + blocks * curve.block / curve.cores + sequences * self.row_seconds[1]
         return round(base * self.scale), round(token * self.scale)
 
@@ -148,7 +165,7 @@ class Attention:
         compute = longest if longest > compute else compute
         memory = chunk * self.row_seconds[0] + keys * (self.token_seconds + chunk * self.score_seconds)
         walk: float = (compute**4 + memory**4) ** 0.25
-        return round((walk + chunk * self.row_seconds[1]) * self.prompt_scale)
+        return round((walk + chunk * self.row_seconds[1] + before * self.expand_seconds) * self.prompt_scale)
 
     def prompts(self, pieces: Iterable[tuple[int, int]]) -> int:
         """Ticks of chunks (tokens, cached tokens before them) of prompts in one kernel."""
@@ -157,6 +174,8 @@ class Attention:
         if not taken:
             return 0
         whole = self._prompts(taken, FAR)
+        if self.expand_seconds:
+            whole += round(sum(before for _, before in taken) * self.expand_seconds * self.prompt_scale)
         return whole if window is None else round((1.0 - share) * whole + share * self._prompts(taken, window))
 
     def _prompts(self, pieces: Iterable[tuple[int, int]], window: int) -> int:
@@ -183,16 +202,6 @@ class Attention:
         compute = max(longest, work / self.curve.cores + self.curve.tail * longest)
         walk: float = (compute**4 + memory**4) ** 0.25
         return round((walk + rows * self.row_seconds[1]) * self.prompt_scale)
-
-
-def beyond(chunk: int, before: int, window: int, rows: int) -> int:
-    """Keys that the blocks of a chunk do not walk over as each starts a window before its first row."""
-    blocks = -(-chunk // rows)
-    first = max(0, (window - before) // rows + 1)  # the first block with keys out of reach
-    if first >= blocks:
-        return 0
-    count = blocks - first
-    return count * (before - window) + rows * (first + blocks - 1) * count // 2
 
 
 def kernel(device: Device, stack: ServingStack) -> AttentionCurve:

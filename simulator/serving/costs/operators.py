@@ -135,9 +135,29 @@ class Shard:
         return self.core.head_dim
 
     @property
+    def mean_dim(self) -> float:
+        """Mean size of a head's keys and values."""
+        return (self.core.head_dim + self.core.values) / 2
+
+    @property
     def attended(self) -> int:
         """Inputs of the product after attention."""
         return self.core.attended
+
+    @property
+    def prompt_bytes(self) -> float:
+        """Bytes of the keys and values of one token in one layer that a prompt's kernel reads: cached ones, or those
+        that were expanded from the cached latent in the working precision."""
+        if self.core.latent is None:
+            return self.kv_bytes
+        return 2.0 * self.core.kv_heads * self.mean_dim * self.formats.plain_size
+
+    @property
+    def decode_flops(self) -> float:
+        """Multiplications and additions of all heads of one decode with one cached token in one layer."""
+        if self.core.latent is None:
+            return 4.0 * self.core.heads * self.mean_dim
+        return 2.0 * self.core.heads * (self.core.latent.width + self.core.latent.values)
 
     def ops(self, kind: LayerKind) -> list[Op]:
         """Operations of a layer."""
@@ -169,7 +189,7 @@ class Shard:
 
     def context_flops(self) -> float:
         """Multiplications and additions of the attention of all layers for one query and one cached token."""
-        return 4.0 * self.model.layers * self.attended
+        return self.model.layers * self.decode_flops
 
     def embedding_weights(self) -> float:
         """Weights of the input embedding."""

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cost.attention import AttentionCurve, attention_seconds, rate_at, walked
+from simulator.cost.attention import AttentionCurve, attention_seconds, rate_at, walked, walked_within
+from simulator.cost.work import attended_pairs
 
 PLAIN = AttentionCurve(
     peak=1e15,
@@ -67,3 +68,49 @@ def test_the_backward_pass_has_five_products_at_its_own_rate() -> None:
 def test_one_head_cannot_be_faster_than_its_longest_block() -> None:
     time, _, _ = attention_seconds(1, 1024, 65536, 128, True, False, 0.0, PLAIN)
     assert time == pytest.approx(65536 * 4.0 * 128 * 128 / 1e13)
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000), st.booleans())
+def test_blocks_under_a_window_walk_from_a_window_before_their_first_row(
+    length: int, window: int, chunked: bool
+) -> None:
+    if window >= length:
+        return
+    _, keys, most = walked_within(length, length, window, chunked, 128)
+    if chunked:
+        sizes = [min(window, length - start) for start in range(0, length, window)]
+        assert keys == sum(walked(size, size, True, 128)[1] for size in sizes)
+    else:
+        starts = range(0, length, 128)
+        assert keys == sum(min(start + 128, length) - max(0, start - window) for start in starts)
+    assert most <= length
+
+
+@given(st.integers(1, 200), st.integers(1, 200), st.booleans())
+def test_pairs_within_a_window_are_counted_one_by_one(length: int, window: int, chunked: bool) -> None:
+    first = (lambda i: i // window * window) if chunked else (lambda i: max(0, i - window + 1))
+    counted = sum(i - first(i) + 1 for i in range(length))
+    if window < length:
+        assert attended_pairs(length, length, True, window, chunked) == counted
+    else:
+        assert attended_pairs(length, length, True, window, chunked) == length**2 / 2
+
+
+def test_heads_with_narrow_values_take_their_share() -> None:
+    """192 elements of keys and 128 of values: forward (192 + 128) / 2 in place of a head's size, backward three
+    products of the one and two of the other."""
+    for backward, share in ((False, (192 + 128) / (2 * 192)), (True, (3 * 192 + 2 * 128) / (5 * 192))):
+        wide, narrow = (
+            attention_seconds(1000, 1024, 1024, 192, False, backward, 0.0, PLAIN, value_dim=values)[0]
+            for values in (None, 128)
+        )
+        assert narrow / wide == pytest.approx(share)
+
+
+def test_a_window_is_never_slower_and_a_short_one_is_linear() -> None:
+    full, long, double = (
+        attention_seconds(1000, length, length, 128, True, False, 0.0, PLAIN, window=window)[0]
+        for length, window in ((16384, None), (16384, 1024), (32768, 1024))
+    )
+    assert long < full / 5
+    assert double / long == pytest.approx(2.0, rel=0.05)
