@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from simulator.errors import InputError, Problem
 
-Value = str | int | float | bool | None | list[int]
+Value = str | int | float | bool | None | list[int] | list[dict[str, str | int | bool]]
 MOST_LISTED = 300
 """Names of what was ignored that are written out."""
 _WIDTH = 110
@@ -112,7 +112,7 @@ class Draft:
 def scalar(value: Value) -> str:
     """A value as YAML writes it."""
     if isinstance(value, list):
-        return f"[{', '.join(map(str, value))}]"
+        return f"[{', '.join(map(_listed, value))}]"
     if isinstance(value, float):
         return f"{value:.12g}"
     if not isinstance(value, str):
@@ -120,6 +120,13 @@ def scalar(value: Value) -> str:
     text = printable(value)
     plain = text[:1].isalpha() and set(text) <= _PLAIN and text == text.strip() and text.lower() not in _WORDS
     return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _listed(value: int | dict[str, str | int | bool]) -> str:
+    """An entry of a list."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {scalar(each)}" for name, each in value.items()) + "}"
+    return str(value)
 
 
 def printable(text: str) -> str:

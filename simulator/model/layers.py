@@ -16,7 +16,7 @@ def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bo
     """One layer; with `beside`, models of which attention and MLP stand side by side have both read one norm and end in
     one sum. InputError for kinds of blocks that are not known."""
     attention = list(attention_of(model, cut, kind, part))
-    mlp = list(MLPS.get(kind.mlp, "model.pattern")(model, cut))
+    mlp = list(MLPS.get(kind.mlp, "model.pattern")(model.of(kind), cut))
     yield norm(model, cut)
     if beside and model.parallel_mlp:
         yield from attention[: len(attention) - isinstance(attention[-1].does, Comm)]
@@ -32,7 +32,7 @@ def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bo
 
 def attention_of(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE) -> Iterator[Op]:
     """The attention block of a layer."""
-    return ATTENTIONS.get(kind.attention, "model.attention")(model, cut, kind.window, part)
+    return ATTENTIONS.get(kind.attention, "model.attention")(model.of(kind), cut, kind.window, part)
 
 
 def keys(model: Model, cut: Cut, kind: LayerKind) -> Iterator[Op]:

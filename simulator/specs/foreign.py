@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.registry import Registry
-from simulator.specs.yaml_text import Node, plain
+from simulator.specs.yaml_text import Node, Place, plain
+
+FieldValue = str | int | float | bool | list[dict[str, str | int | bool]]
+"""Value of a field: a word, a number, or a list of mappings of such."""
 
 
 class Translation(NamedTuple):
     """Fields of a spec and what they were made from."""
 
-    fields: dict[str, str | int | float | bool]
+    fields: dict[str, FieldValue]
     """Values by field."""
     keys: dict[str, str]
     """Dotted key of the foreign file that each field comes from; the whole file where one is missing."""
@@ -73,8 +76,18 @@ def translated(root: Node, rooms: tuple[str, ...]) -> Node:
         fields, keys = TRANSLATORS.get(room)(plain(root))
     except InputError as error:
         raise InputError(*(_placed(root, problem) for problem in error.problems)) from None
-    nodes = {name: Node(value, _node(root, keys.get(name, "")).place) for name, value in fields.items()}
+    nodes = {name: _nodes(value, _node(root, keys.get(name, "")).place) for name, value in fields.items()}
     return replace(root, value=nodes, keys={name: node.place for name, node in nodes.items()})
+
+
+def _nodes(value: FieldValue | dict[str, str | int | bool], place: Place) -> Node:
+    """A value, and all that it holds, at one place."""
+    if isinstance(value, list):
+        return Node([_nodes(each, place) for each in value], place)
+    if isinstance(value, dict):
+        inner = {name: _nodes(each, place) for name, each in value.items()}
+        return Node(inner, place, keys=dict.fromkeys(inner, place))
+    return Node(value, place)
 
 
 def _room(rooms: tuple[str, ...]) -> str | None:

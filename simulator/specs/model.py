@@ -1,5 +1,6 @@
 """The shape of a decoder transformer."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -14,6 +15,8 @@ class LayerKind(NamedTuple):
     mlp: str
     window: int | None = None
     """Tokens that its attention looks back to; None for all."""
+    sizes: tuple[tuple[str, int | bool | None], ...] = ()
+    """Fields of the model that are otherwise in this layer, by name."""
 
 
 class Layers(Spec):
@@ -27,6 +30,22 @@ class Layers(Spec):
     """Kind of MLP: `dense` (of width `ffn`), `moe` (experts of width `expert_ffn`), or one that a plug-in adds."""
     window: Count | None = None
     """Tokens that their attention looks back to; the whole context where left out."""
+    heads: Count | None = None
+    """Query heads, where not as the model's."""
+    kv_heads: Count | None = None
+    """Key and value heads, where not as the model's."""
+    head_dim: Count | None = None
+    """Size of a head, where not as the model's."""
+    ffn: Count | None = None
+    """Inner width of a dense MLP, where not as the model's."""
+    keys_as_values: bool | None = None
+    """Whether values are the keys, where not as the model's."""
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int | bool | None], ...]:
+        """Fields that are otherwise than the model's."""
+        named = ("heads", "kv_heads", "head_dim", "ffn", "keys_as_values")
+        return tuple((name, getattr(self, name)) for name in named if getattr(self, name) is not None)
 
 
 class PublishedParameters(Spec):
@@ -109,6 +128,8 @@ class Model(Spec):
     index_layers: Count | None = None
     """Sparse attention: layers with an indexer of their own, spread evenly; others take the tokens of the one before.
     All where left out."""
+    keys_as_values: bool = False
+    """Whether values are the keys, so that there is no matrix for them and one of the two is cached."""
     attention_gate: bool = False
     """Whether a gate from the layer's input multiplies the result of attention."""
     attention_biases: bool | None = None
@@ -192,13 +213,27 @@ class Model(Spec):
             seen = self.layers if self.windowed_layers is None else self.windowed_layers
             kinds = [LayerKind(self.attention, usual, window) for window in (None, self.window)]
             spread = ((i + 1) * seen // self.layers > i * seen // self.layers for i in range(self.layers))
-            return tuple(kinds[windowed] for windowed in spread)
+            return self._indexed([kinds[windowed] for windowed in spread])
         one = [
-            LayerKind(group.attention or self.attention, group.mlp or usual, group.window)
+            LayerKind(group.attention or self.attention, group.mlp or usual, group.window, group.sizes)
             for group in self.pattern
             for _ in range(group.repeat)
         ]
-        return tuple(one * (self.layers // len(one)))
+        return self._indexed(one * (self.layers // len(one)))
+
+    def _indexed(self, kinds: Sequence[LayerKind]) -> tuple[LayerKind, ...]:
+        """Kinds of which only `index_layers`, spread evenly from the first on, have an indexer of their own."""
+        if self.index_layers is None:
+            return tuple(kinds)
+        own = {i * self.layers // self.index_layers for i in range(self.index_layers)}
+        return tuple(
+            kind if i in own else kind._replace(sizes=(*kind.sizes, ("index_heads", None)))
+            for i, kind in enumerate(kinds)
+        )
+
+    def of(self, kind: LayerKind) -> Self:
+        """The model as a layer of a kind has it."""
+        return self.model_copy(update=dict(kind.sizes)) if kind.sizes else self
 
     @model_validator(mode="before")
     @classmethod
@@ -295,8 +330,9 @@ class Model(Spec):
     def _consistent(self) -> Self:
         if not self.head_dim:
             raise ValueError(f"hidden {self.hidden} is no multiple of heads {self.heads}: write `head_dim`")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads {self.heads} is no multiple of kv_heads {self.kv_heads}")
+        for heads, kv_heads in {(seen.heads, seen.kv_heads) for seen in map(self.of, dict.fromkeys(self.kinds))}:
+            if heads % kv_heads:
+                raise ValueError(f"heads {heads} is no multiple of kv_heads {kv_heads}")
         if self.prompt_layers is not None and self.prompt_layers > self.layers:
             raise ValueError(f"prompt_layers {self.prompt_layers} is more than the {self.layers} layers")
         if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):

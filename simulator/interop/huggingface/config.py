@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem
-from simulator.specs.foreign import Translation
+from simulator.specs.foreign import FieldValue, Translation
 from simulator.specs.messages import excerpt
 
 MOST = 1_000_000_000
@@ -22,7 +22,7 @@ class Config:
         """Read `entries`, which stand under the dotted key `prefix` of the file."""
         self.entries = entries
         self.prefix = prefix
-        self.fields: dict[str, str | int | float | bool] = {}
+        self.fields: dict[str, FieldValue] = {}
         self.keys: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.left_out: list[str] = []
@@ -50,7 +50,7 @@ class Config:
         for field, value in fields.items():
             self.take(field, ("model_type",), value)
 
-    def take(self, field: str, keys: tuple[str, ...], value: str | int | float | bool | None) -> None:
+    def take(self, field: str, keys: tuple[str, ...], value: FieldValue | None) -> None:
         """Set a field that comes from the first of the keys that is there; None sets nothing."""
         if value is not None:
             self.fields[field] = value

@@ -2,15 +2,17 @@
 
 Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
 functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
-says and the model's shape cannot express (attention sinks) is named in `source`, so that it is seen; what changes the
-shape itself (latent or linear attention, state spaces, layers that differ, encoders) is refused.
+says and the model's shape cannot express (towers for images) is named in `source`, so that it is seen; what changes the
+shape itself (linear attention, state spaces, compressed attention, encoders) is refused.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.interop.huggingface.common import llama, more_heads, sizes
 from simulator.interop.huggingface.config import Config
+from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
 from simulator.specs.foreign import Translation
 
@@ -26,9 +28,11 @@ def translate(config: Mapping[str, Any]) -> Translation:
     config, prefix = _text_model(config)
     kind = _kind(config, prefix)
     taken = Config(config, prefix)
-    _alike(taken)
+    if kind not in LAYERED:
+        _alike(taken)
     FAMILIES[kind](taken)
-    _windows(taken, kind)
+    if kind not in LAYERED:
+        _windows(taken, kind)
     words, closest = quantization({**outer, **config})
     taken.take("quantization", ("quantization_config",), words or None)
     taken.take("quantized", ("quantization_config",), closest)
@@ -121,48 +125,24 @@ def _alike(config: Config) -> None:
             config.wrong(key, f"layers of `{str(other)[:40]}`: not modelled yet")
 
 
-def _sizes(config: Config, kv_heads: bool = True) -> None:
-    """Sizes by the names that most families use."""
-    config.number("layers", "num_hidden_layers", "n_layer")
-    config.number("hidden", "hidden_size", "n_embd", "n_embed")
-    heads = config.number("heads", "num_attention_heads", "n_head")
-    if kv_heads:
-        config.number("kv_heads", "num_key_value_heads", default=heads or 1)
-    config.number("vocabulary", "vocab_size")
-    config.optional("max_sequence", "max_position_embeddings", "n_positions", "seq_length")
-
-
-def _llama(config: Config) -> None:
-    """Llama and what is built like it: Mistral, Qwen2, Yi, Vicuna, CodeLlama, DeepSeek's dense models."""
-    _sizes(config)
-    config.optional("head_dim", "head_dim")
-    config.number("ffn", "intermediate_size")
-    config.flag("tied_embeddings", "tie_word_embeddings", False)
-    config.imply(gated_ffn=True, position="rotary", norm="rmsnorm")
-    attention, mlp = config.switch("attention_bias", False), config.switch("mlp_bias", False)
-    config.take("biases", ("attention_bias", "mlp_bias"), attention and mlp)
-    if attention != mlp:
-        config.left_out.append(f"biases of the {'attention' if attention else 'MLP'}")
-
-
 def _qwen2(config: Config) -> None:
-    _llama(config)
+    llama(config)
     config.left_out.append("biases of query, key and value")
 
 
 def _qwen3(config: Config) -> None:
-    _llama(config)
+    llama(config)
     config.number("head_dim", "head_dim", default=128)
 
 
 def _phi3(config: Config) -> None:
-    _llama(config)
+    llama(config)
     if isinstance(config.entries.get("partial_rotary_factor"), float):
         config.left_out.append("rotary positions on a part of each head only")
 
 
 def _mixtral(config: Config) -> None:
-    _llama(config)
+    llama(config)
     config.number("experts", "num_local_experts", default=8)
     config.number("top_k", "num_experts_per_tok", default=2)
     config.take("expert_ffn", ("intermediate_size",), config.fields.get("ffn"))
@@ -174,7 +154,8 @@ def _gpt_oss(config: Config) -> None:
     config.number("top_k", "num_experts_per_tok", "experts_per_token", default=4)
     config.number("head_dim", "head_dim", default=64)
     config.imply(biases=True)
-    config.left_out = ["attention sinks"]
+    config.imply(attention_sinks=True)
+    config.left_out = ["biases of experts"]
 
 
 def _qwen3_moe(config: Config) -> None:
@@ -191,33 +172,12 @@ def _minimax_m2(config: Config) -> None:
     config.number("head_dim", "head_dim", default=128)
     if config.entries.get("shared_intermediate_size"):
         config.wrong("shared_intermediate_size", "shared experts of their own width: not modelled yet")
-    config.left_out += ["rotary positions on a part of each head only", *_more_heads(config, "num_mtp_modules")]
+    config.left_out += ["rotary positions on a part of each head only", *more_heads(config, "num_mtp_modules")]
 
 
 def _mimo(config: Config) -> None:
     _qwen2(config)
-    config.left_out += _more_heads(config, "num_nextn_predict_layers")
-
-
-def _more_heads(config: Config, key: str) -> list[str]:
-    """Layers that predict further tokens: not run unless an engine speculates."""
-    return ["layers for multi-token prediction"] if config.entries.get(key) else []
-
-
-def _llama4(config: Config) -> None:
-    """Llama 4 with experts in every layer (Scout): one routed expert and a shared one of the same width."""
-    _mixtral(config)
-    config.number("head_dim", "head_dim", default=128)
-    config.number("experts", "num_local_experts", default=16)
-    config.number("top_k", "num_experts_per_tok", default=1)
-    config.imply(shared_experts=1)
-    if config.whole("interleave_moe_layer_step", default=1) not in (None, 1):
-        config.wrong("interleave_moe_layer_step", "only models with experts in every layer can be described", "")
-    chunk, layers = config.entries.get("attention_chunk_size"), config.fields.get("layers")
-    if chunk and isinstance(layers, int):
-        config.number("window", "attention_chunk_size")
-        config.take("windowed_layers", ("no_rope_layers",), layers - layers // 4)
-        config.left_out.append("that windows start anew at every chunk, so that they are half as long on average")
+    config.left_out += more_heads(config, "num_nextn_predict_layers")
 
 
 def _qwen3_vl(config: Config) -> None:
@@ -252,7 +212,7 @@ def _every_layer(config: Config) -> None:
 
 
 def _gemma(config: Config) -> None:
-    _llama(config)
+    llama(config)
     config.number("head_dim", "head_dim", default=256)
     config.flag("tied_embeddings", "tie_word_embeddings", True)
 
@@ -270,7 +230,7 @@ def _gemma3(config: Config) -> None:
 
 
 def _opt(config: Config) -> None:
-    _sizes(config, kv_heads=False)
+    sizes(config, kv_heads=False)
     config.number("ffn", "ffn_dim")
     config.flag("tied_embeddings", "tie_word_embeddings", True)
     config.flag("biases", "enable_bias", True)
@@ -280,7 +240,7 @@ def _opt(config: Config) -> None:
 
 
 def _gpt2(config: Config) -> None:
-    _sizes(config, kv_heads=False)
+    sizes(config, kv_heads=False)
     config.optional("ffn", "n_inner")
     config.flag("tied_embeddings", "tie_word_embeddings", True)
     config.imply(position="learned", norm="layernorm", biases=True)
@@ -293,7 +253,7 @@ def _gptj(config: Config) -> None:
 
 
 def _gpt_neox(config: Config) -> None:
-    _sizes(config, kv_heads=False)
+    sizes(config, kv_heads=False)
     config.number("ffn", "intermediate_size")
     config.flag("tied_embeddings", "tie_word_embeddings", False)
     config.imply(position="rotary", norm="layernorm", biases=True)
@@ -302,14 +262,14 @@ def _gpt_neox(config: Config) -> None:
 
 
 def _bloom(config: Config) -> None:
-    _sizes(config, kv_heads=False)
+    sizes(config, kv_heads=False)
     config.flag("tied_embeddings", "tie_word_embeddings", True)
     config.imply(position="alibi", norm="layernorm", biases=True)
 
 
 def _falcon(config: Config) -> None:
     """Falcon 7B (one key head), 40B and 180B (new decoder architecture, grouped), and the older RefinedWeb names."""
-    _sizes(config, kv_heads=False)
+    sizes(config, kv_heads=False)
     grouped = config.switch("new_decoder_architecture", config.entries.get("model_type") == "RefinedWeb")
     if grouped:
         config.number("kv_heads", "num_kv_heads", "n_head_kv")
@@ -325,14 +285,14 @@ def _falcon(config: Config) -> None:
 
 
 def _phi(config: Config) -> None:
-    _sizes(config)
+    sizes(config)
     config.number("ffn", "intermediate_size")
     config.flag("tied_embeddings", "tie_word_embeddings", False)
     config.imply(position="rotary", norm="layernorm", biases=True, parallel_mlp=True)
 
 
 def _starcoder2(config: Config) -> None:
-    _sizes(config)
+    sizes(config)
     config.number("ffn", "intermediate_size")
     config.flag("tied_embeddings", "tie_word_embeddings", True)
     config.flag("biases", "use_bias", True)
@@ -351,11 +311,10 @@ FAMILIES: dict[str, Family] = {
     "gpt_neox": _gpt_neox,
     "gpt_oss": _gpt_oss,
     "gptj": _gptj,
-    "llama": _llama,
-    "llama4_text": _llama4,
+    "llama": llama,
     "mimo": _mimo,
     "minimax_m2": _minimax_m2,
-    "mistral": _llama,
+    "mistral": llama,
     "mixtral": _mixtral,
     "opt": _opt,
     "phi": _phi,
@@ -367,35 +326,25 @@ FAMILIES: dict[str, Family] = {
     "qwen3_vl_moe_text": _qwen3_vl_moe,
     "qwen3_vl_text": _qwen3_vl,
     "starcoder2": _starcoder2,
+    **LAYERED,
 }
 """Architectures by `model_type`."""
 
-_LATENT = "its multi-head latent attention is not modelled yet"
 _STATE = "its layers are not all attention"
-_SPARSE = "its attention to tokens that an index chooses is not modelled yet"
-_LINEAR = "its linear attention is not modelled yet"
-_DIFFER = "its layers differ in shape"
+_COMPRESSED = "its attention to compressed tokens (CSA, HCA) and its four residual streams are not modelled"
+_LINEAR = "its linear attention is not read from a config yet"
 REFUSED = {
-    "deepseek_v2": _LATENT,
-    "deepseek_v3": _LATENT,
-    "deepseek_v32": _SPARSE,
-    "deepseek_v4": _SPARSE,
-    "deepseek_ref": _SPARSE,
-    "glm_moe_dsa": _SPARSE,
-    "minimax_m3": _SPARSE,
-    "kimi_k2": _LATENT,
-    "kimi_k25": _LATENT,
+    "deepseek_v4": _COMPRESSED,
+    "deepseek_ref": _COMPRESSED,
+    "minimax_m3": "its attention to blocks of tokens that an index chooses is not modelled",
     "kimi_k3": _LINEAR,
     "kimi_linear": _LINEAR,
     "minimax": _LINEAR,
     "qwen3_5_text": _LINEAR,
     "qwen3_5_moe_text": _LINEAR,
-    "gemma4_text": "its heads have two sizes",
-    "mimo_v2_flash": _DIFFER,
-    "step3p7": _DIFFER,
-    "nemotron-nas": _DIFFER,
+    "nemotron-nas": "some of its layers have no attention, and its MLPs differ in width",
     "nemotron_h": _STATE,
-    "minicpm3": _LATENT,
+    "minicpm3": "the widths of its residual branches are not modelled",
     "bamba": _STATE,
     "falcon_mamba": _STATE,
     "jamba": _STATE,

@@ -19,15 +19,16 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     heads = 0 if part == KEYS else cut.share(model.heads)
     kv_heads = 0 if part == QUERIES else cut.share(model.kv_heads)
     size, values = model.head_dim, model.v_head_dim or model.head_dim
+    own = 0 if model.keys_as_values else values  # of a value's matrix and cache
     gated = heads * values if model.attention_gate else 0
-    width = heads * size + kv_heads * (size + values)
+    width = heads * size + kv_heads * (size + own)
     biases = bool(model.biases if model.attention_biases is None else model.attention_biases)
     yield from enter(cut, "attention", model.hidden)
     yield Op("attention in", Linear(model.hidden, width + gated, COLUMN, TP, bias=biases))
     if model.position == "rotary":
         yield rotary((heads + kv_heads) * size)
     if kv_heads:
-        yield Op("cache", CacheWrite(float(kv_heads * (size + values))))
+        yield Op("cache", CacheWrite(float(kv_heads * (size + own))))
     if part != KEYS:
         found = cut.share(model.kv_heads)
         core = AttentionCore(

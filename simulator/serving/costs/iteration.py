@@ -14,6 +14,9 @@ from simulator import fabric
 from simulator.axes import PP
 from simulator.cost import Device, compile_device
 from simulator.errors import InputError, Problem
+from simulator.model.cut import Cut
+from simulator.model.layers import attention_of
+from simulator.model.tensors import core
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.attention import Attention, Segments
 from simulator.serving.costs.depth import Depth, depths
@@ -260,6 +263,12 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
     if len({kind.attention for kind in model.kinds}) > 1:
         message = f"layers of {model.name} have different kinds of attention, which is not simulated yet"
         raise InputError(Problem(message, path="model.pattern", hint="write one kind as the model's `attention`"))
+    cores = {core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds)}
+    shapes = {(one.heads, one.kv_heads, one.head_dim, one.values) for one in cores if one is not None}
+    if len(shapes) > 1:
+        heads = ", ".join(f"{q}/{kv} of {size}" for q, kv, size, _ in sorted(shapes))
+        message = f"layers of {model.name} have heads of different number or size ({heads}), which is not served yet"
+        raise InputError(Problem(message, path="model.pattern", hint="train it, or write one shape for all layers"))
     if layout.devices > cluster.devices:
         taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
         message = f"a replica takes {taken}, the cluster has {cluster.devices}"

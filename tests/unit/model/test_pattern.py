@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from simulator.errors import InputError
+from simulator.model.cut import Cut
+from simulator.model.layers import layer
+from simulator.model.tensors import cached, tensors
 from simulator.serving.costs.depth import depths
 from simulator.serving.costs.formats import Formats
 from simulator.serving.costs.iteration import compile_costs
 from simulator.serving.costs.operators import Shard
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
-from simulator.specs.model import Model
+from simulator.specs.model import LayerKind, Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
 from simulator.training.job import build_job
 from tests import jobs
@@ -44,9 +47,34 @@ def test_a_short_pattern_is_repeated() -> None:
 
 
 def test_without_a_pattern_all_layers_are_alike() -> None:
-    assert set(model(layers=4).kinds) == {("grouped", "dense", None)}
-    assert set(model(layers=4, **EXPERTS).kinds) == {("grouped", "moe", None)}
-    assert set(model(layers=4, window=64).kinds) == {("grouped", "dense", 64)}
+    assert set(model(layers=4).kinds) == {LayerKind("grouped", "dense")}
+    assert set(model(layers=4, **EXPERTS).kinds) == {LayerKind("grouped", "moe")}
+    assert set(model(layers=4, window=64).kinds) == {LayerKind("grouped", "dense", 64)}
+
+
+def test_layers_with_a_window_that_are_only_counted_are_spread() -> None:
+    assert [kind.window for kind in model(layers=6, window=64, windowed_layers=2).kinds] == [None, None, 64] * 2
+    assert [kind.window for kind in model(layers=3, window=64, windowed_layers=2).kinds] == [None, 64, 64]
+
+
+def test_layers_may_have_heads_and_widths_of_their_own() -> None:
+    """Four query heads of 2 over two of keys; in the second layer eight of 1 over one, whose values are its keys."""
+    mixed = model(
+        hidden=8,
+        heads=4,
+        kv_heads=2,
+        ffn=16,
+        biases=False,
+        layers=[{}, {"heads": 8, "kv_heads": 1, "head_dim": 1, "keys_as_values": True, "ffn": 4}],
+    )
+    usual, other = mixed.kinds
+    sizes = [
+        {one.name: one.elements for one in tensors(layer(mixed, Cut(), kind)) if one.kind == "matrix"}
+        for kind in (usual, other)
+    ]
+    assert sizes[0] == {"attention in": 8 * 16, "attention out": 64, "mlp in": 128, "mlp out": 128}
+    assert sizes[1] == {"attention in": 8 * 9, "attention out": 64, "mlp in": 32, "mlp out": 32}
+    assert [cached(layer(mixed, Cut(), kind)) for kind in (usual, other)] == [8, 1]
 
 
 @pytest.mark.parametrize(
