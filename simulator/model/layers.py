@@ -1,4 +1,4 @@
-"""Layers of a model: an attention block and an MLP block, one after the other or side by side.
+"""Layers of a model: an attention block and an MLP block, one after the other or side by side, or only one of them.
 
 Which blocks a layer has is its kind, and a model is a pattern of kinds (`simulator.specs.model`).
 """
@@ -17,17 +17,18 @@ def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bo
     one sum. InputError for kinds of blocks that are not known."""
     attention = list(attention_of(model, cut, kind, part))
     mlp = list(MLPS.get(kind.mlp, "model.pattern")(model.of(kind), cut))
-    yield norm(model, cut)
     if beside and model.parallel_mlp:
+        yield norm(model, cut)
         yield from attention[: len(attention) - isinstance(attention[-1].does, Comm)]
         yield branches(model)
         yield from mlp[isinstance(mlp[0].does, Comm) :]
-    else:
-        yield from attention
         yield residual(model, cut)
-        yield norm(model, cut)
-        yield from mlp
-    yield residual(model, cut)
+        return
+    for block in (attention, mlp):
+        if block:
+            yield norm(model, cut)
+            yield from block
+            yield residual(model, cut)
 
 
 def attention_of(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE) -> Iterator[Op]:

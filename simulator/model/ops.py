@@ -5,6 +5,7 @@ operation names the axis. Bytes follow where an operation is evaluated: an eleme
 serving say, unless the operation states it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulator.axes import Axis
@@ -142,6 +143,63 @@ class Latent:
 
 
 @dataclass(frozen=True, slots=True)
+class StateScan:
+    """A recurrence over the rows of a sequence: each updates the state of every head and reads from it.
+
+    Training and prefill run it chunk by chunk, decoding reads and writes the whole state for each row.
+    """
+
+    kind: str
+    """`delta`, `kda`, `gla`, `lightning`, `mamba1`, `mamba2`."""
+    heads: int
+    """Heads with a state of their own on this device."""
+    key_heads: int
+    """Heads of queries and keys, or groups, on this device."""
+    key_dim: int
+    value_dim: int
+    chunk: int
+    """Rows that are worked on together."""
+    kept: float = 0.0
+    """Elements of a row that it reads and its backward pass reads again."""
+    tail: int = 0
+    """Elements of a sequence that the convolution before it keeps of earlier rows."""
+    state_bytes: float = 4.0
+    """Bytes of an element of the state between passes."""
+    backward: bool = False
+
+    @property
+    def state(self) -> int:
+        """Elements of the states of a sequence on this device, whatever its length."""
+        return self.heads * self.key_dim * self.value_dim
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions of a row's forward pass as published (docs/models/linear.md)."""
+        return self.heads * _SCAN_FLOPS[self.kind](self.key_dim, self.value_dim, self.chunk)
+
+    @property
+    def moved(self) -> float:
+        """Elements of a row that are read and written at least: queries, keys, values, results."""
+        return 2.0 * (self.key_heads * self.key_dim + self.heads * self.value_dim)
+
+
+def _attended_chunk(key: int, value: int, chunk: int) -> float:
+    return 4.0 * key * value + 2.0 * chunk * (key + value)
+
+
+_SCAN_FLOPS: dict[str, Callable[[int, int, int], float]] = {
+    "delta": lambda key, value, _: 8.0 * key * value,
+    "kda": lambda key, value, chunk: 6.0 * key * value + 3.0 * chunk * key + chunk**2,
+    "gla": _attended_chunk,
+    "lightning": _attended_chunk,
+    "mamba1": lambda key, value, _: 9.0 * key * value,
+    "mamba2": lambda key, value, _: 7.0 * key * value,
+}
+"""FLOP of a row and head: Megatron-LM's counts (delta, mamba2), arXiv:2510.26692 equation 13 (kda), chunks of
+arXiv:2312.06635 (gla, lightning), the count of Mamba's selective scan (mamba1)."""
+
+
+@dataclass(frozen=True, slots=True)
 class CacheWrite:
     """What a row leaves in the cache of its layer, in elements."""
 
@@ -212,7 +270,19 @@ class Comm:
     """The axis that cuts the rows of the buffer."""
 
 
-Does = Linear | WeightGradient | Elementwise | AttentionCore | CacheWrite | Experts | Lookup | Loss | Sample | Comm
+Does = (
+    Linear
+    | WeightGradient
+    | Elementwise
+    | AttentionCore
+    | StateScan
+    | CacheWrite
+    | Experts
+    | Lookup
+    | Loss
+    | Sample
+    | Comm
+)
 
 
 @dataclass(frozen=True, slots=True)

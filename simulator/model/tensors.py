@@ -18,6 +18,7 @@ from simulator.model.ops import (
     Linear,
     Lookup,
     Op,
+    StateScan,
 )
 
 MATRIX, BIAS, SCALE = "matrix", "bias", "scale"
@@ -88,7 +89,7 @@ class Kept:
 
 
 def kept(ops: Iterable[Op]) -> Iterator[Kept]:
-    """What operations keep, tensor by tensor: inputs of products, of attention and of what states it; masks of dropout.
+    """What operations keep, tensor by tensor: inputs of products, attention, scans and of what states it; masks.
 
     Gathered rows are not kept, only the device's own; scores and statistics of attention are left to who evaluates it.
     """
@@ -99,7 +100,7 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
             if does.keeps:
                 form = FACTOR if does.format == LAYER else PLAIN
                 yield Kept(op.name, does.inputs * does.visits, form, does.rows or gathered)
-        elif isinstance(does, AttentionCore):
+        elif isinstance(does, (AttentionCore, StateScan)):
             yield Kept(op.name, does.kept, PLAIN)
         elif isinstance(does, Elementwise):
             if does.kept:
@@ -119,6 +120,11 @@ def cached(ops: Iterable[Op]) -> float:
 def core(ops: Iterable[Op]) -> AttentionCore | None:
     """The attention among operations; None where there is none."""
     return next((op.does for op in ops if isinstance(op.does, AttentionCore)), None)
+
+
+def scan(ops: Iterable[Op]) -> StateScan | None:
+    """The recurrence among operations; None where there is none."""
+    return next((op.does for op in ops if isinstance(op.does, StateScan)), None)
 
 
 def results(ops: Iterable[Op]) -> Iterator[tuple[float, Axis | None]]:

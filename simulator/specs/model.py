@@ -1,11 +1,13 @@
 """The shape of a decoder transformer."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from simulator.specs.base import Count, Format, Spec
+from simulator.specs.linear import STATEFUL, LinearSizes
 
 
 class LayerKind(NamedTuple):
@@ -18,6 +20,16 @@ class LayerKind(NamedTuple):
     sizes: tuple[tuple[str, int | bool | None], ...] = ()
     """Fields of the model that are otherwise in this layer, by name."""
 
+    @property
+    def attends(self) -> bool:
+        """Whether it looks back at keys and values in a cache, so that its cost grows with the tokens before."""
+        return self.attention != "none" and self.attention not in STATEFUL
+
+    @property
+    def stateful(self) -> bool:
+        """Whether it carries a state of constant size from token to token."""
+        return self.attention in STATEFUL
+
 
 class Layers(Spec):
     """Consecutive layers of one kind; what is left out is as the model says."""
@@ -25,9 +37,10 @@ class Layers(Spec):
     repeat: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many there are."""
     attention: str | None = None
-    """Kind of attention."""
+    """Kind of attention, as that of the model; `none`: the layer has only an MLP."""
     mlp: str | None = None
-    """Kind of MLP: `dense` (of width `ffn`), `moe` (experts of width `expert_ffn`), or one that a plug-in adds."""
+    """Kind of MLP: `dense` (of width `ffn`), `moe` (experts of width `expert_ffn`), or one that a plug-in adds; `none`:
+    the layer has only its attention or state."""
     window: Count | None = None
     """Tokens that their attention looks back to; the whole context where left out."""
     heads: Count | None = None
@@ -95,7 +108,8 @@ class Model(Spec):
     layers: Annotated[int, Field(ge=1, le=10_000)]
     """Transformer layers; a list in place of the number stands for `pattern`, and its sum for the number."""
     pattern: tuple[Layers, ...] = ()
-    """Kinds of layers in their order, repeated until they are all of `layers`; all alike where left out."""
+    """Kinds of layers in their order, repeated until they are all of `layers`; all alike where left out. Text stands
+    for layers of one block each: M (the model's `attention`), E (experts), * (`grouped` attention), - (dense MLP)."""
     hidden: Count
     """Width of the residual stream."""
     heads: Count
@@ -108,7 +122,10 @@ class Model(Spec):
     """Inner width of the MLP; 4 hidden where left out."""
     attention: str = "grouped"
     """Kind of attention: `grouped` (multi-head, grouped, multi-query), `mla` (multi-head latent attention, where
-    `kv_lora_rank` is given), or one that a plug-in adds."""
+    `kv_lora_rank` is given), one with a state (`delta`, `kda`, `gla`, `lightning`, `mamba1`, `mamba2`, of the sizes of
+    `linear`), or one that a plug-in adds."""
+    linear: LinearSizes | None = None
+    """Sizes of layers whose cost is linear in the sequence."""
     v_head_dim: Count | None = None
     """Size of a head's values; that of its keys where left out."""
     q_lora_rank: Count | None = None
@@ -242,6 +259,8 @@ class Model(Spec):
         if not isinstance(data, dict):
             return data
         data = dict(data)
+        if isinstance(data.get("pattern"), str):
+            data["pattern"] = blocks(data["pattern"])
         if isinstance(data.get("layers"), list | tuple):
             data["pattern"] = data["layers"]
             data["layers"] = sum(_whole(group, "repeat", 1) for group in data["pattern"])
@@ -284,6 +303,13 @@ class Model(Spec):
             raise ValueError(
                 "the pattern has layers with `mlp: moe` and the model no experts: write `experts`, `top_k`"
             )
+        state = next((kind.attention for kind in self.kinds if kind.stateful), None)
+        if state and self.linear is None:
+            raise ValueError(f"layers of `attention: {state}` need their sizes: write `linear`")
+        if state and self.prompt_layers is not None:
+            raise ValueError("`prompt_layers` and layers with a state are not described together")
+        if any(kind.attention == kind.mlp == "none" for kind in self.kinds):
+            raise ValueError("a layer of the pattern has neither attention nor MLP: leave one of the two `none` out")
         if self.experts is not None and "moe" not in kinds:
             raise ValueError("the model has experts and no layer of its pattern has them: write `mlp: moe` for some")
         windows = {group.window for group in self.pattern if group.window is not None}
@@ -346,6 +372,23 @@ class Model(Spec):
         if self.experts is not None and self.top_k is not None and self.top_k > self.experts:
             raise ValueError(f"top_k {self.top_k} is more than the {self.experts} experts")
         return self
+
+
+BLOCKS = {
+    "M": {"mlp": "none"},
+    "E": {"attention": "none", "mlp": "moe"},
+    "*": {"attention": "grouped", "mlp": "none"},
+    "-": {"attention": "none", "mlp": "dense"},
+}
+"""Layers of one block by the letters of Nemotron-H's configurations."""
+
+
+def blocks(letters: str) -> list[dict[str, object]]:
+    """The pattern of a text of letters, equal neighbours together; ValueError for other letters."""
+    other = next((letter for letter in letters if letter not in BLOCKS), None)
+    if other is not None or not letters:
+        raise ValueError(f"a pattern in letters has {' '.join(BLOCKS)}, not {other!r}")
+    return [{"repeat": len(list(alike)), **BLOCKS[letter]} for letter, alike in groupby(letters)]
 
 
 def _whole(group: object, key: str, default: int) -> int:

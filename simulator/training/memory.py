@@ -232,7 +232,8 @@ def working_memory(job: Job, stage: int) -> float:
 
 def _inside_layer(job: Job, kind: LayerKind) -> float:
     """Bytes at the worst moment inside a layer."""
-    widest = max(local_rows(job, rows) * elements for elements, rows in results(layer_ops(job, kind)))
+    sizes = (local_rows(job, rows) * elements for elements, rows in results(layer_ops(job, kind)))
+    widest = max(sizes, default=0.0)
     inside = 2.0 * widest * job.element
     if job.recompute == "full":
         inside += layer_activations(job, kind)

@@ -5,7 +5,20 @@ window, and which `part` is asked for; an MLP kind takes the model and the cut. 
 value of `attention` in the file of a model.
 """
 
-from simulator.model.blocks import dense, grouped, latent, mixture
+from simulator.model.blocks import dense, grouped, latent, linear, mixture, nothing, state_space
 from simulator.model.blocks.base import ATTENTIONS, KEYS, MLPS, QUERIES, WHOLE
 
-__all__ = ["ATTENTIONS", "KEYS", "MLPS", "QUERIES", "WHOLE", "dense", "grouped", "latent", "mixture"]
+__all__ = [
+    "ATTENTIONS",
+    "KEYS",
+    "MLPS",
+    "QUERIES",
+    "WHOLE",
+    "dense",
+    "grouped",
+    "latent",
+    "linear",
+    "mixture",
+    "nothing",
+    "state_space",
+]
