@@ -3,7 +3,7 @@
 from simulator.cost.device import Device, compile_device
 from simulator.cost.economy import cost_usd, energy_j
 from simulator.cost.kernel import KernelCost, kernel_cost, seconds
-from simulator.cost.work import Attention, Decode, Gemm, Stream, Work
+from simulator.cost.work import Attention, Decode, Gemm, Scan, Stream, Work
 
 __all__ = [
     "Attention",
@@ -11,6 +11,7 @@ __all__ = [
     "Device",
     "Gemm",
     "KernelCost",
+    "Scan",
     "Stream",
     "Work",
     "compile_device",

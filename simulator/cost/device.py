@@ -9,6 +9,7 @@ from simulator.cost.attention import AttentionCurve
 from simulator.cost.decode import DecodeCurve
 from simulator.cost.experts import ExpertCurve
 from simulator.cost.gemm import SPLITS, GemmCurve
+from simulator.cost.scan import ScanCurve
 from simulator.cost.stream import StreamCurve
 from simulator.cost.work import ELEMENT_BYTES
 from simulator.errors import InputError
@@ -21,6 +22,7 @@ from simulator.specs.kernels import (
     GemmKernels,
     KernelProfile,
     LatentKernels,
+    ScanKernels,
 )
 from simulator.specs.resolve import load_spec
 
@@ -69,6 +71,10 @@ class Device:
     """Mixtures of experts by family of kernels and number format of the device."""
     fitted_experts: Mapping[str, tuple[str, ...]]
     """Number formats that the profile knows of each family."""
+    scans: Mapping[str, Mapping[str, ScanCurve]]
+    """Recurrences by family of kernels and kind."""
+    any_scan: ScanCurve
+    """Estimates for those that are not known."""
     dequantising: tuple[float, float]
     """Rates of arithmetic and of reading where weights are dequantised as they are read, over those elsewhere."""
 
@@ -100,6 +106,11 @@ class Device:
             what = f"`{family}` kernels of mixtures of experts are known for {self.name} in {known} only"
             return f"{what}: {dtype} is priced alike"
         return ""
+
+    def scan(self, families: Sequence[str], kind: str) -> ScanCurve:
+        """The recurrences of a kind of the first of some families that has them; estimates where none has."""
+        named = (self.scans.get(family, {}) for family in families)
+        return next((known[kind] for known in named if kind in known), self.any_scan)
 
     def _family(self, families: Sequence[str]) -> str:
         return next((name for name in families if name in self.experts), next(iter(self.experts)))
@@ -162,6 +173,14 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
             name: {dtype: expert_curve(dtype, known) for dtype in peaks} for name, known in profile.experts.items()
         },
         fitted_experts={name: tuple(map(str, known)) for name, known in profile.experts.items()},
+        scans={
+            name: {
+                kind: scan_curve(spec, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory)
+                for kind, spec in known.items()
+            }
+            for name, known in profile.scans.items()
+        },
+        any_scan=scan_curve(ScanKernels(), bandwidth, cores, sixteen_bit(peaks), profile.stream.memory),
         dequantising=(profile.weight_only.rate, profile.weight_only.memory),
     )
 
@@ -229,6 +248,24 @@ def expert_curve(dtype: str, known: Mapping[DType, ExpertKernels]) -> ExpertCurv
     """A mixture of experts in one format, by the kernels of a family."""
     spec = known[reference(dtype, known)]
     return ExpertCurve(spec.launch, spec.rate, spec.memory, spec.ramp, spec.passes)
+
+
+def scan_curve(spec: ScanKernels, bandwidth: float, cores: int, peak: float, stream: float) -> ScanCurve:
+    """Recurrences in SI units; `stream` is the share of the bandwidth that passes over memory reach."""
+    return ScanCurve(
+        bandwidth=bandwidth * stream,
+        cores=cores,
+        peak=peak / cores,
+        core=peak / cores * spec.rate,
+        launch=spec.launch,
+        block=spec.block,
+        chain=spec.chain,
+        whole=spec.whole,
+        backward=spec.backward,
+        step_launch=spec.step_launch,
+        step_bandwidth=bandwidth * spec.step_memory,
+        known=spec.status == "measured",
+    )
 
 
 def reference(dtype: str, measured: Iterable[DType]) -> DType:

@@ -8,8 +8,9 @@ from simulator.cost.attention import attention_seconds
 from simulator.cost.decode import decode_seconds
 from simulator.cost.device import Device
 from simulator.cost.gemm import GemmCurve, gemm_seconds
+from simulator.cost.scan import scan_seconds
 from simulator.cost.stream import stream_seconds
-from simulator.cost.work import Attention, Decode, Gemm, Stream, Work
+from simulator.cost.work import Attention, Decode, Gemm, Scan, Stream, Work
 
 Bound = Literal["compute", "memory", "latency"]
 
@@ -49,9 +50,13 @@ def kernel_cost(work: Work, device: Device) -> KernelCost:
         return _attention(work, device)
     if isinstance(work, Decode):
         return _decode(work, device)
+    if isinstance(work, Scan):
+        return _scan(work, device)
     return _stream(work, device)
 
 
+TRAINED_SCANS = ("triton",)
+"""Families of kernels of recurrences that have a backward pass."""
 RAGGED = 0.9
 """Rate of products of which only the result's rows are misaligned: 1,024 x 2,145 x 1,024 of cuBLASLt on A100 loses a
 tenth (Azure AI benchmarking guide)."""
@@ -122,6 +127,16 @@ def _attention(work: Attention, device: Device) -> KernelCost:
 def _stream(work: Stream, device: Device) -> KernelCost:
     time, compute, memory = stream_seconds(work.bytes, work.kernels, work.flops, device.stream)
     return KernelCost(time, _bound(time, compute, memory), True)
+
+
+def _scan(work: Scan, device: Device) -> KernelCost:
+    curve = device.scan(TRAINED_SCANS, work.kind)
+    per_head = work.row_flops / work.heads
+    lengths = (work.length,) * work.batch
+    time, compute, memory = scan_seconds(
+        lengths, work.heads, work.state, per_head, work.row_bytes, curve, work.backward
+    )
+    return KernelCost(time, _bound(time, compute, memory), curve.known and not work.backward)
 
 
 def _decode(work: Decode, device: Device) -> KernelCost:

@@ -174,4 +174,36 @@ class Decode:
         return 2.0 * self.kv_heads * self.context * self.head_dim * self.kv_bytes
 
 
-Work = Gemm | Attention | Stream | Decode
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A recurrence over the rows of sequences, chunk by chunk: linear attention, state-space layers."""
+
+    kind: str
+    """`delta`, `kda`, `gla`, `lightning`, `mamba1`, `mamba2`."""
+    batch: int
+    """Sequences."""
+    length: int
+    """Rows of a sequence."""
+    heads: int
+    """Heads with a state on this device."""
+    state: int
+    """Numbers of the state of a head."""
+    row_flops: float
+    """Multiplications and additions of a row of all heads."""
+    row_bytes: float
+    """Bytes that a row of all heads reads and writes at least."""
+    backward: bool = False
+    """Gradients instead of the forward pass."""
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions of the forward pass, as published."""
+        return self.batch * self.length * self.row_flops
+
+    @property
+    def bytes(self) -> float:
+        """Least traffic of the forward pass."""
+        return self.batch * self.length * self.row_bytes
+
+
+Work = Gemm | Attention | Stream | Decode | Scan

@@ -194,6 +194,35 @@ class ExpertKernels(Spec):
     """Traffic of gathering rows, activation and sum over reading and writing each row once."""
 
 
+class ScanKernels(Spec):
+    """Recurrences of linear attention and state-space layers.
+
+    Defaults are near the fits of Triton kernels on H100 and B200. Equations: docs/models/linear.md.
+    """
+
+    status: Status = "estimate"
+    """How the numbers are known."""
+    source: str = "near the fitted `triton` kernels of h100-sxm and b200-sxm"
+    """Where they come from."""
+    launch: Seconds = 25e-6
+    """No work, of all kernels that belong to a scan."""
+    block: Seconds = 18e-6
+    """Of a core for each head of each sequence with a state of 128 x 128, rows apart."""
+    chain: Seconds = 24e-9
+    """Of a row of a sequence, which its heads cannot share."""
+    rate: float = Field(default=0.045, gt=0, le=1)
+    """Share of the 16-bit peak that rows pass at, FLOP counted as published."""
+    whole: bool = False
+    """Whether one core walks all rows of a head, in whole waves of heads."""
+    backward: float = Field(default=3.0, ge=1, le=10)
+    """Arithmetic and traffic of the backward pass over those of the forward pass. An estimate everywhere: what a chunk
+    makes of its rows is computed again, and each of its products has two gradients."""
+    step_launch: Seconds = 3.7e-6
+    """Of a step of decoding, no work."""
+    step_memory: Fraction = 0.82
+    """Share of the memory bandwidth at which states are read and written by a step of decoding."""
+
+
 class WeightOnlyKernels(Spec):
     """Products whose weights are dequantised as they are read, relative to products without.
 
@@ -242,6 +271,9 @@ class KernelProfile(Spec):
     """Mixtures of experts by family of kernels (`triton`, `cutlass`, `trtllm-gen`; `any`: an estimate for all) and
     number format. A stack names the families that it runs; a family or format that is missing takes the nearest, with a
     warning."""
+    scans: dict[str, Annotated[dict[str, ScanKernels], Field(min_length=1)]] = Field(default_factory=dict)
+    """Recurrences by family of kernels (`triton`; `fused`, FlashInfer's and FlashKDA's) and kind (`delta`, `kda`, ...).
+    What is missing takes estimates, with a warning."""
     weight_only: WeightOnlyKernels = WeightOnlyKernels()
     """Products with weights narrower than the arithmetic."""
     notes: str = ""

@@ -58,7 +58,10 @@ NOTES = {
         "their range: `gemm.bf16.softness` (0: cuBLAS gives a wave of tiles to the cores as a whole), "
         "`decode.sequence` (0: nothing of a sequence beside its blocks)."
     ),
-    "h100-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
+    "h100-sxm": (
+        "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM. At a "
+        "bound of its range: `scans.fused.delta.launch` (1 us: part of its first wave)."
+    ),
     "h200-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
     "b200-sxm": (
         "Kernels alone in a loop, fp8 without casts. `paged`: FlashInfer's kernels of Blackwell, as in vLLM. At a "
@@ -71,6 +74,7 @@ NOTES = {
         "`gemm.bf16.softness` (0: as on A100), `attention.paged.tail` (0) and `decode.overlap` (0: reading hides "
         "all); as a loop finds its data in the cache of 96 MB: `attention.paged.launch` (1 us), `decode.write` and "
         "`decode.query`, and `experts.cutlass.fp8.launch` (2 us); `weight_only.rate` and `weight_only.memory` (1: "
-        "widening costs nothing that its rows show)."
+        "widening costs nothing that its rows show) and `scans.triton.delta.launch` (1 us: small scans are left out, "
+        "so that `block` and `chain` are not identified either)."
     ),
 }

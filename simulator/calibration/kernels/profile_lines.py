@@ -56,7 +56,8 @@ def older_yaml(newer: dict[str, float]) -> list[str]:
 
 
 UNITS = {"launch": (1e6, " us"), "gather": (1e6, " us"), "ramp": (1e-6, " MB")}
-UNITS |= dict.fromkeys(("sequence", "block", "write_token"), (1e9, " ns"))
+UNITS |= dict.fromkeys(("sequence", "block", "write_token", "chain"), (1e9, " ns"))
+UNITS["step_launch"] = (1e6, " us")
 
 
 def group_yaml(found: Mapping[str, float], source: str, indent: int) -> list[str]:
@@ -65,7 +66,7 @@ def group_yaml(found: Mapping[str, float], source: str, indent: int) -> list[str
     lines = [f"{space}status: measured", f'{space}source: "{source}"']
     for name, value in found.items():
         scale, unit = UNITS.get(name, (1.0, ""))
-        text = str(bool(value)).lower() if name == "cuts_all" else f"{rounded(value * scale)}{unit}"
+        text = str(bool(value)).lower() if name in ("cuts_all", "whole") else f"{rounded(value * scale)}{unit}"
         lines.append(f"{space}{name}: {text}")
     return lines
 

@@ -1,4 +1,4 @@
-"""Fit what serving adds to a kernel profile: attention over a cache, writing it, mixtures of experts, dequantising.
+"""Fit what serving adds to a kernel profile: attention over a cache, mixtures of experts, recurrences, dequantising.
 
 Products and prompt attention must be in the profiles already. Each group is fitted twice: without the shapes held back
 (their errors are the report) and with all of them (the profile); devices of equal silicon share what is not memory.
@@ -28,6 +28,7 @@ from simulator.calibration.kernels import experts as mixtures
 from simulator.calibration.kernels.attention import read_attention
 from simulator.calibration.kernels.experts import expert_times, read_experts
 from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
+from simulator.calibration.kernels.scans import fit_scans
 from simulator.cost import Device, compile_device
 from simulator.cost.attention import attention_seconds
 from simulator.cost.decode import DecodeCurve, decode_seconds, write_seconds
@@ -38,7 +39,7 @@ from simulator.specs.resolve import load_spec
 
 SHAPE = ("batch_size", "num_heads", "num_key_value_heads", "head_dim")
 """Columns of every table of attention."""
-SECTIONS = ("decode", "experts", "weight_only")
+SECTIONS = ("decode", "experts", "scans", "weight_only")
 WRITE = {
     "write": Parameter(0.4, 0.02, 1),
     "write_token": Parameter(1e-9, 1e-11, 1e-7),
@@ -259,8 +260,11 @@ def fit_serving(asked: Asked, chip: tuple[str, ...], folder: Path) -> tuple[Repo
     sixteen = {profile: next(iter(families.values()))["bf16"] for profile, families in experts.items()}
     dequantised, rows = fit_dequantised(data, places, sixteen)
     report += rows
-    for profile in chip:
+    for place in places:
+        profile, known = place.profile, place.accelerator.on_chip
         lines = serving_lines(profile, decode[profile], experts[profile], dequantised.get(profile))
+        own, rows, unsure = fit_scans(data, profile, place.device, known.value if known else 0.0)
+        lines, report, loose = lines + own, report + rows, loose + unsure
         asked.say("\n".join([profile, *lines]))
         path = folder / f"{profile}.yaml"
         save(path, replaced(path.read_text(encoding="utf-8"), lines))
