@@ -60,7 +60,7 @@ NOTES = {
     ),
     "h100-sxm": (
         "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM. At a "
-        "bound of its range: `scans.fused.delta.launch` (1 us: part of its first wave)."
+        "bound of their range: `scans.fused.delta.launch` (1 us: part of its first wave)."
     ),
     "h200-sxm": "Kernels alone in a loop, fp8 without casts. `paged`: FlashAttention-3 on a paged cache, as in vLLM.",
     "b200-sxm": (
@@ -75,6 +75,6 @@ NOTES = {
         "all); as a loop finds its data in the cache of 96 MB: `attention.paged.launch` (1 us), `decode.write` and "
         "`decode.query`, and `experts.cutlass.fp8.launch` (2 us); `weight_only.rate` and `weight_only.memory` (1: "
         "widening costs nothing that its rows show) and `scans.triton.delta.launch` (1 us: small scans are left out, "
-        "so that `block` and `chain` are not identified either)."
+        "so that its block and chain are not identified either)."
     ),
 }

@@ -12,6 +12,7 @@ from simulator.calibration.kernels.experts import EXPERTS
 from simulator.calibration.kernels.figures import NOTES
 from simulator.calibration.kernels.gemm import CURVE, GEMM, SPLIT, TILES, gemm_lines, tile_rates
 from simulator.calibration.kernels.profiles import attention_lines, head_lines, stream_lines, write
+from simulator.calibration.kernels.scans import FUSED, SCAN, STEP
 from simulator.calibration.kernels.serving import DECODE, DEQUANTISED, SECTIONS, WRITE, replaced
 from simulator.specs import data_root, load_spec
 from simulator.specs.hardware import Accelerator
@@ -91,6 +92,9 @@ def fitted_at_bounds(profile: KernelProfile, bandwidth: float) -> Iterator[str]:
     for family, kinds in profile.experts.items():
         for dtype, kernels in kinds.items():
             yield from at_bounds(f"experts.{family}.{dtype}", EXPERTS | {"ramp": ramp}, kernels)
+    for family, scans in profile.scans.items():
+        for kind, kernels_of in scans.items():
+            yield from at_bounds(f"scans.{family}.{kind}", (FUSED if kernels_of.whole else SCAN) | STEP, kernels_of)
     if "calibrate" in profile.weight_only.source:
         yield from at_bounds("weight_only", DEQUANTISED, profile.weight_only)
 
