@@ -40,11 +40,12 @@ SCAN = {
 FUSED = {name: parameter for name, parameter in SCAN.items() if name != "chain"}
 """Kernels that walk a head on one core have no chain beside the walk."""
 STEP = {"step_launch": Parameter(3.7e-6, 1e-6, 1e-5), "step_memory": Parameter(0.82, 0.2, 1.0, False)}
-COLD, HIDDEN = 1.5, 0.02
+COLD, HIDDEN = 1.5, 0.1
 """Steps whose states fill between the second and the first of these shares of the last-level cache are left out: a loop
 of the benchmark finds states there that an engine does not; fewer are hidden by the launch."""
 WARM = {"l40s": 5e7}
-"""Scans of fewer bytes of rows are left out for the same reason."""
+"""Scans of fewer bytes of rows are left out for the same reason, and more of the steps."""
+WARM_HIDDEN = 0.02
 COLUMNS = (
     "kernel_source",
     "phase",
@@ -142,7 +143,7 @@ def _fit(
     rows = read_scans(data, profile, table)
     states = 8.0 * rows.batch_size * rows.num_v_heads * rows.head_k_dim * rows.head_v_dim
     passed = 4.0 * rows.batch_size * rows.seq_len * rows.num_v_heads * (rows.head_k_dim + rows.head_v_dim)
-    large = (states > COLD * cache) | (states < HIDDEN * cache)
+    large = (states > COLD * cache) | (states < (WARM_HIDDEN if profile in WARM else HIDDEN) * cache)
     scans = rows[(rows.phase == "context") & (passed > WARM.get(profile, 0.0))].reset_index(drop=True)
     steps = rows[(rows.phase == "generation") & large].reset_index(drop=True)
     fixed: Found = {"whole": 1.0, "chain": 0.0} if family == "fused" else {"whole": 0.0}
