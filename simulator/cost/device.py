@@ -16,6 +16,7 @@ from simulator.errors import InputError
 from simulator.specs.hardware import Accelerator, DType
 from simulator.specs.kernels import (
     ANY_FAMILY,
+    SCAN_ESTIMATES,
     AttentionKernels,
     DecodeKernels,
     ExpertKernels,
@@ -73,8 +74,8 @@ class Device:
     """Number formats that the profile knows of each family."""
     scans: Mapping[str, Mapping[str, ScanCurve]]
     """Recurrences by family of kernels and kind."""
-    any_scan: ScanCurve
-    """Estimates for those that are not known."""
+    scan_estimates: Mapping[str, ScanCurve]
+    """By kind, `any` among them: those that are not known."""
     dequantising: tuple[float, float]
     """Rates of arithmetic and of reading where weights are dequantised as they are read, over those elsewhere."""
 
@@ -110,7 +111,8 @@ class Device:
     def scan(self, families: Sequence[str], kind: str) -> ScanCurve:
         """The recurrences of a kind of the first of some families that has them; estimates where none has."""
         named = (self.scans.get(family, {}) for family in families)
-        return next((known[kind] for known in named if kind in known), self.any_scan)
+        estimate = self.scan_estimates.get(kind, self.scan_estimates["any"])
+        return next((known[kind] for known in named if kind in known), estimate)
 
     def _family(self, families: Sequence[str]) -> str:
         return next((name for name in families if name in self.experts), next(iter(self.experts)))
@@ -180,7 +182,10 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
             }
             for name, known in profile.scans.items()
         },
-        any_scan=scan_curve(ScanKernels(), bandwidth, cores, sixteen_bit(peaks), profile.stream.memory),
+        scan_estimates={
+            kind: scan_curve(spec, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory)
+            for kind, spec in SCAN_ESTIMATES.items()
+        },
         dequantising=(profile.weight_only.rate, profile.weight_only.memory),
     )
 

@@ -223,6 +223,20 @@ class ScanKernels(Spec):
     """Share of the memory bandwidth at which states are read and written by a step of decoding."""
 
 
+_CHUNKS = (
+    "tilelang's benchmark of Mamba-2's chunk scan on H800 (19.5 ns a token of 5,120 channels with 128 states: 0.24 of "
+    "the peak at 7 FLOP a state), taken as 0.4 of a forward pass; the rest near fitted `triton` kernels"
+)
+SCAN_ESTIMATES = {
+    "any": ScanKernels(),
+    "gla": ScanKernels(source=f"as mamba2, which has products of the same kinds: {_CHUNKS}", rate=0.1),
+    "lightning": ScanKernels(source=f"as mamba2, which has products of the same kinds: {_CHUNKS}", rate=0.1),
+    "mamba1": ScanKernels(source="half the speed of mamba2 (arXiv:2405.21060 section 6: 2 to 8 times)", rate=0.008),
+    "mamba2": ScanKernels(source=_CHUNKS, rate=0.1),
+}
+"""What recurrences take that a profile does not have, by kind."""
+
+
 class WeightOnlyKernels(Spec):
     """Products whose weights are dequantised as they are read, relative to products without.
 

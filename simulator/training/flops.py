@@ -2,9 +2,10 @@
 
 `model_flops` is what the mathematics asks for: three times the forward products of layers and output head, with the
 full square of attention scores even where the mask is causal, as PaLM (arXiv:2204.02311, appendix B) and Megatron-LM
-(arXiv:2104.04473, equation 3 without recomputation) count. `hardware_flops` adds what is computed again. Embedding
-look-ups, norms and other elementwise work count nothing. For a GPT of l layers these are 72 B s l h^2 (1 + s/6h +
-V/12lh) and, with full recomputation, 96 B s l h^2 (1 + s/6h + V/16lh).
+(arXiv:2104.04473, equation 3 without recomputation) count. Layers with a state count their recurrence as published
+(docs/models/linear.md). `hardware_flops` adds what is computed again. Embedding look-ups, norms and other elementwise
+work count nothing. For a GPT of l layers these are 72 B s l h^2 (1 + s/6h + V/12lh) and, with full recomputation,
+96 B s l h^2 (1 + s/6h + V/16lh).
 """
 
 from itertools import chain
@@ -14,7 +15,7 @@ from simulator.model.blocks.ends import head
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
 from simulator.model.ops import AttentionCore, Op
-from simulator.model.tensors import core, multiplied
+from simulator.model.tensors import core, multiplied, scan
 from simulator.specs.model import LayerKind
 from simulator.training.job import Job
 from simulator.training.memory import all_chunks, over_layers
@@ -24,7 +25,8 @@ CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head
 
 def layer_forward_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of a layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
-    return 2.0 * job.sequence * multiplied(_whole_layer(job, kind)) + attention_flops(job, kind)
+    products = 2.0 * job.sequence * multiplied(_whole_layer(job, kind))
+    return products + attention_flops(job, kind) + scan_flops(job, kind)
 
 
 def _whole_layer(job: Job, kind: LayerKind) -> list[Op]:
@@ -42,6 +44,12 @@ def attended_flops(core: AttentionCore, sequence: int) -> float:
     the pairs within it, which a causal mask would halve likewise."""
     pairs = attended_pairs(sequence, sequence, True, core.window, core.chunked)
     return 2.0 * 2.0 * pairs * core.heads * (core.head_dim + core.values)
+
+
+def scan_flops(job: Job, kind: LayerKind) -> float:
+    """FLOPs of the recurrence of a layer with a state over one sequence, by the published count of its kind."""
+    found = scan(_whole_layer(job, kind))
+    return job.sequence * found.flops if found else 0.0
 
 
 def head_forward_flops(job: Job) -> float:

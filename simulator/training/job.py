@@ -493,9 +493,17 @@ def _check_axes(model: Model, mesh: Mesh) -> None:
 
 def _check_heads(model: Model, mesh: Mesh) -> None:
     tp = mesh.sizes[TP.name]
-    if model.heads % tp:
+    if any(kind.attends for kind in model.kinds) and model.heads % tp:
         message = f"tp {tp} does not divide the {model.heads} attention heads"
         raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
+    if not any(kind.stateful for kind in model.kinds):
+        return
+    if model.linear is not None and model.linear.value_heads % tp:
+        message = f"tp {tp} does not divide the {model.linear.value_heads} heads of layers with a state"
+        raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of `linear.value_heads`"))
+    if mesh.sizes[CP.name] > 1:
+        message = f"cp {mesh.sizes[CP.name]}: states that pass from device to device are not simulated yet"
+        raise InputError(Problem(message, path="training.parallel.cp", hint="leave `cp` out for layers with a state"))
 
 
 def _long(training: Training, model: Model) -> list[str]:

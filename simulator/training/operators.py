@@ -19,7 +19,7 @@ from math import ceil
 from typing import NamedTuple
 
 from simulator.axes import TP, Axis
-from simulator.cost.work import Attention, Gemm, Stream
+from simulator.cost.work import Attention, Gemm, Scan, Stream
 from simulator.model.backward import backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
@@ -35,13 +35,14 @@ from simulator.model.ops import (
     Lookup,
     Loss,
     Op,
+    StateScan,
     WeightGradient,
 )
 from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
 from simulator.training.job import Job, Replicas
 
-Work = Gemm | Attention | Stream
+Work = Gemm | Attention | Stream | Scan
 
 
 class Collective(NamedTuple):
@@ -201,6 +202,8 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
             yield from _weight_gradient(job, op.name, does.of, beside)
         elif isinstance(does, AttentionCore):
             yield from attention_core(job, does)
+        elif isinstance(does, StateScan):
+            yield Kernel(op.name, state_scan(job, does))
         elif not isinstance(does, CacheWrite):
             yield _passes(job, op)
         normed = isinstance(does, Elementwise) and does.kind == NORM
@@ -329,6 +332,20 @@ def attention_core(job: Job, does: AttentionCore) -> Iterator[Step]:
         chunked=does.chunked,
     )
     yield Kernel("attention", work)
+
+
+def state_scan(job: Job, does: StateScan) -> Scan:
+    """The recurrence over the sequences of a microbatch, in the working precision."""
+    return Scan(
+        kind=does.kind,
+        batch=job.micro_batch,
+        length=job.sequence,
+        heads=does.heads,
+        state=does.key_dim * does.value_dim,
+        row_flops=does.flops,
+        row_bytes=does.moved * job.element,
+        backward=does.backward,
+    )
 
 
 def _scores(job: Job, does: AttentionCore) -> tuple[float, float, Gemm, Gemm]:

@@ -150,7 +150,7 @@ def _fit(
 
     def curve(found: Found) -> ScanCurve:
         spec = ScanKernels.model_construct(**(fixed | found))  # type: ignore[arg-type]
-        known = device.any_scan
+        known = device.scan_estimates["any"]
         return scan_curve(spec, device.bandwidth, known.cores, known.peak * known.cores, device.stream.efficiency)
 
     label = f"{table.kind} {family}"
