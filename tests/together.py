@@ -145,12 +145,13 @@ def sent(ran: Together) -> Iterator[Sent]:
     everything = np.arange(len(ran.site.fabric.capacity))
     for job, trainer in enumerate(ran.trainers.values()):
         traffic, program = trainer.traffic, trainer.lowered.program
-        for sender in traffic.senders:
+        on = traffic.senders.on(everything)
+        for sender in traffic.senders.all:
             lasts = program.contents[sender.content].ticks
-            share = traffic._asked(sender, everything)[0] / ran.site.clock.fluid.capacity[: len(everything)]
+            share = on.asked(sender)[0] / ran.site.clock.fluid.capacity[: len(everything)]
             if trainer.meets and sender.whole:
                 share[[link for link in everything if ran.alike.get(link, link) in trainer.links]] = 0.0
-            for operation in traffic._operations(sender).tolist() if share.any() else ():
+            for operation in sender.operations.tolist() if share.any() else ():
                 for begin, timeline in steps(trainer):
                     first, stop = int(timeline.start[operation]), int(timeline.end[operation])
                     start = first + lasts - sender.moving if sender.whole else first
@@ -192,7 +193,7 @@ def carried(ran: Together, job: Trainer) -> list[float]:
 
 def to_carry(job: Trainer) -> list[float]:
     """The same from what its operations have to send in all steps."""
-    total = np.zeros(len(job.links))
-    for sender in job.traffic.senders:
-        total += job.traffic._asked(sender, job.links)[0] * len(job.traffic._operations(sender))
+    total, on = np.zeros(len(job.links)), job.traffic.senders.on(job.links)
+    for sender in job.traffic.senders.all:
+        total += on.asked(sender)[0] * len(sender.operations)
     return (total * job.spec.training.steps).tolist()  # type: ignore[no-any-return]

@@ -35,7 +35,10 @@ class LinkDemand:
         for links in self.paths:
             used = np.flatnonzero(links >= 0)
             if len(used):
-                total += np.bincount(links[used], sizes[used], len(total))
+                link = links[used]
+                first = int(link.min())  # most ways lead over links of one kind, which are neighbours
+                load = np.bincount(link - first, sizes[used])
+                total[first : first + len(load)] += load
         return total
 
     def sparse(self) -> dict[int, tuple[float, int]]:
@@ -51,8 +54,8 @@ class LinkDemand:
 
     def busiest(self, seconds: Floats, first_outer: int) -> tuple[Floats, Floats]:
         """Longest of `seconds` (links,) that a group meets inside nodes and between them; (groups,) each."""
-        inside, outside = np.append(seconds, 0.0), np.append(seconds, 0.0)
-        inside[first_outer:], outside[:first_outer] = 0.0, 0.0
+        inside, outside = np.zeros((2, len(seconds) + 1))  # the last for the padding of ways
+        inside[:first_outer], outside[first_outer:-1] = seconds[:first_outer], seconds[first_outer:]
         return self._longest(inside), self._longest(outside)
 
     def alone(self, fabric: Fabric) -> tuple[Floats, Floats]:

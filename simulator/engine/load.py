@@ -84,24 +84,26 @@ class Load:
 
     def _carried(self, resource: int) -> dict[Hashable, float]:
         """Units per tick that a resource carries for each label."""
-        users = self.fluid.users[resource]
         by: dict[Hashable, float] = {}
-        if any(user.needs.reserved for user in users):
-            shares = self._beside_reserved(resource)
-        else:
-            shares = [(user.label, rate * user.speed) for user, rate in users.items()]
-        for label, units in shares:
+        for user, rate in self.fluid.users[resource].items():
+            if resource in user.needs.reserved:
+                return self._beside_reserved(resource)
+            units = rate * user.speed
             if units > 0:
-                by[label] = by.get(label, 0.0) + units
+                by[user.label] = by.get(user.label, 0.0) + units
         return by
 
-    def _beside_reserved(self, resource: int) -> list[tuple[Hashable, float]]:
-        """The same by activity, where some may have reserved their part: they keep it at any speed."""
+    def _beside_reserved(self, resource: int) -> dict[Hashable, float]:
+        """The same where some have reserved their part: they keep it at any speed."""
         users = self.fluid.users[resource]
         kept = [user.needs.reserved.get(resource, 0.0) for user in users]
         part = min(1.0, self.fluid.capacity[resource] / sum(kept)) if any(kept) else 1.0
-        rows = zip(users.items(), kept, strict=True)
-        return [(user.label, keeps * part + (rate - keeps) * user.speed) for (user, rate), keeps in rows]
+        by: dict[Hashable, float] = {}
+        for (user, rate), keeps in zip(users.items(), kept, strict=True):
+            units = keeps * part + (rate - keeps) * user.speed
+            if units > 0:
+                by[user.label] = by.get(user.label, 0.0) + units
+        return by
 
     def _append(self, resource: int, capacity: float, by: dict[Hashable, float]) -> None:
         """End the open interval at this instant and open another, unless nothing changed."""

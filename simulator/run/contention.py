@@ -12,7 +12,7 @@ passes that run as one instruction, which share links with nobody.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,9 +26,9 @@ from simulator.engine.tape import Activity, Tape, Timeline, Use, chain
 from simulator.fabric import Fabric
 from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
-from simulator.program.content import OWN, Call, Comm
 from simulator.results.result import LinkLoad
 from simulator.run.links import Recorded, scarce_kinds
+from simulator.run.senders import Sender, Senders, Transfers
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Priced
 from simulator.training.passes.program import Program
@@ -99,37 +99,13 @@ def _on_links(traffic: "Traffic", links: Ints, progress: Progress | None) -> tup
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Operations that send alike: those of one content on one device."""
-
-    content: int
-    device: int
-    apart: int
-    """As the column of the program."""
-    calls: tuple[tuple[Priced, Call, int], ...]
-    """Each with its first group."""
-    whole: bool
-    """Whether they do nothing else, so that they can share links."""
-
-    @property
-    def moving(self) -> int:
-        """Ticks in which they move bytes."""
-        return max(sum(_lasts(*call) for call in self.calls), 1)
-
-
 class Traffic:
     """What the operations of a program send, and the program on links that they share."""
 
     def __init__(self, program: Program, classes: ChainClasses, fabric: Fabric) -> None:
         """Of a program."""
         self.program, self.classes, self.fabric = program, classes, fabric
-        self._demands: dict[tuple[Comm, bytes], tuple[Ints, Ints, Floats, Floats]] = {}
-
-    @cached_property
-    def senders(self) -> list[Sender]:
-        """Everybody who sends."""
-        return list(self._senders())
+        self.senders = Senders(program, classes, fabric)
 
     def chains_apart(self, kinds: Collection[str]) -> Ints | None:
         """Keys that keep chains apart whose links of some kinds are loaded differently; None where they are apart."""
@@ -160,10 +136,8 @@ class Traffic:
 
     def _in_a_step(self, links: Ints) -> Floats:
         """What all that can share links takes of them in a step; (links,)."""
-        whole = (sender for sender in self.senders if sender.whole)
-        return sum(
-            (len(self._operations(sender)) * self._asked(sender, links)[0] for sender in whole), np.zeros(len(links))
-        )
+        whole, on = self.senders.whole, self.senders.on(links)
+        return sum((len(sender.operations) * on.asked(sender)[0] for sender in whole), np.zeros(len(links)))
 
     def label(self, operation: int) -> str:
         """The name of an operation on the record of loads."""
@@ -171,24 +145,36 @@ class Traffic:
 
     def of_kinds(self, kinds: Collection[str]) -> Ints:
         """Links of some kinds that the first chain of each class uses."""
-        shared = [links for name, links in self._blocks() if name in kinds]
-        return np.intersect1d(self.used, np.concatenate([np.zeros(0, np.int64), *shared]))
+        return self.used[self._of_kinds(kinds)]
+
+    def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
+        """Which of the used links are of some kinds."""
+        found = np.zeros(len(self.used), np.bool_)
+        for name, links in self._blocks() if kinds else ():
+            if name in kinds and len(links):
+                found |= (self.used >= links[0]) & (self.used <= links[-1])
+        return found
 
     @cached_property
     def used(self) -> Ints:
         """Links that the first chain of each class uses, in operations that send and do nothing else."""
-        found = [_links_of(priced, row) for sender in self.senders if sender.whole for priced, _, row in sender.calls]
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        used = np.zeros(len(self.fabric.capacity) + 1, np.bool_)  # the last for the padding of ways
+        for sender in self.senders.whole:
+            for priced, _, row in sender.calls:
+                for ways in _ways_of(priced, row):
+                    used[ways] = True
+        return np.flatnonzero(used[:-1])
 
     def merged(self, links: Ints) -> Ints:
         """Of links on which all operations ask for the same only one."""
-        if not len(links) or not self.senders:
+        if not len(links) or not self.senders.all:
             return links
         return links[distinct(np.vstack([self.columns(links), self.fabric.capacity[links]]))]
 
     def columns(self, links: Ints) -> Floats:
         """What each sender asks of links: (amount, flows), shape (2 x senders, links)."""
-        found = [np.stack(self._asked(sender, links)) for sender in self.senders if sender.whole]
+        on = self.senders.on(links)
+        found = [np.stack(on.asked(sender)) for sender in self.senders.whole]
         return np.concatenate([np.zeros((0, len(links))), *found])
 
     def apart(self, links: Ints, columns: Floats) -> Ints:
@@ -205,29 +191,22 @@ class Traffic:
 
     def net(self, links: Ints) -> dict[str, Floats]:
         """What of each unit that links carry for operations of a name are bytes, the rest is protocol; (links,)."""
-        kind = self.program.columns.kind
+        kind, on = self.program.columns.kind, self.senders.on(links)
         both: dict[str, Floats] = {}
-        for sender in self.senders if len(links) else ():
-            for code, count in zip(*np.unique(kind[self._operations(sender)], return_counts=True), strict=True):
-                if sender.whole:
-                    amounts = np.stack([self._sent(sender, links), self._asked(sender, links)[0]])
-                    name = d.KINDS[code]
-                    both[name] = both.get(name, np.zeros((2, len(links)))) + count * amounts
+        for sender in self.senders.whole if len(links) else ():
+            amounts = np.stack([on.bytes(sender), on.asked(sender)[0]])
+            for code, count in zip(*np.unique(kind[sender.operations], return_counts=True), strict=True):
+                name = d.KINDS[code]
+                both[name] = both.get(name, np.zeros((2, len(links)))) + count * amounts
         return {name: sent / np.where(taken > 0, taken, 1.0) for name, (sent, taken) in both.items()}
 
     def scarce(self, timeline: Timeline, kinds: Collection[str]) -> frozenset[str]:
         """Kinds of links, others than `kinds`, of which one is asked for more than it has at a moment."""
-        links = np.setdiff1d(self.used, self.of_kinds(kinds))
-        senders = [sender for sender in self.senders if sender.whole]
-        if not len(links) or not senders:
-            return frozenset()
-        amounts = np.stack([self._asked(sender, links)[0] for sender in senders])
+        links = self.used[~self._of_kinds(kinds)]
         limit = (1 + SLACK) * self.fabric.capacity[links] / units.TICKS_PER_SECOND
-        most = sum(self._by_lane(senders, amounts).values(), np.zeros(len(links)))
-        found = set[str]()
-        for i in _first_alike(np.vstack([amounts, limit]), np.flatnonzero(most > limit)):
-            asked = [(sender, float(amounts[row, i])) for row, sender in enumerate(senders) if amounts[row, i]]
-            if self._peak(timeline, asked) > limit[i]:
+        senders, found = self.senders.whole, set[str]()
+        for i, asked in _in_excess(senders, self.senders.on(links).transfers(senders), limit):
+            if _at_once(asked) > limit[i] and self._peak(timeline, asked) > limit[i]:
                 found.add(self.fabric.kinds[self.fabric.block_of(int(links[i]))])
         return frozenset(found)
 
@@ -235,8 +214,7 @@ class Traffic:
         """The most bytes per tick that operations of some senders ask of a link at a moment."""
         times, changes = [np.zeros(0, np.int64)], [np.zeros(0)]
         for sender, amount in asked:
-            operations = self._operations(sender)
-            start, end = timeline.start[operations], timeline.end[operations]
+            start, end = timeline.start[sender.operations], timeline.end[sender.operations]
             still = self.program.contents[sender.content].ticks - sender.moving
             begin = np.minimum(start + still, end - 1)
             rate = amount / (end - begin)
@@ -256,16 +234,13 @@ class Traffic:
 
     def _of_lanes(self, links: Ints, whole: bool) -> dict[int, Floats]:
         """The most that operations of each lane ask of links: those that can share them, or those that cannot."""
-        senders = [sender for sender in self.senders if sender.whole == whole]
-        return self._by_lane(senders, (self._asked(sender, links)[0] for sender in senders))
-
-    def _by_lane(self, senders: Iterable[Sender], amounts: Iterable[Floats]) -> dict[int, Floats]:
-        """The most that senders of each lane ask per tick, of what each asks in all."""
         found: dict[int, Floats] = {}
-        for sender, amount in zip(senders, amounts, strict=True):
-            rate = amount / sender.moving
-            for number in self._lanes(sender):
-                found[number] = np.maximum(found[number], rate) if number in found else rate
+        on = self.senders.on(links)
+        for sender in self.senders.all:
+            if sender.whole == whole:
+                rate = on.asked(sender)[0] / sender.moving
+                for number in sender.lanes:
+                    found[number] = np.maximum(found[number], rate) if number in found else rate
         return found
 
     def tape(self, links: Ints) -> Tape:
@@ -273,11 +248,11 @@ class Traffic:
         tape = self.program.tape
         activities, found = list(tape.activities), tape.activity.copy()
         limit = self.fabric.capacity[links] / units.TICKS_PER_SECOND
-        for sender in self.senders:
-            amount, flows = self._asked(sender, links)
-            used = np.flatnonzero(amount)
-            same = self._operations(sender)
-            if not len(used) or not sender.whole:
+        on = self.senders.on(links)
+        for sender in self.senders.whole:
+            amount, flows = on.asked(sender)
+            used, same = np.flatnonzero(amount), sender.operations
+            if not len(used):
                 continue
             rates = np.minimum(amount / sender.moving, limit)
             uses = tuple(Use(len(tape.capacity) + i, float(rates[i]), float(flows[i])) for i in used.tolist())
@@ -289,109 +264,43 @@ class Traffic:
             tape, activity=found, activities=tuple(activities), capacity=np.concatenate([tape.capacity, limit])
         )
 
-    # ---- what operations send ------------------------------------------------------------------------------------
 
-    def _senders(self) -> Iterator[Sender]:
-        """Everybody who sends, by content and device."""
-        width = self.classes.ranks.shape[1]
-        for content, device, apart in self._alike:
-            lump = self.program.contents[content]
-            chain_, rank = divmod(device, width)
-            first = int(self.classes.members[chain_][0])
-            calls = tuple(self._call(call, first, rank) for call in lump.whole.calls)
-            if calls:
-                yield Sender(content, device, apart, calls, lump.communicates and not apart)
+def _in_excess(
+    senders: Sequence[Sender], sent: Transfers, limit: Floats
+) -> Iterator[tuple[int, list[tuple[Sender, float]]]]:
+    """Links of which all senders at once would ask for more than `limit` (links,), with what each asks.
 
-    def _call(self, call: Call, chain_: int, rank: int) -> tuple[Priced, Call, int]:
-        priced = self.classes.priced[call.comm]
-        return priced, call, int(priced.rows[chain_, rank if call.place == OWN else call.place])
-
-    @cached_property
-    def _alike(self) -> dict[tuple[int, int, int], Ints]:
-        """Operations by (content, device, apart), in order."""
-        columns = self.program.columns
-        devices = len(self.program.lanes) // len(self.program.names)
-        code = (columns.content * devices + self.program.device(slice(None))) * 2 + (columns.apart > 0)
-        order = np.argsort(code, kind="stable")
-        order = order[np.searchsorted(code[order], 0) :]
-        parts = np.split(order, 1 + np.flatnonzero(np.diff(code[order]))) if len(order) else []
-        keys = [int(code[part[0]]) for part in parts]
-        return {(key // 2 // devices, key // 2 % devices, key % 2): part for key, part in zip(keys, parts, strict=True)}
-
-    def _operations(self, sender: Sender) -> Ints:
-        """The operations of a sender."""
-        return self._alike[sender.content, sender.device, sender.apart]
-
-    def _lanes(self, sender: Sender) -> list[int]:
-        """Lanes of the operations of a sender."""
-        lanes: list[int] = np.unique(self.program.columns.lane[self._operations(sender)]).tolist()
-        return lanes
-
-    def _asked(self, sender: Sender, links: Ints) -> tuple[Floats, Floats]:
-        """(amount, flows) that a sender of all chains of its class asks of each link; (links,) each.
-
-        Flows of one of several calls count for the part of the time that it moves bytes.
-        """
-        amount, flows = np.zeros((2, len(links)))
-        for priced, call, row in sender.calls:
-            share = self._share(sender, priced, call)
-            group, link, _, taken = self._taken(priced, links)
-            mine = np.flatnonzero(share[group])
-            part, link = share[group[mine]], link[mine]
-            amount += call.runs * np.bincount(link, taken[mine] * part, len(links))
-            flows += _lasts(priced, call, row) / sender.moving * np.bincount(link, part, len(links))
-        return amount, flows
-
-    def _share(self, sender: Sender, priced: Priced, call: Call) -> Floats:
-        """The part of each group of a collective that the chains of a sender's class are; (groups,)."""
-        chain_, rank = divmod(sender.device, self.classes.ranks.shape[1])
-        rows = priced.rows[self.classes.members[chain_], rank if call.place == OWN else call.place]
-        share: Floats = np.bincount(rows, minlength=len(priced.cost.ticks)) / priced.members
-        return share
-
-    def _sent(self, sender: Sender, links: Ints) -> Floats:
-        """Bytes that a sender of all chains of its class sends over each link, without its protocols; (links,)."""
-        found = np.zeros(len(links))
-        for priced, call, _ in sender.calls:
-            share = self._share(sender, priced, call)
-            group, link, size, _ = self._taken(priced, links)
-            found += call.runs * np.bincount(link, size * share[group], len(links))
-        return found
-
-    def _taken(self, priced: Priced, links: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """(group, which of some links, bytes, what they take of it) of all transfers of a collective over them."""
-        key = priced.comm, links.tobytes()
-        if key not in self._demands:
-            place = np.full(len(self.fabric.capacity), -1, np.int64)
-            place[links] = np.arange(len(links))
-            found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
-            for choice in priced.cost.plan.choices:
-                each = np.where(np.arange(len(place)) < self.fabric.first_outer, *choice.rate.per_byte)
-                for demand in choice.demands:
-                    size = np.tile(demand.phase.size * demand.phase.repeat * priced.cost.plan.size_bytes, demand.groups)
-                    group = np.repeat(choice.rows, len(demand.phase.size))
-                    for way in demand.paths:
-                        mine = np.flatnonzero((way >= 0) & (place[way] >= 0))
-                        found.append((group[mine], place[way[mine]], size[mine], size[mine] * each[way[mine]]))
-            self._demands[key] = tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[assignment]
-        return self._demands[key]
+    Of links that are asked alike only the first, but for rare ones: they are compared by a sum with uneven weights.
+    """
+    speed = np.array([len(sender.lanes) / sender.moving for sender in senders])
+    weights = 1 + np.sqrt(np.arange(2, len(senders) + 2)) % 1
+    over = np.flatnonzero(np.bincount(sent.link, sent.amount * speed[sent.sender], len(limit)) > limit)
+    keys = np.bincount(sent.link, sent.amount * weights[sent.sender], len(limit)) + limit
+    links = np.sort(over[np.unique(np.round(keys[over], 3), return_index=True)[1]])
+    looked = np.zeros(len(limit), np.bool_)
+    looked[links] = True
+    rows = np.flatnonzero(looked[sent.link])
+    rows = rows[np.argsort(sent.link[rows], kind="stable")]
+    pair = sent.link[rows] * len(senders) + sent.sender[rows]
+    first = np.flatnonzero(np.diff(pair, prepend=-1))
+    amounts, who = np.add.reduceat(sent.amount[rows], first), sent.sender[rows[first]]
+    stops = np.searchsorted(sent.link[rows[first]], links, side="right").tolist()
+    for link, begin, stop in zip(links.tolist(), [0, *stops], stops, strict=False):
+        yield link, [(senders[i], units) for i, units in zip(who[begin:stop], amounts[begin:stop], strict=True)]
 
 
-def _first_alike(columns: Floats, among: Ints) -> list[int]:
-    """Of equal columns among some only the first, but for rare ones; compared by a sum with uneven weights."""
-    weights = 1 + np.sqrt(np.arange(2, len(columns) + 2)) % 1
-    keys = np.round(weights @ columns[:, among], 3)
-    return among[np.unique(keys, return_index=True)[1]].tolist()  # type: ignore[no-any-return]
+def _at_once(asked: Iterable[tuple[Sender, float]]) -> float:
+    """The most bytes per tick that senders ask of a link, given what each asks in all: each lane runs one of them."""
+    lanes: dict[int, float] = {}
+    for sender, amount in asked:
+        for lane in sender.lanes:
+            lanes[lane] = max(lanes.get(lane, 0.0), amount / sender.moving)
+    return sum(lanes.values())
 
 
 def distinct(columns: Floats) -> Ints:
     """The first of equal columns, in order; rounding apart."""
     return np.sort(np.unique(np.round(columns, 3), axis=1, return_index=True)[1])
-
-
-def _lasts(priced: Priced, call: Call, row: int) -> int:
-    """Ticks in which a group moves the bytes of a call."""
-    return call.runs * int(priced.cost.moving[row])
 
 
 def _kinds_of_groups(priced: Priced, kind: Ints) -> Ints:
@@ -412,15 +321,13 @@ def _kinds_of_groups(priced: Priced, kind: Ints) -> Ints:
     return found
 
 
-def _links_of(priced: Priced, row: int) -> Ints:
-    """Links that a group of a collective uses."""
-    found = [np.zeros(0, np.int64)]
+def _ways_of(priced: Priced, row: int) -> Iterator[Ints]:
+    """Links of the ways of a group of a collective, padded with -1."""
     for choice in priced.cost.plan.choices:
-        for group in np.flatnonzero(choice.rows == row).tolist():
+        group = int(np.searchsorted(choice.rows, row))
+        if group < len(choice.rows) and choice.rows[group] == row:
             for demand in choice.demands:
-                links = demand.paths.reshape(len(demand.paths), demand.groups, -1)[:, group].ravel()
-                found.append(links[links >= 0])
-    return np.unique(np.concatenate(found))
+                yield demand.paths.reshape(len(demand.paths), demand.groups, -1)[:, group]
 
 
 def _parts(ticks: int, moving: int, own: tuple[Use, ...], rates: tuple[Use, ...]) -> Activity:

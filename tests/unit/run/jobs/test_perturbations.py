@@ -68,7 +68,7 @@ def reduction() -> tuple[float, float, float]:
     together = Together(drawn := scenario(trains()), place(drawn))
     together.run(None)
     (trainer,) = together.trainers.values()
-    moving = max(sender.moving for sender in trainer.traffic.senders)
+    moving = max(sender.moving for sender in trainer.traffic.senders.all)
     spans = trainer.result().spans
     last = int(spans.end[spans.name == spans.names.index("reduce gradients")].max())
     return (last - moving) / 1e12, last / 1e12, trainer.own.steps.total / 1e12

@@ -12,7 +12,7 @@ def test_passes_are_cut_where_what_runs_in_them_can_meet_others(pp: int) -> None
     first = together.trains("a", placement={"devices": [0, 1, 2, 3]}, batch=4, sequence=512, tp=2, zero=2)
     second = together.trains("b", placement={"devices": [4, 5, 6, 7]}, batch=4, sequence=512, tp=2, pp=pp)
     ran = together.run(together.scenario(first, second, on=together.host_bus()))
-    assert all(sender.whole for trainer in ran.trainers.values() for sender in trainer.traffic.senders)
+    assert all(sender.whole for trainer in ran.trainers.values() for sender in trainer.traffic.senders.all)
     assert together.most_together(ran) <= 1 + together.FULL
 
 
