@@ -60,6 +60,8 @@ class ServingRun:
     """The pool of each replica."""
     kv_transfer: KvTransfer | None
     events: int
+    share_links: bool = True
+    """Whether those who could ask a link for more than it has share it."""
 
 
 def serve(
@@ -123,7 +125,7 @@ def _run(
         site.run(progress)
     except OverflowError:
         raise clock_overflow(scenario, units.to_seconds(int(served.workload.arrival.max()))) from None
-    return replace(served, events=site.clock.events)
+    return replace(served, events=site.clock.events, share_links=share_links)
 
 
 def _alone(run: ServingRun) -> bool:

@@ -2,7 +2,8 @@
 
 Bytes are those of the collectives of the iterations that ran, of activations between pipeline stages and of moved
 caches. At its peak a link carries what each iteration sends spread evenly over the iteration, and each moved cache over
-its way, but never more than it has: who could ask for more shares it, and gets its bytes unevenly over that time.
+its way, but no more than it has where links are shared: who could ask for more gets its bytes unevenly over that time.
+Where everybody has its links for itself the peak says what is asked for, which may be more than there is.
 """
 
 from collections import defaultdict
@@ -86,7 +87,9 @@ def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
         flows += _moved(run) if run.kv_transfer is not None else []
         pools = dict.fromkeys(seats[number][0].name for number in here)
         where = f" of {', '.join(pools)}" if len(clusters) > 1 else ""
-        found += _busiest(flows, library(run.scenario.stack, cluster), units.to_seconds(end - begin), where)
+        found += _busiest(
+            flows, library(run.scenario.stack, cluster), units.to_seconds(end - begin), where, run.share_links
+        )
     return tuple(found)
 
 
@@ -123,7 +126,7 @@ def _moved(run: "ServingRun") -> Iterator[Flow]:
         yield Flow(MOVED, "send", target, tuple(pairs), size / len(pairs), np.ones(len(size)), *times)
 
 
-def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str) -> Iterator[LinkLoad]:
+def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, shared: bool) -> Iterator[LinkLoad]:
     fabric = runs.fabric
     loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, runs)]
     total: Floats = sum((carried for _, carried in loads), np.zeros(len(fabric.capacity)))
@@ -146,7 +149,7 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str) ->
             utilisation=moved / (capacity * duration_s),
             by_operation=_by_operation(on_it),
             users=tuple(sorted({flow.user for flow in users})),
-            peak=min(highest, capacity),
+            peak=min(highest, capacity) if shared else highest,
             at_peak=at_peak,
         )
 

@@ -89,3 +89,11 @@ def test_experts_in_step_exchange_over_their_own_axis() -> None:
     assert set(load.by_operation) == {"all_gather ep", "reduce_scatter ep"}
     gathered, scattered = load.by_operation.values()
     assert gathered == pytest.approx(scattered)
+
+
+def test_links_that_nobody_shares_show_what_they_are_asked_for() -> None:
+    """Caches of two pools go down to one leaf: more than it passes, where everybody has links for itself."""
+    loaded = load_scenario("serving/disaggregated-two-generations", ["requests.count=60"])
+    alone, shared = (gather(run_serving(loaded.spec, share_links=shared)) for shared in (False, True))  # type: ignore[arg-type]
+    assert max(load.peak / load.capacity for load in alone.links) > 1.02
+    assert max(load.peak / load.capacity for load in shared.links) == 1.0
