@@ -24,7 +24,7 @@ from simulator.specs.hardware import (
     Power,
     ScaleUp,
 )
-from simulator.specs.jobs import JobsScenario, Place, ServingJob, TrainingJob
+from simulator.specs.jobs import JobsScenario, Perturbation, Place, ServingJob, TrainingJob
 from simulator.specs.kernels import (
     AttentionKernels,
     DecodeKernels,
@@ -38,7 +38,6 @@ from simulator.specs.kernels import (
 from simulator.specs.kinds import OneOf
 from simulator.specs.model import Layers, Model
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
-from simulator.specs.perturbations import Perturbation
 from simulator.specs.requests import (
     Arrivals,
     ClosedLoop,

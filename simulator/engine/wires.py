@@ -54,6 +54,8 @@ class User:
     """The most units per tick that it asks of each of them; None where there is no bound."""
     wires: Callable[[], Wires] | None
     """Makes it run on the resources of the clock; None where it cannot."""
+    owner: str = ""
+    """To whom it belongs, for records of who meets where; empty where nobody asks."""
     met: dict[int, None] = field(default_factory=dict)
     """Resources on which it can meet others."""
     others: "dict[User, None]" = field(default_factory=dict)

@@ -1,17 +1,19 @@
-"""Several jobs on one cluster: what each is, when it starts and which devices it gets."""
+"""Several jobs on one cluster: what each is, when it starts, which devices it gets, and what changes meanwhile."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from simulator.specs.base import Count, Seconds, Spec
+from simulator.specs.base import Count, Percentage, Seconds, Spec
 from simulator.specs.hardware import Cluster
+from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.model import Model
-from simulator.specs.perturbations import Perturbation
 from simulator.specs.runs import Published, Serves, Trains
 from simulator.specs.serving import Serving
 
 Index = Annotated[int, Field(ge=0)]
+PERTURBATION_KEYS = built_in("perturbation", ("slow-links",))
+"""Kinds of perturbations."""
 
 
 class Place(Spec):
@@ -106,6 +108,31 @@ def _does(job: Any) -> str:
 AnyJob = Annotated[
     Annotated[TrainingJob, Tag("training job")] | Annotated[ServingJob, Tag("serving job")], Discriminator(_does)
 ]
+
+
+class Perturbation(Extensible):
+    """Something that begins, and may end, while jobs run."""
+
+    kinds: ClassVar[Keys] = PERTURBATION_KEYS
+
+    kind: Annotated[str, OneOf(PERTURBATION_KEYS)]
+    """`slow-links`: links that have only a share of their bandwidth meanwhile; or one that a plug-in adds."""
+    start: Seconds = 0.0
+    """When it begins."""
+    lasts: Seconds | None = None
+    """For how long; until all jobs have done what counts where left out, and never longer."""
+    links: tuple[str, ...] = ()
+    """On which links, by name: `NIC 17` (both directions), `NIC up 17`, `leaf down 0`, `node 3: 2 > switch`."""
+    factor: Percentage | None = None
+    """For `slow-links`: share of the bandwidth that is left, `0.1` or `10 %`; with 0 they are down."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.kind == "slow-links" and (not self.links or self.factor is None):
+            raise ValueError("a perturbation of kind 'slow-links' needs `links` and `factor`")
+        if self.kind == "slow-links" and self.factor == 0 and self.lasts is None:
+            raise ValueError("links that are down for ever end no run: write how long it `lasts`")
+        return self
 
 
 class JobsScenario(Spec):

@@ -28,7 +28,7 @@ from simulator.run.simulate import simulate
 from simulator.serving.policies import POLICIES
 from simulator.specs import load_scenario, load_spec, shape
 from simulator.specs.hardware import NETWORK_KEYS, SCALE_UP_KEYS, Cluster
-from simulator.specs.perturbations import PERTURBATION_KEYS
+from simulator.specs.jobs import PERTURBATION_KEYS
 from simulator.training.schedules import SCHEDULES
 from tests import jobs
 from tests.replicas import Setting, asked, check, run

@@ -12,8 +12,7 @@ from simulator import units
 from simulator.run.jobs.gather import gather
 from simulator.run.jobs.simulate import simulate_jobs
 from simulator.specs.hardware import Cluster
-from simulator.specs.jobs import AnyJob, JobsScenario, ServingJob
-from simulator.specs.perturbations import Perturbation
+from simulator.specs.jobs import AnyJob, JobsScenario, Perturbation, ServingJob
 from tests import together
 from tests.effort import simulations
 from tests.factories import columns

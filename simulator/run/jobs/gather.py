@@ -12,7 +12,6 @@ from simulator.results.ground import weakest_of
 from simulator.results.places import place_in_words
 from simulator.results.result import Comparison, JobRecord, Meeting, Result, no_spans
 from simulator.run.jobs.meetings import meetings_of
-from simulator.run.jobs.training import Trainer
 from simulator.run.kinds import KINDS
 from simulator.run.network_notes import one_profile
 from simulator.specs.resolve import dump, scenario_hash
@@ -54,19 +53,10 @@ def gather(together: "Together") -> Result:
 def _record(together: "Together", number: int) -> JobRecord:
     job, devices = together.jobs[number], together.places[number]
     result = job.result()
-    alone = gather_alone(job) if isinstance(job, Trainer) else job.own.metrics
-    whole = KINDS[result.kind].whole
+    alone, whole = job.alone, KINDS[result.kind].whole
     slowdown = result.metrics.get(whole, math.nan) / alone[whole] if alone.get(whole) else math.nan
     end_s = units.to_seconds(together.ended[job.name])
-    begun = job.shown_from if isinstance(job, Trainer) else 0
-    return JobRecord(job.name, job.spec.start, end_s, devices, slowdown, alone, result, begun)
-
-
-def gather_alone(job: Trainer) -> dict[str, float]:
-    """The figures of a training that has the machine for itself."""
-    from simulator.run.gather import gather
-
-    return gather(job.own).metrics
+    return JobRecord(job.name, job.spec.start, end_s, devices, slowdown, alone, result, job.shown_from)
 
 
 def _metrics(together: "Together", records: tuple[JobRecord, ...], meetings: tuple[Meeting, ...]) -> dict[str, float]:

@@ -15,8 +15,8 @@ from simulator.engine.wires import SLACK, User, Wires
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.run.site import Site
+from simulator.specs.jobs import PERTURBATION_KEYS, Perturbation
 from simulator.specs.kinds import Builders
-from simulator.specs.perturbations import PERTURBATION_KEYS, Perturbation
 
 
 class Disturbance(ABC):

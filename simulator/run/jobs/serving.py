@@ -49,6 +49,16 @@ class Server:
         """Whether it can meet anybody."""
         return any(user.met for user in self.users)
 
+    @property
+    def alone(self) -> dict[str, float]:
+        """Its figures alone."""
+        return self.own.metrics
+
+    @property
+    def shown_from(self) -> int:
+        """The tick at which what its Result shows began: times of requests are those of the site."""
+        return 0
+
     def result(self) -> Result:
         """What it did beside the others."""
         return gather(replace(self.run, events=self.site.clock.events))

@@ -11,7 +11,6 @@ from simulator.engine.load import Load, Span
 from simulator.engine.wires import User, join, meet
 from simulator.results.result import Result
 from simulator.run.clock_overflow import too_long
-from simulator.run.contention import distinct
 from simulator.run.jobs.colours import colours
 from simulator.run.jobs.gather import gather
 from simulator.run.jobs.meetings import Tally
@@ -90,8 +89,6 @@ class Together:
             if isinstance(job, Server):
                 job.mount(self._measured(job.name))
                 others += job.users
-        names = {id(user): job.name for job in self.jobs if isinstance(job, Server) for user in job.users}
-        names |= {id(trainer.user): trainer.name for trainer in self.trainers.values()}
         for i, perturbation in enumerate(self.scenario.perturbations):
             self.disturbances.append(disturb(self.site, perturbation, f"perturbations.{i}"))
         others += [disturbance.schedule() for disturbance in self.disturbances]
@@ -99,8 +96,8 @@ class Together:
         meet(users, (self.site.fabric.capacity / units.TICKS_PER_SECOND).tolist())
         join(users)
         for user in users:
-            for link in user.met if id(user) in names else ():
-                self.met.setdefault(link, []).append(names[id(user)])
+            for link in user.met if user.owner else ():
+                self.met.setdefault(link, []).append(user.owner)
         self._bind(others)
         for trainer in self.trainers.values():
             trainer.start(self._measured(trainer.name), self._waiting)
@@ -126,10 +123,8 @@ class Together:
         touched = np.array([any(link in user.met for user in others) for link in links.tolist()])
         rows = [self.site.fabric.capacity[links][None], np.where(touched, np.arange(1, len(links) + 1), 0)[None]]
         columns = np.vstack([*rows, *(trainer.traffic.columns(links) for trainer in meeting.values())])
-        number = np.unique(np.round(columns, 3), axis=1, return_inverse=True)[1].reshape(-1)
-        first = links[distinct(columns)]
-        stands = {int(number[np.searchsorted(links, link)]): int(link) for link in first}
-        self.alike = {int(link): stands[int(n)] for link, n in zip(links, number, strict=True)}
+        _, first, number = np.unique(np.round(columns, 3), axis=1, return_index=True, return_inverse=True)
+        self.alike = dict(zip(links.tolist(), links[first[number.reshape(-1)]].tolist(), strict=True))
         for name, own in needed.items():
             kept = np.unique(np.array([self.alike[link] for link in own.tolist()], np.int64))
             meeting[name].bind(kept, self.load)

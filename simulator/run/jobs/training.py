@@ -6,7 +6,6 @@ over links on which it can meet others are activities on them; passes in which s
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +60,11 @@ class Trainer:
     _cut: bool = field(init=False, default=False)
     _wires: Wires = field(init=False, default_factory=Wires)
     _resources: list[int] = field(init=False, default_factory=list)
+    _begun: int = field(init=False, default=0)
+    """Steps so far, counted or not."""
+    _done: Callable[[], None] = field(init=False)
+    _others: Callable[[], bool] = field(init=False)
+    _gathered: Result | None = field(init=False, default=None)
     _inside: frozenset[int] = field(init=False)
     """Links that passes send over which run as one instruction."""
 
@@ -73,7 +77,7 @@ class Trainer:
         links = np.flatnonzero(everything)
         self._inside = frozenset(np.flatnonzero(inside).tolist())
         rates = dict(zip(links.tolist(), everything[links].tolist(), strict=True))
-        self.user = User(rates.keys(), lambda: rates, lambda: self._wires)
+        self.user = User(rates.keys(), lambda: rates, lambda: self._wires, self.name)
 
     @property
     def meets(self) -> bool:
@@ -141,37 +145,51 @@ class Trainer:
             message = f"{steps:,} steps that meet other jobs are more than are kept"
             most = max(MOST_KEPT // len(self.lowered.program.tape), 1)
             raise InputError(Problem(message, path="training.steps", hint=f"at most {most:,}"))
-        numbers = count()
+        self._done, self._others = measured, others
+        clock.at(begin, self._first)
 
-        def step(_: object) -> None:
-            number = next(numbers)
-            if number == steps:
-                measured()
-            if number >= steps and not (self.spec.repeat and others()):
-                self._wires.leave()
-                return
-            tape = self._tapes[number % len(self._tapes)]
-            if number < steps:
-                self.begun.append(clock.now)
-            Player(clock, tape, resources=self._resources, name=self.name, label=self._label, on_end=ended)
+    def _first(self, _: object) -> None:
+        self._wires.enter()
+        self._step()
 
-        def ended(player: Player) -> None:
-            if len(self.steps) < steps:
-                self.steps.append(player.timeline())
-            step(None)
+    def _step(self) -> None:
+        """Begin the next step, if there is one."""
+        number, steps = self._begun, self.spec.training.steps
+        self._begun += 1
+        if number == steps:
+            self._done()
+        if number >= steps and not (self.spec.repeat and self._others()):
+            self._wires.leave()
+            return
+        if number < steps:
+            self.begun.append(self.site.clock.now)
+        tape = self._tapes[number % len(self._tapes)]
+        Player(self.site.clock, tape, resources=self._resources, name=self.name, label=self._label, on_end=self._ended)
 
-        def first(_: object) -> None:
-            self._wires.enter()
-            step(None)
-
-        clock.at(begin, first)
+    def _ended(self, player: Player) -> None:
+        """A step is over."""
+        if len(self.steps) < self.spec.training.steps:
+            self.steps.append(player.timeline())
+        self._step()
 
     def _label(self, operation: int) -> tuple[str, str]:
         return self.name, self.traffic.label(operation)
 
     @property
+    def alone(self) -> dict[str, float]:
+        """Its figures alone."""
+        return self._alone.metrics
+
+    @property
+    def _alone(self) -> Result:
+        """What it does alone."""
+        if self._gathered is None:
+            self._gathered = gather(self.own)
+        return self._gathered
+
+    @property
     def shown_from(self) -> int:
-        """When the step that its Result shows began."""
+        """The tick at which the step that its Result shows began."""
         if self.meets:
             return int(self.begun[self._measured.shown])
         ticks, shown = list[int](self.own.steps.ticks.tolist()), self.own.steps.shown
@@ -184,7 +202,7 @@ class Trainer:
 
     def result(self) -> Result:
         """What it did beside the others."""
-        return gather(self._run()) if self.meets else gather(self.own)
+        return gather(self._run()) if self.meets else self._alone
 
     def _run(self) -> Run:
         own, job = self.own, self.prepared.job

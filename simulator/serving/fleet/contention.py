@@ -61,7 +61,7 @@ def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") 
         together[one.first].append(one)
     for members in together.values():
         links = {link for one in members for _, _, ranks in one.groups() for link in _between(ranks, one.runs)}
-        found.append(User(links, partial(_rates, members), partial(_wires, members[0], job)))
+        found.append(User(links, partial(_rates, members), partial(_wires, members[0], job), job))
     if transfer is not None:
         transfer.job = job
         found += _ways(placed, transfer)
@@ -100,7 +100,7 @@ def _ways(placed: Sequence[Placed], transfer: KvTransfer) -> Iterator[User]:
             pairs = pairs_of(one.seat.own, transfer.devices[other.number])
             paths = transfer.fabric.paths(*np.array(pairs).T)
             way = one.replica.number, other.number
-            yield User(set(paths[paths >= 0].tolist()), None, partial(_wires_of_way, transfer, way))
+            yield User(set(paths[paths >= 0].tolist()), None, partial(_wires_of_way, transfer, way), transfer.job)
 
 
 def _wires_of_way(transfer: KvTransfer, way: tuple[int, int]) -> Wires:

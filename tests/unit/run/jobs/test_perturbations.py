@@ -14,8 +14,7 @@ from simulator.run.jobs.placing import place
 from simulator.run.jobs.simulate import Together, simulate_jobs
 from simulator.run.site import Site
 from simulator.specs import load_spec
-from simulator.specs.jobs import JobsScenario
-from simulator.specs.perturbations import Perturbation
+from simulator.specs.jobs import JobsScenario, Perturbation
 from simulator.specs.serving import ServingStack
 from tests import jobs
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulator.run.jobs.simulate import simulate_jobs
-from simulator.specs.perturbations import Perturbation
+from simulator.specs.jobs import Perturbation
 from tests import together
 from tests.unit.run.jobs.test_placing import SPINE, refused
 
