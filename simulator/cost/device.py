@@ -31,6 +31,7 @@ WIDER = {
     "fp4": ("fp8", "bf16", "fp16", "tf32", "fp32"),
     "int4": ("int8", "fp16", "bf16", "fp32"),
     "fp8": ("bf16", "fp16", "tf32", "fp32"),
+    "fp8_block": ("fp8", "bf16", "fp16", "tf32", "fp32"),
     "int8": ("fp16", "bf16", "tf32", "fp32"),
     "bf16": ("fp16", "tf32", "fp32"),
     "fp16": ("bf16", "tf32", "fp32"),
@@ -150,6 +151,7 @@ def kernels_named(name: str) -> KernelProfile:
 
 def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
     peaks = {str(dtype): figure.value for dtype, figure in accelerator.peak.items() if figure.value > 0}
+    peaks = with_blocks(peaks) if "fp8_block" in profile.gemm else peaks
     bandwidth = accelerator.memory.bandwidth.value
     cores = accelerator.cores.value if accelerator.cores else profile.cores
     clock = accelerator.sustained.value if accelerator.sustained else 1.0
@@ -188,6 +190,11 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         },
         dequantising=(profile.weight_only.rate, profile.weight_only.memory),
     )
+
+
+def with_blocks(peaks: Mapping[str, float]) -> dict[str, float]:
+    """Peaks with that of fp8 whose scales belong to blocks, which is the one of fp8."""
+    return {**peaks, **({"fp8_block": peaks["fp8"]} if "fp8" in peaks else {})}
 
 
 NARROW = 0.75

@@ -16,11 +16,12 @@ ELEMENT_BYTES = {
     "fp16": 2.0,
     "fp16_acc16": 2.0,
     "fp8": 1.0,
+    "fp8_block": 1.0,
     "int8": 1.0,
     "int4": 0.5,
     "fp4": 0.5,
 }
-"""Bytes of one element as it lies in memory."""
+"""Bytes of one element as it lies in memory, without scales; `fp8_block` is fp8 with a scale for each block."""
 
 
 @dataclass(frozen=True, slots=True)

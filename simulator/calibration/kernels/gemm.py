@@ -27,7 +27,7 @@ from simulator.calibration.fitting import (
     shared,
 )
 from simulator.calibration.kernels.profile_lines import COMMAND, DIGITS, gemm_yaml
-from simulator.cost.device import gemm_curve
+from simulator.cost.device import gemm_curve, with_blocks
 from simulator.cost.gemm import MOST_WAVES, SHORTEST_SPLIT, STEP, GemmCurve, gemm_seconds
 from simulator.cost.work import ELEMENT_BYTES
 from simulator.specs.hardware import Accelerator
@@ -39,6 +39,7 @@ HOPPER = ((192, 192), (128, 128), (256, 64), (128, 64), (64, 64), (64, 32))
 BLACKWELL = ((256, 256), (256, 128), (128, 128), (128, 64), (64, 64))
 ADA = ((256, 128), (128, 128), (128, 64), (64, 64), (64, 32))
 SCALED = ((256, 128), (128, 128), (128, 64), (64, 64))
+BLOCKS = ((128, 128), (128, 64), (64, 64), (64, 32))
 TILES = {
     ("a100-sxm", "bf16"): AMPERE,
     ("h100-sxm", "bf16"): HOPPER,
@@ -50,12 +51,19 @@ TILES = {
     ("b200-sxm", "fp8"): BLACKWELL,
     ("l40s", "fp8"): ADA,
     ("b200-sxm", "fp4"): BLACKWELL,
+    ("h100-sxm", "fp8_block"): BLOCKS,
+    ("h200-sxm", "fp8_block"): BLOCKS,
 }
-"""Sides of the tiles that cuBLAS (16 bits) and vLLM's CUTLASS kernels with scales (fp8, fp4: no split sums) have."""
+"""Sides of the tiles that cuBLAS (16 bits), vLLM's CUTLASS kernels with scales (fp8, fp4: no split sums) and DeepGEMM
+(scales of blocks: `get_best_configs` of deepseek-ai/DeepGEMM) have."""
 BOOST = {"h100-sxm": 1.08, "h200-sxm": 1.08, "b200-sxm": 1.06}
 """Boost clock over that at which the peak is stated, which bounds the rate of a tile; 1 elsewhere."""
-FORMATS = {"bf16": "bfloat16", "fp8": "fp8", "fp4": "nvfp4"}
+FORMATS = {"bf16": "bfloat16", "fp8": "fp8", "fp4": "nvfp4", "fp8_block": "fp8_block"}
+SCALED_FORMATS = ("fp8", "fp4", "fp8_block")
+"""Formats whose tables contain the casts of the activations, and whose kernels split no sums."""
 FP8_LARGEST_RESULT = 1.5e9
+BLOCK_SMALLEST = 7e10
+"""Multiplications below which vLLM's products with scales of blocks wait for their host (70 us and more a launch)."""
 WARM = {"l40s": (2e6, 2e7)}
 """Traffic between these bytes is found in the cache by the benchmark's next loop, at 1.3 to 1.8 TB/s beside 0.65 to
 0.73 from memory, as no engine finds it between other layers: left out. Other devices show no such step."""
@@ -86,6 +94,8 @@ CAST = {
 }
 """The fp8 tables include casting the 16-bit activations with one dynamic scale: a pass that finds the largest value and
 one that writes, 5 bytes an element, with an atomic operation a row. The profile holds the bare product."""
+CAST_BYTES = {"fp8_block": 3.0}
+"""Bytes an element where that is one pass: scales of blocks are found in it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,9 @@ class Products:
     def times(self, found: Found) -> Floats:
         """Predicted seconds of each row, casts included, by the coefficients of its chip."""
         mine = of_device(found, self.profile)
-        return gemm_times(self.table, self.curve(mine)) + cast_times(self.table, mine, self.accelerator)
+        return gemm_times(self.table, self.curve(mine)) + cast_times(
+            self.table, mine, self.accelerator, CAST_BYTES.get(self.dtype, 5.0)
+        )
 
     def curve(self, found: Found) -> GemmCurve:
         """The model of this device; `store` is relative to the memory of the first device of the chip."""
@@ -122,6 +134,8 @@ def read_gemms(data: Path, profile: str, dtype: str) -> pd.DataFrame:
     table = table[(table.m <= 16) | (table.m % 16 == 0)]
     if dtype == "fp8":  # halves its rate there on both Hopper devices, as if another kernel took over: left out
         table = table[table.m * table.n < FP8_LARGEST_RESULT]
+    if dtype == "fp8_block":
+        table = table[table.m * table.n * table.k.astype(float) >= BLOCK_SMALLEST]
     low, high = WARM.get(profile, (0.0, 0.0))
     moved = ELEMENT_BYTES[dtype] * (table.m * table.k + table.k * table.n) + 2.0 * table.m * table.n
     table = table[(moved <= low) | (moved >= high)].reset_index(drop=True)
@@ -166,7 +180,7 @@ def gemm_spec(found: Found, tiles: Sequence[tuple[int, int]], source: str) -> Ge
 
 def curve_of(spec: GemmKernels, dtype: str, accelerator: Accelerator) -> GemmCurve:
     """The model of one format on a device."""
-    peaks = {str(key): figure.value for key, figure in accelerator.peak.items()}
+    peaks = with_blocks({str(key): figure.value for key, figure in accelerator.peak.items()})
     assert accelerator.cores is not None
     return gemm_curve(dtype, {dtype: spec}, peaks, accelerator.memory.bandwidth.value, accelerator.cores.value, 1.0)  # type: ignore[dict-item]
 
@@ -199,17 +213,17 @@ def gemm_times(table: pd.DataFrame, curve: GemmCurve) -> Floats:
     return found
 
 
-def cast_times(table: pd.DataFrame, found: Found, accelerator: Accelerator) -> Floats:
-    """Seconds of casting the activations, 0 where nothing is cast."""
+def cast_times(table: pd.DataFrame, found: Found, accelerator: Accelerator, size: float = 5.0) -> Floats:
+    """Seconds of casting the activations, `size` bytes an element; 0 where nothing is cast."""
     if "cast_row" not in found:
         return np.zeros(len(table))
-    stream = 5.0 * table.m * table.k / (accelerator.memory.bandwidth.value * found["cast_memory"])
+    stream = size * table.m * table.k / (accelerator.memory.bandwidth.value * found["cast_memory"])
     return np.asarray(found["cast_launch"] + np.maximum(stream, found["cast_row"] * table.m))
 
 
 def fit_gemm(chip: Sequence[Products], start: Found, count: int, evaluations: int) -> tuple[Found, list[str]]:
     """(coefficients of one format on the devices of a chip, what their rows do not settle)."""
-    whole = chip[0].dtype in ("fp8", "fp4")
+    whole = chip[0].dtype in SCALED_FORMATS
     curve = CURVE | {"top": replace(CURVE["top"], high=BOOST.get(chip[0].profile, 1.0))}
     parameters = curve | {name: each for name, each in GEMM.items() if not (whole and name in SPLIT)}
     parameters |= CAST if whole else {}
@@ -299,7 +313,7 @@ def fit_chip(
 def formats(profile: str) -> tuple[str, ...]:
     """Number formats with tables of products."""
     peaks = load_spec(Accelerator, TABLES[profile][2]).peak
-    return tuple(dtype for dtype in FORMATS if dtype in peaks and (profile, dtype) in TILES)
+    return tuple(dtype for dtype in FORMATS if dtype.removesuffix("_block") in peaks and (profile, dtype) in TILES)
 
 
 def gemm_lines(dtype: str, found: Found, profile: str) -> list[str]:
