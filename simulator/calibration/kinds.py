@@ -43,6 +43,12 @@ KINDS = {
     "all-reduce": Kind(
         "all-reduces of serving engines", ("TABLES",), (), "simulator.calibration.collectives.all_reduce"
     ),
+    "exchanges": Kind(
+        "libraries that exchange tokens with experts",
+        ("ROWS",),
+        ("as_is", "left_out"),
+        "simulator.calibration.collectives.exchanges",
+    ),
     "stack": Kind(
         "the numbers of software stacks",
         ("ROWS",),

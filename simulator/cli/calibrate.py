@@ -1,8 +1,8 @@
 """Fit the coefficients of profiles and stacks to measurements, and report what is left and on what.
 
 Nothing is written but into the folder of --out and the files that options name; what ships stays as it is. What WHAT
-takes: `kernels TABLES ROWS`, `collectives DATA`, `all-reduce TABLES`, `stack ROWS`, `lengths TRACES`
-(docs/howto/calibrate.md says where they come from). A fit takes minutes to an hour.
+takes: `kernels TABLES ROWS`, `collectives DATA`, `all-reduce TABLES`, `exchanges ROWS`, `stack ROWS`, `lengths
+TRACES` (docs/howto/calibrate.md says where they come from). A fit takes minutes to an hour.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -18,7 +18,7 @@ EXAMPLES = (
     "stack workloads/measurements/training.jsonl --profile fsdp --samples 10 --out fitted",
     "stack workloads/measurements/serving.jsonl --as-is",
 )
-_WHAT = ("kernels", "collectives", "all-reduce", "stack", "lengths")
+_WHAT = ("kernels", "collectives", "all-reduce", "exchanges", "stack", "lengths")
 _OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "report")
 
 

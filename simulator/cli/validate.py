@@ -1,9 +1,10 @@
 """Simulate published measurements and report how wrong the simulation is.
 
 Each FILE holds one JSON object a line (docs/reference/measurements.md lists the keys); without FILE the shipped rows of
-training are used, with `--kind serving` those of serving. A row that cannot be simulated is refused with the reason.
-Every error is of time (the step of a training row, tokens or latencies of a serving row): positive is too slow. Exit
-code 1 if --most is given and the mean error is above it.
+training are used, with `--kind serving` those of serving, with `--kind exchanges` dispatches and combines of mixtures
+of experts. A row that cannot be simulated is refused with the reason. Every error is of time (the step of a training
+row, tokens or latencies of a serving row): positive is too slow. Exit code 1 if --most is given and the mean error is
+above it.
 """
 
 import os
@@ -25,6 +26,7 @@ EXAMPLES = (
     "rows.jsonl --jobs 2 --worst 20",
     "--jobs 2 --html validation.html",
     "--kind serving --by stack,kind",
+    "--kind exchanges --by library,device,ranks",
 )
 
 
@@ -38,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kind",
-        choices=("training", "serving"),
+        choices=("training", "serving", "exchanges"),
         help="take only rows of this kind (default: what all rows of FILE are; without FILE training)",
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")

@@ -18,10 +18,11 @@ from simulator.results.documents.validation import (
     ValidationSummary,
 )
 from simulator.study.validate.causes import Cause, suspected
+from simulator.study.validate.exchanges import ExchangeOutcome
 from simulator.study.validate.serving import ServingOutcome
 from simulator.study.validate.training import Outcome
 
-Scored = TypeVar("Scored", bound=Outcome | ServingOutcome)
+Scored = TypeVar("Scored", bound=Outcome | ServingOutcome | ExchangeOutcome)
 Groups = Mapping[str, Callable[[Any], str]]
 
 TRAINING: Groups = {
@@ -42,6 +43,15 @@ SERVING: Groups = {
     "precision": attrgetter("row.number_format"),
 }
 """What errors of serving rows can be listed by."""
+EXCHANGES: Groups = {
+    "source": attrgetter("row.source"),
+    "device": attrgetter("row.device"),
+    "library": attrgetter("library"),
+    "ranks": lambda outcome: f"{outcome.row.num_ranks:4d}",
+    "operation": attrgetter("row.op"),
+    "metric": attrgetter("metric"),
+}
+"""What errors of dispatches and combines can be listed by."""
 
 
 def statistics(errors: Sequence[float]) -> ErrorStatistics:
@@ -149,7 +159,7 @@ def document(
     return ValidationDocument(figures, tuple(_row(outcome, causes) for outcome in outcomes))
 
 
-def _row(outcome: Outcome | ServingOutcome, causes: Sequence[Cause]) -> ValidatedRow:
+def _row(outcome: Outcome | ServingOutcome | ExchangeOutcome, causes: Sequence[Cause]) -> ValidatedRow:
     row = outcome.row
     known: dict[str, Any] = {
         "id": outcome.id,

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.errors import InputError, Problem
+from simulator.interop.rows.exchanges import OPERATIONS
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
-from simulator.interop.rows.serving import kind_of
+from simulator.interop.rows.serving import kind_of as serving_or_training
 from simulator.results.documents.validation import ValidationDocument, ValidationSummary
 from simulator.specs.catalog import data_root
 from simulator.study.executors import each
 from simulator.study.validate import accuracy
 from simulator.study.validate.causes import Cause, known_causes
+from simulator.study.validate.exchanges import validate_exchange_line
 from simulator.study.validate.serving import validate_serving_line
 from simulator.study.validate.training import validate_line
 
@@ -23,7 +25,7 @@ class Kind:
     """What validation does with rows of one kind."""
 
     name: str
-    """`training` or `serving`."""
+    """`training`, `serving` or `exchanges`."""
     what: str
     """Whose errors are told."""
     scope: str
@@ -60,9 +62,13 @@ class Kind:
 
 _DENSE = "dense models in 16 bits on A100 and H100, tier 1, no context parallelism, schedules that exist"
 _ENGINES = "dense models on A100, H100 and H200 SXM, neither disaggregated nor comparisons of schedulers"
+_ALL = "dispatch and combine of mixtures of experts"
 KINDS = {
     "training": Kind("training", "the step time", _DENSE, accuracy.TRAINING, validate_line, "causes.yaml"),
     "serving": Kind("serving", "time", _ENGINES, accuracy.SERVING, validate_serving_line, "serving-causes.yaml"),
+    "exchanges": Kind(
+        "exchanges", "the time", _ALL, accuracy.EXCHANGES, validate_exchange_line, "exchange-causes.yaml"
+    ),
 }
 """Kinds of rows by name."""
 KEYS = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.groups))
@@ -72,20 +78,31 @@ KEYS = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.groups
 def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[Line]]:
     """(kind of the rows, the lines to simulate): with `name` the rows of that kind and those of neither.
 
-    InputError where there is no row at all, none of that kind, or rows of both kinds and no `name`.
+    InputError where there is no row at all, none of that kind, or rows of several kinds and no `name`.
     """
     _check_readable(lines)
     kinds = [kind_of(line) for line in lines]
-    counts = {kind: kinds.count(kind) for kind in KINDS}
-    if name is None and all(counts.values()):
+    counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
+    if name is None and len(counts) > 1:
         both = " and ".join(f"{number:,} of {kind}" for kind, number in counts.items())
-        hint = "take those of one with `--kind training` or `--kind serving`, or put them into files of their own"
-        raise InputError(Problem(f"rows of two kinds are mixed, {both}", hint=hint))
-    kind = name or max(counts, key=lambda kind: counts[kind])
+        words = " or ".join(f"`--kind {kind}`" for kind in counts)
+        hint = f"take those of one with {words}, or put them into files of their own"
+        several = "two" if len(counts) == 2 else "several"
+        raise InputError(Problem(f"rows of {several} kinds are mixed, {both}", hint=hint))
+    kind = name or next(iter(counts), "training")
     taken = [line for line, own in zip(lines, kinds, strict=True) if own in (kind, None)]
     if not taken:
         raise InputError(Problem(f"there are no {kind} rows, only those of the other kind", hint="leave out `--kind`"))
     return KINDS[kind], taken
+
+
+def kind_of(line: Line) -> str | None:
+    """The kind of a row as far as its keys tell; None where they do not."""
+    try:
+        data = parse_line(line)
+    except Refused:
+        return None
+    return "exchanges" if data.get("op") in OPERATIONS else serving_or_training(line)
 
 
 def _check_readable(lines: Sequence[Line]) -> None:

@@ -4,14 +4,16 @@ import pytest
 from pydantic import ValidationError
 
 from simulator import collectives
-from simulator.collectives.algorithms import ALGORITHMS
+from simulator.collectives import Routing
+from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.fabric import build
 from simulator.specs.catalog import names
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 from tests.machines import cluster, profile, scope
 
-SHIPPED = names(CollectiveProfile)
+EXCHANGING = [n for n in names(CollectiveProfile) if "dispatch" in load_spec(CollectiveProfile, n).algorithms]
+SHIPPED = [name for name in names(CollectiveProfile) if name not in EXCHANGING]
 
 
 def test_there_are_profiles_of_all_families() -> None:
@@ -36,6 +38,21 @@ def test_time_grows_with_size_and_never_beats_the_links(name: str, operation: st
         for size in (1e2, 1e4, 1e6, 1e8, 1e10):
             cost = collectives.cost_of(operation, [group], size, fabric, library)
             assert cost.slowest >= before
+            assert cost.slowest / 1e12 >= (cost.load / fabric.capacity).max() * (1 - 1e-9)
+            before = cost.slowest
+
+
+@pytest.mark.parametrize("name", EXCHANGING)
+@pytest.mark.parametrize("operation", collectives.EXCHANGED)
+def test_exchanges_grow_with_size_and_never_beat_the_links(name: str, operation: str) -> None:
+    library, fabric = load_spec(CollectiveProfile, name), build(cluster(nodes=4))
+    assert set(library.algorithms) == set(collectives.EXCHANGED)
+    assert {a for serving in library.algorithms.values() for a in serving} <= set(EXCHANGES.names())
+    for group in (range(8), range(32)):
+        before = 0
+        for size in (1e2, 1e4, 1e6, 1e8, 1e10):
+            cost = collectives.cost_of(operation, [group], size, fabric, library, routing=Routing(64, 4))
+            assert cost.slowest > before
             assert cost.slowest / 1e12 >= (cost.load / fabric.capacity).max() * (1 - 1e-9)
             before = cost.slowest
 

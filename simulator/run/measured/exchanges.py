@@ -1,0 +1,28 @@
+"""Published dispatches and combines of mixtures of experts, priced on the machine that they ran on."""
+
+from functools import cache
+
+from simulator import collectives, fabric
+from simulator.collectives import Plan
+from simulator.interop.rows.exchanges import MappedExchange
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+from simulator.units import TICKS_PER_SECOND
+
+
+def predicted(mapped: MappedExchange, profile: CollectiveProfile) -> float:
+    """Seconds of a row under a profile of its library."""
+    return collectives.cost(planned(mapped, profile)).slowest / TICKS_PER_SECOND
+
+
+def planned(mapped: MappedExchange, profile: CollectiveProfile) -> Plan:
+    """The transfers of a row, of all ranks of the machine that it names."""
+    machine, group = _machine(mapped.cluster, mapped.nodes), [range(mapped.row.num_ranks)]
+    return collectives.plan(mapped.operation, group, mapped.size_bytes, machine, profile, routing=mapped.routing)
+
+
+@cache
+def _machine(cluster: str, nodes: int) -> fabric.Fabric:
+    """The first nodes of a cluster."""
+    return fabric.build(load_spec(Cluster, cluster).model_copy(update={"nodes": nodes}))
