@@ -21,8 +21,17 @@ def library_of(word: str, machine: CollectiveProfile) -> tuple[CollectiveProfile
     """
     if word in OF_COLLECTIVES:
         return machine, OF_COLLECTIVES[word]
+    return _profile(word), "auto"
+
+
+def way_of(word: str) -> str:
+    """The exchange that the word of a library stands for; InputError as of `library_of`."""
+    return OF_COLLECTIVES[word] if word in OF_COLLECTIVES else _profile(word).algorithms["dispatch"][0]
+
+
+def _profile(word: str) -> CollectiveProfile:
     profile = load_spec(CollectiveProfile, word)
     if "dispatch" not in profile.algorithms:
         known = ", ".join(OF_COLLECTIVES)
         raise InputError(Problem(f"the library `{word}` dispatches no tokens", hint=f"write {known}, or deepep"))
-    return profile, "auto"
+    return profile

@@ -28,7 +28,16 @@ from simulator.model.ops import (
 )
 
 GATHER, SCATTER, REDUCE = "all_gather", "reduce_scatter", "all_reduce"
-DUAL = {GATHER: SCATTER, SCATTER: GATHER, REDUCE: COPY, COPY: REDUCE, "all_to_all": "all_to_all"}
+DISPATCH, COMBINE = "dispatch", "combine"
+DUAL = {
+    GATHER: SCATTER,
+    SCATTER: GATHER,
+    REDUCE: COPY,
+    COPY: REDUCE,
+    "all_to_all": "all_to_all",
+    DISPATCH: COMBINE,
+    COMBINE: DISPATCH,
+}
 """The collective that carries the gradients back."""
 
 

@@ -36,6 +36,9 @@ class Cut:
     """How rows come to the experts that other devices hold."""
     routing: Routing = EVEN
     """How evenly rows are spread over experts."""
+    merged: float | None = None
+    """Rows that a device gets for each that it sends out, where copies for experts of one device travel as one; None
+    where every copy travels."""
 
     def over(self, axis: Axis) -> int:
         """Devices along an axis."""

@@ -159,6 +159,10 @@ class Model(Spec):
     """Whether the MLP multiplies by a gate (SwiGLU, GeGLU): three matrices instead of two."""
     experts: Count | None = None
     """Experts of each MLP; None for a dense model. Mixtures of experts can be served, not trained yet."""
+    expert_groups: Count = 1
+    """Groups that the experts are in, of which a token may use `expert_group_limit`."""
+    expert_group_limit: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Groups of experts that a token may use at most; all where 0 (DeepSeek-V3 takes 4 of 8)."""
     top_k: Count | None = None
     """Experts that a token visits."""
     expert_ffn: Count | None = None

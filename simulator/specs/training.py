@@ -176,6 +176,11 @@ class Training(Spec):
     """Number format in which gradients are reduced over data-parallel ranks; the stack's default where left out."""
     algorithms: Algorithms = Algorithms()
     """Collective algorithms, where they are not left to the library."""
+    dispatcher: str | None = None
+    """Who sends rows to the experts of other devices: `alltoall` (a copy for each expert), `hierarchical` (in two
+    levels), `allgather`, or a library with a profile, such as `deepep`; the stack's where left out."""
+    dispatch_precision: Literal["bf16", "fp16", "fp8", "mxfp8", "int8", "nvfp4", "mxfp4"] | None = None
+    """Number format of rows on their way to experts, scales included; that of activations where left out."""
     routing: RouterLoad = RouterLoad()
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None
@@ -227,6 +232,11 @@ class Stack(Spec):
     """Gradient reduction beside the backward pass."""
     overlap_parameters: bool = False
     """Parameter gathers ahead of use."""
+    grouped: bool = False
+    """Whether the products of a device's experts are one kernel each, as a compiler makes them; else the host launches
+    one for each expert (Transformer Engine's grouped linear layers over cuBLAS)."""
+    dispatcher: str = "alltoall"
+    """Who sends rows to the experts of other devices."""
     unit: Literal["bucket", "layer", "tensor"] = "bucket"
     """What one data-parallel collective carries: a bucket of `bucket_size`, under ZeRO-3 a layer; a layer under every
     ZeRO stage, from 2 on around every pass (FSDP's wrapped units); or under ZeRO-3 a tensor (DeepSpeed)."""

@@ -5,7 +5,7 @@ What the scenario did not say and a default decided is listed in `assumptions`; 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor, gcd
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.errors import InputError, Problem
-from simulator.model.cut import SENT, Cut, Routing
+from simulator.model.cut import SENT, Cut
 from simulator.model.layers import layer
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh, build_mesh
@@ -25,7 +25,7 @@ from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
 from simulator.training.layers import split_layers
-from simulator.training.routing import routing
+from simulator.training.routing import Exchange, exchange
 from simulator.training.schedules import SCHEDULES, read_schedule
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
@@ -91,8 +91,8 @@ class Job:
     """Bytes of a gradient element on the wire."""
     algorithms: Algorithms
     """Collective algorithms by axis."""
-    routing: Routing
-    """How evenly rows are spread over experts."""
+    exchange: Exchange | None
+    """How rows are sent to experts; None without experts."""
     bucket: float
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     recompute_share: float = 1.0
@@ -155,7 +155,9 @@ class Job:
     def cut(self) -> Cut:
         """How the axes cut the model on one rank."""
         sizes = {**self.experts.sizes, **self.mesh.sizes}
-        return Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal, SENT, self.routing)
+        cut = Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal, SENT)
+        sent = self.exchange
+        return cut if sent is None else replace(cut, routing=sent.spread, merged=sent.merged)
 
     @property
     def shares(self) -> bool:
@@ -320,7 +322,9 @@ def build_job(scenario: Scenario) -> Job:
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
         reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
-        routing=routing(training.routing, model, parallel.ep, _routed(training, mesh, experts), scenario.seed),
+        exchange=exchange(
+            training, stack, model, parallel.ep, _routed(training, mesh, experts), BYTES[precision], scenario.seed
+        ),
         algorithms=training.algorithms,
         logits_in_flight=_logits_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),

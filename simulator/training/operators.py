@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from simulator.axes import TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
-from simulator.model.backward import backward
+from simulator.model.backward import DISPATCH, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
 from simulator.model.layers import layer
@@ -62,6 +62,8 @@ class Kernel(NamedTuple):
     work: Work
     weight_gradient: bool = False
     """Whether it computes a gradient of weights, which nothing in the backward pass waits for."""
+    launches: int = 1
+    """Kernels that the host launches for it."""
     beside: tuple[Collective, ...] = ()
     """Collectives that run beside it, one after the other, where the stack overlaps tensor-parallel communication."""
 
@@ -197,7 +199,7 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
             continue
         if isinstance(does, Linear):
             yield from _cast(job, op.name, does, normed)
-            yield Kernel(op.name, gemm(job, does), beside=beside)
+            yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
         elif isinstance(does, WeightGradient):
             yield from _weight_gradient(job, op.name, does.of, beside)
         elif isinstance(does, AttentionCore):
@@ -218,7 +220,8 @@ def collectives(steps: Iterable[Step]) -> Iterator[Collective]:
 def _collective(job: Job, op: Op) -> Collective:
     does = op.does
     assert isinstance(does, Comm)
-    return Collective(op.name, does.operation, local_rows(job, does.rows) * does.width * job.element, does.axis.name)
+    element = job.exchange.size if does.operation == DISPATCH and job.exchange else job.element
+    return Collective(op.name, does.operation, local_rows(job, does.rows) * does.width * element, does.axis.name)
 
 
 def gemm(job: Job, product: Linear) -> Gemm:
@@ -232,6 +235,11 @@ def _to_weight(job: Job, product: Linear) -> Gemm:
     dtype = job.precision if product.format == LAYER else job.wide
     m, n = max(product.outputs, 1), max(product.inputs, 1)
     return Gemm(m=m, n=n, k=_rows_each(job, product), batch=product.matrices, dtype=dtype)
+
+
+def _launches(job: Job, product: Linear) -> int:
+    """Kernels of a product, or of a cast for it: one for each of its matrices where the stack does not group them."""
+    return 1 if job.stack.grouped else product.matrices
 
 
 def rows_of(job: Job, product: Linear) -> float:
@@ -263,13 +271,14 @@ def _cast(job: Job, name: str, product: Linear, normed: bool) -> Iterator[Step]:
     if job.casts and product.format == LAYER:
         elements = rows_of(job, product) * product.inputs
         read, written = (1, 0) if normed else (2, 2)
-        yield Kernel(f"cast {name}", Stream(read_bytes=read * elements, write_bytes=written * elements))
+        work = Stream(read_bytes=read * elements, write_bytes=written * elements)
+        yield Kernel(f"cast {name}", work, launches=_launches(job, product))
 
 
 def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Step]:
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
-    yield Kernel(name, _to_weight(job, product), weight_gradient=True, beside=beside)
+    yield Kernel(name, _to_weight(job, product), True, _launches(job, product), beside)
     if product.bias:
         yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)
     if job.microbatches > 1 and not job.stack.fused_accumulation:

@@ -100,11 +100,18 @@ class PassCosts:
 
     def layer_pass(self, steps: Iterable[Step], kind: LayerKind) -> Piece:
         """A pass through one layer, beside it the host's launches and the copies of what is offloaded."""
-        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value))
+        launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self._launches(kind)))
         if self.job.blocking:
             return self.piece(steps) + single(launches)
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
         return self.piece(steps, [part for part in ahead if part.content.total])
+
+    def _launches(self, kind: LayerKind) -> float:
+        """Launches of a layer, over those of a layer with a dense MLP and the same attention."""
+        if kind.mlp in ("dense", "none"):
+            return 1.0
+        own, dense = (_launched(self.job, one) for one in (kind, kind._replace(mlp="dense")))
+        return own / dense
 
     def _lists(self, calls: int) -> Piece:
         """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""
@@ -154,6 +161,12 @@ class PassCosts:
 def called(step: Collective) -> Comm:
     """The collective of a step, run by the groups of its axis."""
     return Comm(step.operation, step.axis, step.size, step.axis)
+
+
+def _launched(job: Job, kind: LayerKind) -> int:
+    """Kernels that the host launches for a layer's forward pass."""
+    kernels = (step for step in operators.layer_forward(job, kind) if isinstance(step, Kernel))
+    return sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in kernels)
 
 
 def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:

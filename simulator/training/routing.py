@@ -7,24 +7,71 @@ experts.
 """
 
 import heapq
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator import collectives
 from simulator.errors import InputError, Problem
 from simulator.model.cut import Routing
 from simulator.random import stream
 from simulator.specs.model import Model
-from simulator.specs.training import RouterLoad
+from simulator.specs.training import RouterLoad, Stack, Training
 
 Floats = NDArray[np.float64]
 PATH = "training.routing"
 
 
-def routing(load: RouterLoad, model: Model, devices: int, rows: float, seed: int) -> Routing:
-    """How evenly `rows` that a group of `devices` routes together are spread; InputError for loads that do not fit."""
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How rows are sent to the experts that other devices hold."""
+
+    library: str
+    """Whose kernels send them, as `collectives.library_of` takes it."""
+    spread: Routing
+    """How evenly rows are spread."""
+    targets: collectives.Routing
+    """Which devices rows go to."""
+    merged: float | None
+    """Rows that a device gets for each that it sends, where those for several of its experts travel as one."""
+    size: float
+    """Bytes of an element on the way to experts; on the way back it is of the working precision."""
+
+
+MERGING = ("node_multicast", "per_rank")
+"""Ways to dispatch that send one copy of a row to all experts of a device."""
+
+
+def exchange(
+    training: Training, stack: Stack, model: Model, devices: int, rows: float, element: float, seed: int
+) -> Exchange | None:
+    """How the `rows` that a group of `devices` routes together are sent; None where there are no experts.
+
+    InputError for loads that do not fit, and for libraries that are not known.
+    """
     if model.experts is None or model.top_k is None:
-        return Routing()
+        return None
+    library = training.dispatcher or stack.dispatcher
+    spread, held = routing(training.routing, model, devices, rows, seed)
+    groups, limit = model.expert_groups, model.expert_group_limit
+    targets = collectives.Routing(model.experts, model.top_k, groups, limit, held)
+    size = collectives.TOKEN_FORMATS[training.dispatch_precision] if training.dispatch_precision else element
+    return Exchange(library, spread, targets, _merged(library, targets, devices), size)
+
+
+def _merged(library: str, targets: collectives.Routing, devices: int) -> float | None:
+    """Rows that a device gets for each that it sends; None where every copy travels."""
+    way = collectives.way_of(library)
+    if way == "all_gather":
+        return float(devices)
+    return targets.distinct(devices) if way in MERGING else None
+
+
+def routing(load: RouterLoad, model: Model, devices: int, rows: float, seed: int) -> tuple[Routing, tuple[float, ...]]:
+    """How evenly `rows` that a group of `devices` routes together are spread, and the load of each device, empty where
+    they are alike; InputError for loads that do not fit."""
+    assert model.experts is not None and model.top_k is not None
     shares = _shares(load, model.experts, model.top_k, rows, seed)
     if load.capacity is not None:
         if load.capacity * rows * model.top_k < model.experts:
@@ -34,7 +81,8 @@ def routing(load: RouterLoad, model: Model, devices: int, rows: float, seed: int
         most = load.capacity / model.experts
         shares = np.full(model.experts, most) if load.padded else np.minimum(shares, most)
     held = _packed(shares, devices) if load.placement == "packed" else shares.reshape(devices, -1).sum(axis=1)
-    return Routing(float(shares.sum()), float(held.max() * devices))
+    spread = Routing(float(shares.sum()), float(held.max() * devices))
+    return spread, () if np.allclose(held, held[0], rtol=1e-9) else tuple(held.tolist())
 
 
 def _shares(load: RouterLoad, experts: int, top_k: int, rows: float, seed: int) -> Floats:

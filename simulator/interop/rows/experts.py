@@ -41,6 +41,29 @@ def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
     return {"ep": row.ep or 1, "etp": row.etp or 1}
 
 
+LIBRARIES = ((r"deep ?ep", "deepep"), (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"))
+"""Who sends rows to experts, by the words of a row."""
+BRIDGE = re.compile(r"megatron.?bridge")
+
+
+def dispatcher(row: "Row", assumed: list[str]) -> str | None:
+    """Who sends rows to experts; None for the stack's.
+
+    Recipes of Megatron-Bridge take libraries that merge copies, DeepEP or HybridEP by the device
+    (NVIDIA-NeMo/Megatron-Bridge scripts/performance, `moe_flex_dispatcher_backend`).
+    """
+    said = f"{row.flags or ''} ; {row.framework or ''}".lower()
+    if (row.experts or 0) <= 1:
+        return None
+    for words, library in LIBRARIES:
+        if re.search(words, said):
+            return library
+    if BRIDGE.search(said):
+        assumed.append("rows are sent by deepep, as in the recipes of the framework")
+        return "deepep"
+    return None
+
+
 def routing(row: "Row", assumed: list[str]) -> RouterLoad:
     """How its router spreads tokens: benchmarks force an even load unless they say otherwise."""
     said = (row.flags or "").lower()

@@ -299,7 +299,8 @@ def _model(row: Row, assumed: list[str]) -> Model:
         "tied_embeddings": not gated,
         "max_sequence": row.seq_len,
     }
-    return Model.model_validate(data | ({"head_dim": head_dim} if head_dim else {}) | experts.shape(row))
+    data |= names.shape_of_attention(row.attention) | ({"head_dim": head_dim} if head_dim else {})
+    return Model.model_validate(data | experts.shape(row))
 
 
 def _stated(said: Any, known: Any, usual: Any, words: str, assumed: list[str]) -> Any:
@@ -385,6 +386,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         reduce_precision=shard.reduced or formats.reduced,
         blocking_launches=_blocking(row, assumed),
         routing=experts.routing(row, assumed),
+        dispatcher=experts.dispatcher(row, assumed),
     )
 
 

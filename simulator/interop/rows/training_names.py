@@ -6,7 +6,7 @@ says is used, or said to be unknown, never dropped.
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
@@ -254,19 +254,42 @@ def schedule(words: str | None, stages: int) -> str | None:
     raise Refused(f"schedule `{words}`")
 
 
+_LATENT = re.compile(r"mla((?: (?:q lora|kv lora|rope|nope|v) \d+)+)")
+_LATENT_SIZES = {
+    "q lora": "q_lora_rank",
+    "kv lora": "kv_lora_rank",
+    "rope": "qk_rope_head_dim",
+    "nope": "qk_nope_head_dim",
+    "v": "v_head_dim",
+}
+_WINDOW = re.compile(r"(alternating )?sliding window (\d+)")
+
+
+def shape_of_attention(words: str | None) -> dict[str, Any]:
+    """Fields of the model that the words on its attention state: sizes of latents, layers with a window."""
+    text = plain(words or "")
+    if latent := _LATENT.search(text):
+        sizes = re.findall(r"([a-z ]+?) (\d+)", latent[1])
+        return {"attention": "mla"} | {_LATENT_SIZES[name.strip()]: int(size) for name, size in sizes}
+    if window := _WINDOW.search(text):
+        size = int(window[2])
+        return {"pattern": [{"window": size}, {}]} if window[1] else {"window": size}
+    return {}
+
+
 def attention(words: str | None, *others: str | None) -> Literal["fused", "unfused"] | None:
     """Attention kernels by the row's key, else by what its framework and flags name; None for the stack's.
 
     Raises Refused for an attention that is no plain multi-head, grouped or multi-query one.
     """
-    text = plain(words or "")
+    text = _WINDOW.sub(" ", _LATENT.sub(" ", plain(words or "")))
     plain_kinds = (
         r"(mha|gqa|mqa|multi ?head|multi query|grouped query|dense|causal|full|attention|self|rope|\d+|kv|heads?)"
     )
     fused = r"flash ?(attention|attn)( ?v?[123])?|fa ?[123]|fused|cudnn|sdpa|splash|memory efficient|xformers|te|triton"
     unfused = r"unfused|standard|eager|naive|vanilla|core"
     rest = re.sub(rf"(?<!\w)({fused}|{unfused}|{plain_kinds})(?!\w)", " ", text)
-    if re.sub(r"[\s.+=]", "", rest):
+    if re.sub(r"[\s.,+=]", "", rest):
         raise Refused(f"attention `{words}`")
     if re.search(rf"(?<!\w)({unfused})(?!\w)", text):
         return "unfused"

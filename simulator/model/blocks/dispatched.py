@@ -3,15 +3,16 @@
 A device routes its own rows, copies each for every expert that it visits, sends the copies over the expert-parallel
 group, sorts what came by expert, and multiplies; devices that cut an expert between them (expert tensor parallelism)
 gather these rows first and sum their results after. Results travel back the same way and are summed at home (Megatron's
-all-to-all dispatcher). Shared experts are a dense MLP beside it. Left out: the exchange of counts before the rows, and
-the loss that balances.
+all-to-all dispatcher). Libraries that send one copy for all experts of a device leave copying and a first sum to the
+device that gets it (Megatron's flex dispatcher). Shared experts are a dense MLP beside it. Left out: the exchange of
+counts before the rows, and the loss that balances.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from simulator.axes import EP, ETP
-from simulator.model.backward import GATHER, SCATTER
+from simulator.model.backward import COMBINE, DISPATCH, GATHER, SCATTER
 from simulator.model.blocks.around import activation
 from simulator.model.blocks.base import enter, leave
 from simulator.model.blocks.dense import matrices
@@ -35,37 +36,45 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
     yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows))
     scores = Traffic(2.0 * model.experts, model.experts, 3)
     yield Op(CHOICE, Elementwise(CHOICE, scores, ((CHOICE, scores),), model.experts, axis=rows, element=4.0))
-    sent = model.top_k * cut.routing.sent
-    yield _copies("permute", 1, sent, hidden, cut)
-    yield from experts(model, cut, model.top_k * cut.routing.busiest)
-    yield _copies("unpermute", sent, 1, hidden, cut)
+    yield from experts(model, cut)
     if shared:
         added = Traffic(2.0 * hidden, hidden)
         yield Op("add shared", Elementwise(PERMUTE, added, axis=rows))
 
 
-def experts(model: Model, cut: Cut, visits: float) -> Iterator[Op]:
-    """Sending rows, each so often, to the experts, their products, and sending the results back."""
-    assert model.experts is not None
+def experts(model: Model, cut: Cut) -> Iterator[Op]:
+    """Sending rows to the experts, their products, and sending the results back."""
+    assert model.experts is not None and model.top_k is not None
     hidden, rows, local = model.hidden, cut.rows, model.experts // cut.over(EP)
-    inner, met = cut.share(model.expert_ffn or model.ffn, ETP), visits * cut.over(ETP)
-    if cut.over(EP) > 1:
-        yield Op("dispatch", Comm("all_to_all", EP, visits * hidden, rows))
+    sent, busiest, shared = model.top_k * cut.routing.sent, model.top_k * cut.routing.busiest, cut.over(EP)
+    inner, met = cut.share(model.expert_ffn or model.ffn, ETP), busiest * cut.over(ETP)
+    merged = cut.merged if shared > 1 else None
+    sorts = local > 1 and shared * cut.over(ETP) > 1 and merged is None
+    if merged is None:
+        yield _copies("permute", 1, sent, hidden, cut)
+    if shared > 1:
+        yield Op("dispatch", Comm(DISPATCH, EP, sent * hidden, rows))
+    if merged is not None:
+        yield _copies("permute", merged, busiest, hidden, cut)
     if cut.over(ETP) > 1:
         yield Op("gather experts", Comm(GATHER, ETP, met * hidden, rows))
-    if local > 1 and cut.over(EP) * cut.over(ETP) > 1:
+    if sorts:
         yield _copies("sort", met, met, hidden, cut)
     columns = inner * (2 if model.gated_ffn else 1)
     first = Linear(hidden, columns, COLUMN, ETP, spread=EP, matrices=local, visits=met, rows=rows)
     yield Op("experts in", first)
     yield activation(met * inner, model.gated_ffn, rows)
     yield Op("experts out", replace(first, inputs=inner, outputs=hidden, cut=ROW))
-    if local > 1 and cut.over(EP) * cut.over(ETP) > 1:
+    if sorts:
         yield _copies("sort back", met, met, hidden, cut)
     if cut.over(ETP) > 1:
         yield Op("reduce experts", Comm(SCATTER, ETP, met * hidden, rows))
-    if cut.over(EP) > 1:
-        yield Op("combine", Comm("all_to_all", EP, visits * hidden, rows))
+    if merged is not None:
+        yield _copies("unpermute", busiest, merged, hidden, cut)
+    if shared > 1:
+        yield Op("combine", Comm(COMBINE, EP, sent * hidden, rows))
+    if merged is None:
+        yield _copies("unpermute", sent, 1, hidden, cut)
 
 
 def _copies(name: str, read: float, written: float, hidden: int, cut: Cut) -> Op:

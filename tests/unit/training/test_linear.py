@@ -51,7 +51,9 @@ def test_a_device_of_a_tensor_parallel_group_scans_its_heads() -> None:
     assert [does.heads for does in scans] == [4]
 
 
-@pytest.mark.parametrize(("parallel", "said"), [({"tp": 32}, "tp 32 does not divide"), ({"cp": 2}, "training.parallel.cp")])
+@pytest.mark.parametrize(
+    ("parallel", "said"), [({"tp": 32}, "tp 32 does not divide"), ({"cp": 2}, "training.parallel.cp")]
+)
 def test_what_cannot_be_cut_is_refused(parallel: dict[str, int], said: str) -> None:
     with pytest.raises(InputError, match=said):
         job(**parallel)
