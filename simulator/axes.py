@@ -61,8 +61,6 @@ CP = _known(
         glyph="▞",
         slot=5,
         algorithm="cp",
-        missing="context parallelism (a sequence cut over devices) is not modelled",
-        instead="leave `cp` out; long sequences fit with a larger `tp`, or with `training.recompute: full`",
     )
 )
 EP = _known(

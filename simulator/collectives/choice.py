@@ -125,7 +125,9 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
         return (name,)
     # What a library has for large machines may not apply to a small group: direct transfers and rings always do.
     fallback = "ring" if operation in _RINGS else "direct"
-    own: tuple[str, ...] = profile.algorithms.get(operation, ())  # type: ignore[call-overload]
+    # A shift is made of sends: it is done as they are where a library has nothing of its own.
+    named = "send" if operation == "shift" and "shift" not in profile.algorithms else operation
+    own: tuple[str, ...] = profile.algorithms.get(named, ())  # type: ignore[call-overload]
     if own and operation in _EXCHANGED:
         return own
     return own if fallback in own else (*own, fallback)

@@ -24,7 +24,7 @@ from simulator.units import TICKS_PER_SECOND, to_ticks
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "shift")
 EXCHANGED = {"dispatch": "all_gather", "combine": "reduce_scatter"}
 """Exchanges of tokens with experts, and what does the same where all tokens go to all ranks (`all_gather`)."""
 
@@ -103,10 +103,11 @@ def plan(
 
     `size_bytes` counts as nccl-tests do: all_reduce and broadcast the buffer, all_gather and reduce_scatter the full
     gathered buffer, all_to_all the send buffer of one rank, send the message (groups are then pairs of source and
-    destination). Of a `dispatch` or `combine` it is what one rank would send with one copy of each token for each of
-    its experts, kept ones included: tokens x top-k x bytes of a token; these need a `routing`. A group of one, or no
-    bytes, makes no transfers. `algorithm` is a name such as `ring`, a name with a protocol such as
-    `ring/LL128`, or `auto`. Raises InputError for unknown names and for an algorithm that cannot do this.
+    destination), shift the message of each rank to the next one. Of a `dispatch` or `combine` it is what one rank would
+    send with one copy of each token for each of its experts, kept ones included: tokens x top-k x bytes of a token;
+    these need a `routing`. A group of one, or no bytes, makes no transfers. `algorithm` is a name such as `ring`, a
+    name with a protocol such as `ring/LL128`, or `auto`. Raises InputError for unknown names and for an algorithm that
+    cannot do this.
     """
     if operation in EXCHANGED:
         routing = _checked(operation, np.atleast_2d(groups).shape[1], routing)

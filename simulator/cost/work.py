@@ -52,14 +52,22 @@ class Gemm:
 
 
 def attended_pairs(query: int, context: int, causal: bool, window: int | None = None, chunked: bool = False) -> float:
-    """Pairs of a query and a key of a sequence of which the last `query` positions ask: the square, half of it where
-    causal; under a window (of `query` = `context` only) those within it, S w - w (w - 1) / 2."""
-    if window is None or not causal or window >= context:
-        return query * context * (0.5 if causal else 1.0)
+    """Pairs of a query and a key of a sequence of which the last `query` positions ask: the square, half of it below
+    them where causal; under a window those within it, S w - w (w - 1) / 2 of a whole sequence."""
+    if not causal:
+        return float(query * context)
+    before = max(context - query, 0)
+    return _pairs_of_all(context, window, chunked) - _pairs_of_all(before, window, chunked)
+
+
+def _pairs_of_all(length: int, window: int | None, chunked: bool) -> float:
+    """Pairs of a causal sequence of which all positions ask."""
+    if window is None or window >= length:
+        return length * length / 2
     if chunked:
-        blocks, rest = divmod(context, window)
+        blocks, rest = divmod(length, window)
         return (blocks * window * (window + 1) + rest * (rest + 1)) / 2
-    return context * window - window * (window - 1) / 2
+    return length * window - window * (window - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)

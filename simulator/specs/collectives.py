@@ -10,7 +10,7 @@ from simulator.specs.tuner import Tuner
 Share = Annotated[float, Field(ge=0)]
 
 Operation = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "dispatch", "combine"
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "shift", "dispatch", "combine"
 ]
 
 

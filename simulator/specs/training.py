@@ -24,6 +24,7 @@ class Parallel(Spec):
         "virtual_pipeline_model_parallel_size": "vpp",
         "context_parallel_size": "cp",
         "context_parallel_degree": "cp",
+        "cp_comm_type": "cp_kind",
         "data_parallel_degree": "dp",
         "data_parallel_size": "dp",
         "expert_model_parallel_size": "ep",
@@ -41,6 +42,9 @@ class Parallel(Spec):
     """Model chunks (virtual stages) per device in an interleaved schedule."""
     cp: Count = 1
     """Context parallelism: every sequence is cut across this many devices."""
+    cp_kind: str | None = None
+    """How attention sees the whole of a cut sequence: `ring`, `striped`, `zigzag`, `all-gather`, `ulysses`; the stack's
+    default where left out."""
     ep: Count = 1
     """Expert parallelism: the experts of a layer are spread over this many devices."""
     etp: Count | None = None
@@ -226,6 +230,8 @@ class Stack(Spec):
     """Sharding over data parallel ranks."""
     recompute: Recompute = "none"
     """Activation recomputation."""
+    cp_kind: str = "zigzag"
+    """Context parallelism, where there is any: a kind of `training.parallel.cp_kind`."""
     sequence_parallel: bool = False
     """Sequence parallelism within tensor-parallel groups."""
     overlap_gradients: bool = False

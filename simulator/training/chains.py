@@ -22,6 +22,7 @@ from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
+from simulator.training.step import Step
 
 Ints = NDArray[np.int64]
 Units = Callable[[Job, LayerKind, Replicas], list[float]]
@@ -116,7 +117,7 @@ class StepCosts:
     def inside(self) -> dict[Comm, None]:
         """Collectives inside passes, all priced."""
         job, found = self.job, dict[Comm, None]()
-        passes: list[Iterable[operators.Step]] = [
+        passes: list[Iterable[Step]] = [
             *(
                 steps(job, kind)
                 for kind in job.kinds

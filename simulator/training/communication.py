@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives
-from simulator.axes import AXES, TP
+from simulator.axes import AXES, CP, TP
 from simulator.collectives import CollectiveCost
 from simulator.fabric import Fabric
 from simulator.model.backward import COMBINE, DISPATCH
@@ -100,8 +100,8 @@ class Network:
     def sends(self, comm: Comm, hops: Sequence[tuple[int, int]]) -> Priced:
         """Sends from rank to rank of the pipeline; places are the hops.
 
-        In the steady state all stages send at once, so all hops are priced together. Chains of one tensor-parallel
-        group move on together, so each waits for the slowest of them.
+        In the steady state all stages send at once, so all hops are priced together. Chains of one tensor- and
+        context-parallel group move on together, so each waits for the slowest of them.
         """
         if comm not in self.priced:
             pairs = np.concatenate([self.chains[:, hop] for hop in hops])
@@ -111,10 +111,10 @@ class Network:
         return self.priced[comm]
 
     def _slowest_of_group(self, ticks: Ints) -> Ints:
-        """For each chain of (chains, hops), the largest value in its tensor-parallel group."""
+        """For each chain of (chains, hops), the largest value in its tensor- and context-parallel group."""
         chain = np.empty(self.mesh.world, np.int64)
         chain[self.chains[:, 0]] = np.arange(len(self.chains))
-        groups = self.mesh.groups(TP.name)
+        groups = self.mesh.groups(TP.name, CP.name)
         groups = chain[groups[np.isin(groups[:, 0], self.chains[:, 0])]]
         slowest = ticks.copy()
         slowest[groups] = ticks[groups].max(axis=1, keepdims=True)

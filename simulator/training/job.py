@@ -24,6 +24,7 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
+from simulator.training import context
 from simulator.training.layers import split_layers
 from simulator.training.routing import Exchange, exchange
 from simulator.training.schedules import SCHEDULES, read_schedule
@@ -78,6 +79,8 @@ class Job:
     runtime: float | None
     """Bytes of the stack's runtime on the device; None where the stack has no kernels for this kind of device."""
     sequence_parallel: bool
+    cp_kind: str
+    """How attention sees the whole of a sequence that is cut."""
     zero: int
     replicas: tuple[Replicas, ...]
     """Who copies parameters: those of all but the experts first, then those of experts on a mesh of their own."""
@@ -289,6 +292,7 @@ def build_job(scenario: Scenario) -> Job:
     beside = not training.blocking_launches
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     precision = str(take("precision", training.precision, stack.precision))
+    attention = str(take("attention", training.attention, stack.attention))
     return Job(
         model=model,
         stack=stack,
@@ -305,7 +309,7 @@ def build_job(scenario: Scenario) -> Job:
         causal=training.causal,
         precision=precision,
         casts=precision == "fp8" and "fp8" in scenario.cluster.node.accelerator.peak,
-        attention=str(take("attention", training.attention, stack.attention)),
+        attention=attention,
         recompute=str(take("recompute", training.recompute, stack.recompute)),
         recompute_layers=training.recompute_layers,
         recompute_share=training.recompute_share or 1.0,
@@ -313,6 +317,7 @@ def build_job(scenario: Scenario) -> Job:
         host_link=_host_link(scenario),
         runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
+        cp_kind=_cp_kind(resolver, model, mesh, attention),
         zero=zero,
         replicas=_replicas(parallel, model, mesh, experts, zero),
         blocking=training.blocking_launches,
@@ -374,6 +379,17 @@ def _zero(resolver: _Resolver, mesh: Mesh) -> int:
         return 0
     given = resolver.training.parallel.zero
     return int(str(resolver.take("parallel.zero", given, resolver.stack.zero)))
+
+
+def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> str:
+    """The kind of context parallelism, which is checked where there is any."""
+    training, ranks = resolver.training, mesh.sizes[CP.name]
+    if ranks == 1:
+        return resolver.stack.cp_kind
+    kind = str(resolver.take("parallel.cp_kind", training.parallel.cp_kind, resolver.stack.cp_kind))
+    heads = model.heads // mesh.sizes[TP.name]
+    context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")
+    return kind
 
 
 def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
@@ -531,6 +547,7 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     always = sharded_per_pass(zero, stack) and not waits
     found: list[tuple[object, str]] = [
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
+        (parallel.cp_kind and mesh.sizes[CP.name] == 1, f"parallel.cp_kind {parallel.cp_kind}: cp is 1"),
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
         (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),

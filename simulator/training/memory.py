@@ -10,7 +10,7 @@ and tensors that frameworks keep by accident.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -19,6 +19,7 @@ from simulator.model.ops import Op
 from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, results
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
+from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
 from simulator.training.operators import (
     embedding_ops,
@@ -29,6 +30,7 @@ from simulator.training.operators import (
     layer_parameters,
     layer_tensors,
     local_rows,
+    shared,
     vocabulary_shard,
 )
 
@@ -239,7 +241,15 @@ def _inside_layer(job: Job, kind: LayerKind) -> float:
         inside += layer_activations(job, kind)
     elif job.recompute == "selective":
         inside += attention_activations(job, kind)
-    return inside + 2 * kept_of_layer(job, kind) * bool(job.offload_layers)
+    return inside + shared_in_flight(job, kind) + 2 * kept_of_layer(job, kind) * bool(job.offload_layers)
+
+
+def shared_in_flight(job: Job, kind: LayerKind) -> float:
+    """Bytes of other ranks' keys, values or heads in the backward pass of a layer whose sequences are cut."""
+    found = core(layer_ops(job, kind))
+    if job.cp == 1 or found is None:
+        return 0.0
+    return SCHEMES.get(job.cp_kind).in_flight(shared(job, replace(found, backward=True)))
 
 
 def peak_activations(job: Job, stage: int) -> float:

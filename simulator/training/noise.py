@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.axes import TP
+from simulator.axes import CP, TP
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.parallel import Mesh
@@ -58,9 +58,9 @@ def perturb(noise: Noise, fabric: Fabric, steps: int, seed: int, devices: int | 
 def slowdowns(mesh: Mesh, chains: Ints, factors: Floats) -> Floats:
     """Factors of each place of each chain by step: (steps, devices) to (chains, pp, steps).
 
-    A tensor-parallel group meets in every layer and so goes at the pace of its slowest device.
+    A group of tensor- and context-parallel ranks meets in every layer and so goes at the pace of its slowest device.
     """
-    groups = mesh.groups(TP.name)
+    groups = mesh.groups(TP.name, CP.name)
     by_rank = np.empty_like(factors)
     by_rank[:, groups] = factors[:, groups].max(axis=2, keepdims=True)
     return np.ascontiguousarray(np.moveaxis(by_rank[:, chains], 0, -1))

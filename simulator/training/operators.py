@@ -16,7 +16,6 @@ scale, and under sequence parallelism that rows may be gathered in 8 bits and th
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
-from typing import NamedTuple
 
 from simulator.axes import TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
@@ -40,36 +39,9 @@ from simulator.model.ops import (
 )
 from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
+from simulator.training.context import SCHEMES, Sharing
 from simulator.training.job import Job, Replicas
-
-Work = Gemm | Attention | Stream | Scan
-
-
-class Collective(NamedTuple):
-    """One collective of the groups of an axis."""
-
-    name: str
-    operation: str
-    size: float
-    """Bytes of the full buffer, as nccl-tests count them."""
-    axis: str = TP.name
-
-
-class Kernel(NamedTuple):
-    """One kernel on the device."""
-
-    name: str
-    work: Work
-    weight_gradient: bool = False
-    """Whether it computes a gradient of weights, which nothing in the backward pass waits for."""
-    launches: int = 1
-    """Kernels that the host launches for it."""
-    beside: tuple[Collective, ...] = ()
-    """Collectives that run beside it, one after the other, where the stack overlaps tensor-parallel communication."""
-
-
-Step = Kernel | Collective
-
+from simulator.training.step import Collective, Kernel, Step
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
@@ -322,6 +294,29 @@ def _loss(job: Job, loss: Loss) -> Kernel:
 
 def attention_core(job: Job, does: AttentionCore) -> Iterator[Step]:
     """Scores, softmax and weighted sum: what selective recomputation repeats. Every row sees its whole sequence."""
+    if job.cp > 1:
+        yield from SCHEMES.get(job.cp_kind).core(shared(job, does))
+    else:
+        yield from _attention_of_whole(job, does)
+
+
+def shared(job: Job, does: AttentionCore) -> Sharing:
+    """Attention over sequences that are cut over context-parallel ranks."""
+    return Sharing(
+        core=does,
+        ranks=job.cp,
+        batch=job.micro_batch,
+        sequence=job.sequence,
+        element=job.element,
+        dtype=job.wide,
+        kernel=job.stack.attention_kernel,
+        blocking=job.blocking,
+        whole=lambda core: _attention_of_whole(job, core),
+    )
+
+
+def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Step]:
+    """Attention over whole sequences on one device."""
     if job.attention != "fused":
         yield from _unfused_backward(job, does) if does.backward else _unfused_forward(job, does)
         return

@@ -20,7 +20,7 @@ from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
-from simulator.training.operators import Collective, Kernel, Step, Work
+from simulator.training.step import Collective, Kernel, Step, Turn, Work
 
 Ticks = Callable[[Comm], int]
 """Ticks of a collective of the group that this device belongs to."""
@@ -82,9 +82,16 @@ class PassCosts:
         comm = called(step)
         return Content(calls=(Call(comm, 1, self.ticks(comm)),))
 
-    def _beside(self, kernel: Kernel) -> list[Part]:
+    def _beside(self, step: Kernel | Turn) -> list[Part]:
         share = 1.0 - self.job.stack.overlap_quality.value
-        return [Part(step.axis, self._call(step), takes=share) for step in kernel.beside]
+        return [Part(one.axis, self._call(one), takes=share) for one in step.beside]
+
+    def _works(self, step: Kernel | Turn) -> Content:
+        """The kernels of a step; of a turn those of its slowest rank."""
+        ranks = step.ranks if isinstance(step, Turn) else ((step.work,),)
+        if not all(kernel_cost(work, self.device).valid for works in ranks for work in works):
+            self.invalid.add(step.name)
+        return max((sum(map(self.kernel, works), Content()) for works in ranks), key=lambda content: content.total)
 
     def piece(self, steps: Iterable[Step], beside: Iterable[Part] = ()) -> Piece:
         """Steps one after the other; `beside` all of them run parts on other lanes."""
@@ -93,9 +100,7 @@ class PassCosts:
             if isinstance(step, Collective):
                 built.run(self._call(step))
                 continue
-            if not kernel_cost(step.work, self.device).valid:
-                self.invalid.add(step.name)
-            built.run(self.kernel(step.work), self._beside(step))
+            built.run(self._works(step), self._beside(step))
         return built.build()
 
     def layer_pass(self, steps: Iterable[Step], kind: LayerKind) -> Piece:

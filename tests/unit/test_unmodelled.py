@@ -27,7 +27,6 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
         (SERVING, "model=models/deepseek-v3", "latent attention are not modelled"),
         (SERVING, "cluster.extends=clusters/dgx-a100", "`cluster=clusters/dgx-a100`"),
         (TRAINING, "training.schedule=dualpipe", "`interleaved-1f1b`"),
-        (TRAINING, "training.parallel.cp=2", "context parallelism (a sequence cut over devices) is not modelled"),
         (TRAINING, "training.parallel.ep=2", "mixtures of experts cannot be trained yet; leave `ep` out"),
         (TRAINING, "model=models/deepseek-v3", "`llama-3.1-405b` (dense) served and trained"),
         (TRAINING, "model=models/mixtral-8x7b", "train a dense model, such as `llama-3.1-8b`"),

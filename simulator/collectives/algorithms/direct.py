@@ -1,8 +1,9 @@
 """Direct transfers: everybody sends to everybody at once, with no step in between.
 
 An all-to-all as NCCL makes it of grouped sends; an all-gather or reduce-scatter in one step; an all-reduce in two; a
-send. Through a switch, transfers from one device add up to one. Between nodes with equally many members data goes from
-member r to member r of the other node and from there inside the node (NCCL's PXN), so rails stay apart.
+send; a shift, in which every member sends to the next one around (nccl-tests' sendrecv). Through a switch, transfers
+from one device add up to one. Between nodes with equally many members data goes from member r to member r of the other
+node and from there inside the node (NCCL's PXN), so rails stay apart.
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ from simulator.collectives.placement import GroupPlacement, Transfers
 
 @ALGORITHMS.add("send")
 def send(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
-    """A send alone, so that a profile can tell the copies of a pipeline from other direct transfers."""
-    return direct(operation, layout) if operation == "send" else None
+    """Sends alone, so that a profile can tell the copies of a pipeline or a ring from other direct transfers."""
+    return direct(operation, layout) if operation in ("send", "shift") else None
 
 
 @ALGORITHMS.add("direct")
@@ -25,6 +26,9 @@ def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     if operation in ("send", "broadcast"):
         others = np.arange(1, layout.members)
         return (_at_once(layout, (np.zeros_like(others), others, np.ones(len(others))), False),)
+    if operation == "shift":
+        here = np.arange(layout.members)
+        return (_at_once(layout, (here, np.roll(here, -1), np.ones(len(here))), False),)
     transfers = everybody(layout)
     return tuple(_at_once(layout, transfers, reduce) for reduce in _STEPS[operation])
 

@@ -165,7 +165,6 @@ def _check_supported(row: Row) -> None:
     spread = (row.pp or 1) > 1
     reasons = {
         f"task `{row.task}` is not a pretraining step": not names.TASKS.fullmatch(plain(row.task)),
-        f"context parallelism {row.cp}": (row.cp or 1) > 1,
         **dict.fromkeys(names.unbuilt(row.flags, row.shard, row.framework), True),
         f"no {row.primary_metric} in the row": getattr(row, row.primary_metric) is None,
         "mfu without the peak that it is a share of": row.primary_metric == "mfu" and row.peak_flops_bf16 is None,
@@ -352,20 +351,23 @@ def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str])
 
 
 def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
-    tp, pp, vpp = _axis(row, "tp", assumed), _axis(row, "pp", assumed), row.vpp or 1
+    tp, pp, vpp, cp = _axis(row, "tp", assumed), _axis(row, "pp", assumed), row.vpp or 1, row.cp or 1
     formats, shard = names.numbers(row.precision), names.sharding(row.shard)
     zero, group = _sharding(row, shard, stack, assumed)
     recompute, layers, share = _recompute(row, stack, assumed)
     if formats.assumed:
         assumed.append(formats.assumed)
-    if row.dp is not None and (ranks := tp * pp * (row.cp or 1) * row.dp) != row.devices:
+    if row.dp is not None and (ranks := tp * pp * cp * row.dp) != row.devices:
         assumed.append(f"{row.devices} devices, where tp x pp x cp x dp says {ranks}")
     if tp > 1 and row.sequence_parallel is None and stack.sequence_parallel:
         assumed.append("sequence parallelism (the stack's default)")
+    if cp > 1:
+        assumed.append(f"cp_kind {stack.cp_kind} (the stack's default)")
     parallel = Parallel(
         tp=tp,
         pp=pp,
         vpp=vpp,
+        cp=cp,
         sequence_parallel=row.sequence_parallel,
         zero=zero,
         shard_size=group,

@@ -71,6 +71,14 @@ def test_an_all_to_all_moves_all_but_the_own_part(name: str) -> None:
     assert sum(phase.volume for phase in found) == pytest.approx(7)
 
 
+@pytest.mark.parametrize("place", [FLAT, TWO_LEVELS], ids=["flat", "two"])
+def test_in_a_shift_every_member_sends_all_of_its_message_to_the_next(place: GroupPlacement) -> None:
+    (phase,) = phases("send", "shift", place)
+    assert ((phase.src + 1) % place.members == phase.dst).all()
+    assert phase.size.tolist() == [1.0] * place.members
+    assert (phase.inner, phase.outer) == (float(place.nodes == 1), float(place.nodes > 1))
+
+
 def test_a_ring_crosses_nodes_once_on_each_rail() -> None:
     (phase,) = phases("ring", "all_gather", TWO_LEVELS)
     node = np.arange(16) // 4

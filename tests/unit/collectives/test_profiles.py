@@ -25,7 +25,7 @@ def test_there_are_profiles_of_all_families() -> None:
 def test_a_profile_names_algorithms_that_exist(name: str) -> None:
     library = load_spec(CollectiveProfile, name)
     assert {a for serving in library.algorithms.values() for a in serving} <= set(ALGORITHMS.names())
-    assert set(library.algorithms) == set(collectives.OPERATIONS)
+    assert set(library.algorithms) | {"shift"} == set(collectives.OPERATIONS)  # a shift is made of sends
 
 
 @pytest.mark.parametrize("name", SHIPPED)

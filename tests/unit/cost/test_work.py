@@ -24,6 +24,7 @@ def test_attention_counts_half_the_square_where_causal_and_five_products_backwar
     assert full.flops == 4 * 2 * 8 * 128 * 128 * 64
     assert Attention(2, 8, 2, 128, 128, 64, causal=True).flops == full.flops / 2
     assert Attention(2, 8, 2, 128, 128, 64, causal=False, backward=True).flops == full.flops * 2.5
+    assert Attention(2, 8, 2, 32, 128, 64, causal=True).flops == full.flops / 4 * (1 - 1 / 8)
 
 
 def test_attention_moves_grouped_keys_once() -> None:

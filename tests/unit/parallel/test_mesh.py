@@ -41,7 +41,6 @@ def test_data_parallelism_is_derived() -> None:
         (Parallel(order="tp-dp"), "must name each of tp, cp, dp, pp once"),
         (Parallel(order="tp-tp-cp-ep-dp-pp"), "must name each of"),
         (Parallel(order="tp-cp-ep-dp-pp-xp"), "must name each of"),
-        (Parallel(cp=2), "2: context parallelism .* is not modelled"),
     ],
 )
 def test_sizes_that_do_not_fit_print_the_equation(parallel: Parallel, words: str) -> None:

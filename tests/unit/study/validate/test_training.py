@@ -65,7 +65,7 @@ def row(**changes: Any) -> dict[str, Any]:
         ({"hidden": "wide", "layers": 0}, "`layers`: `0` is out of range; write 1 or more"),
         ({"device": "Z80"}, "device `Z80`"),
         ({"experts": 8}, "mixture of experts"),
-        ({"cp": 2}, "context parallelism 2"),
+        ({"cp": 3, "devices": 24}, "sequence_length 1,024 does not divide into 2 x cp 3"),
         ({"schedule": "zero-bubble (zbb)"}, "schedule"),
         ({"precision": "nvfp4"}, "precision `nvfp4`"),
         ({"tp": 3}, "tp 3"),

@@ -1,0 +1,11 @@
+"""Attention over sequences that are cut over devices (context parallelism), a scheme a file, each with its entries in
+one registry.
+
+A scheme is how the ranks of a group come to see all keys: which tokens lie where, what travels beside which block of
+attention, and what is in flight. `SCHEMES.add("name")(Scheme(...))` makes it a value of `training.parallel.cp_kind`.
+"""
+
+from simulator.training.context import gather, ring, ulysses
+from simulator.training.context.base import SCHEMES, Scheme, Sharing, check
+
+__all__ = ["SCHEMES", "Scheme", "Sharing", "check", "gather", "ring", "ulysses"]

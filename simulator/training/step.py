@@ -1,0 +1,44 @@
+"""What passes are made of on one rank: kernels, collectives, and turns of ranks that go on together."""
+
+from typing import NamedTuple
+
+from simulator.axes import TP
+from simulator.cost.work import Attention, Gemm, Scan, Stream
+
+Work = Gemm | Attention | Stream | Scan
+
+
+class Collective(NamedTuple):
+    """One collective of the groups of an axis."""
+
+    name: str
+    operation: str
+    size: float
+    """Bytes of the full buffer, as nccl-tests count them."""
+    axis: str = TP.name
+
+
+class Kernel(NamedTuple):
+    """One kernel on the device."""
+
+    name: str
+    work: Work
+    weight_gradient: bool = False
+    """Whether it computes a gradient of weights, which nothing in the backward pass waits for."""
+    launches: int = 1
+    """Kernels that the host launches for it."""
+    beside: tuple[Collective, ...] = ()
+    """Collectives that run beside it, one after the other, where the stack overlaps communication."""
+
+
+class Turn(NamedTuple):
+    """Kernels of the ranks of a group that go on together: each waits for the slowest of them."""
+
+    name: str
+    ranks: tuple[tuple[Work, ...], ...]
+    """Kernels of each rank that has others than the ranks before it, one after the other."""
+    beside: tuple[Collective, ...] = ()
+    """Collectives that run beside them, one after the other."""
+
+
+Step = Kernel | Collective | Turn
