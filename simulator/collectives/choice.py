@@ -126,7 +126,7 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
     # What a library has for large machines may not apply to a small group: direct transfers and rings always do.
     fallback = "ring" if operation in _RINGS else "direct"
     # A shift is made of sends: it is done as they are where a library has nothing of its own.
-    named = "send" if operation == "shift" and "shift" not in profile.algorithms else operation
+    named = "send" if operation.startswith("shift") and "shift" not in profile.algorithms else operation
     own: tuple[str, ...] = profile.algorithms.get(named, ())  # type: ignore[call-overload]
     if own and operation in _EXCHANGED:
         return own

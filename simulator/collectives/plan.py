@@ -103,7 +103,8 @@ def plan(
 
     `size_bytes` counts as nccl-tests do: all_reduce and broadcast the buffer, all_gather and reduce_scatter the full
     gathered buffer, all_to_all the send buffer of one rank, send the message (groups are then pairs of source and
-    destination), shift the message of each rank to the next one. Of a `dispatch` or `combine` it is what one rank would
+    destination), shift the message of each rank to the next one, `shift:3` to the third one after it, `shift:1:-1` half
+    of it to each neighbour. Of a `dispatch` or `combine` it is what one rank would
     send with one copy of each token for each of its experts, kept ones included: tokens x top-k x bytes of a token;
     these need a `routing`. A group of one, or no bytes, makes no transfers. `algorithm` is a name such as `ring`, a
     name with a protocol such as `ring/LL128`, or `auto`. Raises InputError for unknown names and for an algorithm that
@@ -114,7 +115,7 @@ def plan(
         if algorithm.partition("/")[0] == "all_gather":
             whole = size_bytes / routing.top_k * np.atleast_2d(groups).shape[1]
             return plan(EXCHANGED[operation], groups, whole, fabric, profile)
-    elif operation not in OPERATIONS:
+    elif operation.partition(":")[0] not in OPERATIONS:
         known = (*OPERATIONS, *EXCHANGED)
         raise InputError(Problem(f"unknown collective `{operation}`", hint=nearest(operation, known)))
     ranks = np.atleast_2d(np.asarray(groups, np.int64))

@@ -43,8 +43,11 @@ class Parallel(Spec):
     cp: Count = 1
     """Context parallelism: every sequence is cut across this many devices."""
     cp_kind: str | None = None
-    """How attention sees the whole of a cut sequence: `ring`, `striped`, `zigzag`, `all-gather`, `ulysses`; the stack's
-    default where left out."""
+    """How attention sees the whole of a cut sequence: `ring`, `striped`, `zigzag`, `all-gather`, `ulysses`, `usp`,
+    `lightseq`, `tokenring`, `rsa`; the stack's default where left out."""
+    ulysses: Count | None = None
+    """With `cp_kind: usp`, neighbouring ranks that share heads; the others pass keys and values around. As many as
+    divide cp, query and key heads and fit in a node where left out."""
     ep: Count = 1
     """Expert parallelism: the experts of a layer are spread over this many devices."""
     etp: Count | None = None

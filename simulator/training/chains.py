@@ -17,7 +17,7 @@ from simulator.program.content import Call, Comm, Content, merged
 from simulator.program.piece import Piece, single
 from simulator.specs.model import LayerKind
 from simulator.training import memory, operators
-from simulator.training.communication import Network, Priced, fold_chains
+from simulator.training.communication import Network, Priced, fold_chains, parts
 from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
@@ -128,8 +128,10 @@ class StepCosts:
             operators.head_forward(job),
             operators.head_backward(job),
         ]
-        for comm in (called(step) for steps in passes for step in operators.collectives(steps)):
-            self.network.collective(comm)
+        for step in (step for steps in passes for step in operators.collectives(steps)):
+            comm = called(step)
+            groups = None if step.part is None else parts(self.network.mesh.groups(step.axis), *step.part)
+            self.network.collective(comm, groups)
             found[comm] = None
         return found
 

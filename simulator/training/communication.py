@@ -123,10 +123,7 @@ class Network:
     def data_groups(self, copies: Replicas, size: int, stride: int) -> Ints:
         """Parts of the groups of ranks that copy the same parameters: `size` ranks that lie `stride` apart in their
         order; shape (g, size)."""
-        grid = self.job.grid(copies)
-        outer = copies.count // (size * stride)
-        parts = grid.reshape(-1, outer, size, stride).transpose(0, 1, 3, 2)
-        return np.ascontiguousarray(parts).reshape(-1, size)
+        return parts(self.job.grid(copies), size, stride)
 
     def peers(self) -> Ints:
         """Number of the data-parallel group of each chain; shape (chains,)."""
@@ -138,6 +135,12 @@ class Network:
     def ends(self, first: int, last: int) -> Ints:
         """Pairs of the ranks of two stages, one a chain; shape (chains, 2)."""
         return self.chains[:, [first, last]]
+
+
+def parts(groups: Ints, size: int, stride: int) -> Ints:
+    """Parts of groups (g, n): `size` ranks that lie `stride` apart in their order; shape (g n / size, size)."""
+    cut = groups.reshape(len(groups), -1, size, stride).transpose(0, 1, 3, 2)
+    return np.ascontiguousarray(cut).reshape(-1, size)
 
 
 def fold_chains(rows: Ints, peers: Ints) -> tuple[Ints, Ints]:

@@ -82,7 +82,10 @@ def hardware_flops(job: Job) -> float:
 def _recomputed(job: Job) -> float:
     if job.recompute == "full":
         again = [chunk.kinds[chunk.layers - job.recomputed(chunk.layers) :] for chunk in all_chunks(job)]
-        return over_layers(chain.from_iterable(again), lambda kind: layer_forward_flops(job, kind))
+        return over_layers(
+            chain.from_iterable(again),
+            lambda kind: layer_forward_flops(job, kind) - (attention_flops(job, kind) if job.keeps_attention else 0.0),
+        )
     if job.recompute == "selective" and job.attention == "unfused":
         return over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
     return 0.0

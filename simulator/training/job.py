@@ -81,6 +81,8 @@ class Job:
     sequence_parallel: bool
     cp_kind: str
     """How attention sees the whole of a sequence that is cut."""
+    by_heads: int
+    """Neighbouring context-parallel ranks that share heads where others pass keys around."""
     zero: int
     replicas: tuple[Replicas, ...]
     """Who copies parameters: those of all but the experts first, then those of experts on a mesh of their own."""
@@ -124,6 +126,11 @@ class Job:
     def cp(self) -> int:
         """Devices over which every sequence is cut."""
         return self.mesh.sizes[CP.name]
+
+    @property
+    def keeps_attention(self) -> bool:
+        """Whether full recomputation leaves out attention, whose results are kept."""
+        return self.cp > 1 and context.SCHEMES.get(self.cp_kind).keeps_results
 
     @property
     def dense(self) -> Replicas:
@@ -318,6 +325,7 @@ def build_job(scenario: Scenario) -> Job:
         runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
         cp_kind=_cp_kind(resolver, model, mesh, attention),
+        by_heads=_by_heads(resolver, model, mesh, scenario.cluster.node.devices),
         zero=zero,
         replicas=_replicas(parallel, model, mesh, experts, zero),
         blocking=training.blocking_launches,
@@ -390,6 +398,23 @@ def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> s
     heads = model.heads // mesh.sizes[TP.name]
     context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")
     return kind
+
+
+def _by_heads(resolver: _Resolver, model: Model, mesh: Mesh, per_node: int) -> int:
+    """Context-parallel ranks that share heads in a two-level scheme; InputError where they do not fit."""
+    parallel, ranks, tp = resolver.training.parallel, mesh.sizes[CP.name], mesh.sizes[TP.name]
+    heads, keys = model.heads // tp, max(model.kv_heads // tp, 1)
+    given = parallel.ulysses
+    if given is None:
+        usual = gcd(ranks, heads, keys, max(per_node // tp, 1))
+        if parallel.cp_kind == context.TWO_LEVELS:
+            resolver.assumptions.append(f"parallel.ulysses is not given: {usual}, which divide heads and fit in a node")
+        return usual
+    if ranks % given or given > heads:
+        message = f"ulysses {given} has to divide cp {ranks} and be no more than the {heads} heads of a rank"
+        hint = f"for example {gcd(ranks, heads)}"
+        raise InputError(Problem(message, path="training.parallel.ulysses", hint=hint))
+    return given
 
 
 def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
@@ -548,6 +573,7 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
     found: list[tuple[object, str]] = [
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
         (parallel.cp_kind and mesh.sizes[CP.name] == 1, f"parallel.cp_kind {parallel.cp_kind}: cp is 1"),
+        (parallel.ulysses and parallel.cp_kind != "usp", "parallel.ulysses: cp_kind is not usp"),
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
         (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),

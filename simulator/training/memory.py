@@ -181,13 +181,21 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     """
     stay = chunk.kinds[job.offload_layers :]
     again = min(job.recomputed(chunk.layers), len(stay))
-    total = again * boundary_activations(job)
+    total = over_layers(stay[len(stay) - again :], lambda kind: boundary_activations(job) + kept_results(job, kind))
     total += over_layers(stay[: len(stay) - again], lambda kind: whole_layer(job, kind))
     if chunk.first:
         total += kept_bytes(job, embedding_ops(job))
     if chunk.last:
         total += kept_bytes(job, head_ops(job)) + (head_activations(job) if job.logits_in_flight > 1 else 0.0)
     return total
+
+
+def kept_results(job: Job, kind: LayerKind) -> float:
+    """Bytes of the attention of one microbatch and recomputed layer that is kept with its statistics, where it is."""
+    found = core(layer_ops(job, kind))
+    if found is None or not job.keeps_attention:
+        return 0.0
+    return job.tokens * found.attended * job.element + attention_activations(job, kind)
 
 
 def boundary_activations(job: Job) -> float:

@@ -17,7 +17,7 @@ scale, and under sequence parallelism that rows may be gathered in 8 bits and th
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from simulator.axes import TP, Axis
+from simulator.axes import CP, TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
 from simulator.model.backward import DISPATCH, backward
 from simulator.model.blocks import ends
@@ -41,7 +41,7 @@ from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.job import Job, Replicas
-from simulator.training.step import Collective, Kernel, Step
+from simulator.training.step import Collective, Kernel, Step, Turn
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,9 @@ def head_backward(job: Job) -> Iterator[Step]:
 
 def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
     """What the backward pass of a layer computes again."""
-    if job.recompute == "full":
+    if job.recompute == "full" and job.keeps_attention:
+        yield from steps(job, [op for op in layer_ops(job, kind) if not isinstance(op.does, AttentionCore)])
+    elif job.recompute == "full":
         yield from layer_forward(job, kind)
     elif job.recompute == "selective" and job.attention == "unfused":
         yield from steps(job, [op for op in layer_ops(job, kind) if isinstance(op.does, AttentionCore)])
@@ -177,7 +179,7 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
         elif isinstance(does, AttentionCore):
             yield from attention_core(job, does)
         elif isinstance(does, StateScan):
-            yield Kernel(op.name, state_scan(job, does))
+            yield state_scan(job, op.name, does)
         elif not isinstance(does, CacheWrite):
             yield _passes(job, op)
         normed = isinstance(does, Elementwise) and does.kind == NORM
@@ -311,6 +313,7 @@ def shared(job: Job, does: AttentionCore) -> Sharing:
         dtype=job.wide,
         kernel=job.stack.attention_kernel,
         blocking=job.blocking,
+        by_heads=job.by_heads,
         whole=lambda core: _attention_of_whole(job, core),
     )
 
@@ -338,18 +341,23 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Step]:
     yield Kernel("attention", work)
 
 
-def state_scan(job: Job, does: StateScan) -> Scan:
-    """The recurrence over the sequences of a microbatch, in the working precision."""
-    return Scan(
+def state_scan(job: Job, name: str, does: StateScan) -> Step:
+    """The recurrence over the sequences of a microbatch, in the working precision. Where sequences are cut, every rank
+    scans its own part and gathers the states of all beside it (LASP-2, arXiv:2502.07563)."""
+    scan = Scan(
         kind=does.kind,
         batch=job.micro_batch,
-        length=job.sequence,
+        length=job.sequence // job.cp,
         heads=does.heads,
         state=does.key_dim * does.value_dim,
         row_flops=does.flops,
         row_bytes=does.moved * job.element,
         backward=does.backward,
     )
+    if job.cp == 1:
+        return Kernel(name, scan)
+    states = Collective("states", "all_gather", job.cp * job.micro_batch * does.state * does.state_bytes, CP.name)
+    return Turn(name, ((scan,),), () if job.blocking else (states,))
 
 
 def _scores(job: Job, does: AttentionCore) -> tuple[float, float, Gemm, Gemm]:

@@ -164,8 +164,9 @@ class PassCosts:
 
 
 def called(step: Collective) -> Comm:
-    """The collective of a step, run by the groups of its axis."""
-    return Comm(step.operation, step.axis, step.size, step.axis)
+    """The collective of a step, run by the groups of its axis or by parts of them."""
+    among = step.axis if step.part is None else f"{step.axis}, {step.part[0]} of every {step.part[1]}"
+    return Comm(step.operation, step.axis, step.size, among)
 
 
 def _launched(job: Job, kind: LayerKind) -> int:

@@ -16,6 +16,8 @@ class Collective(NamedTuple):
     size: float
     """Bytes of the full buffer, as nccl-tests count them."""
     axis: str = TP.name
+    part: tuple[int, int] | None = None
+    """(ranks, distance between them in the group) of the parts of the axis' groups that run it; None for all."""
 
 
 class Kernel(NamedTuple):

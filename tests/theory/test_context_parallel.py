@@ -1,6 +1,7 @@
 """Context parallelism against the papers that proposed it: what is hidden, what each rank works, what is sent."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from simulator.cost import Device, compile_device, kernel_cost
 from simulator.cost.work import Attention, Stream
 from simulator.model.ops import AttentionCore
 from simulator.run.dispatch import simulate
-from simulator.training import memory, operators
+from simulator.training import flops, memory, operators
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.ring import contiguous, striped, zigzag
 from simulator.training.job import Job, build_job
@@ -27,7 +28,7 @@ ELEMENT = 2
 
 
 def sharing(ranks: int, sequence: int = 4096, core: AttentionCore = GROUPED, backward: bool = False) -> Sharing:
-    core = AttentionCore(core.heads, core.kv_heads, core.head_dim, causal=core.causal, backward=backward)
+    core = replace(core, backward=backward)
     return Sharing(
         core, ranks, 1, sequence, ELEMENT, whole=lambda own: iter([Kernel("attention", whole(own, sequence))])
     )
@@ -96,6 +97,42 @@ def test_what_ulysses_sends_stays_constant_when_sequence_and_devices_grow_togeth
     assert buffers == {4 * 1024 * 64 * 64 * ELEMENT}
 
 
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(("heads", "rings"), [(2, 2), (4, 2), (2, 4)])
+def test_usp_sends_as_ulysses_inside_and_as_a_ring_outside(heads: int, rings: int, backward: bool) -> None:
+    """All-to-alls over U ranks, and (R - 1) s B around, twice that backward: arXiv:2405.07719."""
+    ranks, s = heads * rings, 64
+    shared = replace(sharing(ranks, s * ranks, backward=backward), by_heads=heads)
+    around = [one for one in sent(steps("usp", shared)) if one.operation == "shift"]
+    across = [one for one in sent(steps("usp", shared)) if one.operation == "all_to_all"]
+    assert {one.part for one in around} == {(rings, heads)}
+    assert {one.part for one in across} == {(heads, 1)}
+    assert sum(one.size for one in around) == (1 + backward) * (rings - 1) * s * 2 * 4 * 64 * ELEMENT
+    moved = sum(one.size for one in across) * (heads - 1) / heads
+    assert moved == pytest.approx((heads - 1) / heads * s * 64 * ELEMENT * (2 * 16 + 2 * 4))
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_ring_self_attention_sends_two_rings_and_backward_two_all_reduces_more(ranks: int) -> None:
+    """2 (N - 1) s h b forward, 6 (N - 1) s h b backward: arXiv:2105.13120, section 3."""
+    s, h = 64, 16 * 64
+    many = AttentionCore(heads=16, kv_heads=16, head_dim=64, causal=False)
+    forward, backward = (sent(steps("rsa", sharing(ranks, s * ranks, many, back))) for back in (False, True))
+    assert sum(one.size for one in forward) == 2 * (ranks - 1) * s * h * ELEMENT
+    share = {"shift": 1.0, "all_reduce": 2 * (ranks - 1) / ranks}
+    assert sum(one.size * share[one.operation] for one in backward) == pytest.approx(6 * (ranks - 1) * s * h * ELEMENT)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_token_ring_sends_queries_one_way_and_results_the_other(ranks: int) -> None:
+    """(N - 1) s (2 H d b + 4 H) over both directions: arXiv:2412.20501."""
+    s = 64
+    taken = sent(steps("tokenring", sharing(ranks, s * ranks)))
+    assert sum(one.size for one in taken) == (ranks - 1) * s * (2 * 16 * 64 * ELEMENT + 4 * 16)
+    both = [one for one in taken if one.operation == "shift:1:-1"]
+    assert len(both) == max(ranks - 3, 0)
+
+
 # ---- what each rank works ----------------------------------------------------------------------------------------
 
 
@@ -154,6 +191,40 @@ def test_of_an_all_gather_every_rank_sees_as_many_pairs_as_the_first(ranks: int)
     assert all(isinstance(work, Attention) for work in works)
     pairs = sum(work.query * (2 * work.context - work.query + 1) // 2 for work in works)  # type: ignore[union-attr]
     assert total == {pairs}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8, 9])
+def test_helpers_finish_all_blocks_in_half_as_many_turns(ranks: int) -> None:
+    """Algorithm 2 of arXiv:2310.03294: every block that a causal mask leaves is worked exactly once."""
+    done = [(rank, rank) for rank in range(ranks)]
+    for turn in range(1, ranks // 2 + 1):
+        for rank in range(ranks):
+            if rank >= turn:
+                done.append((rank, rank - turn))
+            elif 2 * turn < ranks:
+                done.append((rank - turn + ranks, rank))
+    assert sorted(done) == [(query, key) for query in range(ranks) for key in range(query + 1)]
+    taken = [step for step in steps("lightseq", sharing(ranks, 64 * ranks)) if isinstance(step, Turn)]
+    assert len(taken) == ranks // 2 + 1
+    fetched = [one.operation for one in sent(taken) if one.name.startswith("keys")]
+    assert fetched == [f"shift:{turn}" for turn in range(1, ranks // 2 + 1)]
+    returned = [one.operation for one in sent(steps("lightseq", sharing(ranks, 64 * ranks))) if one.name == "results"]
+    assert returned == [f"shift:{-turn}" for turn in range(1, ranks // 2 + 1) if 2 * turn < ranks]
+
+
+def test_checkpoints_behind_attention_run_and_send_nothing_of_it_twice() -> None:
+    """Section 3.3 of arXiv:2310.03294."""
+    software = jobs.stack("megatron-core")
+    again = {}
+    for kind in ("lightseq", "zigzag"):
+        made = jobs.scenario(software=software, cp=8, cp_kind=kind, sequence=8192, training={"recompute": "full"})
+        job = build_job(made)
+        again[kind] = (list(operators.recomputed(job, jobs.LAYER)), memory.peak_activations(job, 0))
+        assert flops.hardware_flops(job) > flops.model_flops(job)
+    assert [one for one in sent(again["lightseq"][0]) if one.axis == "cp"] == []
+    assert [one for one in sent(again["zigzag"][0]) if one.axis == "cp"] != []
+    kept = 8 * 1024 * (1024 * 2 + 16 * 4)  # layers, tokens, results in 2 bytes, statistics of 16 heads
+    assert again["lightseq"][1] - again["zigzag"][1] == kept
 
 
 # ---- the clock, worked out a second time -------------------------------------------------------------------------
@@ -239,7 +310,7 @@ def test_ulysses_waits_for_four_all_to_alls_around_one_kernel(ranks: int, backwa
 # ---- whole steps -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*RINGS, "all-gather", "ulysses"])
+@pytest.mark.parametrize("kind", [*RINGS, "all-gather", "ulysses", "usp", "lightseq", "tokenring"])
 def test_folded_is_unfolded(kind: str) -> None:
     found = []
     for fold in ("none", "exact"):

@@ -17,7 +17,7 @@ from simulator.collectives.placement import GroupPlacement, Transfers
 @ALGORITHMS.add("send")
 def send(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """Sends alone, so that a profile can tell the copies of a pipeline or a ring from other direct transfers."""
-    return direct(operation, layout) if operation in ("send", "shift") else None
+    return direct(operation, layout) if operation.partition(":")[0] in ("send", "shift") else None
 
 
 @ALGORITHMS.add("direct")
@@ -26,9 +26,11 @@ def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     if operation in ("send", "broadcast"):
         others = np.arange(1, layout.members)
         return (_at_once(layout, (np.zeros_like(others), others, np.ones(len(others))), False),)
-    if operation == "shift":
-        here = np.arange(layout.members)
-        return (_at_once(layout, (here, np.roll(here, -1), np.ones(len(here))), False),)
+    if operation.startswith("shift"):
+        ways = [int(way) for way in operation.split(":")[1:]] or [1]
+        here = np.tile(np.arange(layout.members), len(ways))
+        there = (here + np.repeat(ways, layout.members)) % layout.members
+        return (_at_once(layout, (here, there, np.full(len(here), 1 / len(ways))), False),)
     transfers = everybody(layout)
     return tuple(_at_once(layout, transfers, reduce) for reduce in _STEPS[operation])
 

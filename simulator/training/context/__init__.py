@@ -5,7 +5,21 @@ A scheme is how the ranks of a group come to see all keys: which tokens lie wher
 attention, and what is in flight. `SCHEMES.add("name")(Scheme(...))` makes it a value of `training.parallel.cp_kind`.
 """
 
-from simulator.training.context import gather, ring, ulysses
+from simulator.training.context import balanced, both_ways, gather, ring, scores, ulysses, usp
 from simulator.training.context.base import SCHEMES, Scheme, Sharing, check
+from simulator.training.context.usp import TWO_LEVELS
 
-__all__ = ["SCHEMES", "Scheme", "Sharing", "check", "gather", "ring", "ulysses"]
+__all__ = [
+    "SCHEMES",
+    "TWO_LEVELS",
+    "Scheme",
+    "Sharing",
+    "balanced",
+    "both_ways",
+    "check",
+    "gather",
+    "ring",
+    "scores",
+    "ulysses",
+    "usp",
+]

@@ -1,7 +1,7 @@
 """What the schemes of context parallelism share: the attention that they carry out, and their registry."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from simulator.axes import CP
 from simulator.cost.work import Attention, Stream
@@ -31,33 +31,37 @@ class Sharing:
     """Generation of the fused kernel."""
     blocking: bool = False
     """Whether nothing runs beside kernels."""
+    by_heads: int = 1
+    """Of the ranks, neighbours that share heads in place of tokens, where a scheme has both."""
+    part: tuple[int, int] | None = None
+    """(ranks, distance between them) of the part of the group that this is about; None for all of it."""
     whole: Callable[[AttentionCore], Iterator[Step]] = field(default=lambda core: iter(()), compare=False)
     """Attention over whole sequences on one device."""
 
     @property
-    def part(self) -> int:
+    def tokens(self) -> int:
         """Tokens of a sequence on one rank."""
         return self.sequence // self.ranks
 
     @property
     def query_bytes(self) -> float:
         """Bytes of the queries of a rank."""
-        return self.batch * self.part * self.core.heads * self.core.head_dim * self.element
+        return self.batch * self.tokens * self.core.heads * self.core.head_dim * self.element
 
     @property
     def result_bytes(self) -> float:
         """Bytes of the results of its attention."""
-        return self.batch * self.part * self.core.attended * self.element
+        return self.batch * self.tokens * self.core.attended * self.element
 
     @property
     def key_bytes(self) -> float:
         """Bytes of the keys of a rank."""
-        return self.batch * self.part * self.core.kv_heads * self.core.head_dim * self.element
+        return self.batch * self.tokens * self.core.kv_heads * self.core.head_dim * self.element
 
     @property
     def value_bytes(self) -> float:
         """Bytes of its values."""
-        return self.batch * self.part * self.core.kv_heads * self.core.values * self.element
+        return self.batch * self.tokens * self.core.kv_heads * self.core.values * self.element
 
     @property
     def block_bytes(self) -> float:
@@ -94,7 +98,7 @@ class Sharing:
 
     def send(self, name: str, operation: str, size: float) -> Collective:
         """A collective of the group."""
-        return Collective(name, operation, size, CP.name)
+        return Collective(name, operation, size, CP.name, self.part)
 
     def turn(self, turn: Turn) -> Iterator[Step]:
         """A turn, with what runs beside it after it where nothing may."""
@@ -103,10 +107,6 @@ class Sharing:
             return
         yield turn._replace(beside=())
         yield from turn.beside
-
-    def over(self, ranks: int, sequence: int) -> "Sharing":
-        """The same heads over other ranks and another length."""
-        return replace(self, ranks=ranks, sequence=sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,10 @@ class Scheme:
     """Whether layers may look back to a window of tokens only."""
     by_heads: bool = False
     """Whether ranks share heads, so that there cannot be more of them."""
+    keeps_results: bool = False
+    """Whether recomputation begins after attention, whose results are kept (rematerialisation-aware checkpoints)."""
+    unfused: bool = False
+    """Whether it keeps scores in memory, so that attention must not be fused."""
 
 
 SCHEMES: Registry[Scheme] = Registry("kind of context parallelism")
@@ -144,6 +148,9 @@ def check(kind: str, ranks: int, sequence: int, heads: int, window: int | None, 
     if scheme.fused and not fused:
         message = f"`cp_kind: {kind}` adds up blocks of fused attention, and attention is unfused"
         raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `training.attention: fused`"))
+    if scheme.unfused and fused:
+        message = f"`cp_kind: {kind}` works on scores in memory, and attention is fused"
+        raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `training.attention: unfused`"))
     if window is not None and not scheme.windows:
         message = f"`cp_kind: {kind}` passes all keys around, and layers look back to {window:,} tokens"
         raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `all-gather` or `ulysses`"))

@@ -18,7 +18,7 @@ def all_gather(sharing: Sharing) -> Iterator[Step]:
     sizes = {"keys": sharing.ranks * sharing.key_bytes, "values": sharing.ranks * sharing.value_bytes}
     for name, full in sizes.items():
         yield sharing.send(f"gather {name}", "all_gather", full)
-    s, n = sharing.part, sharing.ranks
+    s, n = sharing.tokens, sharing.ranks
     if sharing.core.causal:
         # The first rank: as many pairs as the others, and the longest single kernel.
         yield Turn("attention", ((sharing.block(s // 2, s // 2, True), sharing.block(s // 2, n * s, True)),))

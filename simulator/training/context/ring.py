@@ -28,19 +28,19 @@ Shares = tuple[tuple[int, int, bool], ...]
 
 def contiguous(sharing: Sharing, turn: int) -> Shares:
     """The last rank, which sees most."""
-    s = sharing.part
+    s = sharing.tokens
     return ((s, s, sharing.core.causal and turn == 0),)
 
 
 def striped(sharing: Sharing, turn: int) -> Shares:
     """Every rank alike; that the own token is seen of earlier ranks only is left out, a pair in (s + 1) / 2."""
-    s = sharing.part
+    s = sharing.tokens
     return ((s, s, sharing.core.causal),)
 
 
 def zigzag(sharing: Sharing, turn: int) -> Shares:
     """Those that hold a block of an earlier rank, and those that hold one of a later rank."""
-    s = sharing.part
+    s = sharing.tokens
     if not sharing.core.causal or turn == 0:
         return ((s, s, sharing.core.causal),)
     return (s, s // 2, False), (s // 2, s, False)

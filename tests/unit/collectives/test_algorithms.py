@@ -79,6 +79,16 @@ def test_in_a_shift_every_member_sends_all_of_its_message_to_the_next(place: Gro
     assert (phase.inner, phase.outer) == (float(place.nodes == 1), float(place.nodes > 1))
 
 
+def test_a_shift_says_how_far_and_both_ways_carry_half() -> None:
+    (far,) = phases("send", "shift:3", FLAT)
+    assert ((far.src + 3) % 8 == far.dst).all()
+    (both,) = phases("send", "shift:1:-1", FLAT)
+    assert sorted(zip(both.src.tolist(), both.dst.tolist(), strict=True)) == sorted(
+        [(i, (i + 1) % 8) for i in range(8)] + [(i, (i - 1) % 8) for i in range(8)]
+    )
+    assert both.volume == 8
+
+
 def test_a_ring_crosses_nodes_once_on_each_rail() -> None:
     (phase,) = phases("ring", "all_gather", TWO_LEVELS)
     node = np.arange(16) // 4

@@ -34,6 +34,8 @@ def test_a_framework_has_its_own_default(software: str, kind: str) -> None:
         ({"cp": 8, "tp": 1, "sequence": 4098}, "sequence_length 4,098 does not divide into 2 x cp 8 = 16 pieces"),
         ({"sequence": 4094, "cp_kind": "ring"}, "sequence_length 4,094 does not divide into cp 4"),
         ({"devices": 64, "cp": 32, "cp_kind": "ulysses"}, "cp 32 of `ulysses` is more than the 8 attention heads"),
+        ({"cp_kind": "rsa"}, "`cp_kind: rsa` works on scores in memory, and attention is fused"),
+        ({"cp_kind": "usp", "ulysses": 3}, "ulysses 3 has to divide cp 4"),
         ({"cp_kind": "zigzagg"}, "unknown kind of context parallelism `zigzagg`"),
         ({"training": {"attention": "unfused"}}, "`cp_kind: zigzag` adds up blocks of fused attention"),
         ({"shape": jobs.model(window=512)}, "`cp_kind: zigzag` passes all keys around, and layers look back to 512"),
@@ -68,7 +70,10 @@ def test_everything_but_attention_works_on_its_own_tokens() -> None:
     assert rows[0] == [m // 4 for m in rows[1]]
 
 
-@pytest.mark.parametrize("kind", SCHEMES.names())
+FUSED = [kind for kind in SCHEMES.names() if not SCHEMES.get(kind).unfused]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FUSED if not SCHEMES.get(kind).keeps_results])
 def test_attention_does_no_less_than_on_one_device(kind: str) -> None:
     """All ranks together do the causal pairs at least; full recomputation sends everything again."""
     job = build_job(scenario(cp_kind=kind, training={"recompute": "full"}))
