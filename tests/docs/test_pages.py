@@ -194,6 +194,7 @@ slow, flapping = (simulate(load_scenario("flapping.yaml", change).scenario).jobs
 steps = [set(job.result.step_times.tolist()) for job in (slow, flapping)]
 assert min(slow.slowdown, flapping.slowdown) > 1.1 and len(steps[0]) == 1 < len(steps[1])""",
     ),
+    ("docs/models/expert-exchange.md", "dispatch.py", ""),
     (
         "docs/extending.md",
         "my_routers.py",
