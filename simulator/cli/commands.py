@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "check": "simulator.cli.check",
     "validate": "simulator.cli.validate",
     "calibrate": "simulator.cli.calibrate",
+    "collective": "simulator.cli.collective",
     "profiles": "simulator.cli.profiles",
     "schema": "simulator.cli.schema",
     "import": "simulator.cli.import_",

@@ -1,0 +1,1 @@
+"""One collective as a page."""
