@@ -210,7 +210,7 @@ class Trainer:
         shown, timeline, pace = steps.shown, self.steps[steps.shown], self._pace
         lowered = self.lowered
         if pace is not None:
-            lowered = at_pace(lowered, slowest(lowered.classes, pace)[:, :, shown])
+            lowered = at_pace(lowered, slowest(lowered.classes, pace)[:, :, shown % pace.shape[2]])
         begun = self.begun[shown]
         fabric, spans = self.site.fabric, spans_of(lowered.program, timeline, job.pp)
         assert self.load is not None

@@ -2,6 +2,8 @@
 
 import pytest
 
+from simulator import units
+from simulator.run.jobs.gather import gather
 from tests import jobs, together
 
 
@@ -37,3 +39,18 @@ def test_chains_that_meet_their_own_job_on_different_links_stay_apart() -> None:
         one, other = (together.steps(ran.trainers[name])[0][1].makespan for ran in (folded, unfolded))
         assert one == pytest.approx(other, rel=1e-7)
     assert len(folded.trainers["five"].lowered.classes.members) < 5
+
+
+def test_steps_that_noise_slows_alike_differ_by_what_others_send() -> None:
+    """A straggler slows each step as much, and the other job, which begins during the first, not each: the step that is
+    shown is the second."""
+    straggler = {"noise": {"stragglers": {"devices": [0], "slowdown": 1.5}}}
+    slowed = together.trains("slowed", placement={"nodes": [0, 2]}, tp=8, zero=0, steps=3, training=straggler)
+    later = {"start": "10 ms"}
+    other = together.trains("other", placement={"nodes": [1, 3]}, of_job=later, tp=8, zero=0, steps=2)
+    ran = together.run(together.scenario(slowed, other))
+    job, record = ran.trainers["slowed"], gather(ran).jobs[0]
+    lasted = [timeline.makespan for timeline in job.steps]
+    assert job.meets and lasted == sorted(set(lasted))
+    assert record.result.metrics["step_time_s"] == pytest.approx(sum(lasted) / 3 / units.TICKS_PER_SECOND)
+    assert max(record.result.spans.end.tolist()) == lasted[1]
