@@ -134,3 +134,24 @@ def _moves(ran: Together) -> list[tuple[int, int]]:
     service = gather(ran).jobs[1].result.service
     assert service is not None and service.transfers is not None
     return list(zip(service.transfers.start.tolist(), service.transfers.end.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("over", [1.0, 4.0])
+def test_jobs_on_the_halves_of_a_fat_tree_are_as_alone(library: str, over: float) -> None:
+    """Three levels, each job in a pod of its own: all its links are its own, so that each step takes, to the tick, what
+    it takes in a run without the other; on nodes that cross the pods it does not."""
+    levels = [machines.level(name, size, over, "600 ns") for name, size in (("leaf", 2), ("pod", 4), ("core", 8))]
+    on = together.cluster(8, 8, {"kind": "tree", "levels": levels}).model_copy(update={"collectives": library})
+    halves = [[0, 1, 2, 3], [4, 5, 6, 7]], [[0, 4, 2, 6], [1, 5, 3, 7]]
+    for (first, second), own in zip(halves, (True, over == 1.0), strict=True):
+        listed = trains("first", first, steps=2), trains("second", second, batch=8, steps=3)
+        both = together.run(together.scenario(*listed, on=on))
+        for job in listed:
+            solo = together.run(together.scenario(job, on=on)).trainers[job.name]
+            beside = both.trainers[job.name]
+            assert beside.meets != own
+            equal = [
+                one.end.tolist() == other.end.tolist() and begin == before
+                for (begin, one), (before, other) in zip(together.steps(beside), together.steps(solo), strict=True)
+            ]
+            assert all(equal) if own else not all(equal)
