@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator import units
 from simulator.results.link_rates import over_time
 from simulator.results.result import Result
 from simulator.run.gather import gather
@@ -65,17 +66,17 @@ def test_folding_is_exact_with_what_meets_on_links(**choices: object) -> None:
     assert abs(int(folded.spans.end.max()) - ticks) <= max(ticks * 1e-9, len(unfolded.critical_path.operations))
 
 
-def test_gradients_beside_sends_share_the_network_card() -> None:
-    """ZeRO-2 beside pipelines: what both ask of the card together takes its time."""
-    scenario = jobs.scenario(
-        nodes=8,
-        batch=128,
-        pp=4,
-        tp=1,
-        zero=2,
-        software=jobs.stack("megatron-core", bucket_size=None),
-        training={"overlap_gradients": True},
-    )
+def beside_sends(zero: int) -> Scenario:
+    """Eight microbatches through four stages, whose gradients are reduced meanwhile."""
+    stack = jobs.stack("megatron-core", bucket_size=None)
+    training = {"overlap_gradients": True, "overlap_parameters": zero > 0}
+    return jobs.scenario(nodes=8, batch=128, pp=4, tp=1, zero=zero, software=stack, training=training)
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_gradients_beside_sends_share_the_network_card(zero: int) -> None:
+    """What both ask of the card together takes its time."""
+    scenario = beside_sends(zero)
     shared, free = simulate(scenario), alone(scenario)
     over = [load.name for load in free.links if load.peak > 1.02 * load.capacity]
     assert over
@@ -85,6 +86,28 @@ def test_gradients_beside_sends_share_the_network_card() -> None:
         if load.name in over:
             assert load.peak <= load.capacity * (1 + ROUNDING)
             assert load.rates and load.at_peak
+
+
+@pytest.mark.parametrize(
+    ("zero", "reductions", "gathers"), [(0, 2.0, 0.0), (1, 1.0, 1.0), (2, 8.0, 1.0), (3, 8.0, 16.0)]
+)
+def test_sharded_states_beside_pipelines_cost_what_their_bytes_say(
+    zero: int, reductions: float, gathers: float
+) -> None:
+    """In passes of the ring over a stage, 32-bit for gradients, 16-bit for parameters: an all-reduce is two;
+    ZeRO-2 reduces each of eight microbatches, ZeRO-3 gathers for each forward and backward. Links that are shared carry
+    just these bytes."""
+    links = {load.name: load for load in simulate(beside_sends(zero)).links}
+    card = links["NIC up"]
+    once = {load.name: load for load in simulate(beside_sends(0)).links}["NIC up"].by_operation["reduce gradients"] / 2
+    assert card.by_operation["reduce gradients"] == pytest.approx(reductions * once)
+    assert card.by_operation.get("gather parameters", 0.0) == pytest.approx(gathers * once / 2)
+    assert sum(card.by_operation.values()) == pytest.approx(card.bytes)
+    for load in links.values():
+        if load.rates:
+            lasts = np.diff([tick for tick, _ in load.rates]) / units.TICKS_PER_SECOND
+            carried = (np.array([rate for _, rate in load.rates[:-1]]) * lasts).sum()
+            assert carried == pytest.approx(load.bytes, rel=1e-6)
 
 
 @simulations(15)
