@@ -4,6 +4,7 @@ import pytest
 
 from simulator import units
 from simulator.run.jobs.gather import gather
+from simulator.specs.jobs import Perturbation
 from tests import jobs, together
 
 
@@ -54,3 +55,18 @@ def test_steps_that_noise_slows_alike_differ_by_what_others_send() -> None:
     assert job.meets and lasted == sorted(set(lasted))
     assert record.result.metrics["step_time_s"] == pytest.approx(sum(lasted) / 3 / units.TICKS_PER_SECOND)
     assert max(record.result.spans.end.tolist()) == lasted[1]
+
+
+@pytest.mark.parametrize("over", [1.0, 8.0], ids=["free of itself", "in its own way"])
+@pytest.mark.parametrize("layout", [{"tp": 8, "zero": 0}, {"tp": 4, "pp": 2, "zero": 1}, {"zero": 3}], ids=str)
+def test_on_the_site_a_step_that_nobody_disturbs_is_as_on_a_clock_of_its_own(
+    over: float, layout: dict[str, int]
+) -> None:
+    """Links that would get slow long after its end make all that goes over them activities of the site."""
+    links = ["NIC up 0", "leaf up 0"]
+    late = Perturbation.model_validate({"kind": "slow-links", "links": links, "factor": 0.1, "start": "1 h"})
+    job = together.trains("one", placement={"nodes": [0, 2]}, batch=32, steps=2, **layout)
+    on = together.cluster(4, 8, together.tree(over))
+    trainer = together.run(together.scenario(job, on=on, perturbations=(late,))).trainers["one"]
+    assert trainer.meets
+    assert [timeline.makespan for timeline in trainer.steps] == [trainer.own.timeline.makespan] * 2
