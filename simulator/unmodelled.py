@@ -23,7 +23,11 @@ _REPLICAS = "data parallelism is `serving.replicas` when serving, and `training.
 _FINE_TUNING = (
     "reinforcement learning and its rollouts are not modelled; its training step and its serving each are, one by one"
 )
-_FORMATS = "block-scaled formats have no table of their own; write `fp8`, or `fp4` (on B200 measured with NVFP4)"
+_FORMATS = (
+    "it is a recipe of training (`training.precision`); block-scaled formats that are served have no table of their "
+    "own: write `fp8`, or `fp4` (on B200 measured with NVFP4)"
+)
+_BLOCKS = "this block-scaled format is not modelled; write `fp8`, or `fp4` (on B200 measured with NVFP4)"
 _OPTIMIZERS = "the optimizer is Adam with its states in fp32; another one is not modelled"
 _EXTENDS = "`extends` stands in files only; to take another one write its name: `cluster=clusters/dgx-a100`"
 
@@ -37,7 +41,8 @@ UNMODELLED: dict[str, str] = {
     **dict.fromkeys(("cp", "contextparallel*", "decodecontextparallelsize", "dcp"), _CONTEXT),
     **dict.fromkeys(("dp", "dataparallel", "dataparallelsize"), _REPLICAS),
     **dict.fromkeys(("rlhf", "ppo", "grpo", "dpo", "rollout*"), _FINE_TUNING),
-    **dict.fromkeys(("mxfp8", "mxfp4", "mxfp6", "nvfp4"), _FORMATS),
+    **dict.fromkeys(("mxfp8", "nvfp4"), _FORMATS),
+    **dict.fromkeys(("mxfp4", "mxfp6"), _BLOCKS),
     **dict.fromkeys(("optimizer", "muon", "sgd", "lion", "adafactor", "shampoo", "adamw", "adam"), _OPTIMIZERS),
     "extends": _EXTENDS,
     **dict.fromkeys(

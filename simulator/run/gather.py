@@ -141,7 +141,7 @@ def _metrics(
         model_flops=flops.model_flops(job),
         hardware_flops=flops.hardware_flops(job),
         causal_flops=flops.causal_flops(job) if run.scenario.training.causal else None,
-        peak_flops=run.device.peak(job.precision),
+        peak_flops=run.device.peak(job.counted),
         breakdown=breakdown,
         ranks=[c.ranks for c in classes],
         peak_memory=max(use.peak for use in used),
@@ -172,7 +172,7 @@ def _economy(
         metrics["step_time_s"],
     )
     found = {}
-    arithmetic = flops.hardware_flops(run.job) / (devices * run.device.peak(run.job.precision))
+    arithmetic = flops.hardware_flops(run.job) / (devices * run.device.peak(run.job.counted))
     energy = step_energy_j(accelerator, mean(breakdown, [c.ranks for c in classes]), arithmetic, step)
     if energy is not None:
         found["energy_j"] = devices * energy
@@ -300,9 +300,10 @@ def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
     found = list(run.job.warnings)
     if close := close_call(used, *memory_error()):
         found.append(close)
-    computed = run.device.native(run.job.precision)
-    if computed != run.job.precision:
-        found.append(f"{run.device.name} has no {run.job.precision}: products are computed and counted in {computed}")
+    asked = run.job.counted
+    computed = run.device.native(asked)
+    if computed != asked:
+        found.append(f"{run.device.name} has no {asked}: products are computed and counted in {computed}")
     if words := run.scenario.model.quantization:
         found.append(f"the model's weights are published quantised ({words}); training takes `training.precision`")
     found += _extrapolated(run)

@@ -9,7 +9,7 @@ from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFractio
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
 
-Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
 Recompute = Literal["none", "selective", "full"]
 
 
@@ -156,7 +156,11 @@ class Training(Spec):
     """Layers of each stage, or of each chunk where vpp > 1, whose kept activations wait in the host's memory; none
     where left out."""
     precision: Precision | None = None
-    """Number format of matrix products; the stack's default where left out."""
+    """Number format of matrix products; the stack's default where left out. Below 16 bits a recipe: `fp8` (which is
+    `fp8-delayed`), `fp8-current`, `fp8-block`, `mxfp8`, `nvfp4`."""
+    quantized_parameters: bool | None = None
+    """Whether parameters are kept and gathered in the format of the products, without a copy in 16 bits (Megatron's
+    `fp8-param-gather`); the stack's default where left out. Without effect under `mxfp8` and `nvfp4`."""
     attention: Literal["fused", "unfused"] | None = None
     """Fused (flash) attention, or score matrices through memory; the stack's default where left out."""
     causal: bool = True
@@ -217,6 +221,8 @@ class Stack(Spec):
     """Whether residual and attention dropout run (their masks cost memory and time)."""
     precision: Precision = "bf16"
     """Number format of matrix products."""
+    quantized_parameters: bool = False
+    """Whether parameters are kept and gathered in the format of the products where that is one of 8 bits."""
     gradient_bytes: Count = 4
     """Bytes of a gradient element as it is kept and reduced."""
     reduce_bytes: Count = 4

@@ -324,7 +324,7 @@ class StepCosts:
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
-            optimizer=[costs.optimizer(parameters) for parameters in owned],
+            optimizer=[costs.optimizer(size, memory.matrices(job, stage)) for stage, size in enumerate(owned)],
         )
 
     def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> LayerCosts:

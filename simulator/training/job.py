@@ -26,11 +26,12 @@ from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Parallel, Stack, Training
 from simulator.training import context
 from simulator.training.layers import split_layers
+from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of
 from simulator.training.routing import Exchange, exchange
 from simulator.training.schedules import SCHEDULES, read_schedule
 
-BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
-"""Bytes of an activation or weight element by precision; fp8 computes in 8 bits and keeps 16."""
+BYTES = {"fp32": 4, "tf32": 4}
+"""Bytes of an activation or weight element by precision where they are not 2; recipes below 16 bits keep 16 beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,12 @@ class Job:
     microbatches: int
     """Micro batches that each pipeline runs per step."""
     precision: str
-    casts: bool
-    """Whether products take 8-bit factors, which have to be cast first: fp8 on a device that computes in it."""
+    recipe: Recipe | None
+    """How factors of products are cast to 8 or 4 bits; None where they are not."""
+    any_order: bool
+    """Whether the device multiplies 8-bit factors in either order."""
+    quantized_parameters: bool
+    """Whether the matrices of the layers are kept and gathered in the recipe's format alone."""
     attention: str
     causal: bool
     recompute: str
@@ -188,12 +193,22 @@ class Job:
     @property
     def element(self) -> int:
         """Bytes of an activation or weight element."""
-        return BYTES[self.precision]
+        return BYTES.get(self.precision, 2)
 
     @property
     def wide(self) -> str:
-        """Format of the products of attention and head, which fp8 training leaves in 16 bits."""
-        return "bf16" if self.precision == "fp8" else self.precision
+        """Format of the products of attention and head, which recipes of 8 and 4 bits leave in 16."""
+        return "bf16" if RECIPES.has(self.precision) else self.precision
+
+    @property
+    def narrow(self) -> str:
+        """Format of the products of the layers' matrices, as the device knows it."""
+        return RECIPES.get(self.precision).gemm if RECIPES.has(self.precision) else self.precision
+
+    @property
+    def counted(self) -> str:
+        """Format whose peak utilisation is counted against."""
+        return RECIPES.get(self.precision).peak if RECIPES.has(self.precision) else self.precision
 
     @property
     def stored(self) -> int:
@@ -211,9 +226,14 @@ class Job:
         return 2.0 if self.stack.master_remainders and self.precision == "bf16" else 4.0
 
     @property
-    def kept_input(self) -> int:
-        """Bytes of an element that only a matrix product's weight gradient needs: 8 bits under fp8."""
-        return 1 if self.casts else self.element
+    def kept_input(self) -> float:
+        """Bytes of an element that only a matrix product's weight gradient needs: one order of the recipe's format."""
+        return self.recipe.element if self.recipe else self.element
+
+    @property
+    def cast_parameter(self) -> float:
+        """Bytes of a layer's matrix element in the recipe's format, in all orders that products take."""
+        return self.recipe.weight * self.recipe.orders(self.any_order) if self.recipe else 0.0
 
     @property
     def offloaded(self) -> float:
@@ -300,6 +320,8 @@ def build_job(scenario: Scenario) -> Job:
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     precision = str(take("precision", training.precision, stack.precision))
     attention = str(take("attention", training.attention, stack.attention))
+    recipe = recipe_of(precision, scenario.cluster.node.accelerator)
+    quantized = _switch(training.quantized_parameters, stack.quantized_parameters)
     return Job(
         model=model,
         stack=stack,
@@ -315,7 +337,9 @@ def build_job(scenario: Scenario) -> Job:
         microbatches=microbatches,
         causal=training.causal,
         precision=precision,
-        casts=precision == "fp8" and "fp8" in scenario.cluster.node.accelerator.peak,
+        recipe=recipe,
+        any_order=any_order(scenario.cluster.node.accelerator),
+        quantized_parameters=recipe is not None and recipe.primary and quantized,
         attention=attention,
         recompute=str(take("recompute", training.recompute, stack.recompute)),
         recompute_layers=training.recompute_layers,
@@ -333,10 +357,16 @@ def build_job(scenario: Scenario) -> Job:
         overlap_parameters=_switch(training.overlap_parameters, stack.overlap_parameters) and beside,
         overlap_pipeline=_switch(training.overlap_pipeline, stack.overlap_pipeline) and beside,
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
-        reduce_bytes=BYTES[training.reduce_precision] if training.reduce_precision else stack.reduce_bytes,
+        reduce_bytes=BYTES.get(training.reduce_precision, 2) if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
         exchange=exchange(
-            training, stack, model, parallel.ep, _routed(training, mesh, experts), BYTES[precision], scenario.seed
+            training,
+            stack,
+            model,
+            parallel.ep,
+            rows=_routed(training, mesh, experts),
+            element=BYTES.get(precision, 2),
+            seed=scenario.seed,
         ),
         algorithms=training.algorithms,
         logits_in_flight=_logits_in_flight(schedule),

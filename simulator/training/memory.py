@@ -26,6 +26,7 @@ from simulator.training.operators import (
     embedding_parameters,
     head_ops,
     head_parameters,
+    layer_matrices,
     layer_ops,
     layer_parameters,
     layer_tensors,
@@ -91,6 +92,12 @@ def updated(job: Job, stage: int) -> float:
     return sum(sum(parameters(job, chunk, copies) for chunk in chunks) / shard for copies, shard in shards)
 
 
+def matrices(job: Job, stage: int) -> float:
+    """Elements of the layers' matrices on a rank of the stage."""
+    kinds = [kind for chunk in chunks_of_stage(job, stage) for kind in chunk.kinds]
+    return over_layers(kinds, lambda kind: layer_matrices(job, kind))
+
+
 def static_memory(job: Job, stage: int) -> dict[str, float]:
     """Bytes that a rank of the stage keeps all the time, by kind."""
     states = dict.fromkeys(("parameters", "gradients", "optimizer"), 0.0)
@@ -101,6 +108,10 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["parameters"] += owned * job.stored / (copies.shard if job.per_pass else 1)
         states["gradients"] += owned * job.stack.gradient_bytes / shard[2]
         states["optimizer"] += owned * (8.0 + job.master) / shard[1]
+    if job.recipe is not None and not job.per_pass:
+        cast = matrices(job, stage)
+        states["cast parameters"] = cast * job.cast_parameter
+        states["parameters"] -= cast * job.stored * job.quantized_parameters
     if job.zero == 3:
         ends = [embedding_parameters(job) * c.first for c in chunks] + [head_parameters(job) * c.last for c in chunks]
         largest = max((layer_parameters(job, kind) for kind in kinds_of(chunks)), default=0.0)

@@ -6,12 +6,10 @@ here; the operations themselves, and their backward pass, are those of `simulato
 kernels counts each tensor that a fused kernel reads and writes once. Left out: reshapes and transposes that frameworks
 sometimes copy for, the small all-reduces of the cross entropy's maxima (T x 4 bytes).
 
-Under fp8 only the matrices of the layers are multiplied in 8 bits (Transformer Engine; the output layer of Megatron is
-a plain one): embedding, attention, norms and head stay in 16. Every factor but the weights is cast for each pass: 2
-bytes an element are read and 2 written, one for each of the two orders that products on Hopper want; what a norm writes
-leaves it in 8 bits, so that the other order costs the byte that is read for it. Left out: the casts of weights, once a
-step, the all-reduces of the largest values (4 bytes a tensor), that Blackwell needs one order of tensors with one
-scale, and under sequence parallelism that rows may be gathered in 8 bits and their other order then written by all.
+Below 16 bits only the matrices of the layers are multiplied so (Transformer Engine; the output layer of Megatron is
+a plain one): embedding, attention, norms and head stay in 16. Every factor but the weights is cast for each pass, as
+its recipe says (`simulator.training.recipes`); rows that sequence parallelism gathers for such a product are cast
+first and travel in the recipe's format, after their ranks agreed on a scale where it is one of the whole tensor.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,11 +17,12 @@ from math import ceil
 
 from simulator.axes import CP, TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
-from simulator.model.backward import DISPATCH, backward
+from simulator.model.backward import DISPATCH, GATHER, REDUCE, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
 from simulator.model.layers import layer
 from simulator.model.ops import (
+    COLUMN,
     COPY,
     LAYER,
     AttentionCore,
@@ -41,6 +40,7 @@ from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.job import Job, Replicas
+from simulator.training.recipes import Recipe
 from simulator.training.step import Collective, Kernel, Step, Turn
 
 # ---- the passes --------------------------------------------------------------------------------------------------
@@ -101,11 +101,29 @@ def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
         yield from steps(job, [op for op in layer_ops(job, kind) if isinstance(op.does, AttentionCore)])
 
 
-def optimizer_step(job: Job, parameters: float) -> Iterator[Step]:
-    """Adam on `parameters` fp32 copies: gradient norm, then moments and weights read and written."""
+def optimizer_step(job: Job, parameters: float, matrices: float = 0.0) -> Iterator[Step]:
+    """Adam on `parameters` fp32 copies: gradient norm, then moments and weights read and written; then the casts of
+    the layers' matrices, of which the rank has so many elements."""
     yield Kernel("gradient norm", Stream(parameters * job.stack.gradient_bytes, 0.0))
     read = job.stack.gradient_bytes + 8.0 + (job.master or job.stored)
     yield Kernel("adam", Stream(parameters * read, parameters * (8.0 + job.master + job.stored), kernels=4))
+    if job.recipe is not None and matrices:
+        yield from _cast_weights(job, job.recipe, matrices)
+
+
+def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:
+    """Casts of weights, once a step; where they are gathered around every pass one order a pass. Weights that come in
+    the format are only brought into the other order, for the backward pass."""
+    other = recipe.orders(job.any_order) - 1.0
+    if job.quantized_parameters:
+        times, read, written = job.microbatches if job.per_pass else 1, other, other
+    elif job.per_pass:
+        times, read, written = 2 * job.microbatches, float(job.element), 1.0
+    else:
+        times, read, written = 1, float(job.element), 1.0 + other
+    if read:
+        size = times * matrices
+        yield Kernel("cast weights", Stream(size * read, size * written * recipe.weight, kernels=times))
 
 
 # ---- parameters --------------------------------------------------------------------------------------------------
@@ -122,6 +140,13 @@ def layer_parameters(job: Job, kind: LayerKind, replicas: Replicas | None = None
     return sum(layer_tensors(job, kind, replicas))
 
 
+def layer_matrices(job: Job, kind: LayerKind, replicas: Replicas | None = None) -> float:
+    """Elements of the matrices of a layer on one rank, which recipes below 16 bits cast."""
+    found = tensors(layer_ops(job, kind))
+    chosen = (one for one in found if replicas is None or job.replicas_of(one) == replicas)
+    return sum(one.elements for one in chosen if one.format == LAYER)
+
+
 def layer_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
     """Parameters of each collective over shards that a layer takes: all of it, or tensor by tensor."""
     found = layer_tensors(job, kind, replicas)
@@ -129,10 +154,16 @@ def layer_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
 
 
 def gathered_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
-    """Those of `layer_units` that no rank keeps whole."""
-    least = job.stack.persistent or 0
+    """Those of `layer_units` that no rank keeps whole, in elements of the working format: what is gathered in a
+    narrower one counts as fewer."""
+    least, recipe = job.stack.persistent or 0, job.recipe
     units = layer_units(job, kind, replicas)
-    return [unit for unit in units if unit > least] if len(units) > 1 else units
+    units = [unit for unit in units if unit > least] if len(units) > 1 else units
+    if recipe is None or not job.quantized_parameters or not units:
+        return units
+    spared = layer_matrices(job, kind, replicas) * (1.0 - recipe.weight / job.element)
+    share = 1.0 - spared / layer_parameters(job, kind, replicas)
+    return [unit * share for unit in units]
 
 
 def embedding_parameters(job: Job) -> float:
@@ -163,18 +194,20 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
     listed = list(ops)
     sent = [i for i, op in enumerate(listed) if isinstance(op.does, Comm) and op.does.operation != COPY]
     hosts = {i: _host(job, listed, i) for i in sent}
+    runs = {i: _collective(job, listed[i], _sent(job, listed, i)) for i in sent}
     normed = False
     for i, op in enumerate(listed):
         does = op.does
-        beside = tuple(_collective(job, listed[c]) for c, host in hosts.items() if host == i)
+        beside = tuple(runs[c] for c, host in hosts.items() if host == i)
         if isinstance(does, Comm):
             if i in hosts and hosts[i] is None:
-                yield _collective(job, op)
+                yield runs[i]
             continue
         if isinstance(does, Linear):
-            yield from _cast(job, op.name, does, normed)
+            yield from _cast(job, op.name, does, normed, listed, i)
             yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
         elif isinstance(does, WeightGradient):
+            yield from _turn(job, listed, i)
             yield from _weight_gradient(job, op.name, does.of, beside)
         elif isinstance(does, AttentionCore):
             yield from attention_core(job, does)
@@ -191,22 +224,59 @@ def collectives(steps: Iterable[Step]) -> Iterator[Collective]:
         yield from (step,) if isinstance(step, Collective) else step.beside
 
 
-def _collective(job: Job, op: Op) -> Collective:
+def _collective(job: Job, op: Op, element: float) -> Collective:
     does = op.does
     assert isinstance(does, Comm)
-    element = job.exchange.size if does.operation == DISPATCH and job.exchange else job.element
     return Collective(op.name, does.operation, local_rows(job, does.rows) * does.width * element, does.axis.name)
 
 
+def _narrow_gather(job: Job, ops: Sequence[Op], i: int) -> bool:
+    """Whether an operation gathers rows in the recipe's format, for the product of a layer that follows."""
+    does, after = ops[i].does if i >= 0 else None, ops[i + 1].does if i + 1 < len(ops) else None
+    gathers = isinstance(does, Comm) and does.axis is TP and does.operation == GATHER
+    return job.recipe is not None and gathers and isinstance(after, Linear) and after.format == LAYER
+
+
+def _sent(job: Job, ops: Sequence[Op], i: int) -> float:
+    """Bytes of an element of a collective: those of the working format, or of the recipe's where it gathers for a
+    product. Gradients of its results are rows that its own product takes whole."""
+    does = ops[i].does
+    if job.exchange is not None and isinstance(does, Comm) and does.operation == DISPATCH:
+        return job.exchange.size
+    if job.recipe is None or not _narrow_gather(job, ops, i):
+        return job.element
+    return job.recipe.sent(gradients=_whole_rows(ops[i + 1].does) and _is_backward(ops))
+
+
+def _whole_rows(does: object) -> bool:
+    """Whether a product takes the rows that were gathered before it; else its weight gradient does."""
+    return isinstance(does, Linear) and does.cut == COLUMN
+
+
+def _is_backward(ops: Sequence[Op]) -> bool:
+    return any(isinstance(op.does, WeightGradient) for op in ops)
+
+
+def _turn(job: Job, ops: Sequence[Op], i: int) -> Iterator[Step]:
+    """Rows that were gathered again for a weight gradient, brought into their other order."""
+    does, recipe = ops[i].does, job.recipe
+    assert isinstance(does, WeightGradient)
+    regathered = any(op.name == f"input of {ops[i].name} again" for op in ops[:i])
+    if recipe is None or not regathered or does.of.format != LAYER or recipe.blocks or job.any_order:
+        return
+    size = rows_of(job, does.of) * does.of.inputs * recipe.element
+    yield Kernel(f"turn {ops[i].name}", Stream(size, size), weight_gradient=True)
+
+
 def gemm(job: Job, product: Linear) -> Gemm:
-    """The kernel of a product: of a layer's matrix, or of the head, which stays in 16 bits under fp8."""
-    dtype = job.precision if product.format == LAYER else job.wide
+    """The kernel of a product: of a layer's matrix, or of the head, which stays in 16 bits."""
+    dtype = job.narrow if product.format == LAYER else job.wide
     n, k = max(product.outputs, 1), max(product.inputs, 1)
     return Gemm(m=_rows_each(job, product), n=n, k=k, batch=product.matrices, dtype=dtype)
 
 
 def _to_weight(job: Job, product: Linear) -> Gemm:
-    dtype = job.precision if product.format == LAYER else job.wide
+    dtype = job.narrow if product.format == LAYER else job.wide
     m, n = max(product.outputs, 1), max(product.inputs, 1)
     return Gemm(m=m, n=n, k=_rows_each(job, product), batch=product.matrices, dtype=dtype)
 
@@ -240,11 +310,19 @@ def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     return at if overlaps and not job.blocking else None
 
 
-def _cast(job: Job, name: str, product: Linear, normed: bool) -> Iterator[Step]:
-    """Under fp8, the rows that a product takes in 8 bits, in both orders; `normed` rows come out of their norm so."""
-    if job.casts and product.format == LAYER:
+def _cast(job: Job, name: str, product: Linear, normed: bool, ops: Sequence[Op], i: int) -> Iterator[Step]:
+    """Casting the rows that a product takes, the i-th of some operations; `normed` rows come out of a norm, of gathered
+    ones each rank casts its own."""
+    recipe = job.recipe
+    if recipe is None or product.format != LAYER:
+        return
+    whole = _narrow_gather(job, ops, i - 1) and _whole_rows(product)
+    backward = product.cut == COLUMN and _is_backward(ops)
+    if whole and recipe.amax:
+        yield Collective(f"largest value of {name}", REDUCE, 4.0)
+    read, written = recipe.cast(job.any_order, normed, 1 / job.tp if whole else 1.0, again=backward)
+    if read + written:
         elements = rows_of(job, product) * product.inputs
-        read, written = (1, 0) if normed else (2, 2)
         work = Stream(read_bytes=read * elements, write_bytes=written * elements)
         yield Kernel(f"cast {name}", work, launches=_launches(job, product))
 

@@ -158,9 +158,9 @@ class PassCosts:
             head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
         )
 
-    def optimizer(self, parameters: float) -> Piece:
-        """The optimizer on that many parameters."""
-        return self.piece(operators.optimizer_step(self.job, parameters))
+    def optimizer(self, parameters: float, matrices: float) -> Piece:
+        """The optimizer on that many parameters, on a rank with that many elements of layers' matrices."""
+        return self.piece(operators.optimizer_step(self.job, parameters, matrices))
 
 
 def called(step: Collective) -> Comm:

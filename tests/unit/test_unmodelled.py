@@ -31,7 +31,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
         (TRAINING, "model=models/deepseek-v3", "`llama-3.1-405b` (dense) served and trained"),
         (TRAINING, "model=models/mixtral-8x7b", "train a dense model, such as `llama-3.1-8b`"),
         (SERVING, "serving.parallel.ep=2", "dense model, without experts to spread over devices; leave `ep` out"),
-        (TRAINING, "training.precision=mxfp8", "block-scaled"),
+        (TRAINING, "training.precision=mxfp6", "block-scaled"),
         (TRAINING, "+training.optimizer=muon", "Adam"),
     ],
 )

@@ -370,14 +370,30 @@ def _memory(arguments: Arguments) -> None:
         draft.left_out.append("--recompute-modules: selective recomputation is that of attention alone")
 
 
+RECIPES = {"delayed": "fp8", "tensorwise": "fp8-current", "blockwise": "fp8-block", "mxfp8": "mxfp8"}
+"""Our recipes by Megatron's `--fp8-recipe`."""
+
+
+def _recipe(arguments: Arguments) -> str:
+    """How 8 bits are scaled; Megatron's default where a recipe is its own."""
+    said = arguments.text("fp8_recipe") or "delayed"
+    if said not in RECIPES:
+        arguments.draft.left_out.append(f"--fp8-recipe {said[:40]}: it is taken as delayed")
+    return RECIPES.get(said, "fp8")
+
+
 def _numbers(arguments: Arguments) -> None:
     """Number formats and attention."""
     draft, note = arguments.draft, arguments.note
     fp8 = arguments.text("fp8_format", "fp8") is not None or arguments.on("fp8_hybrid", "fp8_e4m3")
     bf16, fp16 = arguments.on("bf16"), arguments.on("fp16")
-    word = "fp8" if fp8 else "bf16" if bf16 else "fp16" if fp16 else "fp32"
-    origin = note(*(("fp8_format", "fp8", "fp8_hybrid", "fp8_e4m3") if fp8 else ("bf16",) if bf16 else ("fp16",)))
-    draft.put("training.precision", word, origin or "neither --bf16 nor --fp16")
+    fp4 = arguments.text("fp4_format", "fp4") is not None
+    plain, said = ("bf16", ("bf16",)) if bf16 else ("fp16" if fp16 else "fp32", ("fp16",))
+    word = "nvfp4" if fp4 else _recipe(arguments) if fp8 else plain
+    narrow_words = ("fp8_format", "fp8", "fp8_hybrid", "fp8_e4m3", "fp8_recipe", "fp4_format", "fp4")
+    draft.put("training.precision", word, note(*(narrow_words if fp4 or fp8 else said)) or "neither --bf16 nor --fp16")
+    if (fp8 or fp4) and arguments.on("fp8_param_gather"):
+        draft.put("training.quantized_parameters", True, note("fp8_param_gather"))
     narrow = arguments.on("grad_reduce_in_bf16")
     wide = arguments.on("accumulate_allreduce_grads_in_fp32")
     if bf16 or fp16:

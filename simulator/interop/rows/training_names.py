@@ -59,6 +59,7 @@ _FORMATS = {
     "bf16": r"(amp |auto ?mixed )?(bf ?16|bfloat ?16)",
     "fp16": r"(amp |auto ?mixed )?(fp ?16|float ?16|half)",
     "fp8": r"fp8|mxfp8|float8|e4m3|nvfp8",
+    "nvfp4": r"nvfp4",
     "tf32": r"tf32|tensorfloat ?32",
     "fp32": r"fp32|float32",
 }
@@ -68,7 +69,7 @@ _QUALIFIERS = (
     r"|tensorwise|per tensor|rowwise|per row|cs|ds|mx|recipe|gemms?|linears?|compute|with|and|params?|parameters"
     r"|weights|activations|attention|e4m3|e5m2|in|for|bf16|fp32|master|32|16"
 )
-_NARROWER = r"\b(nvfp4|mxfp4|fp4|fp6|int8|int4|aqt|w8a8|1.58|ternary)\b"
+_NARROWER = r"\b(mxfp4|fp4|fp6|int8|int4|aqt|w8a8|1.58|ternary)\b"
 
 
 def numbers(words: str) -> Numbers:
@@ -82,9 +83,20 @@ def numbers(words: str) -> Numbers:
     pure = re.fullmatch(r"pure|true|only|full", rest) or re.match(r"pure", rest)
     if not pure and rest and not re.fullmatch(rf"(({_QUALIFIERS})\s*)+", rest):
         raise Refused(f"precision `{words}`")
-    blocks = name == "fp8" and re.search(r"\bmx|block|sub ?channel", text)
-    note = "scales of blocks (MXFP8) cost what those of tensors do" if blocks else ""
-    return Numbers(name, name if pure and name in ("bf16", "fp16") else None, note)  # type: ignore[arg-type]
+    reduced = name if pure and name in ("bf16", "fp16") else None
+    return Numbers(_recipe(text) if name == "fp8" else name, reduced)  # type: ignore[arg-type]
+
+
+_RECIPES = (
+    (r"\bmx", "mxfp8"),
+    (r"block|sub ?channel|\bsc\b|\bds\b", "fp8-block"),
+    (r"\bcs\b|current", "fp8-current"),
+)
+
+
+def _recipe(text: str) -> str:
+    """How 8 bits are scaled, by the words beside them; one scale a tensor from earlier steps where none is named."""
+    return next((recipe for words, recipe in _RECIPES if re.search(words, text)), "fp8")
 
 
 class Sharding(NamedTuple):

@@ -393,7 +393,8 @@ def _numbers(settings: Settings) -> None:
     eight = any("float8" in str(word) for word in words)
     older = settings.get("float8.enable_float8_linear", "float8.enable_float8") is True
     if eight or older:
-        draft.put("training.precision", "fp8", settings.note("model.converters", "float8.enable_float8_linear"))
+        origin = settings.note("model.converters", "float8.enable_float8_linear")
+        draft.put("training.precision", "fp8-current", origin)  # torchao finds the largest values of each tensor anew
         return
     word = str(settings.get("training.mixed_precision_param") or "bfloat16")
     formats = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}

@@ -114,7 +114,7 @@ def _fewest_layers(scenario: Scenario, key: str, fixed: dict[str, Any]) -> Scena
 def _copied_in_time(scenario: Scenario) -> bool:
     """Whether offloaded activations cross the host's link in less time than the layers take at the device's peak."""
     job, peaks = build_job(scenario), scenario.cluster.node.accelerator.peak
-    peak = peaks.get(job.precision, peaks.get("bf16"))  # type: ignore[call-overload]
+    peak = peaks.get(job.counted, peaks.get("bf16"))  # type: ignore[call-overload]
     if not peak or not job.host_link:
         return False
     work = {kind: job.micro_batch * flops.layer_forward_flops(job, kind) / (job.tp * job.cp) for kind in job.kinds}

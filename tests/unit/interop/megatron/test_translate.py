@@ -127,6 +127,9 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
         ("--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1", "training.stages", [1, 3]),
         ("--nnodes 2 --nproc_per_node 8", "cluster.nodes", 2),
         ("--fp8-format hybrid", "training.precision", "fp8"),
+        ("--fp8-format e4m3 --fp8-recipe tensorwise", "training.precision", "fp8-current"),
+        ("--fp8-format e4m3 --fp8-recipe blockwise", "training.precision", "fp8-block"),
+        ("--fp8-format hybrid --fp8-param-gather", "training.quantized_parameters", True),
         ("--grad-reduce-in-bf16", "training.reduce_precision", "bf16"),
         ("--attention-backend unfused", "training.attention", "unfused"),
         ("--hidden-size 512", "model.hidden", 512),
@@ -144,6 +147,8 @@ def test_what_an_argument_means(extra: str, path: str, value: object, tmp_path: 
     [
         ("echo hello", "no arguments of Megatron-LM"),
         (LIST + "--context-parallel-size 2", "context parallelism is not simulated yet; --set context-parallel-size=1"),
+        ("run " + LIST + " --fp8-format e4m3 --fp8-recipe mxfp8", "cannot multiply as `mxfp8` asks"),
+        ("run " + LIST + " --fp4-format e2m1", "cannot multiply as `nvfp4` asks"),
         (LIST + "--num-experts 8", "mixtures of experts can be served"),
         (LIST + "--hidden-size $(cat h)", "nothing is run here"),
         (LIST + "--hidden-size `cat h`", "nothing is run here"),

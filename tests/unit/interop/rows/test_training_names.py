@@ -100,6 +100,23 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "recipe"),
+    [
+        ("fp8", "fp8"),
+        ("fp8 (hybrid, TE)", "fp8"),
+        ("fp8-cs", "fp8-current"),
+        ("fp8 current scaling", "fp8-current"),
+        ("fp8 block scaling", "fp8-block"),
+        ("fp8-mx", "mxfp8"),
+        ("mxfp8", "mxfp8"),
+        ("nvfp4", "nvfp4"),
+    ],
+)
+def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
+    assert mapped(precision=words, device="B200").scenario.training.precision == recipe
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"precision": "fp8/int4"}, "precision `fp8/int4`"),

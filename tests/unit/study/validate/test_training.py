@@ -67,7 +67,7 @@ def row(**changes: Any) -> dict[str, Any]:
         ({"experts": 8}, "mixture of experts"),
         ({"cp": 3, "devices": 24}, "sequence_length 1,024 does not divide into 2 x cp 3"),
         ({"schedule": "zero-bubble (zbb)"}, "schedule"),
-        ({"precision": "nvfp4"}, "precision `nvfp4`"),
+        ({"precision": "mxfp4"}, "precision `mxfp4`"),
         ({"tp": 3}, "tp 3"),
         ({"global_batch": 63}, "no multiple"),
         ({"devices": 12}, "no multiple of 8"),

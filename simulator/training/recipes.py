@@ -1,0 +1,107 @@
+"""How the products of the layers take their factors in 8 or 4 bits: one recipe a line.
+
+A product takes both of its factors along the summed dimension, which is another one in each of its three uses, so that
+a tensor is wanted in two orders: rows for the forward pass and the gradient of rows, columns for that of weights.
+Hopper and Ada multiply 8-bit factors in one order only and keep a transposed copy; Blackwell takes either of a tensor
+with one scale. Scales of blocks lie along the order, so that each order is cast from 16 bits by itself.
+
+Sources: docs.nvidia.com deeplearning transformer-engine, low precision training; arXiv:2412.19437, section 3.3
+(`fp8-block`); OCP MX specification (`mxfp8`); arXiv:2509.25149 (`nvfp4`). Left out: reordering the scales of blocks for
+the products, the latency of amax histories (one reduction a step), random numbers of stochastic rounding.
+"""
+
+from dataclasses import dataclass
+
+from simulator.errors import InputError, Problem
+from simulator.registry import Registry
+from simulator.specs.hardware import Accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One way to cast the factors of products."""
+
+    gemm: str
+    """Number format of the device in which they are multiplied."""
+    peak: str
+    """Number format whose peak that is."""
+    element: float
+    """Bytes of an element of activations or gradients in one order, scales included."""
+    weight: float
+    """Bytes of an element of weights in one order, scales included."""
+    blocks: bool = False
+    """Whether scales belong to blocks of a row or column, so that both orders are cast from 16 bits."""
+    reads: int = 1
+    """Times that a cast reads the 16 bits: twice where the largest value has to be known first."""
+    normed: int = 1
+    """The same where a norm wrote them; 0 where the norm itself writes the first order."""
+    amax: bool = False
+    """Whether ranks that gather a tensor agree on its largest value before they cast it."""
+    primary: bool = True
+    """Whether frameworks can keep weights in the format alone, and gather them so, without a copy in 16 bits."""
+    needs: str = ""
+    """Number format of devices that can run it; empty for all, which compute in 16 bits where they lack fp8."""
+
+    def orders(self, either: bool) -> int:
+        """Copies of a tensor; `either` says that the device multiplies in any order."""
+        return 1 if either and not self.blocks else 2
+
+    def cast(self, either: bool, normed: bool = False, own: float = 1.0, again: bool = True) -> tuple[float, float]:
+        """Bytes an element that casting rows reads and writes.
+
+        `normed` rows come out of a norm. `own` is the share of the rows that this device casts before it gathers those
+        of others; `again` says that what it gathered is wanted in its other order too.
+        """
+        reads, orders = 2.0 * (self.normed if normed else self.reads), self.orders(either)
+        if self.blocks:
+            return reads * own, orders * self.element * own
+        turned = (orders - 1) * self.element  # by a pass of its own, unless the cast has the rows at hand
+        if own < 1.0:
+            return reads * own + turned * again, (self.element * own if reads else 0.0) + turned * again
+        if not reads:  # the norm writes a byte less than the two that it is counted with, the other order one more
+            return turned, 0.0
+        return reads, orders * self.element
+
+    def sent(self, gradients: bool) -> float:
+        """Bytes an element of rows that are gathered in the format: in both orders where neither gives the other and
+        the products of a pass want both, as those of gradients do."""
+        return self.element * (2 if gradients and self.blocks else 1)
+
+
+RECIPES: Registry[Recipe] = Registry("number format of products")
+
+DELAYED = Recipe("fp8", "fp8", 1.0, 1.0, normed=0)
+"""One scale a tensor, from the largest values of steps before."""
+
+
+def _register(**recipes: Recipe) -> None:
+    for name, recipe in recipes.items():
+        RECIPES.add(name.replace("_", "-"))(recipe)
+
+
+_register(
+    fp8=DELAYED,
+    fp8_delayed=DELAYED,
+    fp8_current=Recipe("fp8", "fp8", 1.0, 1.0, reads=2, amax=True),
+    fp8_block=Recipe("fp8_block", "fp8", 1 + 4 / 128, 1 + 4 / 128**2, blocks=True, needs="fp8"),
+    mxfp8=Recipe("fp8", "fp8", 1 + 1 / 32, 1 + 1 / 32, blocks=True, primary=False, needs="fp4"),
+    nvfp4=Recipe("fp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, blocks=True, reads=2, amax=True, primary=False, needs="fp4"),
+)
+
+
+def recipe_of(precision: str, accelerator: Accelerator) -> Recipe | None:
+    """How a device casts under a precision; None where it multiplies 16 bits or more. InputError where it cannot run
+    the recipe."""
+    if not RECIPES.has(precision):
+        return None
+    recipe, peaks = RECIPES.get(precision), accelerator.peak
+    if recipe.needs and recipe.needs not in peaks:
+        known = [name for name in ("fp8-delayed", "fp8-block", "bf16") if name == "bf16" or "fp8" in peaks]
+        message = f"{accelerator.name} cannot multiply as `{precision}` asks: it has no {recipe.needs} arithmetic"
+        raise InputError(Problem(message, path="training.precision", hint=f"write {' or '.join(known)}"))
+    return recipe if "fp8" in peaks else None
+
+
+def any_order(accelerator: Accelerator) -> bool:
+    """Whether a device multiplies 8-bit factors in either order: those that have 4-bit arithmetic do (SM 10)."""
+    return "fp4" in accelerator.peak

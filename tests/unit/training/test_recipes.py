@@ -1,0 +1,151 @@
+"""Recipes of 8 and 4 bits: bytes of their elements, what casts move, what travels and what is kept."""
+
+from typing import Any
+
+import pytest
+
+from simulator.cost.work import Gemm, Stream
+from simulator.errors import InputError
+from simulator.training import memory, operators
+from simulator.training.job import Job, build_job
+from simulator.training.operators import Collective, Kernel
+from simulator.training.recipes import RECIPES
+from tests import jobs
+
+
+def job(precision: str, on: str = "dgx-b200", stack: str = "megatron-core", tp: int = 1, **training: Any) -> Job:
+    software = jobs.stack(stack)
+    return build_job(jobs.scenario(on=on, software=software, training={"precision": precision, **training}, tp=tp))
+
+
+def cast(found: Job, *kinds: str) -> float:
+    """Bytes of casts of a layer, over tokens and hidden width."""
+    steps = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]
+    works = [s.work for s in steps if isinstance(s, Kernel) and s.name.startswith(kinds or ("cast", "turn"))]
+    return sum(w.bytes for w in works if isinstance(w, Stream)) / (found.tokens * found.model.hidden)
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "weight"),
+    [
+        ("fp8-delayed", 1.0, 1.0),
+        ("fp8-current", 1.0, 1.0),
+        ("fp8-block", 1.03125, 1 + 4 / 16384),
+        ("mxfp8", 1.03125, 1.03125),
+        ("nvfp4", 0.5625, 0.5625),
+    ],
+)
+def test_an_element_takes_its_share_of_the_scales(name: str, element: float, weight: float) -> None:
+    """4 bytes for 128 or 128 x 128, 1 byte for 32, 1 byte for 16."""
+    recipe = RECIPES.get(name)
+    assert (recipe.element, recipe.weight) == (element, weight)
+
+
+def test_fp8_without_a_word_is_delayed_scaling() -> None:
+    assert RECIPES.get("fp8") is RECIPES.get("fp8-delayed")
+
+
+@pytest.mark.parametrize(
+    ("precision", "on", "plain", "normed"),
+    [
+        ("fp8", "generic-h100", 2 + 2, 1),
+        ("fp8", "dgx-b200", 2 + 1, 0),
+        ("fp8-current", "generic-h100", 4 + 2, 2 + 2),
+        ("fp8-current", "dgx-b200", 4 + 1, 2 + 1),
+        ("fp8-block", "generic-h100", 2 + 2.0625, 2 + 2.0625),
+        ("mxfp8", "dgx-b200", 2 + 2.0625, 2 + 2.0625),
+        ("nvfp4", "dgx-b200", 4 + 1.125, 2 + 1.125),
+    ],
+)
+def test_casts_read_16_bits_and_write_the_orders_that_products_take(
+    precision: str, on: str, plain: float, normed: float
+) -> None:
+    """Of a layer: 1 + 4 h of rows out of attention and activation, 2 h out of norms, 9 h of gradients."""
+    assert cast(job(precision, on)) == pytest.approx(plain * (5 + 9) + normed * 2)
+
+
+def test_products_of_the_layers_alone_are_narrow() -> None:
+    found = job("nvfp4")
+    layer = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]
+    assert {s.work.dtype for s in layer if isinstance(s, Kernel) and isinstance(s.work, Gemm)} == {"fp4"}
+    head = [*operators.head_forward(found), *operators.head_backward(found)]
+    assert {s.work.dtype for s in head if isinstance(s, Kernel) and isinstance(s.work, Gemm)} == {"bf16"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "on", "sizes"),
+    [
+        ("bf16", "generic-h100", (2, 2, 2, 2, 2, 2)),
+        ("fp8", "generic-h100", (1, 1, 1, 1, 1, 1)),
+        ("mxfp8", "dgx-b200", (1.03125, 1.03125, 2.0625, 1.03125, 2.0625, 1.03125)),
+        ("nvfp4", "dgx-b200", (0.5625, 0.5625, 1.125, 0.5625, 1.125, 0.5625)),
+    ],
+)
+def test_gathered_rows_travel_in_the_format(precision: str, on: str, sizes: tuple[float, ...]) -> None:
+    """Forward attention and MLP; backward the gradient of the MLP's result in both orders, its input again, and the
+    same of attention."""
+    found = job(precision, on, tp=4)
+    steps = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]
+    sent = [c.size for c in operators.collectives(steps) if c.operation == "all_gather"]
+    row = found.tokens * found.model.hidden
+    assert [size / row for size in sent] == pytest.approx(sizes)
+    scattered = {c.size for c in operators.collectives(steps) if c.operation == "reduce_scatter"}
+    assert scattered == {2.0 * row}
+
+
+@pytest.mark.parametrize(("precision", "count"), [("fp8", 0), ("fp8-current", 4), ("mxfp8", 0), ("nvfp4", 4)])
+def test_ranks_that_gather_a_tensor_agree_on_its_scale(precision: str, count: int) -> None:
+    found = job(precision, tp=4)
+    steps = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]
+    amax = [s for s in steps if isinstance(s, Collective) and s.name.startswith("largest")]
+    assert [(s.operation, s.size) for s in amax] == [("all_reduce", 4.0)] * count
+
+
+def test_each_rank_casts_its_own_rows_of_what_is_gathered() -> None:
+    """Hopper, 4 ranks: 2 + 1 bytes of a fourth of the rows, then 1 + 1 to turn all of them; norms write theirs, which
+    are turned when they are gathered again."""
+    found = job("fp8", "generic-h100", tp=4)
+    own = (2 + 2) * (1 + 4 + 3 + 4) / 4
+    gathered = 2 * (3 / 4 + 2)
+    again = 2 * 2
+    assert cast(found) == pytest.approx(own + gathered + again)
+
+
+@pytest.mark.parametrize(
+    ("precision", "on", "size"),
+    [
+        ("fp8", "generic-h100", 2.0),
+        ("fp8", "dgx-b200", 1.0),
+        ("mxfp8", "dgx-b200", 2.0625),
+        ("nvfp4", "dgx-b200", 1.125),
+    ],
+)
+def test_cast_weights_are_kept_beside_those_in_16_bits(precision: str, on: str, size: float) -> None:
+    found, plain = job(precision, on), job("bf16", on)
+    matrices = memory.matrices(found, 0)
+    assert matrices == 8 * 12 * 1024**2
+    static, before = memory.static_memory(found, 0), memory.static_memory(plain, 0)
+    assert static["cast parameters"] == pytest.approx(size * matrices)
+    assert static["parameters"] == before["parameters"]
+
+
+def test_quantised_parameters_have_no_copy_in_16_bits_and_are_gathered_in_8() -> None:
+    kept, alone = job("fp8", "generic-h100"), job("fp8", "generic-h100", quantized_parameters=True)
+    matrices = memory.matrices(alone, 0)
+    spared = memory.static_memory(kept, 0)["parameters"] - memory.static_memory(alone, 0)["parameters"]
+    assert spared == 2 * matrices
+    (whole,), (halved,) = (operators.gathered_units(j, jobs.LAYER, j.dense) for j in (kept, alone))
+    assert whole - halved == pytest.approx(matrices / 8 / 2)
+
+
+def test_mxfp8_keeps_16_bits_beside() -> None:
+    assert not job("mxfp8", quantized_parameters=True).quantized_parameters
+
+
+@pytest.mark.parametrize(
+    ("precision", "on"), [("nvfp4", "generic-h100"), ("mxfp8", "generic-h100"), ("fp8-block", "generic-a100")]
+)
+def test_a_recipe_beyond_the_device_is_refused(precision: str, on: str) -> None:
+    with pytest.raises(InputError, match=f"cannot multiply as `{precision}` asks") as raised:
+        job(precision, on)
+    assert "bf16" in str(raised.value)
