@@ -116,6 +116,10 @@ class AttentionCore:
     """Size of a head's values where it is not that of its keys."""
     latent: "Latent | None" = None
     """What decodes read where a token's keys and values are cached as one vector for all heads."""
+    chosen: int | None = None
+    """Tokens that a row attends to at most, those that an indexer chose; None for all."""
+    indexer: "Indexer | None" = None
+    """What chooses them, where this layer has one of its own."""
     sinks: bool = False
     """Whether each head has a learned score without a value."""
     chunked: bool = False
@@ -200,10 +204,25 @@ arXiv:2312.06635 (gla, lightning), the count of Mamba's selective scan (mamba1).
 
 
 @dataclass(frozen=True, slots=True)
+class Indexer:
+    """Scores of a row with all tokens before it, summed over narrow heads that share one key."""
+
+    heads: int
+    head_dim: int
+
+    @property
+    def key_bytes(self) -> float:
+        """Bytes of a cached key: 8 bits an element and one scale in fp32."""
+        return self.head_dim + 4.0
+
+
+@dataclass(frozen=True, slots=True)
 class CacheWrite:
     """What a row leaves in the cache of its layer, in elements."""
 
     elements: float
+    fixed: float = 0.0
+    """Bytes besides that are the same in all formats of the cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,11 @@ def cached(ops: Iterable[Op]) -> float:
     return sum(op.does.elements for op in ops if isinstance(op.does, CacheWrite))
 
 
+def cached_bytes(ops: Iterable[Op], element: float) -> float:
+    """Bytes that a row leaves in the cache where an element takes so many."""
+    return sum(op.does.elements * element + op.does.fixed for op in ops if isinstance(op.does, CacheWrite))
+
+
 def core(ops: Iterable[Op]) -> AttentionCore | None:
     """The attention among operations; None where there is none."""
     return next((op.does for op in ops if isinstance(op.does, AttentionCore)), None)

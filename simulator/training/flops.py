@@ -41,7 +41,12 @@ def attention_flops(job: Job, kind: LayerKind) -> float:
 
 def attended_flops(core: AttentionCore, sequence: int) -> float:
     """FLOPs of scores and weighted values of an attention over one sequence: the full square, and under a window twice
-    the pairs within it, which a causal mask would halve likewise."""
+    the pairs within it, which a causal mask would halve likewise. Where an indexer chooses, its scores of the full
+    square, and the latents of what it chose."""
+    if core.chosen is not None and core.latent is not None and core.chosen < sequence:
+        scores = core.indexer.heads * core.indexer.head_dim if core.indexer else 0
+        pairs = attended_pairs(sequence, sequence, True, core.chosen)
+        return 2.0 * sequence**2 * scores + 4.0 * pairs * core.heads * (core.latent.width + core.latent.values)
     pairs = attended_pairs(sequence, sequence, True, core.window, core.chunked)
     return 2.0 * 2.0 * pairs * core.heads * (core.head_dim + core.values)
 

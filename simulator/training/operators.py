@@ -13,6 +13,7 @@ first and travel in the recipe's format, after their ranks agreed on a scale whe
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import ceil
 
 from simulator.axes import CP, TP, Axis
@@ -416,6 +417,9 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Step]:
         window=does.window,
         chunked=does.chunked,
     )
+    if does.chosen is not None and does.latent is not None and does.chosen < job.sequence:
+        yield from _scored(does, work)
+        work = replace(work, window=does.chosen, kv_heads=1, head_dim=does.latent.width, value_dim=does.latent.values)
     yield Kernel("attention", work)
 
 
@@ -436,6 +440,15 @@ def state_scan(job: Job, name: str, does: StateScan) -> Step:
         return Kernel(name, scan)
     states = Collective("states", "all_gather", job.cp * job.micro_batch * does.state * does.state_bytes, CP.name)
     return Turn(name, ((scan,),), () if job.blocking else (states,))
+
+
+def _scored(does: AttentionCore, work: Attention) -> Iterator[Step]:
+    """Scores of an indexer: products with keys alone, whose sum over heads is what a value's one element would be.
+    Left out: choosing the highest, and the loss that trains the indexer."""
+    if does.indexer is not None:
+        scorer = does.indexer
+        work = replace(work, heads=scorer.heads, kv_heads=1, head_dim=scorer.head_dim, value_dim=1)
+        yield Kernel("index scores", work)
 
 
 def _scores(job: Job, does: AttentionCore) -> tuple[float, float, Gemm, Gemm]:

@@ -7,7 +7,7 @@ from simulator.cost.work import Attention, Decode
 from simulator.model.cut import Cut
 from simulator.model.layers import attention_of
 from simulator.model.ops import Linear, Op
-from simulator.model.tensors import cached, core, kept, multiplied, tensors
+from simulator.model.tensors import cached, cached_bytes, core, kept, multiplied, tensors
 from simulator.specs.model import Model
 
 V3 = {
@@ -99,3 +99,32 @@ def test_what_is_kept_of_a_row() -> None:
 def test_what_does_not_fit_together_is_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         model(**changes)
+
+
+SPARSE = {"index_heads": 64, "index_head_dim": 128, "index_top_k": 2048}
+
+
+def test_an_indexer_has_three_matrices_and_a_cached_key_of_its_own() -> None:
+    """q nI dI + h dI + h nI parameters; 128 elements in 8 bits and a scale, beside the latent: V3.2 caches 48,068 bytes
+    a token where its latents are in 8 bits with their rotated keys in 16 (656 bytes)."""
+    dense, sparse = (sum(one.elements for one in tensors(block(model(**more)))) for more in ({}, SPARSE))
+    assert sparse - dense == 1536 * 64 * 128 + 7168 * 128 + 7168 * 64
+    assert cached_bytes(block(model(**SPARSE)), 2.0) == 2 * 576 + 132
+    assert 61 * (cached_bytes(block(model(**SPARSE)), 2.0) - 2 * 576 + 656) == 48_068
+
+
+def test_layers_without_an_indexer_of_their_own_take_what_the_one_before_chose() -> None:
+    shared = model(layers=8, index_layers=2, **SPARSE)
+    found = [core(attention_of(shared, Cut(), kind)) for kind in shared.kinds]
+    assert [one is not None and one.indexer is not None for one in found] == [True, False, False, False] * 2
+    assert all(one is not None and one.chosen == 2048 for one in found)
+
+
+def test_chosen_tokens_cost_less_than_all_beyond_2176_keys() -> None:
+    """Of a decode: 2 H (2 c + dr) k over what is chosen and 2 nI dI over all, against 2 H (2 c + dr) over all."""
+    found = core(block(model(**SPARSE)))
+    assert found is not None and found.indexer is not None and found.latent is not None and found.chosen is not None
+    absorbed = 2 * found.heads * (found.latent.width + found.latent.values)
+    index = 2 * found.indexer.heads * found.indexer.head_dim
+    even = absorbed * found.chosen / (absorbed - index)
+    assert even == pytest.approx(2176, abs=1)

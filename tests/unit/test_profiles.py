@@ -395,9 +395,11 @@ def test_frontier_and_meta_have_the_bandwidth_that_their_owners_state() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_has_the_parameters_that_its_name_states(name: str) -> None:
     model = load_spec(Model, name)
+    assert model.source
+    if model.published_parameters and name not in PUBLISHED:
+        return  # tests/unit/model/test_parameters.py holds it to what its authors state
     expected = PUBLISHED.get(name) or named_size(name)
     assert parameters(model) == pytest.approx(expected, rel=0.005 if name in PUBLISHED else 0.03)
-    assert model.source
 
 
 def test_published_sizes_are_of_models_that_exist() -> None:

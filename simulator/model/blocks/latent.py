@@ -6,6 +6,9 @@ Rows of a prompt or of training attend in full width (keys of `qk_nope_head_dim`
 `v_head_dim`). A decode reads the latents themselves: the up-projection of keys is applied to its query, that of values
 to its result, with the same weights and arithmetic for a row as expanding them, so that one product stands for both.
 
+Where an indexer chooses the tokens of a row (`index_top_k`), rows of prompts and of training too attend over the
+latents.
+
 Left out: expanding the latents of cached tokens again for later chunks of a prompt, and writing keys together of their
 two parts.
 """
@@ -17,7 +20,19 @@ from simulator.axes import TP
 from simulator.model.blocks.around import gate, rotary
 from simulator.model.blocks.base import ATTENTIONS, KEYS, QUERIES, WHOLE, enter, leave
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Elementwise, Latent, Linear, Op, Traffic
+from simulator.model.ops import (
+    COLUMN,
+    ROW,
+    WIDE,
+    AttentionCore,
+    CacheWrite,
+    Elementwise,
+    Indexer,
+    Latent,
+    Linear,
+    Op,
+    Traffic,
+)
 from simulator.specs.model import Model
 
 LATENT_NORM = "latent norm"
@@ -33,10 +48,12 @@ def latent(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> Ite
     if part == WHOLE:
         yield from enter(cut, "latent", sizes.cached)
         yield Op("key and value up", Linear(sizes.rank, sizes.expanded, COLUMN, TP))
+        yield from _indexed(model, sizes)
     if model.position == "rotary":
         yield rotary(((sizes.heads if part != KEYS else 0) + (part != QUERIES)) * sizes.positions)
     if part != QUERIES:
-        yield Op("cache", CacheWrite(float(sizes.cached)))
+        scorer = indexer(model)
+        yield Op("cache", CacheWrite(float(sizes.cached), scorer.key_bytes if scorer else 0.0))
     if part != KEYS:
         yield from _attended(model, cut, sizes)
 
@@ -99,6 +116,27 @@ def _queries(model: Model, cut: Cut, sizes: _Sizes) -> Iterator[Op]:
         yield Op("query up", Linear(sizes.queries, width, COLUMN, TP))
 
 
+def indexer(model: Model) -> Indexer | None:
+    """What chooses the tokens that a row attends to, where the layer has one of its own."""
+    return Indexer(model.index_heads, model.index_head_dim) if model.index_heads and model.index_head_dim else None
+
+
+def _indexed(model: Model, sizes: _Sizes) -> Iterator[Op]:
+    """Queries, one key, and weights of the heads of the indexer, whole on every device (DeepSeek-V3.2,
+    arXiv:2512.02556, section 2.1)."""
+    scorer = indexer(model)
+    if scorer is None:
+        return
+    width = scorer.heads * scorer.head_dim
+    yield Op("index query", Linear(sizes.queries or model.hidden, width, keeps=False))
+    yield Op("index key", Linear(model.hidden, scorer.head_dim, keeps=False))
+    yield Op("index weights", Linear(model.hidden, scorer.heads, format=WIDE, keeps=False))
+    moved = Traffic(width + scorer.head_dim, (width + scorer.head_dim) / 2, 2)
+    back = (("index cast", Traffic(width + scorer.head_dim, width + scorer.head_dim)),)
+    kept = float(width + scorer.head_dim + scorer.heads)
+    yield Op("index cast", Elementwise("index cast", moved, back, kept=kept))
+
+
 def _attended(model: Model, cut: Cut, sizes: _Sizes) -> Iterator[Op]:
     """Attention in full width, or over the cached latents, and what follows it."""
     kept, absorbed = float(sizes.heads * (2 * sizes.keys + sizes.values)), Latent(sizes.cached, sizes.rank)
@@ -110,6 +148,8 @@ def _attended(model: Model, cut: Cut, sizes: _Sizes) -> Iterator[Op]:
         kept=kept,
         value_dim=sizes.values,
         latent=absorbed,
+        chosen=model.index_top_k,
+        indexer=indexer(model),
         sinks=model.attention_sinks,
     )
     yield Op("attention", core)

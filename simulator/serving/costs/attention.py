@@ -4,7 +4,7 @@ The launch of one attention kernel a layer is part of `StageCost.rows`, so that 
 Equations and known errors: docs/models/serving-cost.md.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simulator.cost import Device
@@ -113,18 +113,36 @@ class Attention:
             lines: Segments = ((FAR, max(start, least), step),)
         else:
             lines = (((least - start) // step, least, 0), (FAR, start, step))
-        return self._windowed(lines, sequences)
+        core = shard.core
+        if core.chosen is None:
+            return self._windowed(lines, sequences, shard.model.window, self.windowed)
+        launch, token = (round(time * self.scale) for time in self._index())
+        chosen = self._windowed(lines, sequences, core.chosen, 1.0)
+        return tuple((end, base + launch, slope + token) for end, base, slope in chosen)
 
-    def _windowed(self, lines: Segments, sequences: int) -> Segments:
-        """Lines of decodes of which layers with a window read no more than it of each sequence.
+    def _index(self) -> tuple[float, float]:
+        """(seconds, seconds a cached token) in which the indexer of a layer scores the tokens before one query, layers
+        without one of their own counted in; the choice of the highest is part of the launch."""
+        scorer, device = self.shard.core.indexer, self.device
+        if scorer is None:
+            return 0.0, 0.0
+        flops = 2.0 * scorer.heads * scorer.head_dim / self._index_rate()
+        share = self.shard.index_share
+        return 2 * share * device.latent.launch, share * max(scorer.key_bytes / device.latent.bandwidth, flops)
+
+    def _index_rate(self) -> float:
+        """FLOP/s of the indexer's scores: the share of the peak of latent attention, in 8 bits where there are any."""
+        return self.device.latent.arithmetic * self.device.peak("fp8") / self.device.peak("bf16")
+
+    def _windowed(self, lines: Segments, sequences: int, window: int | None, share: float) -> Segments:
+        """Lines of decodes of which a share of the layers reads no more than a window of each sequence.
 
         Sequences are taken to be alike: beyond `sequences` windows of cached tokens those layers take no longer.
         """
-        model = self.shard.model
-        if model.window is None:
+        if window is None:
             return lines
         floor, (_, base, slope) = lines[:-1], lines[-1]
-        end, less = sequences * model.window, round(slope * (1.0 - self.windowed))
+        end, less = sequences * window, round(slope * (1.0 - share))
         if floor and end <= floor[-1][0]:  # windows are full before reading takes longer than the floor
             end, reached, _ = floor[-1]
             return (*floor, (FAR, reached - less * end, less))
@@ -152,7 +170,7 @@ class Attention:
         """Ticks of a chunk of a prompt after so many cached tokens."""
         if chunk == 0:
             return 0
-        if self.shard.model.window is not None:
+        if self.shard.model.window is not None or self.shard.core.chosen is not None:
             return self.prompts(((chunk, before),))
         # `_chunk` and `_kernel` in one, as every iteration with a prompt asks for it.
         curve, heads, keys, rows = self.curve, self.shard.heads, chunk + before, self.curve.rows
@@ -173,10 +191,23 @@ class Attention:
         share, window = self.windowed, self.shard.model.window
         if not taken:
             return 0
+        if self.shard.core.chosen is not None:
+            return self._sparse(taken, self.shard.core.chosen)
         whole = self._prompts(taken, FAR)
         if self.expand_seconds:
             whole += round(sum(before for _, before in taken) * self.expand_seconds * self.prompt_scale)
         return whole if window is None else round((1.0 - share) * whole + share * self._prompts(taken, window))
+
+    def _sparse(self, pieces: Sequence[tuple[int, int]], chosen: int) -> int:
+        """Ticks of chunks whose rows attend to the latents of so many tokens, and of the indexer that chooses them."""
+        core, pairs = self.shard.core, sum(chunk * before + chunk * (chunk + 1) / 2 for chunk, before in pieces)
+        assert core.latent is not None
+        wider = (core.latent.width + core.latent.values) / (2.0 * self.shard.mean_dim)
+        scored = 0.0
+        if core.indexer is not None:
+            flops = 2.0 * core.indexer.heads * core.indexer.head_dim * pairs
+            scored = self.shard.index_share * (flops / self._index_rate() + self.device.latent.launch)
+        return round(wider * self._prompts(pieces, chosen) + scored * self.prompt_scale)
 
     def _prompts(self, pieces: Iterable[tuple[int, int]], window: int) -> int:
         """Ticks of chunks in one kernel whose rows look back to so many tokens."""

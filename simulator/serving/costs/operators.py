@@ -8,6 +8,7 @@ on contexts. What a device holds is rounded up where sizes do not divide.
 Left out: biases (added where products are written), copies and reshapes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -18,7 +19,7 @@ from simulator.model.blocks import QUERIES, WHOLE, ends
 from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL
 from simulator.model.cut import Cut
 from simulator.model.ops import COPY, LAYER, TABLE, WIDE, AttentionCore, Op
-from simulator.model.tensors import BIAS, cached, core, multiplied, tensors
+from simulator.model.tensors import BIAS, cached_bytes, core, multiplied, tensors
 from simulator.serving.costs.formats import Formats
 from simulator.specs.model import LayerKind, Model
 
@@ -104,7 +105,9 @@ class Shard:
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)
-    """Bytes of the keys and values of one token in one layer."""
+    """Bytes of the keys and values of one token in one layer; the mean of layers that differ."""
+    index_share: float = field(init=False, compare=False)
+    """Share of the layers with an indexer of their own."""
 
     def __post_init__(self) -> None:
         ops = list(layers.attention_of(self.model, self.cut, self.model.kinds[0]))
@@ -112,7 +115,13 @@ class Shard:
         if found is None:
             raise ValueError(f"attention of kind {self.model.attention} states no core")
         object.__setattr__(self, "core", found)
-        object.__setattr__(self, "kv_bytes", cached(ops) * self.formats.kv_size)
+        counts = Counter(self.model.kinds)
+        size = self.formats.kv_size
+        each = {kind: cached_bytes(layers.attention_of(self.model, self.cut, kind), size) for kind in counts}
+        mean = sum(each[kind] * number for kind, number in counts.items()) / self.model.layers
+        object.__setattr__(self, "kv_bytes", mean if len(set(each.values())) > 1 else cached_bytes(ops, size))
+        own = sum(n for kind, n in counts.items() if self.model.of(kind).index_heads is not None)
+        object.__setattr__(self, "index_share", own / self.model.layers)
 
     @property
     def cut(self) -> Cut:
@@ -244,8 +253,7 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
         elif isinstance(does, model_ops.Lookup):
             yield _passes(shard, (3.0 if does.learned else 2.0) * does.width * size)
         elif isinstance(does, model_ops.CacheWrite):
-            kept = does.elements * formats.kv_size
-            yield Write("other", kept, kept * size / formats.kv_size)
+            yield Write("other", does.elements * formats.kv_size + does.fixed, does.elements * size + does.fixed)
         elif isinstance(does, model_ops.Experts):
             sizes = does.experts, does.top_k, does.hidden, does.inner, does.gated, does.sharers
             yield Experts("linear", *sizes)
