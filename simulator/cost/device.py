@@ -235,20 +235,20 @@ def decode_curve(
 def latent_curve(
     spec: LatentKernels, bandwidth: float, cores: int, arithmetic: float, clock: float = 1.0
 ) -> DecodeCurve:
-    """Attention over latents in SI units: walks are cut whatever the number of sequences."""
+    """Attention over latents in SI units."""
     return DecodeCurve(
         peak=bandwidth,
         arithmetic=arithmetic * clock * spec.rate,
         bandwidth=bandwidth * spec.memory,
         narrow=bandwidth * spec.memory,
-        core=bandwidth,
+        core=spec.core * bandwidth / cores,
         cores=cores,
         launch=spec.launch,
         gather=0.0,
         sequence=spec.sequence,
         block=0.0,
         overlap=spec.overlap,
-        cuts_all=True,
+        cuts_all=spec.cuts,
         write=bandwidth,
         write_token=0.0,
         query=bandwidth,

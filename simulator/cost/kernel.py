@@ -146,7 +146,7 @@ def _decode(work: Decode, device: Device) -> KernelCost:
     if work.latent is not None:
         curve, token = device.latent, work.head_dim * work.kv_bytes
         flops = 2.0 * work.heads * (work.head_dim + work.latent)
-    group = work.heads / work.kv_heads
+    group = 1.0 if latent else work.heads / work.kv_heads  # all heads of a latent are one block
     time = decode_seconds(
         work.sequences,
         work.context,

@@ -170,6 +170,10 @@ class LatentKernels(Spec):
     """Share of the memory bandwidth at which many cached tokens are read."""
     rate: PositiveFraction = 0.6
     """Share of the 16-bit peak at which many heads multiply."""
+    cuts: bool = True
+    """Whether the walk over a sequence is cut into parts for idle cores."""
+    core: float = Field(default=1.0, gt=0)
+    """Rate of one core alone over its share of the memory bandwidth, where walks are not cut."""
 
 
 class ExpertKernels(Spec):

@@ -3,11 +3,14 @@
 import pytest
 
 from simulator.axes import TP
-from simulator.cost.work import Attention, Decode
+from simulator.cost import Attention, Decode, compile_device, seconds
+from simulator.cost.kernel import kernel_cost
 from simulator.model.cut import Cut
 from simulator.model.layers import attention_of
 from simulator.model.ops import Linear, Op
 from simulator.model.tensors import cached, cached_bytes, core, kept, multiplied, tensors
+from simulator.specs import load_spec
+from simulator.specs.hardware import Accelerator
 from simulator.specs.model import Model
 
 V3 = {
@@ -128,3 +131,25 @@ def test_chosen_tokens_cost_less_than_all_beyond_2176_keys() -> None:
     index = 2 * found.indexer.heads * found.indexer.head_dim
     even = absorbed * found.chosen / (absorbed - index)
     assert even == pytest.approx(2176, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "sequences", "each", "microseconds"),
+    [
+        ("h200-sxm", 16, 128, 8192, 286),
+        ("h200-sxm", 128, 128, 8192, 486),
+        ("h200-sxm", 64, 16, 32768, 165),
+        ("a100-sxm-80gb", 16, 1, 8192, 946),
+        ("a100-sxm-80gb", 16, 16, 8192, 1015),
+        ("l40s", 128, 128, 8192, 2773),
+    ],
+)
+def test_decodes_over_latents_take_what_was_measured(
+    name: str, heads: int, sequences: int, each: int, microseconds: float
+) -> None:
+    """Kernels of TensorRT-LLM (ai-dynamo/aiconfigurator, `mla`): bytes decide up to 64 heads, arithmetic beyond; those
+    of Ampere and Ada walk over a sequence on one core."""
+    device = compile_device(load_spec(Accelerator, name))
+    work = Decode(sequences, sequences * each, heads, 1, 576, latent=512)
+    assert seconds(work, device) * 1e6 == pytest.approx(microseconds, rel=0.25)
+    assert kernel_cost(work, device).valid

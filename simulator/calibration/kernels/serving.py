@@ -27,6 +27,7 @@ from simulator.calibration.fitting import (
 from simulator.calibration.kernels import experts as mixtures
 from simulator.calibration.kernels.attention import read_attention
 from simulator.calibration.kernels.experts import expert_times, read_experts
+from simulator.calibration.kernels.latents import fit_latents
 from simulator.calibration.kernels.profile_lines import COMMAND, group_yaml
 from simulator.calibration.kernels.scans import fit_scans
 from simulator.cost import Device, compile_device
@@ -39,7 +40,7 @@ from simulator.specs.resolve import load_spec
 
 SHAPE = ("batch_size", "num_heads", "num_key_value_heads", "head_dim")
 """Columns of every table of attention."""
-SECTIONS = ("decode", "experts", "scans", "weight_only")
+SECTIONS = ("decode", "experts", "latent", "scans", "weight_only")
 WRITE = {
     "write": Parameter(0.4, 0.02, 1),
     "write_token": Parameter(1e-9, 1e-11, 1e-7),
@@ -264,6 +265,8 @@ def fit_serving(asked: Asked, chip: tuple[str, ...], folder: Path) -> tuple[Repo
         profile, known = place.profile, place.accelerator.on_chip
         lines = serving_lines(profile, decode[profile], experts[profile], dequantised.get(profile))
         own, rows, unsure = fit_scans(data, profile, place.device, known.value if known else 0.0)
+        lines, report, loose = lines + own, report + rows, loose + unsure
+        own, rows, unsure = fit_latents(data, profile, place.device, known.value if known else 0.0)
         lines, report, loose = lines + own, report + rows, loose + unsure
         asked.say("\n".join([profile, *lines]))
         path = folder / f"{profile}.yaml"

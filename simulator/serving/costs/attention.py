@@ -95,7 +95,7 @@ class Attention:
         narrow = shard.formats.kv_size < 2.0 and self.stack.attention_kernel == PAGED
         latent = shard.core.latent is not None
         kv_heads = 1 if latent else shard.kv_heads
-        group = shard.heads / kv_heads
+        group = 1.0 if latent else shard.heads / kv_heads  # all heads of a latent are one block
         (floor, _), (base, slope) = decode_lines(
             sequences,
             kv_heads,

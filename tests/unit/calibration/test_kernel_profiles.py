@@ -11,6 +11,7 @@ from simulator.calibration.kernels.attention import ATTENTION as ATTENTION_RANGE
 from simulator.calibration.kernels.experts import EXPERTS
 from simulator.calibration.kernels.figures import NOTES
 from simulator.calibration.kernels.gemm import CURVE, GEMM, SPLIT, TILES, gemm_lines, tile_rates
+from simulator.calibration.kernels.latents import CORE, LATENT
 from simulator.calibration.kernels.profiles import attention_lines, head_lines, stream_lines, write
 from simulator.calibration.kernels.scans import FUSED, SCAN, STEP
 from simulator.calibration.kernels.serving import DECODE, DEQUANTISED, SECTIONS, WRITE, replaced
@@ -95,6 +96,8 @@ def fitted_at_bounds(profile: KernelProfile, bandwidth: float) -> Iterator[str]:
     for family, scans in profile.scans.items():
         for kind, kernels_of in scans.items():
             yield from at_bounds(f"scans.{family}.{kind}", (FUSED if kernels_of.whole else SCAN) | STEP, kernels_of)
+    own = {name: one for name, one in LATENT.items() if profile.latent.cuts or name != "overlap"}
+    yield from at_bounds("latent", own if profile.latent.cuts else own | {"core": CORE}, profile.latent)
     if "calibrate" in profile.weight_only.source:
         yield from at_bounds("weight_only", DEQUANTISED, profile.weight_only)
 
