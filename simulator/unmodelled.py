@@ -8,9 +8,9 @@ _SPECULATIVE = (
     "speculative decoding is not modelled; figures are those of plain decoding, one token a sequence and iteration"
 )
 _ADAPTERS = "low-rank adapters (LoRA) are not modelled; the base model is, with all of its weights"
-_LATENT = (
-    "models with multi-head latent attention are not modelled; of large models with grouped-query attention "
-    "`qwen3-235b-a22b` (experts) can be served, `llama-3.1-405b` (dense) served and trained"
+_COMPRESSED = (
+    "attention to compressed tokens or to blocks of them is not modelled; `deepseek-v3.2` and `glm-5`, whose indexer "
+    "chooses single tokens, are"
 )
 _STATE = "models with state-space layers are not modelled; those with attention in every layer are"
 _SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
@@ -34,7 +34,7 @@ _EXTENDS = "`extends` stands in files only; to take another one write its name: 
 UNMODELLED: dict[str, str] = {
     **dict.fromkeys(("speculative*", "draft", "draftmodel", "numspeculativetokens", "eagle*", "medusa*"), _SPECULATIVE),
     **dict.fromkeys(("lora*", "qlora*", "adapters", "peft*", "enablelora", "maxloras"), _ADAPTERS),
-    **dict.fromkeys(("deepseekv2*", "deepseekv3*", "deepseekr1*", "kimik2*", "mla"), _LATENT),
+    **dict.fromkeys(("deepseekv4*", "minimaxm3*", "nsa", "csa", "hca"), _COMPRESSED),
     **dict.fromkeys(("mamba*", "jamba*", "zamba*", "rwkv*", "nemotronh*", "falconmamba*"), _STATE),
     **dict.fromkeys(("autoscaling", "autoscale*", "minreplicas", "maxreplicas", "elastic*"), _SCALING),
     **dict.fromkeys(("dualpipe*", "chimera", "hanayo", "wave", "bidirectional", "zerobubble*", "zb*"), _SCHEDULE),

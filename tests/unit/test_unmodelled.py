@@ -24,7 +24,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
         (SERVING, "serving.router=session", "`prefix-aware`"),
         (SERVING, "serving.batching.policy=continuous", "batches continuously"),
         (SERVING, "stack=stacks/lightllm", "no stack of its own"),
-        (SERVING, "model=models/deepseek-v3", "latent attention are not modelled"),
+        (SERVING, "model=models/deepseek-v4", "attention to compressed tokens"),
         (SERVING, "cluster.extends=clusters/dgx-a100", "`cluster=clusters/dgx-a100`"),
         (TRAINING, "training.schedule=dualpipe", "`interleaved-1f1b`"),
         (TRAINING, "training.parallel.ep=2", "mixtures of experts cannot be trained yet; leave `ep` out"),

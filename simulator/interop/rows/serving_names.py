@@ -173,7 +173,7 @@ def cluster(accelerator: str) -> Cluster:
 def model(name: str) -> Model:
     """The model of a name; raises Refused where no profile stands for it."""
     if NO_MODEL.search(name):
-        raise Refused(f"model `{name}`: multi-head latent attention")
+        raise Refused(f"model `{name}`: multi-head latent attention, of which no row is judged yet")
     if name in MODELS:
         return load_spec(Model, MODELS[name])
     plain = re.sub(r"[ _]", "-", name.rpartition("/")[2].lower()).removeprefix("meta-")
