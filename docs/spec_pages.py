@@ -31,12 +31,13 @@ from simulator.specs.kernels import (
     ExpertKernels,
     GemmKernels,
     KernelProfile,
+    LatentKernels,
     StreamKernels,
     Tile,
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
-from simulator.specs.model import Layers, Model
+from simulator.specs.model import Layers, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
     Arrivals,
@@ -65,6 +66,7 @@ KERNELS = (
     AttentionKernels,
     DecodeKernels,
     ExpertKernels,
+    LatentKernels,
     StreamKernels,
 )
 
@@ -93,7 +95,7 @@ def job_specs() -> str:
 
 def model_specs() -> str:
     """The keys of a model."""
-    return _sections(Model, Layers)
+    return _sections(Model, Layers, PublishedParameters)
 
 
 def hardware_specs() -> str:
