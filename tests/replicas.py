@@ -154,6 +154,8 @@ class Setting:
     context: int = ENDLESS
     swap: int = 0
     """Tokens of host memory."""
+    state: int = 0
+    """Blocks that a sequence takes beside those of its tokens."""
     replicas: int = 1
     stages: int = 1
     serial: bool = False
@@ -228,7 +230,9 @@ def _network() -> fabric.Fabric:
 
 def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward: bool) -> Watched:
     blocks = setting.blocks if role != "decode" or setting.decode_blocks is None else setting.decode_blocks
-    memory = Memory(blocks, setting.block_size, setting.watermark, 1000.0, setting.context, setting.swap, 1e15)
+    memory = Memory(
+        blocks, setting.block_size, setting.watermark, 1000.0, setting.context, setting.swap, 1e15, setting.state
+    )
     rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
     shared = fleet.ledger.prefix_block // setting.block_size
     made = Watched(

@@ -174,7 +174,9 @@ def _kv_transfer(site: Site, scenario: ServingScenario, systems: tuple[System, .
     token = max(system.cost.kv_replica_bytes for system in systems)
     by_layer = scenario.serving.transfer == "layer"
     devices = dict(enumerate(places))
-    return KvTransfer(site.clock, ledger, site.fabric, profile, devices, token, scenario.model.layers, by_layer)
+    states = max(system.cost.state_replica_bytes for system in systems)
+    own = site.clock, ledger, site.fabric, profile, devices, token, scenario.model.layers, by_layer
+    return KvTransfer(*own, state_bytes=states)
 
 
 def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:
@@ -214,6 +216,8 @@ def _replica(
         system.context,
         system.swap_tokens,
         rate,
+        cost.state_blocks,
+        cost.state_replica_bytes,
     )
     name = system.name if system.replicas == 1 else f"{system.name} {i + 1}"
     return Replica(

@@ -237,6 +237,8 @@ class ServingStack(Spec):
     expert_kernels: tuple[str, ...] = ("triton",)
     """Families of kernels of mixtures of experts, the first one that a device has first: `triton`, `cutlass`,
     `trtllm-gen`, or another name, for which the device's own are taken with a warning."""
+    scan_kernels: tuple[str, ...] = ("fused", "triton")
+    """Families of kernels of layers with a state, the first one that a device has first; estimates where none is."""
     all_reduce: Literal["library", "custom"] = "custom"
     """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
     graphs: Count | None = None

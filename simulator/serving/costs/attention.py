@@ -12,6 +12,7 @@ from simulator.cost.attention import AttentionCurve, beyond, rate_at, walked
 from simulator.cost.decode import decode_lines
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.operators import Shard
+from simulator.serving.costs.states import States
 from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND
 
@@ -60,6 +61,8 @@ class Attention:
     """Seconds of the memory for the scores of a row and a key, of all heads; 0 where the kernel is fused."""
     windowed: float = field(init=False)
     """Share of the layers that have a sliding window."""
+    states: States = field(init=False)
+    """Recurrences of the layers that have no attention."""
 
     def __post_init__(self) -> None:
         shard, curve, decode = self.shard, kernel(self.device, self.stack), self.device.decode
@@ -67,8 +70,9 @@ class Attention:
         for name, value in {
             "curve": curve,
             "cuts_all": decode.cuts_all,
-            "scale": self.layers.layers * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
-            "prompt_scale": self.layers.full * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
+            "scale": self._layers(self.layers.layers) * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
+            "prompt_scale": self._layers(self.layers.full) * TICKS_PER_SECOND / self.stack.kernel_efficiency.value,
+            "states": States(self.shard, self.layers, self.device, self.stack),
             "per_key": 4.0 * curve.rows * shard.mean_dim / rate_at(shard.head_dim, curve.forward),
             "row_seconds": (row / curve.bandwidth, row / decode.query),
             "token_seconds": shard.prompt_bytes / curve.bandwidth,
@@ -87,9 +91,19 @@ class Attention:
         rate = curve.cores * rate_at(core.head_dim, curve.forward)
         return 2.0 * core.latent.values * expanded / rate + self.shard.prompt_bytes / curve.bandwidth
 
+    def _layers(self, count: int) -> int:
+        return self.layers.attending(self.shard.model, count)
+
     def decode(self, sequences: int) -> Segments:
         """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StageCost.decode`."""
         if sequences == 0:
+            return ((FAR, 0, 0),)
+        lines, step = self._decode(sequences), self.states.step(sequences)
+        return tuple((end, base + step, slope) for end, base, slope in lines)
+
+    def _decode(self, sequences: int) -> Segments:
+        """The same of attention alone."""
+        if not self.scale:
             return ((FAR, 0, 0),)
         shard = self.shard
         narrow = shard.formats.kv_size < 2.0 and self.stack.attention_kernel == PAGED
@@ -170,7 +184,7 @@ class Attention:
         """Ticks of a chunk of a prompt after so many cached tokens."""
         if chunk == 0:
             return 0
-        if self.shard.model.window is not None or self.shard.core.chosen is not None:
+        if self.shard.model.window is not None or self.shard.core.chosen is not None or self.states.scans:
             return self.prompts(((chunk, before),))
         # `_chunk` and `_kernel` in one, as every iteration with a prompt asks for it.
         curve, heads, keys, rows = self.curve, self.shard.heads, chunk + before, self.curve.rows
@@ -191,12 +205,17 @@ class Attention:
         share, window = self.windowed, self.shard.model.window
         if not taken:
             return 0
+        passed = self.states.passed([chunk for chunk, _ in taken])
+        if not self.prompt_scale:
+            return passed
         if self.shard.core.chosen is not None:
-            return self._sparse(taken, self.shard.core.chosen)
+            return self._sparse(taken, self.shard.core.chosen) + passed
         whole = self._prompts(taken, FAR)
         if self.expand_seconds:
             whole += round(sum(before for _, before in taken) * self.expand_seconds * self.prompt_scale)
-        return whole if window is None else round((1.0 - share) * whole + share * self._prompts(taken, window))
+        if window is not None:
+            whole = round((1.0 - share) * whole + share * self._prompts(taken, window))
+        return whole + passed
 
     def _sparse(self, pieces: Sequence[tuple[int, int]], chosen: int) -> int:
         """Ticks of chunks whose rows attend to the latents of so many tokens, and of the indexer that chooses them."""

@@ -38,11 +38,19 @@ class Depth(NamedTuple):
         """The same of those that all rows pass; a model with others has one kind."""
         return ((usual, self.full),) if self.skipped else self.each(usual)
 
+    def attending(self, model: Model, count: int) -> int:
+        """Of `count` layers that rows pass, those that look back at keys and values."""
+        if not self.kinds:
+            return count if model.kinds[0].attends else 0
+        return sum(number for kind, number in self.kinds if kind.attends)
+
     def windowed_share(self, model: Model) -> float:
-        """Share of its layers that have a sliding window; that of the model where windows are spread evenly."""
+        """Share of its layers of attention that have a sliding window; that of the model where windows are spread
+        evenly."""
         if not self.kinds:
             return model.windowed_share
-        return sum(count for kind, count in self.kinds if kind.window is not None) / self.layers
+        attending = self.attending(model, self.layers)
+        return sum(count for kind, count in self.kinds if kind.window is not None) / max(attending, 1)
 
     @property
     def caches(self) -> int:

@@ -7,6 +7,8 @@ the copies that sampling makes of them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
 
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.operators import Shard
@@ -15,6 +17,8 @@ from simulator.specs.serving import KvCache, ServingStack
 
 LOGIT_BYTES = 10.0
 """Bytes of a logit while tokens are chosen: as it was computed, in fp32, and its probability."""
+MOST_BLOCKS = 1 << 40
+"""Blocks of a stage whose layers keep nothing of a token."""
 DEFAULT_SHARE = 0.9
 """Share of the memory that is used where neither scenario nor stack says."""
 
@@ -29,6 +33,8 @@ class Footprint:
     """Context, libraries, graphs."""
     kv_token: float
     """Keys and values of one token."""
+    state: float = 0.0
+    """States of one sequence, whatever its length."""
 
     def kinds(self) -> dict[str, float]:
         """Bytes by kind, the cache left out."""
@@ -59,8 +65,10 @@ def footprint(
     widest = max(shard.widest(kind) for kind, _ in kinds)
     rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
-    kv_token = layers[stage].caches * shard.kv_bytes * cached_share(model, context)
-    return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token)
+    caches = layers[stage].caches if layers[stage].skipped else sum(count for kind, count in kinds if kind.attends)
+    kv_token = caches * shard.kv_bytes * cached_share(model, context)
+    state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
+    return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token, state)
 
 
 def cached_share(model: Model, context: int) -> float:
@@ -71,24 +79,42 @@ def cached_share(model: Model, context: int) -> float:
     return 1.0 - model.windowed_share * (1.0 - min(model.window or context, context) / context)
 
 
+class CacheBlocks(NamedTuple):
+    """The memory of a replica for keys, values and states, in blocks."""
+
+    fullest: Footprint
+    """The device that has room for the fewest."""
+    blocks: int
+    """0 where weights do not fit."""
+    size: int
+    """Tokens of a block."""
+    state_blocks: int
+    """Blocks that the states of a sequence take."""
+    block_bytes: float
+    """Bytes of a block on the fullest device."""
+    warnings: tuple[str, ...]
+
+
 def blocks_of(
     needs: Sequence[Footprint], capacity: float, kv_cache: KvCache, stack: ServingStack, context: int
-) -> tuple[Footprint, int, int, tuple[str, ...]]:
-    """(fullest device, blocks of the replica, tokens of a block, warnings); no blocks where weights do not fit."""
-    size = kv_cache.block_size or stack.block_size
+) -> CacheBlocks:
+    """The blocks of a replica. Where no layer has keys and values, a block is the states of one sequence."""
+    attends = any(need.kv_token for need in needs)
+    size = (kv_cache.block_size or stack.block_size) if attends else context
+    of_tokens = [need.kv_token * size for need in needs]
+    states = max((ceil(n.state / tokens) for n, tokens in zip(needs, of_tokens, strict=True) if tokens), default=0)
+    each = [max(tokens, n.state / max(states, 1)) for n, tokens in zip(needs, of_tokens, strict=True)]
     room = [_room(need, capacity, kv_cache, stack) for need in needs]
-    fitting = [int(left // (need.kv_token * size)) for left, need in zip(room, needs, strict=True)]
+    fitting = [int(left // one) if one else MOST_BLOCKS for left, one in zip(room, each, strict=True)]
     tightest = min(range(len(needs)), key=fitting.__getitem__)
     blocks = max(0, fitting[tightest])
     warnings = []
     if kv_cache.blocks is not None:
-        if kv_cache.blocks * needs[tightest].kv_token * size > capacity - needs[tightest].taken:
-            blocks = 0
-        else:
-            blocks = kv_cache.blocks
-    if 0 < blocks * size < context:
-        warnings.append(f"the cache holds {blocks * size:,} tokens, less than one sequence of {context:,}")
-    return needs[tightest], blocks, size, tuple(warnings)
+        fits = kv_cache.blocks * each[tightest] <= capacity - needs[tightest].taken
+        blocks = kv_cache.blocks if fits else 0
+    if 0 < (blocks - states) * size < context:
+        warnings.append(f"the cache holds {(blocks - states) * size:,} tokens, less than one sequence of {context:,}")
+    return CacheBlocks(needs[tightest], blocks, size, states, each[tightest], tuple(warnings))
 
 
 def _room(need: Footprint, capacity: float, kv_cache: KvCache, stack: ServingStack) -> float:

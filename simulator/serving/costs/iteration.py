@@ -7,6 +7,7 @@ Equations and known errors: docs/models/serving-cost.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, hop, ticks
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
+from simulator.serving.costs.states import estimated_scans
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
@@ -176,6 +178,10 @@ class ReplicaCost:
     """Seconds that the linear layers would take for a row on one device at its peak, all stages together."""
     peak_context_s: float = 0.0
     """The same of attention, for one query and one cached token."""
+    state_blocks: int = 0
+    """Blocks that the states of a sequence take."""
+    state_replica_bytes: float = 0.0
+    """States of one sequence on all devices of the replica together."""
 
     @property
     def fits(self) -> bool:
@@ -227,23 +233,28 @@ def compile_costs(
     costs = tuple(_stage(pieces, layers, stage, place) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = own.node.accelerator.memory.capacity.value
-    fullest, blocks, size, shortage = blocks_of(needs, capacity, kv_cache, stack, context)
-    kept = fullest.kv_token * size * max(blocks, 1)
+    cache = blocks_of(needs, capacity, kv_cache, stack, context)
+    kept = cache.block_bytes * max(cache.blocks, 1)
     return ReplicaCost(
         stages=costs,
         serial=serial,
         weights_bytes=max(need.weights for need in needs),
         kv_token_bytes=max(need.kv_token for need in needs),
         kv_replica_bytes=tp * sum(need.kv_token for need in needs),
-        blocks=blocks,
-        block_size=size,
+        blocks=cache.blocks,
+        block_size=cache.size,
         capacity=capacity,
-        ledger=fullest.kinds() | {"kv cache": kept},
+        ledger=cache.fullest.kinds() | {"kv cache": kept},
         devices=tp * stages,
-        warnings=shortage + _sixteen(model, formats) + _other_experts(model, device, stack, resolved),
+        warnings=cache.warnings
+        + _sixteen(model, formats)
+        + _other_experts(model, device, stack, resolved)
+        + estimated_scans(model, device, stack),
         assumptions=notes,
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
+        state_blocks=cache.state_blocks,
+        state_replica_bytes=tp * sum(need.state for need in needs),
     )
 
 
@@ -260,7 +271,7 @@ def _other_experts(model: Model, device: Device, stack: ServingStack, formats: F
 
 
 def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
-    if len({kind.attention for kind in model.kinds}) > 1:
+    if len({kind.attention for kind in model.kinds if kind.attends}) > 1:
         message = f"layers of {model.name} have different kinds of attention, which is not simulated yet"
         raise InputError(Problem(message, path="model.pattern", hint="write one kind as the model's `attention`"))
     cores = {core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds)}
@@ -278,10 +289,18 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
     if stages > model.layers:
         message = f"{stages} stages for {model.layers} layers: some would have none"
         raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
-    if model.heads % tp:
-        message = f"tp {tp} does not divide the {model.heads} heads of {model.name}"
-        divisors = ", ".join(str(d) for d in range(1, min(model.heads, 64) + 1) if model.heads % d == 0)
+    cut = _cut_heads(model)
+    if cut % tp:
+        message = f"tp {tp} does not divide the {cut} heads of {model.name}"
+        divisors = ", ".join(str(d) for d in range(1, min(cut, 64) + 1) if cut % d == 0)
         raise InputError(Problem(message, path="serving.parallel.tp", hint=f"write one of {divisors}"))
+
+
+def _cut_heads(model: Model) -> int:
+    """Heads of which tensor parallelism takes a divisor: those of attention and of states, where layers have them."""
+    attention = model.heads if any(kind.attends for kind in model.kinds) else 0
+    stateful = model.linear is not None and any(kind.stateful for kind in model.kinds)
+    return gcd(attention, model.linear.value_heads if model.linear is not None and stateful else 0)
 
 
 def _check_experts(model: Model, layout: Layout, cluster: Cluster) -> None:

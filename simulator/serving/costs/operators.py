@@ -18,8 +18,8 @@ from simulator.model import ops as model_ops
 from simulator.model.blocks import QUERIES, WHOLE, ends
 from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL
 from simulator.model.cut import Cut
-from simulator.model.ops import COPY, LAYER, TABLE, WIDE, AttentionCore, Op
-from simulator.model.tensors import BIAS, cached_bytes, core, multiplied, tensors
+from simulator.model.ops import COPY, LAYER, TABLE, WIDE, AttentionCore, Op, StateScan
+from simulator.model.tensors import BIAS, cached_bytes, core, multiplied, scan, tensors
 from simulator.serving.costs.formats import Formats
 from simulator.specs.model import LayerKind, Model
 
@@ -110,8 +110,9 @@ class Shard:
     """Share of the layers with an indexer of their own."""
 
     def __post_init__(self) -> None:
-        ops = list(layers.attention_of(self.model, self.cut, self.model.kinds[0]))
-        found = core(ops)
+        kind = next((kind for kind in self.model.kinds if kind.attends), None)
+        ops = list(layers.attention_of(self.model, self.cut, kind)) if kind else []
+        found = core(ops) if kind else NO_CORE
         if found is None:
             raise ValueError(f"attention of kind {self.model.attention} states no core")
         object.__setattr__(self, "core", found)
@@ -181,9 +182,20 @@ class Shard:
         plain = sum(tensor.elements for tensor in found if tensor.format != LAYER)
         return linear * self.formats.weight_size + plain * self.formats.plain_size
 
+    def scan(self, kind: LayerKind) -> StateScan | None:
+        """The recurrence of a layer on the fullest device; None where it has no state."""
+        return scan(layers.attention_of(self.model, self.cut, kind))
+
+    def state_bytes(self, kind: LayerKind) -> float:
+        """Bytes of the states of a sequence in a layer, those of the convolution included, whatever its length."""
+        found = self.scan(kind)
+        return found.state * found.state_bytes + found.tail * self.formats.plain_size if found else 0.0
+
     def widest(self, kind: LayerKind) -> float:
         """Elements of the widest intermediates of a layer that a row has at once."""
-        attention, mlp = self.core.kept + self.core.attended, 0.0
+        found = self.scan(kind)
+        attention = found.kept if found else self.core.kept + self.core.attended if kind.attends else 0.0
+        mlp = 0.0
         for op in self.ops(kind):
             if isinstance(op.does, model_ops.Elementwise) and op.does.kind == ACTIVATION:
                 mlp += op.does.forward.read + op.does.forward.written
@@ -198,7 +210,7 @@ class Shard:
 
     def context_flops(self) -> float:
         """Multiplications and additions of the attention of all layers for one query and one cached token."""
-        return self.model.layers * self.decode_flops
+        return sum(kind.attends for kind in self.model.kinds) * self.decode_flops
 
     def embedding_weights(self) -> float:
         """Weights of the input embedding."""
@@ -207,6 +219,10 @@ class Shard:
     def head_weights(self) -> float:
         """Weights of the output head."""
         return _tables(ends.head(self.model, self.cut))
+
+
+NO_CORE = AttentionCore(1, 1, 128)
+"""Attention of models that have none: of no layer."""
 
 
 def _linear(op: Op) -> bool:
@@ -262,7 +278,7 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
         elif isinstance(does, model_ops.Comm):
             if does.operation != COPY:
                 yield Collective(does.axis.name, does.operation, does.width * size, among=does.axis == EP)
-        elif not isinstance(does, AttentionCore):
+        elif not isinstance(does, (AttentionCore, StateScan)):
             raise TypeError(f"{op.name}: {type(does).__name__} is not compiled for serving")
 
 

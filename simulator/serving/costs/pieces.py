@@ -63,9 +63,12 @@ class Pieces:
     def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
         kinds = depth.passed(self.shard.model.kinds[0])
-        launches = sum(count * (kernels(layer(self.shard, kind=kind)) + 1) for kind, count in kinds)
+        launches = sum(
+            count * (kernels(layer(self.shard, kind=kind)) + (kind.attention != "none")) for kind, count in kinds
+        )
         launches += depth.skipped_caches * kernels(keys(self.shard))
-        return self._passed(self._body(depth, first), launches, depth.full * launch)
+        attending = depth.attending(self.shard.model, depth.full)
+        return self._passed(self._body(depth, first), launches, attending * launch)
 
     def _body(self, depth: Depth, first: bool) -> list[tuple[int, Piece]]:
         """Pieces that all rows pass, with how often each runs."""

@@ -70,6 +70,8 @@ class KvTransfer:
     decoders: Sequence[Replica] = ()
     job: str = ""
     """Its name on the record of loads."""
+    state_bytes: float = 0.0
+    """States of a sequence, all layers."""
     queue: deque[tuple[int, Replica]] = field(default_factory=deque)
     """Finished prompts that no decode replica had room for."""
     fresh: list[tuple[int, Replica]] = field(default_factory=list)
@@ -179,7 +181,7 @@ class KvTransfer:
         target.arrived(request)
 
     def _bytes(self, request: int) -> float:
-        return self.ledger.prompt[request] * self.token_bytes
+        return self.ledger.prompt[request] * self.token_bytes + self.state_bytes
 
     def _activity(self, request: int, source: Replica, target: Replica) -> Activity:
         route = self._route(source, target)

@@ -8,6 +8,7 @@ from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_co
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster, Node
+from simulator.specs.model import Model
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, Pool, Serving, ServingStack
 from simulator.units import to_ticks
@@ -93,7 +94,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     kind = POLICIES.get(policy, "serving.batching.policy")
     context = serving.context or scenario.model.max_sequence or LONGEST
     rules = _rules(batching, stack, context, kind)
-    caching, reads_once = _prefixes(cache, stack)
+    caching, reads_once = _prefixes(cache, stack, scenario.model)
     in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
 
     first = cluster.numbering.first_device[part]
@@ -136,8 +137,13 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     )
 
 
-def _prefixes(cache: KvCache, stack: ServingStack) -> tuple[str, bool]:
-    """Which prefixes are kept, and whether decodes read them once."""
+def _prefixes(cache: KvCache, stack: ServingStack, model: Model) -> tuple[str, bool]:
+    """Which prefixes are kept, and whether decodes read them once; none of models with layers that have a state."""
+    if any(kind.stateful for kind in model.kinds):
+        if (cache.prefix_caching or "none") != "none":
+            message = f"{model.name} has layers with a state, and states at the ends of prefixes are not kept"
+            raise InputError(Problem(message, path="serving.kv_cache.prefix_caching", hint="write `none`"))
+        return "none", False
     caching, once = cache.prefix_caching or stack.prefix_caching, (cache.prefix_reads or stack.prefix_reads) == "once"
     if once and caching == "none":
         message = "prefixes cannot be read once where nothing is shared"

@@ -79,11 +79,11 @@ class Policy(ABC):
         size, by_piece, remaining = view.block_size, view.reserve == "chunk", view.remaining
         partial, waiting, running, room, closed = view.counts()
         slots = self.rules.max_sequences - running
-        # Whatever is chosen then fits: each piece takes two blocks at most beside those that it fills.
+        # Whatever is chosen then fits: each piece takes two blocks and a state at most beside those that it fills.
         plenty = by_piece and not view.shares
         if plenty:
             most = len(partial) + max(0, min(slots, waiting))
-            plenty = room - view.watermark >= budget // size + 2 * most
+            plenty = room - view.watermark >= budget // size + (2 + view.state_blocks) * most
         chunks: list[tuple[int, int]] = []
         for request in partial:
             chunk = min(remaining(request), budget)

@@ -88,6 +88,11 @@ class View:
         return free - self._batch.decodes.need()
 
     @property
+    def state_blocks(self) -> int:
+        """Blocks that a sequence takes beside those of its tokens."""
+        return self._batch.replica.blocks.state
+
+    @property
     def decodes(self) -> int:
         """Sequences that decode."""
         return self._batch.decodes.n

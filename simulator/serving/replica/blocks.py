@@ -1,7 +1,8 @@
 """Cache blocks of a replica: those that nothing uses, those of requests, and those of cached prefixes.
 
 Idle prefixes give way where blocks are needed. A request takes its blocks as its prompt is worked on, or all of them
-when it is admitted, as the policy says.
+when it is admitted, as the policy says. Layers with a state take blocks of the same memory for every sequence that has
+begun, as vLLM's pages of equal size do; they come with the first blocks of its tokens and leave with the last.
 """
 
 from collections.abc import Sequence
@@ -27,17 +28,23 @@ class Memory:
     """Tokens that host memory holds; 0: preempted sequences are computed again."""
     swap_rate: float = 0.0
     """Bytes per second between devices and host, all devices of the replica together."""
+    state_blocks: int = 0
+    """Blocks that the states of a sequence take, whatever its length."""
+    state_bytes: float = 0.0
+    """Bytes of these states, all devices together."""
 
 
 class Blocks:
     """Who holds which of the blocks."""
 
-    __slots__ = ("cache", "free", "held", "hits", "ledger", "memory", "reserve", "shared", "size", "watermark")
+    __slots__ = ("cache", "free", "held", "hits", "ledger", "memory", "reserve", "shared", "size", "state", "watermark")
 
     def __init__(self, memory: Memory, ledger: Ledger, cache: PrefixCache | None, reserve: str) -> None:
         """All are free. `reserve` is what an admission takes, as `Policy.reserve`."""
         self.memory, self.ledger, self.cache, self.reserve = memory, ledger, cache, reserve
         self.size, self.watermark = memory.block_size, memory.watermark
+        self.state = memory.state_blocks
+        """Blocks that every sequence takes beside those of its tokens."""
         self.free = memory.blocks
         """Blocks that nothing uses."""
         self.held: dict[int, int] = {}
@@ -65,7 +72,7 @@ class Blocks:
         """Give back the memory of a request with that many tokens in the cache."""
         held = self.held.pop(request, None)
         identities, shared = self.shared.pop(request, ((), 0))
-        blocks = -(-tokens // self.size) - shared if held is None else held
+        blocks = self.state - (-tokens // self.size) - shared if held is None else held
         self.free += blocks
         if identities and self.cache is not None:
             self.cache.unpin(identities)
@@ -93,11 +100,11 @@ class Blocks:
             total += ledger.output[request] if self.reserve == "whole" else ledger.done[request]
         if request in self.held:
             shared = self.shared[request][1] if request in self.shared else 0
-            return -(-total // size) - self.held[request] - shared
+            return self.state - (-total // size) - self.held[request] - shared
         if self.cache is None:
-            return -(-total // size)
+            return self.state - (-total // size)
         hit = self.hit(request)[1]
-        return -(-(total + (hit if self.reserve == "chunk" else 0)) // size) - hit // size
+        return self.state - (-(total + (hit if self.reserve == "chunk" else 0)) // size) - hit // size
 
     def demand(self, request: int, chunk: int) -> int:
         """Blocks out of the available ones that admitting a request takes: new ones, and idle ones that it pins."""
@@ -110,7 +117,7 @@ class Blocks:
     def slack(self, request: int) -> int:
         """Tokens that the blocks of a prompt under way have room for."""
         shared = self.shared[request][1] if request in self.shared else 0
-        return (self.held[request] + shared) * self.size - self.before(request)
+        return (self.held[request] - self.state + shared) * self.size - self.before(request)
 
     # Cached prefixes ------------------------------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ class Decodes:
         """Blocks that the next `count` iterations need."""
         size, counts, start = len(self.counts), self.counts, -self.iteration
         whole, rest = divmod(count, size)
-        return whole * sum(counts) + sum([counts[(start - j) % size] for j in range(rest)])
+        return (whole and whole * sum(counts)) + sum([counts[(start - j) % size] for j in range(rest)])
 
     def affordable(self, free: int) -> tuple[int, int]:
         """(iterations, blocks): the most iterations, at least 1, that `free` blocks suffice for: whole rounds in which

@@ -131,7 +131,7 @@ class Replica:
         if tokens > memory.context:
             return False
         kept = prompt if self.role == "prefill" else tokens
-        return -(-kept // memory.block_size) + memory.watermark <= memory.blocks
+        return memory.state_blocks - (-kept // memory.block_size) + memory.watermark <= memory.blocks
 
     def accept(self, request: int, begun: bool = False) -> bool:
         """Take blocks for a request whose cache comes from elsewhere; False where there is no room now. `begun` as for
@@ -140,7 +140,7 @@ class Replica:
             batch.cut(begun)  # a stretch has taken blocks ahead of time
         ledger, own = self.ledger, self.blocks
         tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request])
-        blocks = -(-tokens // own.size)
+        blocks = own.state - (-tokens // own.size)
         blocks_reserved, slots_reserved = self.reserved()
         if blocks + blocks_reserved + own.watermark > own.available() or self.free_slots() <= slots_reserved:
             return False
@@ -160,7 +160,7 @@ class Replica:
         """(blocks, slots) that those who lost their memory on a replica that decodes need before anybody new comes."""
         ledger, own = self.ledger, self.blocks
         away = (*self.queue.waiting, *self.queue.swapped)
-        blocks = sum((ledger.prompt[request] + ledger.done[request]) // own.size + 1 for request in away)
+        blocks = sum((ledger.prompt[request] + ledger.done[request]) // own.size + 1 + own.state for request in away)
         under_way = [request for batch in self.batches for request in batch.partial]
         blocks += sum(own.blocks_for(request, ledger.remaining_tokens[request]) for request in under_way)
         return blocks, len(away)
@@ -234,12 +234,12 @@ class Replica:
         while queue.swapped and not preempted:
             request = queue.swapped[0]
             tokens = own.before(request)
-            room = need + tokens // own.size + 1  # for its next token too
+            room = need + own.state + tokens // own.size + 1  # for its next token too
             slots = min(self.free_slots(), self.policy.rules.max_sequences - batch.running)
             if room + own.watermark > own.available() or slots <= 0:
                 break
             queue.swap_in(tokens)
-            own.take(-(-tokens // own.size))
+            own.take(own.state - (-tokens // own.size))
             decodes.join(request, queue.resume(request, now))
             extra += self._copy(tokens)
             need = decodes.need()
@@ -267,9 +267,9 @@ class Replica:
         return 0
 
     def _copy(self, tokens: int) -> int:
-        """Ticks of moving so many tokens between devices and host."""
+        """Ticks of moving so many tokens of a sequence and its states between devices and host."""
         memory = self.blocks.memory
-        return units.to_ticks(tokens * memory.token_bytes / memory.swap_rate)
+        return units.to_ticks((tokens * memory.token_bytes + memory.state_bytes) / memory.swap_rate)
 
     # Requests leave -------------------------------------------------------------------------------------------------
 

@@ -88,22 +88,20 @@ def test_the_share_of_the_memory_that_the_cache_gets(
 ) -> None:
     """40 GiB, of which weights take 8, activations and runtime 1 each; 16 tokens of 1 MiB are a block."""
     need = Footprint(8.0 * GIB, 1.0 * GIB, 1.0 * GIB, 1.0 * (1 << 20))
-    fullest, blocks, size, warnings = blocks_of(
-        [need], 40.0 * GIB, KvCache.model_validate(cache), stack(**software), 4096
-    )
-    assert (fullest, blocks, size, warnings) == (need, int(room * 64), 16, ())
+    found = blocks_of([need], 40.0 * GIB, KvCache.model_validate(cache), stack(**software), 4096)
+    assert (found.fullest, found.blocks, found.size, found.warnings) == (need, int(room * 64), 16, ())
 
 
 def test_the_tightest_stage_decides_and_blocks_may_be_asked_for() -> None:
     small, large = (Footprint(weights * GIB, 0.0, 0.0, 1.0 * (1 << 20)) for weights in (8.0, 12.0))
-    fullest, blocks, _, _ = blocks_of([small, large], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
-    assert (fullest, blocks) == (large, 8 * 64)
+    tight = blocks_of([small, large], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
+    assert (tight.fullest, tight.blocks) == (large, 8 * 64)
     for asked, given in ((28 * 64, 28 * 64), (28 * 64 + 1, 0)):  # all that is left beside 12 GiB, and a block more
-        assert blocks_of([small, large], 40.0 * GIB, KvCache(blocks=asked), stack(), 4096)[1] == given
-    (warning,) = blocks_of([small], 40.0 * GIB, KvCache(blocks=255), stack(), 4096)[3]
+        assert blocks_of([small, large], 40.0 * GIB, KvCache(blocks=asked), stack(), 4096).blocks == given
+    (warning,) = blocks_of([small], 40.0 * GIB, KvCache(blocks=255), stack(), 4096).warnings
     assert "4,080 tokens, less than one sequence of 4,096" in warning
-    assert blocks_of([small], 40.0 * GIB, KvCache(blocks=256), stack(), 4096)[3] == ()
-    assert blocks_of([small], 8.0 * GIB, KvCache(), stack(), 4096)[1] == 0
+    assert blocks_of([small], 40.0 * GIB, KvCache(blocks=256), stack(), 4096).warnings == ()
+    assert blocks_of([small], 8.0 * GIB, KvCache(), stack(), 4096).blocks == 0
     smaller = blocks_of([small], 40.0 * GIB, KvCache(memory_share=0.5, block_size=8), stack(), 4096)
     assert smaller[1:3] == (12 * 128, 8)
 
@@ -117,3 +115,15 @@ def test_layers_with_a_window_keep_no_more_than_it() -> None:
     assert cached_share(load_spec(Model, "llama-3-8b"), 1024) == 1.0
     (short,), (long,) = needs("gpt-oss-20b", context=128), needs("gpt-oss-20b", context=12_800)
     assert long.kv_token == pytest.approx(short.kv_token * 0.505)
+
+
+def test_states_of_a_sequence_take_whole_blocks_of_the_stage_where_they_weigh_most() -> None:
+    """16 tokens of 1 MiB are a block; states of 40 MiB are three, and of a stage without keys a third of theirs is."""
+    one = Footprint(8.0 * GIB, 0.0, 0.0, 1.0 * (1 << 20), 40.0 * (1 << 20))
+    found = blocks_of([one], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
+    assert (found.state_blocks, found.blocks, found.block_bytes) == (3, 12 * 64, 16.0 * (1 << 20))
+    only = Footprint(8.0 * GIB, 0.0, 0.0, 0.0, 96.0 * (1 << 20))
+    both = blocks_of([one, only], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
+    assert (both.fullest, both.state_blocks, both.blocks) == (only, 3, 12 * 32)
+    alone = blocks_of([only], 40.0 * GIB, KvCache(memory_share=0.5), stack(), 4096)
+    assert (alone.size, alone.state_blocks, alone.blocks) == (4096, 0, 12 * 1024 // 96)
