@@ -13,8 +13,8 @@ from simulator.errors import InputError, Problem
 from simulator.registry import Registry
 from simulator.specs.yaml_text import Node, Place, plain
 
-FieldValue = str | int | float | bool | list[dict[str, str | int | bool]]
-"""Value of a field: a word, a number, or a list of mappings of such."""
+FieldValue = str | int | float | bool | dict[str, str | int | bool] | list[dict[str, str | int | bool]]
+"""Value of a field: a word, a number, a mapping of such, or a list of mappings."""
 
 
 class Translation(NamedTuple):
@@ -80,7 +80,7 @@ def translated(root: Node, rooms: tuple[str, ...]) -> Node:
     return replace(root, value=nodes, keys={name: node.place for name, node in nodes.items()})
 
 
-def _nodes(value: FieldValue | dict[str, str | int | bool], place: Place) -> Node:
+def _nodes(value: FieldValue, place: Place) -> Node:
     """A value, and all that it holds, at one place."""
     if isinstance(value, list):
         return Node([_nodes(each, place) for each in value], place)

@@ -38,11 +38,16 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], t
         draft.put("cluster.nodes", machine.nodes, "--nodes")
     for name, value in fields.items():
         line = _line(root, keys.get(name, ""))
-        draft.put(f"model.{name}", value, f"{keys[name]}, line {line}" if line and name != "source" else "")
+        note = f"{keys[name]}, line {line}" if line and name != "source" else ""
+        if isinstance(value, dict):
+            for inner, one in value.items():
+                draft.put(f"model.{name}.{inner}", one, note)
+        else:
+            draft.put(f"model.{name}", value, note)
     draft.assume("stack", "vllm", "`clustersim profiles stacks` lists others")
     draft.assume("serving.parallel.tp", tp, "the fewest devices that hold the model and turn no request away")
     if fields.get("quantized"):
-        draft.put("serving.precision.weights", fields["quantized"], "quantization_config")
+        draft.put("serving.precision.weights", str(fields["quantized"]), "quantization_config")
     draft.assume("requests.arrivals.poisson", "1 /s", "requests per second")
     draft.assume("requests.lengths", LENGTHS, "workloads/requests has others; or `requests.trace: FILE`")
     draft.assume("requests.count", 200, "how many requests")

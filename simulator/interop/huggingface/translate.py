@@ -3,7 +3,7 @@
 Each family of the transformers library names its sizes in its own way and leaves out what its class defaults to; the
 functions here say which key is which field, family by family (defaults as in transformers 4.40 to 4.57). What a config
 says and the model's shape cannot express (towers for images) is named in `source`, so that it is seen; what changes the
-shape itself (linear attention, state spaces, compressed attention, encoders) is refused.
+shape itself (compressed attention, encoders) is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ from typing import Any
 from simulator.errors import InputError, Problem, nearest
 from simulator.interop.huggingface.common import llama, more_heads, sizes
 from simulator.interop.huggingface.config import Config
+from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
 from simulator.specs.foreign import Translation
@@ -28,10 +29,10 @@ def translate(config: Mapping[str, Any]) -> Translation:
     config, prefix = _text_model(config)
     kind = _kind(config, prefix)
     taken = Config(config, prefix)
-    if kind not in LAYERED:
+    if kind not in PATTERNED:
         _alike(taken)
     FAMILIES[kind](taken)
-    if kind not in LAYERED:
+    if kind not in PATTERNED:
         _windows(taken, kind)
     words, closest = quantization({**outer, **config})
     taken.take("quantization", ("quantization_config",), words or None)
@@ -99,6 +100,8 @@ def _windowed(config: Config, kind: str, layers: int) -> int:
     return layers
 
 
+PATTERNED = {**LAYERED, **HYBRIDS}
+"""Families whose layers differ, which read the keys that say so."""
 _ALIEN = (
     (("kv_lora_rank", "q_lora_rank"), "multi-head latent attention"),
     (("index_topk", "index_n_heads"), "attention to tokens that an index chooses"),
@@ -327,6 +330,7 @@ FAMILIES: dict[str, Family] = {
     "qwen3_vl_text": _qwen3_vl,
     "starcoder2": _starcoder2,
     **LAYERED,
+    **HYBRIDS,
 }
 """Architectures by `model_type`."""
 
@@ -337,20 +341,12 @@ REFUSED = {
     "deepseek_v4": _COMPRESSED,
     "deepseek_ref": _COMPRESSED,
     "minimax_m3": "its attention to blocks of tokens that an index chooses is not modelled",
-    "kimi_k3": _LINEAR,
-    "kimi_linear": _LINEAR,
     "minimax": _LINEAR,
-    "qwen3_5_text": _LINEAR,
-    "qwen3_5_moe_text": _LINEAR,
     "nemotron-nas": "some of its layers have no attention, and its MLPs differ in width",
-    "nemotron_h": _STATE,
     "minicpm3": "the widths of its residual branches are not modelled",
     "bamba": _STATE,
     "falcon_mamba": _STATE,
-    "jamba": _STATE,
     "mamba": _STATE,
-    "mamba2": _STATE,
-    "qwen3_next": _STATE,
     "rwkv": _STATE,
     "bert": "it generates nothing",
     "t5": "it has an encoder",
