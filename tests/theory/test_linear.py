@@ -1,13 +1,19 @@
 """Layers with a state: published sizes, constant states, FLOP of the published counts."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from simulator.errors import InputError
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
 from simulator.model.ops import StateScan
 from simulator.model.parameters import active_parameters, total_parameters
 from simulator.model.tensors import scan
-from simulator.specs import load_spec
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario, load_spec
 from simulator.specs.model import Model
 
 
@@ -60,3 +66,44 @@ def test_the_state_does_not_know_how_long_the_sequence_is_and_devices_share_it()
     whole, eighth = scan(layer(model, Cut(), stateful)), scan(layer(model, Cut({"tp": 8}), stateful))
     assert whole is not None and eighth is not None
     assert eighth.state * 8 == whole.state == 256 * 64 * 256
+
+
+TRAINED = {"global_batch": 16, "micro_batch": 1, "sequence_length": 4096}
+SERVED = {
+    "arrivals": {"poisson": "2 /s"},
+    "lengths": {"prompt": {"fixed": 1000}, "output": {"fixed": 50}},
+    "count": 20,
+}
+
+
+def run(tmp_path: Path, **fields: Any) -> dict[str, float]:
+    """Metrics of a scenario on a node of H100."""
+    given = {"version": 1, "name": "test", "cluster": {"extends": "clusters/dgx-h100", "nodes": 1}} | fields
+    (tmp_path / "test.yaml").write_text(json.dumps(given))
+    return dict(simulate(load_scenario(tmp_path / "test.yaml").scenario).metrics)
+
+
+def test_a_step_takes_as_long_for_as_many_tokens_in_longer_sequences(tmp_path: Path) -> None:
+    def seconds(model: str, sequence: int) -> float:
+        training = TRAINED | {"sequence_length": sequence, "global_batch": 16 * 4096 // sequence * 4}
+        stack = "megatron-core"
+        return run(tmp_path, model=f"models/{model}", stack=stack, training=training)["step_time_s"]
+
+    assert seconds("gla-1.3b", 8192) == pytest.approx(seconds("gla-1.3b", 4096), rel=0.02)
+    assert seconds("gpt3-1.3b", 8192) > 1.1 * seconds("gpt3-1.3b", 4096)
+
+
+def test_hybrids_train_and_serve_from_end_to_end(tmp_path: Path) -> None:
+    layout = {"parallel": {"tp": 8}, "recompute": "full"}
+    trained = run(tmp_path, model="models/qwen3.5-27b", stack="megatron-core", training=TRAINED | layout)
+    assert 0.1 < trained["mfu"] < 0.6
+    for name in ("nemotron-3-nano-30b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b"):
+        serving = {"parallel": {"tp": 2}, "context": 8192}
+        served = run(tmp_path, model=f"models/{name}", stack="vllm", serving=serving, requests=SERVED)
+        assert served["completed"] == 20
+
+
+def test_prefixes_of_models_with_states_are_refused(tmp_path: Path) -> None:
+    serving = {"context": 8192, "kv_cache": {"prefix_caching": "block"}}
+    with pytest.raises(InputError, match="states at the ends of prefixes are not kept"):
+        run(tmp_path, model="models/mamba-2-1.3b", stack="vllm", serving=serving, requests=SERVED)
