@@ -64,7 +64,7 @@ def replica_energy_j(accelerator: Accelerator, cost: ReplicaCost, replica: Repli
     """Joules of all devices of a replica; None where the accelerator's profile knows no power.
 
     Arithmetic is that of the linear layers on all rows and of decoding's attention, without that of prompts; memory
-    reads the weights once an iteration and what is cached.
+    reads the weights once an iteration and what is cached, states twice.
     """
     if accelerator.power is None:
         return None
@@ -73,7 +73,8 @@ def replica_energy_j(accelerator: Accelerator, cost: ReplicaCost, replica: Repli
     lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
     context = rows.context + rows.decodes * (count - 1) / 2
     arithmetic = (rows.decodes + rows.prompt_tokens) * cost.peak_row_s + context * cost.peak_context_s
-    moved = (replica.weights + context * cost.kv_token_bytes) / accelerator.memory.bandwidth.value
+    states = 2.0 * rows.decodes * cost.state_replica_bytes / cost.devices
+    moved = (replica.weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
     compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
     share = activity(compute, memory, _linked(replica), _memory_share(accelerator))
     above = float((count * lasts) @ share) / duration_s if duration_s else 0.0

@@ -194,12 +194,21 @@ def _kernels(scenario: OneScenario, profile: KernelProfile, number: str) -> Iter
     chosen = getattr(scenario.stack, "attention_kernel", None) or profile.best_attention
     yield profile.attention.get(chosen, profile.attention[profile.best_attention]).status
     yield profile.stream.status
+    yield from _scans(scenario, profile)
     if isinstance(scenario, ServingScenario):
         yield profile.decode.status
         if scenario.model.experts:
             wanted = scenario.stack.expert_kernels
             family = next((name for name in (*wanted, ANY_FAMILY) if name in profile.experts), "")
             yield _of_format(profile.experts.get(family, {}), number)
+
+
+def _scans(scenario: OneScenario, profile: KernelProfile) -> Iterator[str]:
+    """Statuses of the kernels of layers with a state; backward passes are estimates everywhere."""
+    for kind in dict.fromkeys(kind.attention for kind in scenario.model.kinds if kind.stateful):
+        families = scenario.stack.scan_kernels if isinstance(scenario, ServingScenario) else ()
+        known = (profile.scans.get(family, {}).get(kind) for family in families)
+        yield next((str(kernels.status) for kernels in known if kernels is not None), "estimate")
 
 
 def _of_format(tables: Mapping[Any, Any], number: str) -> str:

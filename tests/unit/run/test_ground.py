@@ -51,6 +51,16 @@ def test_what_a_user_puts_in_place_of_a_known_figure_is_an_estimate(override: st
     assert of(override) == "estimate"
 
 
+def test_layers_with_a_state_are_an_estimate_in_training_and_measured_where_tables_are(tmp_path: Path) -> None:
+    megatron = "scenarios/quickstart.yaml"
+    assert ground(load_scenario(megatron, ["model=models/mamba-2-1.3b"]).scenario).inputs["kernels"] == "estimate"
+    lines = "version: 1\nname: one\ncluster: {extends: clusters/dgx-h100, nodes: 1}\nstack: vllm\nserving: {}\n"
+    lines += "requests: {arrivals: {poisson: 1 /s}, lengths: azure-conversation, count: 1}\nmodel: models/"
+    for model, status in (("qwen3.5-27b", "measured"), ("kimi-linear-48b-a3b", "measured"), ("gla-1.3b", "estimate")):
+        (tmp_path / "one.yaml").write_text(lines + model)
+        assert ground(load_scenario(tmp_path / "one.yaml").scenario).inputs["kernels"] == status
+
+
 def test_runs_in_other_conditions_do_not_validate() -> None:
     found = ground(load_scenario(QUICKSTART, ["stack=nemo", "cluster.collectives=nccl-a100"]).scenario)
     assert found.validation.rows == 0 < found.validation.elsewhere
