@@ -18,7 +18,7 @@ NEEDED = frozenset({"num_layers", "hidden_size", "encoder_num_layers"})
 
 _TELLING = """
 num_attention_heads seq_length seq_len encoder_seq_length max_position_embeddings micro_batch_size
-global_batch_size tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size
+global_batch_size tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size cp_comm_type
 expert_model_parallel_size num_layers_per_virtual_pipeline_stage num_virtual_stages_per_pipeline_rank
 virtual_pipeline_model_parallel_size ffn_hidden_size num_query_groups group_query_attention kv_channels swiglu
 vocab_size padded_vocab_size make_vocab_size_divisible_by sequence_parallel use_distributed_optimizer bf16 fp16
@@ -42,7 +42,6 @@ REFUSED = {
 """Arguments that make it another job than can be simulated."""
 
 ONE_ONLY = {
-    "context_parallel_size": "context parallelism is not simulated yet",
     "expert_model_parallel_size": "expert parallelism is not simulated yet in training",
     "expert_tensor_parallel_size": "expert parallelism is not simulated yet in training",
 }
@@ -86,6 +85,8 @@ POSITIONS = {
 NORMS = {"LayerNorm": "layernorm", "layernorm": "layernorm", "RMSNorm": "rmsnorm", "rmsnorm": "rmsnorm"}
 ATTENTION = {"flash": "fused", "fused": "fused", "auto": "", "unfused": "unfused", "local": "unfused"}
 SHARDING = {"no_shard": "0", "optim": "1", "optim_grads": "2", "optim_grads_params": "3"}
+CONTEXT = {"p2p": "zigzag", "all_gather": "all-gather", "a2a": "ulysses", "a2a+p2p": "usp"}
+"""Kinds of context parallelism by `--cp-comm-type`."""
 MOST_SAMPLES = 10**15
 """Sequences of the longest run."""
 _DIVISIBLE = 128
@@ -105,7 +106,8 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _refuse(arguments)
     tp = arguments.whole("tensor_model_parallel_size", "model_parallel_size") or 1
     pp = arguments.whole("pipeline_model_parallel_size") or 1
-    dp = place(draft, machine, tp * pp, _said(arguments), f"tp {tp} x pp {pp}")
+    cp = arguments.whole("context_parallel_size") or 1
+    dp = place(draft, machine, tp * pp * cp, _said(arguments), _product(tp, pp, cp))
     layers = _model(arguments, tp)
     _stack(arguments)
     _batch(arguments, dp or 1)
@@ -270,7 +272,9 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
     if vpp > 1:
         names = "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size"
         draft.put("training.parallel.vpp", vpp, note("num_layers_per_virtual_pipeline_stage", *names))
-    draft.put("training.parallel.dp", dp, f"devices / (tp {tp} x pp {pp})")
+    cp = arguments.whole("context_parallel_size") or 1
+    draft.put("training.parallel.dp", dp, f"devices / ({_product(tp, pp, cp)})")
+    _context(arguments, cp)
     if tp > 1:
         spread = arguments.on("sequence_parallel")
         draft.put("training.parallel.sequence_parallel", spread, note("sequence_parallel") or "no --sequence-parallel")
@@ -291,6 +295,25 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
         draft.put("training.overlap_pipeline", beside, "Megatron overlaps sends of interleaved schedules only")
         if arguments.on("no_scatter_gather_tensors_in_pipeline"):
             draft.put("training.scatter_gather", False, note("no_scatter_gather_tensors_in_pipeline"))
+
+
+def _product(tp: int, pp: int, cp: int) -> str:
+    return f"tp {tp} x pp {pp}" + (f" x cp {cp}" if cp > 1 else "")
+
+
+def _context(arguments: Arguments, cp: int) -> None:
+    """How sequences are cut over devices."""
+    names = "context_parallel_size", "cp_comm_type", "hierarchical_context_parallel_sizes"
+    if cp == 1:
+        arguments.taken.update(names)
+        return
+    draft, note = arguments.draft, arguments.note
+    draft.put("training.parallel.cp", cp, note("context_parallel_size"))
+    kind = arguments.choice(CONTEXT, "cp_comm_type")
+    draft.put("training.parallel.cp_kind", kind or "zigzag", note("cp_comm_type") or "p2p, Megatron's default")
+    if kind == "usp":
+        heads = arguments.whole("hierarchical_context_parallel_sizes")
+        draft.put("training.parallel.ulysses", heads, note("hierarchical_context_parallel_sizes"))
 
 
 def _chunks(arguments: Arguments, pp: int, layers: int) -> int:

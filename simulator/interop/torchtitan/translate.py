@@ -38,6 +38,8 @@ EXPERTS = ("deepseek_v3", "llama4", "gpt_oss", "kimi")
 
 SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "interleaved-1f1b", "LoopedBFS": "gpipe"}
 LOOPED = ("Interleaved1F1B", "LoopedBFS")
+CONTEXT = {"allgather": "all-gather", "alltoall": "zigzag"}
+"""Kinds of context parallelism by `context_parallel_rotate_method`; `alltoall` passes keys on rank by rank."""
 RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
 LEFT_OUT = {
     "training.compile": "how kernels are fused is the stack's",
@@ -112,11 +114,12 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _refuse(settings)
     tp = settings.whole(*_degree("tensor"), default=1)
     pp = settings.whole(*_degree("pipeline"), default=1)
-    dp = _place(settings, machine, tp, pp)
+    cp = settings.whole(*_degree("context"), default=1)
+    dp = _place(settings, machine, tp, pp, cp)
     layers = _model(settings)
     draft.assume("stack", "fsdp", "PyTorch FSDP is the nearest; `clustersim profiles stacks` lists others")
     _batch(settings, pp, dp)
-    _layout(settings, tp, pp, dp)
+    _layout(settings, tp, pp, dp, cp)
     _memory(settings, layers, _schedule(settings, pp, layers))
     _numbers(settings)
     for key in settings.values:
@@ -173,7 +176,6 @@ def _degree(axis: str) -> tuple[str, ...]:
 
 def _refuse(settings: Settings) -> None:
     for axis, reason in (
-        ("context", "context parallelism is not simulated yet"),
         ("expert", "expert parallelism is not simulated yet in training"),
         ("expert_tensor", "expert parallelism is not simulated yet in training"),
     ):
@@ -190,16 +192,16 @@ def _refuse(settings: Settings) -> None:
         settings.wrong("a schedule as CSV is not read along", hint, "parallelism.pipeline_parallel_schedule_csv")
 
 
-def _place(settings: Settings, machine: Machine, tp: int, pp: int) -> int:
+def _place(settings: Settings, machine: Machine, tp: int, pp: int, cp: int) -> int:
     """The data-parallel size; the file's where it gives one."""
     replicas = settings.whole(*_replicate(), default=1)
     shards = settings.whole(*_shard(), default=-1, least=-1)
     said = None
     if shards > 0 or (replicas > 1 and shards != -1):
-        world = replicas * max(shards, 1) * tp * pp
-        said = Said(world, f"dp {replicas * max(shards, 1)} x tp {tp} x pp {pp}", exact=True)
-    block = tp * pp * (replicas if shards == -1 else 1)
-    named = f"tp {tp} x pp {pp}" + (f" x {replicas} replicas" if replicas > 1 and shards == -1 else "")
+        world = replicas * max(shards, 1) * tp * pp * cp
+        said = Said(world, f"dp {replicas * max(shards, 1)} x {_product(tp, pp, cp)}", exact=True)
+    block = tp * pp * cp * (replicas if shards == -1 else 1)
+    named = _product(tp, pp, cp) + (f" x {replicas} replicas" if replicas > 1 and shards == -1 else "")
     dp = place(settings.draft, machine, block, said, named)
     if dp is None:
         return 1
@@ -211,6 +213,22 @@ def _place(settings: Settings, machine: Machine, tp: int, pp: int) -> int:
         hint = f"--set {settings.key(*_shard())}=-1 derives it, or leave out --nodes"
         settings.wrong(f"{message} devices", hint, *_shard())
     return dp
+
+
+def _product(tp: int, pp: int, cp: int) -> str:
+    return f"tp {tp} x pp {pp}" + (f" x cp {cp}" if cp > 1 else "")
+
+
+def _context(settings: Settings, cp: int) -> None:
+    """How sequences are cut over devices: PyTorch gathers keys and values, or passes them around."""
+    keys = "parallelism.context_parallel_rotate_method", "experimental.context_parallel_rotate_method"
+    word = str(settings.get(*keys) or "allgather")
+    if cp == 1:
+        return
+    settings.draft.put("training.parallel.cp", cp, settings.note(*_degree("context")))
+    if word not in CONTEXT:
+        settings.wrong(f"context_parallel_rotate_method `{printable(word[:60])}` is not known", "", *keys)
+    settings.draft.put("training.parallel.cp_kind", CONTEXT.get(word), settings.note(*keys))
 
 
 def _shard() -> tuple[str, ...]:
@@ -275,12 +293,13 @@ def _batch(settings: Settings, pp: int, dp: int) -> None:
     draft.put("training.tokens", tokens, f"of the whole run: {settings.note('training.steps')}")
 
 
-def _layout(settings: Settings, tp: int, pp: int, dp: int) -> None:
+def _layout(settings: Settings, tp: int, pp: int, dp: int, cp: int) -> None:
     draft = settings.draft
     replicas = settings.whole(*_replicate(), default=1)
     draft.put("training.parallel.tp", tp, settings.note(*_degree("tensor")))
     draft.put("training.parallel.pp", pp, settings.note(*_degree("pipeline")))
-    draft.put("training.parallel.dp", dp, f"replicated x sharded: devices / (tp {tp} x pp {pp})")
+    draft.put("training.parallel.dp", dp, f"replicated x sharded: devices / ({_product(tp, pp, cp)})")
+    _context(settings, cp)
     if tp > 1:
         draft.put("training.parallel.sequence_parallel", True, "torchtitan's tensor parallelism always cuts sequences")
     if dp // replicas > 1 and dp > 1:

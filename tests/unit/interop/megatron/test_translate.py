@@ -133,6 +133,15 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
         ("--grad-reduce-in-bf16", "training.reduce_precision", "bf16"),
         ("--attention-backend unfused", "training.attention", "unfused"),
         ("--hidden-size 512", "model.hidden", 512),
+        ("--context-parallel-size 4", "training.parallel.cp", 4),
+        ("--context-parallel-size 4", "training.parallel.cp_kind", "zigzag"),
+        ("--context-parallel-size 4", "training.parallel.dp", 2),
+        ("--context-parallel-size 4 --cp-comm-type a2a", "training.parallel.cp_kind", "ulysses"),
+        (
+            "--context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2",
+            "training.parallel.ulysses",
+            2,
+        ),
     ],
 )
 def test_what_an_argument_means(extra: str, path: str, value: object, tmp_path: Path) -> None:
@@ -146,7 +155,7 @@ def test_what_an_argument_means(extra: str, path: str, value: object, tmp_path: 
     ("text", "words"),
     [
         ("echo hello", "no arguments of Megatron-LM"),
-        (LIST + "--context-parallel-size 2", "context parallelism is not simulated yet; --set context-parallel-size=1"),
+        (LIST + "--context-parallel-size 2 --cp-comm-type x2x", "`x2x` is not known"),
         ("run " + LIST + " --fp8-format e4m3 --fp8-recipe mxfp8", "cannot multiply as `mxfp8` asks"),
         ("run " + LIST + " --fp4-format e2m1", "cannot multiply as `nvfp4` asks"),
         (LIST + "--num-experts 8", "mixtures of experts can be served"),
@@ -169,7 +178,7 @@ def test_what_cannot_be_imported(text: str, words: str, tmp_path: Path) -> None:
 
 
 def test_all_problems_come_at_once_with_their_lines(tmp_path: Path) -> None:
-    said = problems(f"\nrun {LIST} \\\n --num-experts 8 \\\n --context-parallel-size 2", tmp_path)
+    said = problems(f"\nrun {LIST} \\\n --num-experts 8 \\\n --normalization Foo", tmp_path)
     assert [line.split(":")[1] for line in said.splitlines()] == ["3", "4"]
 
 

@@ -94,6 +94,8 @@ def test_stages_as_torchtitan_splits() -> None:
             4,
         ),
         ("[activation_checkpoint]\nmode = 'none'", "training.recompute", "none"),
+        ("[parallelism]\ncontext_parallel_degree = 2", "training.parallel.cp", 2),
+        ("[parallelism]\ncontext_parallel_degree = 2", "training.parallel.cp_kind", "all-gather"),
     ],
 )
 def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) -> None:
@@ -112,7 +114,10 @@ def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) 
         (JOB.replace("8B", "9B"), "flavor `9B` of llama3 is not known"),
         (JOB.replace("llama3", "deepseek_v3"), "mixture of experts"),
         (JOB.replace("llama3", "lama3"), "did you mean `llama3`?"),
-        (JOB + "[parallelism]\ncontext_parallel_degree = 2", "job.toml:8: parallelism.context_parallel_degree = 2"),
+        (
+            JOB + "[parallelism]\ncontext_parallel_degree = 2\ncontext_parallel_rotate_method = 'x'",
+            "job.toml:9: context_parallel_rotate_method `x` is not known",
+        ),
         (JOB + "[parallelism]\nexpert_parallel_degree = 2", "expert parallelism is not simulated"),
         (JOB + "[parallelism]\ntensor_parallel_degree = 0", "from 1 to"),
         (JOB + "[parallelism]\ntensor_parallel_degree = 'x'", "not `x`"),
