@@ -200,7 +200,8 @@ class Fluid:
         """Give each activity of a component its fair speed, and set a timer for the first to end."""
         now = int(self.env.now)
         if self.record is not None:
-            self.record.touch(resource for member in component for resource in member.needs.resources)
+            for member in component:
+                self.record.touch(member.needs.resources)
         for member, speed in zip(component, self._speeds(component), strict=True):
             member.proceed(now, speed)
         self._watch(component)

@@ -48,7 +48,7 @@ class Load:
         """What is booked of each resource; the last interval is open, it ends where it starts."""
         self.instant = int(fluid.env.now)
         """When `touched` was touched."""
-        self.touched = dict.fromkeys(i for i, users in enumerate(fluid.users) if users)
+        self.touched = {i for i, users in enumerate(fluid.users) if users}
 
     def of(self, resource: int) -> list[Span]:
         """What a resource carried until now, in order and without gaps, from its first user on and until its last."""
@@ -70,15 +70,14 @@ class Load:
         now = int(self.fluid.env.now)
         if now > self.instant:
             self._book(now)
-        self.touched.update(dict.fromkeys(resources))
+        self.touched.update(resources)
 
     def _book(self, now: int) -> None:
         """Book what the resources that were touched have carried since."""
         if now == self.instant:
             return
-        for resource in self.touched:
-            if self.only is None or resource in self.only:
-                self._append(resource, self.fluid.capacity[resource], self._carried(resource))
+        for resource in self.touched if self.only is None else self.touched & self.only:
+            self._append(resource, self.fluid.capacity[resource], self._carried(resource))
         self.touched.clear()
         self.instant = now
 
