@@ -7,7 +7,10 @@ policies. A word is looked up without case, spaces, `-` and `_`; a name that end
 _SPECULATIVE = (
     "speculative decoding is not modelled; figures are those of plain decoding, one token a sequence and iteration"
 )
-_ADAPTERS = "low-rank adapters (LoRA) are not modelled; the base model is, with all of its weights"
+_ADAPTERS = (
+    "low-rank adapters (LoRA) are not modelled when serving; the base model is, with all of its weights. Training has "
+    "`training.lora`"
+)
 _COMPRESSED = (
     "attention to compressed tokens or to blocks of them is not modelled; `deepseek-v3.2` and `glm-5`, whose indexer "
     "chooses single tokens, are"

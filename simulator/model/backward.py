@@ -53,10 +53,10 @@ def backward(ops: Iterable[Op]) -> Iterator[Op]:
         yield from waiting
         waiting = []
         if isinstance(op.does, Linear):
-            if isinstance(source, Comm) and source.operation == GATHER:
+            if isinstance(source, Comm) and source.operation == GATHER and not op.frozen:
                 yield Op(f"input of {op.name} again", source)
-            yield Op(op.name, op.does.to_input())
-            waiting = [Op(op.name, WeightGradient(op.does), gradient=True)]
+            yield Op(op.name, op.does.to_input(), frozen=op.frozen)
+            waiting = [] if op.frozen else [Op(op.name, WeightGradient(op.does), gradient=True)]
         else:
             yield from _alone(op)
     yield from waiting

@@ -313,3 +313,5 @@ class Op:
     after: str = ""
     gradient: bool = False
     """Whether it computes a gradient of weights, which nothing else in the backward pass waits for."""
+    frozen: bool = False
+    """Whether its parameters are not trained: they have no gradient, and its rows are not kept for one."""

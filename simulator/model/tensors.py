@@ -1,7 +1,7 @@
 """What operations imply: tensors of parameters, what is kept for the backward pass, the cache."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.axes import TP, Axis
 from simulator.model.backward import GATHER
@@ -37,6 +37,8 @@ class Tensor:
     """Axes that cut it; all others copy it."""
     rows: Axis | None = None
     """The axis that cuts the rows which it works on."""
+    frozen: bool = False
+    """Whether it is not trained."""
 
     @property
     def summed(self) -> tuple[Axis, ...]:
@@ -48,25 +50,27 @@ class Tensor:
 def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
     """Parameters of operations, in their order."""
     for op in ops:
-        does = op.does
-        if isinstance(does, Linear):
-            cut = _only(does.axis) + _only(does.spread)
-            yield Tensor(op.name, MATRIX, does.weights, does.format, cut, does.rows)
-            if does.bias:
-                yield Tensor(
-                    op.name, BIAS, float(does.outputs * does.matrices), WIDE, cut if does.cut == COLUMN else ()
-                )
-        elif isinstance(does, Elementwise):
-            yield from (Tensor(op.name, SCALE, float(size), rows=does.axis) for size in does.weights)
-        elif isinstance(does, AttentionCore) and does.sinks:
-            yield Tensor(op.name, SCALE, float(does.heads), WIDE, (TP,))
-        elif isinstance(does, Experts):
-            one = float(does.hidden * does.inner * (3 if does.gated else 2))
-            yield Tensor(op.name, MATRIX, one * (does.experts / does.sharers), LAYER, (does.axis,))
-        elif isinstance(does, Lookup):
-            yield Tensor(op.name, MATRIX, float(does.entries * does.width), TABLE, _only(does.axis))
-            if does.positions:
-                yield Tensor("positions", MATRIX, float(does.positions * does.width), TABLE, rows=does.rows)
+        yield from (replace(one, frozen=True) for one in _tensors(op)) if op.frozen else _tensors(op)
+
+
+def _tensors(op: Op) -> Iterator[Tensor]:
+    does = op.does
+    if isinstance(does, Linear):
+        cut = _only(does.axis) + _only(does.spread)
+        yield Tensor(op.name, MATRIX, does.weights, does.format, cut, does.rows)
+        if does.bias:
+            yield Tensor(op.name, BIAS, float(does.outputs * does.matrices), WIDE, cut if does.cut == COLUMN else ())
+    elif isinstance(does, Elementwise):
+        yield from (Tensor(op.name, SCALE, float(size), rows=does.axis) for size in does.weights)
+    elif isinstance(does, AttentionCore) and does.sinks:
+        yield Tensor(op.name, SCALE, float(does.heads), WIDE, (TP,))
+    elif isinstance(does, Experts):
+        one = float(does.hidden * does.inner * (3 if does.gated else 2))
+        yield Tensor(op.name, MATRIX, one * (does.experts / does.sharers), LAYER, (does.axis,))
+    elif isinstance(does, Lookup):
+        yield Tensor(op.name, MATRIX, float(does.entries * does.width), TABLE, _only(does.axis))
+        if does.positions:
+            yield Tensor("positions", MATRIX, float(does.positions * does.width), TABLE, rows=does.rows)
 
 
 def _only(axis: Axis | None) -> tuple[Axis, ...]:
@@ -97,7 +101,7 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
     for op in ops:
         does = op.does
         if isinstance(does, Linear):
-            if does.keeps:
+            if does.keeps and not op.frozen:
                 form = FACTOR if does.format == LAYER else PLAIN
                 yield Kept(op.name, does.inputs * does.visits, form, does.rows or gathered)
         elif isinstance(does, (AttentionCore, StateScan)):

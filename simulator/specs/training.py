@@ -117,6 +117,23 @@ class RouterLoad(Spec):
     """Which experts share a device: neighbours, or heavy ones with light ones (EPLB's packing)."""
 
 
+class Lora(Spec):
+    """Adapters of low rank beside frozen matrices (arXiv:2106.09685), which alone are trained."""
+
+    aliases: ClassVar[dict[str, str]] = {"r": "rank", "dim": "rank", "lora_rank": "rank", "target_modules": "targets"}
+
+    rank: Count = 16
+    """Inner width of an adapter."""
+    alpha: float | None = Field(default=None, gt=0)
+    """Scale of what adapters add, which costs nothing."""
+    targets: tuple[str, ...] = Field(default=("attention in", "attention out"), min_length=1)
+    """Products that have adapters, by their names: `attention in` (queries, keys and values), `attention out`,
+    `mlp in`, `mlp out`."""
+    base_format: Literal["nf4"] | None = None
+    """Format of the frozen matrices where it is not that of the products: `nf4` is dequantised at every use (QLoRA,
+    arXiv:2305.14314)."""
+
+
 class Training(Spec):
     """One optimizer step, repeated."""
 
@@ -161,6 +178,8 @@ class Training(Spec):
     quantized_parameters: bool | None = None
     """Whether parameters are kept and gathered in the format of the products, without a copy in 16 bits (Megatron's
     `fp8-param-gather`); the stack's default where left out. Without effect under `mxfp8` and `nvfp4`."""
+    lora: Lora | None = None
+    """Train adapters of low rank and nothing else; everything is trained where left out."""
     attention: Literal["fused", "unfused"] | None = None
     """Fused (flash) attention, or score matrices through memory; the stack's default where left out."""
     causal: bool = True

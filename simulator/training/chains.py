@@ -180,6 +180,8 @@ class StepCosts:
             return pieces
         layers = memory.over_layers(chunk.kinds, lambda kind: operators.layer_parameters(job, kind, copies))
         extra = memory.parameters(job, chunk, copies) - layers
+        if job.lora and not (job.per_pass and units_of is operators.gathered_units):
+            return pieces  # embedding and head are frozen
         ends = [operators.embedding_parameters(job) * chunk.first, operators.head_parameters(job) * chunk.last]
         for piece, end in zip((pieces[0], pieces[-1]), ends, strict=True):
             if end:
@@ -324,7 +326,7 @@ class StepCosts:
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
-            optimizer=[costs.optimizer(size, memory.matrices(job, stage)) for stage, size in enumerate(owned)],
+            optimizer=[costs.optimizer(size, memory.recast(job, stage)) for stage, size in enumerate(owned)],
         )
 
     def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> LayerCosts:

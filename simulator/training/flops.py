@@ -17,6 +17,8 @@ from simulator.model.layers import layer
 from simulator.model.ops import AttentionCore, Op
 from simulator.model.tensors import core, multiplied, scan
 from simulator.specs.model import LayerKind
+from simulator.specs.training import Lora
+from simulator.training.adapters import adapted
 from simulator.training.job import Job
 from simulator.training.memory import all_chunks, over_layers
 
@@ -68,8 +70,25 @@ def layers_forward_flops(job: Job) -> float:
 
 
 def model_flops(job: Job) -> float:
-    """FLOPs of a step that the model needs, all devices."""
-    return 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
+    """FLOPs of a step that the model needs, all devices: of frozen matrices two passes, of adapters three."""
+    whole = 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
+    if job.lora is None:
+        return whole
+    attention = over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
+    base = layers_forward_flops(job) + head_forward_flops(job) - attention
+    return whole - job.global_batch * (base - 3.0 * _adapters(job, job.lora))
+
+
+def _adapters(job: Job, lora: Lora) -> float:
+    """FLOPs of the adapters' forward pass over one sequence."""
+    return (
+        2.0
+        * job.sequence
+        * over_layers(
+            job.model.kinds,
+            lambda kind: multiplied(op for op in adapted(_whole_layer(job, kind), lora) if not op.frozen),
+        )
+    )
 
 
 def causal_flops(job: Job) -> float:

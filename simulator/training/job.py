@@ -23,7 +23,7 @@ from simulator.program.schedule import Schedule
 from simulator.specs.catalog import data_root
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
-from simulator.specs.training import Algorithms, Parallel, Stack, Training
+from simulator.specs.training import Algorithms, Lora, Parallel, Stack, Training
 from simulator.training import context
 from simulator.training.layers import split_layers
 from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of
@@ -72,6 +72,8 @@ class Job:
     """Whether the device multiplies 8-bit factors in either order."""
     quantized_parameters: bool
     """Whether the matrices of the layers are kept and gathered in the recipe's format alone."""
+    lora: Lora | None
+    """Adapters that alone are trained; None where everything is."""
     attention: str
     causal: bool
     recompute: str
@@ -340,6 +342,7 @@ def build_job(scenario: Scenario) -> Job:
         recipe=recipe,
         any_order=any_order(scenario.cluster.node.accelerator),
         quantized_parameters=recipe is not None and recipe.primary and quantized,
+        lora=training.lora,
         attention=attention,
         recompute=str(take("recompute", training.recompute, stack.recompute)),
         recompute_layers=training.recompute_layers,

@@ -19,6 +19,7 @@ from simulator.model.ops import Op
 from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, results
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
+from simulator.training.adapters import STORED
 from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
 from simulator.training.operators import (
@@ -70,11 +71,11 @@ def over_layers(kinds: Iterable[LayerKind], size: Callable[[LayerKind], float]) 
     return sum(count * size(kind) for kind, count in Counter(kinds).items())
 
 
-def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None) -> float:
-    """Parameters of a chunk on one rank, all or those that so many ranks copy; a tied head on the embedding's own rank
-    adds no second matrix."""
-    total = over_layers(chunk.kinds, lambda kind: layer_parameters(job, kind, replicas))
-    if replicas not in (None, job.dense):
+def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None, trained: bool = False) -> float:
+    """Parameters of a chunk on one rank, all or those that so many ranks copy or that are trained; a tied head on the
+    embedding's own rank adds no second matrix."""
+    total = over_layers(chunk.kinds, lambda kind: layer_parameters(job, kind, replicas, trained))
+    if replicas not in (None, job.dense) or (trained and job.lora):
         return total
     if chunk.first:
         total += embedding_parameters(job)
@@ -89,7 +90,9 @@ def updated(job: Job, stage: int) -> float:
     """Parameters that the optimizer of a rank of the stage updates."""
     chunks = chunks_of_stage(job, stage)
     shards = [(copies, copies.shard if job.zero else 1) for copies in job.replicas]
-    return sum(sum(parameters(job, chunk, copies) for chunk in chunks) / shard for copies, shard in shards)
+    return sum(
+        sum(parameters(job, chunk, copies, trained=True) for chunk in chunks) / shard for copies, shard in shards
+    )
 
 
 def matrices(job: Job, stage: int) -> float:
@@ -98,16 +101,25 @@ def matrices(job: Job, stage: int) -> float:
     return over_layers(kinds, lambda kind: layer_matrices(job, kind))
 
 
+def recast(job: Job, stage: int) -> float:
+    """Of `matrices`, those that are cast anew every step: none where they are frozen and stay as they are."""
+    return 0.0 if job.lora and not job.per_pass else matrices(job, stage)
+
+
 def static_memory(job: Job, stage: int) -> dict[str, float]:
     """Bytes that a rank of the stage keeps all the time, by kind."""
     states = dict.fromkeys(("parameters", "gradients", "optimizer"), 0.0)
     chunks = chunks_of_stage(job, stage)
     for copies in job.replicas:
         owned = sum(parameters(job, chunk, copies) for chunk in chunks)
+        trained = sum(parameters(job, chunk, copies, trained=True) for chunk in chunks)
         shard = [copies.shard if job.zero >= level else 1 for level in range(4)]
         states["parameters"] += owned * job.stored / (copies.shard if job.per_pass else 1)
-        states["gradients"] += owned * job.stack.gradient_bytes / shard[2]
-        states["optimizer"] += owned * (8.0 + job.master) / shard[1]
+        states["gradients"] += trained * job.stack.gradient_bytes / shard[2]
+        states["optimizer"] += trained * (8.0 + job.master) / shard[1]
+    if job.lora and job.lora.base_format:
+        base = matrices(job, stage) / (job.dense.shard if job.per_pass else 1)
+        states["parameters"] -= base * (job.stored - STORED[job.lora.base_format])
     if job.recipe is not None and not job.per_pass:
         cast = matrices(job, stage)
         states["cast parameters"] = cast * job.cast_parameter
@@ -118,7 +130,7 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["gathered parameters"] = (2 * largest + max(ends, default=0.0)) * job.element
     elif job.per_pass:
         states["gathered parameters"] = sum(parameters(job, chunk) for chunk in chunks) * job.element
-    if job.sharded and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
+    if job.sharded and not job.lora and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
         states["unreduced gradients"] = unreduced_gradients(job, stage)
     if job.runtime is not None:
         states["runtime"] = job.runtime
@@ -165,7 +177,8 @@ def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
     size = {FACTOR: job.kept_input, PLAIN: job.element, MASK: 1}
     total = sum(local_rows(job, one.rows) * one.elements * size[one.form] for one in kept(ops))
     found = core(ops)
-    if found is not None and job.attention == "fused" and job.kept_input != job.element:
+    alone = job.kept_input != job.element if job.lora is None else "attention out" not in job.lora.targets
+    if found is not None and job.attention == "fused" and alone:
         total += job.tokens * found.attended * job.element
     return total
 

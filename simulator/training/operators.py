@@ -39,6 +39,7 @@ from simulator.model.ops import (
 )
 from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
+from simulator.training import adapters
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.job import Job, Replicas
 from simulator.training.recipes import Recipe
@@ -49,17 +50,20 @@ from simulator.training.step import Collective, Kernel, Step, Turn
 
 def layer_ops(job: Job, kind: LayerKind) -> list[Op]:
     """Operations of a layer; models whose attention and MLP stand side by side have them one after the other."""
-    return list(layer(job.model, job.cut, kind))
+    ops = layer(job.model, job.cut, kind)
+    return list(adapters.adapted(ops, job.lora) if job.lora else ops)
 
 
 def embedding_ops(job: Job) -> list[Op]:
     """Operations of the input embedding."""
-    return list(ends.embedding(job.model, job.cut, job.sequence))
+    ops = ends.embedding(job.model, job.cut, job.sequence)
+    return list(adapters.frozen(ops) if job.lora else ops)
 
 
 def head_ops(job: Job) -> list[Op]:
     """Operations of the output head and its loss."""
-    return list(ends.with_loss(job.model, job.cut))
+    ops = ends.with_loss(job.model, job.cut)
+    return list(adapters.frozen(ops) if job.lora else ops)
 
 
 def layer_forward(job: Job, kind: LayerKind) -> Iterator[Step]:
@@ -78,8 +82,8 @@ def embedding_forward(job: Job) -> Iterator[Step]:
 
 
 def embedding_backward(job: Job) -> Iterator[Step]:
-    """Scattering the gradient into the table."""
-    return steps(job, backward(embedding_ops(job)))
+    """Scattering the gradient into the table, unless it is frozen."""
+    return iter(()) if job.lora else steps(job, backward(embedding_ops(job)))
 
 
 def head_forward(job: Job) -> Iterator[Step]:
@@ -130,15 +134,15 @@ def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:
 # ---- parameters --------------------------------------------------------------------------------------------------
 
 
-def layer_tensors(job: Job, kind: LayerKind, replicas: Replicas | None = None) -> list[float]:
-    """Parameters of each tensor of a layer on one rank: all, or those that so many ranks copy."""
-    found = tensors(layer_ops(job, kind))
+def layer_tensors(job: Job, kind: LayerKind, replicas: Replicas | None = None, trained: bool = False) -> list[float]:
+    """Parameters of each tensor of a layer on one rank: all, or those that so many ranks copy, or that are trained."""
+    found = [one for one in tensors(layer_ops(job, kind)) if not (trained and one.frozen)]
     return [one.elements for one in found if replicas is None or job.replicas_of(one) == replicas]
 
 
-def layer_parameters(job: Job, kind: LayerKind, replicas: Replicas | None = None) -> float:
-    """Parameters of a layer on one rank: all, or those that so many ranks copy."""
-    return sum(layer_tensors(job, kind, replicas))
+def layer_parameters(job: Job, kind: LayerKind, replicas: Replicas | None = None, trained: bool = False) -> float:
+    """Parameters of a layer on one rank: all, or those that so many ranks copy, or that are trained."""
+    return sum(layer_tensors(job, kind, replicas, trained))
 
 
 def layer_matrices(job: Job, kind: LayerKind, replicas: Replicas | None = None) -> float:
@@ -148,9 +152,9 @@ def layer_matrices(job: Job, kind: LayerKind, replicas: Replicas | None = None) 
     return sum(one.elements for one in chosen if one.format == LAYER)
 
 
-def layer_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]:
+def layer_units(job: Job, kind: LayerKind, replicas: Replicas, trained: bool = True) -> list[float]:
     """Parameters of each collective over shards that a layer takes: all of it, or tensor by tensor."""
-    found = layer_tensors(job, kind, replicas)
+    found = layer_tensors(job, kind, replicas, trained)
     return found if job.stack.unit == "tensor" and job.zero == 3 else [sum(found)] * bool(found)
 
 
@@ -158,9 +162,9 @@ def gathered_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]
     """Those of `layer_units` that no rank keeps whole, in elements of the working format: what is gathered in a
     narrower one counts as fewer."""
     least, recipe = job.stack.persistent or 0, job.recipe
-    units = layer_units(job, kind, replicas)
+    units = layer_units(job, kind, replicas, trained=not job.per_pass)
     units = [unit for unit in units if unit > least] if len(units) > 1 else units
-    if recipe is None or not job.quantized_parameters or not units:
+    if recipe is None or not job.quantized_parameters or not units or (job.lora and not job.per_pass):
         return units
     spared = layer_matrices(job, kind, replicas) * (1.0 - recipe.weight / job.element)
     share = 1.0 - spared / layer_parameters(job, kind, replicas)
@@ -205,7 +209,8 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
                 yield runs[i]
             continue
         if isinstance(does, Linear):
-            yield from _cast(job, op.name, does, normed, listed, i)
+            yield from _dequantised(job, op)
+            yield from _cast(job, op, does, normed, listed, i)
             yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
         elif isinstance(does, WeightGradient):
             yield from _turn(job, listed, i)
@@ -311,17 +316,25 @@ def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     return at if overlaps and not job.blocking else None
 
 
-def _cast(job: Job, name: str, product: Linear, normed: bool, ops: Sequence[Op], i: int) -> Iterator[Step]:
+def _dequantised(job: Job, op: Op) -> Iterator[Step]:
+    """Frozen matrices of fewer bits, brought to 16 before a product."""
+    does = op.does
+    if job.lora and job.lora.base_format and op.frozen and isinstance(does, Linear) and does.format == LAYER:
+        stored = adapters.STORED[job.lora.base_format]
+        yield Kernel(f"dequantise {op.name}", Stream(does.weights * stored, does.weights * job.element))
+
+
+def _cast(job: Job, op: Op, product: Linear, normed: bool, ops: Sequence[Op], i: int) -> Iterator[Step]:
     """Casting the rows that a product takes, the i-th of some operations; `normed` rows come out of a norm, of gathered
     ones each rank casts its own."""
-    recipe = job.recipe
+    recipe, name = job.recipe, op.name
     if recipe is None or product.format != LAYER:
         return
     whole = _narrow_gather(job, ops, i - 1) and _whole_rows(product)
     backward = product.cut == COLUMN and _is_backward(ops)
     if whole and recipe.amax:
         yield Collective(f"largest value of {name}", REDUCE, 4.0)
-    read, written = recipe.cast(job.any_order, normed, 1 / job.tp if whole else 1.0, again=backward)
+    read, written = recipe.cast(job.any_order, normed, 1 / job.tp if whole else 1.0, backward, op.frozen)
     if read + written:
         elements = rows_of(job, product) * product.inputs
         work = Stream(read_bytes=read * elements, write_bytes=written * elements)

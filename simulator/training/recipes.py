@@ -46,13 +46,16 @@ class Recipe:
         """Copies of a tensor; `either` says that the device multiplies in any order."""
         return 1 if either and not self.blocks else 2
 
-    def cast(self, either: bool, normed: bool = False, own: float = 1.0, again: bool = True) -> tuple[float, float]:
+    def cast(
+        self, either: bool, normed: bool = False, own: float = 1.0, again: bool = True, frozen: bool = False
+    ) -> tuple[float, float]:
         """Bytes an element that casting rows reads and writes.
 
         `normed` rows come out of a norm. `own` is the share of the rows that this device casts before it gathers those
-        of others; `again` says that what it gathered is wanted in its other order too.
+        of others; `again` says that what it gathered is wanted in its other order too. For a `frozen` matrix, which has
+        no gradient, one order will do.
         """
-        reads, orders = 2.0 * (self.normed if normed else self.reads), self.orders(either)
+        reads, orders = 2.0 * (self.normed if normed else self.reads), 1 if frozen else self.orders(either)
         if self.blocks:
             return reads * own, orders * self.element * own
         turned = (orders - 1) * self.element  # by a pass of its own, unless the cast has the rows at hand

@@ -111,6 +111,7 @@ class Row(_Figures, _Layout, _Shape, _Machine):
     precision: str
     framework: str | None = None
     flags: str | None = None
+    notes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +352,10 @@ def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str])
 
 
 def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
-    tp, pp, vpp, cp = _axis(row, "tp", assumed), _axis(row, "pp", assumed), row.vpp or 1, row.cp or 1
+    tp, pp = _accumulating(row, assumed) or (_axis(row, "tp", assumed), _axis(row, "pp", assumed))
+    vpp, cp = row.vpp or 1, row.cp or 1
+    adapters, open_ones = names.lora(row.task, row.flags, row.notes)
+    assumed += open_ones
     formats, shard = names.numbers(row.precision), names.sharding(row.shard)
     zero, group = _sharding(row, shard, stack, assumed)
     recompute, layers, share = _recompute(row, stack, assumed)
@@ -384,6 +388,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         recompute_layers=layers,
         recompute_share=share,
         precision=formats.precision,
+        lora=adapters,
         attention=names.attention(row.attention, row.framework, row.flags),
         reduce_precision=shard.reduced or formats.reduced,
         blocking_launches=_blocking(row, assumed),
@@ -400,6 +405,22 @@ def stage_layers(layers: int, chunks: int, assumed: list[str]) -> tuple[int, ...
     assumed.append(f"{layers} layers over {chunks} chunks: the remainder in the middle")
     first = (chunks - short) // 2 + (chunks - short) % 2
     return tuple(layers // chunks + (first <= i < first + short) for i in range(chunks))
+
+
+def _accumulating(row: Row, assumed: list[str]) -> tuple[int, int] | None:
+    """(tp, pp) of a row that says none of its sizes but how many microbatches it accumulates: as many devices a model
+    as that leaves, tensor-parallel; None for other rows. Refused where those are more than a node."""
+    count = names.accumulated(row.flags, row.notes)
+    if count is None or any(getattr(row, name) for name in ("tp", "pp", "cp", "dp")):
+        return None
+    ranks, rest = divmod(row.global_batch, count * (row.micro_batch or 1))
+    if rest or not ranks or row.devices % ranks:
+        return None
+    model = row.devices // ranks
+    if model > (row.devices_per_node or 8):
+        raise Refused(f"no sizes of parallelism, of which {model} devices a model leave several")
+    assumed.append(f"tp {model}: {count} accumulated microbatches leave {model} devices a model")
+    return model, 1
 
 
 def _axis(row: Row, axis: str, assumed: list[str]) -> int:

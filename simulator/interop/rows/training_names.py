@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
-from simulator.specs.training import Precision, Recompute
+from simulator.specs.training import Lora, Precision, Recompute
 
 Zero = Literal[0, 1, 2, 3]
 Reduced = Literal["fp32", "bf16", "fp16"]
@@ -314,11 +314,12 @@ def attention(words: str | None, *others: str | None) -> Literal["fused", "unfus
 
 
 TASKS = re.compile(
-    r"pre ?train(ing)?( .*)?|sft|(full |supervised )?fine ?tun(e|ing)|full sft|continued pre ?train(ing)?"
+    r"pre ?train(ing)?( .*)?|lora( (fine ?tun(e|ing)|sft))?|sft|(full |supervised )?fine ?tun(e|ing)|full sft"
+    r"|continued pre ?train(ing)?"
 )
 UNBUILT = (
     (r"offload(?!\w* ?= ?(false|0|off|none))\w*", r"no (\w+ )?offload|without (\w+ )?offload", "offload to the host"),
-    (r"q?lora|peft|adapters?", r"no lora", "adapters beside frozen weights (LoRA)"),
+    (r"qlora|peft|(?<!lora )adapters?", r"no (lora|adapters?)", "adapters beside quantised weights (QLoRA)"),
     (r"mtp|multi token prediction", r"(w o|no|without) (mtp|multi token)", "multi-token prediction"),
     (r"dual ?pipe\w*|zero ?bubble|zb ?(h1|h2|v|b)", r"no zero ?bubble", "a pipeline schedule that is not built"),
     (r"nvme|zero ?infinity", r"no nvme", "states on NVMe"),
@@ -334,6 +335,27 @@ def unbuilt(*texts: str | None) -> list[str]:
         for words, absent, name in UNBUILT
         if re.search(rf"(?<![a-z])({words})(?![a-z])", re.sub(rf"(?<![a-z])({absent})\w*", " ", text))
     ]
+
+
+LORA_TARGETS = ("attention in", "attention out")
+"""Products that published runs adapt: those of attention (MLPerf Training llama2_70b_lora, NeMo's `attention`)."""
+
+
+def lora(task: str, *texts: str | None) -> tuple[Lora | None, list[str]]:
+    """(adapters by the words of a row, what they leave open); None where everything is trained."""
+    said = " ; ".join(plain(found or "") for found in (task, *texts))
+    if not re.search(r"(?<![a-z])lora(?![a-z])", re.sub(r"no lora", " ", said)):
+        return None, []
+    rank = re.search(r"rank[ =]*(\d+)|r ?= ?(\d+)", said)
+    found = Lora(rank=int(next(size for size in rank.groups() if size)) if rank else 16, targets=LORA_TARGETS)
+    assumed = "adapters beside the products of attention"
+    return found, [assumed if rank else f"{assumed}, of rank {found.rank}"]
+
+
+def accumulated(*texts: str | None) -> int | None:
+    """Microbatches that a rank accumulates, by the words of a row; None where they do not say."""
+    said = re.search(r"(grad(ient)? )?accum\w* (\d+)", " ; ".join(plain(found or "") for found in texts))
+    return int(said[3]) if said else None
 
 
 HARDWARE = re.compile(

@@ -100,6 +100,31 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "rank"),
+    [
+        ({"task": "lora finetune", "notes": "LoRA rank 8, packed sequences"}, 8),
+        ({"task": "lora finetune"}, 16),
+        ({"flags": "LoRA (frozen base weights)"}, 16),
+        ({"flags": "no LoRA"}, None),
+    ],
+)
+def test_adapters_by_the_words_of_a_row(changes: dict[str, Any], rank: int | None) -> None:
+    found = mapped(**changes)
+    adapters = found.scenario.training.lora
+    assert (adapters and adapters.rank) == rank
+    assert any(f"of rank {rank}" in text for text in found.assumed) == (rank == 16)
+
+
+def test_accumulated_microbatches_say_how_many_devices_share_a_model() -> None:
+    """64 sequences of 2 accumulated microbatches on 64 devices: 32 replicas of 2 devices; 8 replicas of 8."""
+    nothing = {"tp": None, "pp": None, "cp": None, "dp": None, "micro_batch": None, "devices": 64, "global_batch": 64}
+    found = mapped(**nothing, notes="grad accum 2").scenario.training.parallel
+    assert (found.tp, found.pp) == (2, 1)
+    with pytest.raises(Refused, match="16 devices a model leave several"):
+        mapped(**nothing, notes="grad accum 16")
+
+
+@pytest.mark.parametrize(
     ("words", "recipe"),
     [
         ("fp8", "fp8"),
@@ -137,8 +162,8 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"attention": "alternating sliding window 128"}, "attention"),
         ({"framework": "Colossal-AI"}, "framework `Colossal-AI`"),
         ({"framework": None}, "framework"),
-        ({"task": "lora finetune"}, "task"),
-        ({"flags": "LoRA, rank 16"}, "LoRA"),
+        ({"task": "qlora finetune"}, "task"),
+        ({"flags": "QLoRA, rank 16"}, "QLoRA"),
         ({"flags": "optimizer offload"}, "offload"),
         ({"flags": "with MTP"}, "multi-token"),
         ({"hidden": "1024 wide"}, "key `hidden`"),

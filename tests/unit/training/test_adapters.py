@@ -1,0 +1,95 @@
+"""Adapters of low rank: what is computed, kept and sent beside frozen matrices, by hand."""
+
+from typing import Any
+
+import pytest
+
+from simulator.cost.work import Gemm, Stream
+from simulator.errors import InputError
+from simulator.run.simulate import simulate
+from simulator.training import flops, memory, operators
+from simulator.training.job import Job, build_job
+from simulator.training.operators import Kernel
+from tests import jobs
+
+H = 1024
+
+
+def job(lora: dict[str, Any] | None, **changes: Any) -> Job:
+    parallel = {name: changes.pop(name) for name in ("tp", "pp", "zero") if name in changes}
+    given = changes | ({"lora": lora} if lora else {})
+    software = jobs.stack("megatron-core")
+    return build_job(jobs.scenario(on="generic-h100", software=software, training=given, **parallel))
+
+
+def products(found: Job) -> float:
+    """FLOP of the products of a layer, forward and backward, by token."""
+    steps = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]
+    return sum(s.work.flops for s in steps if isinstance(s, Kernel) and isinstance(s.work, Gemm)) / found.tokens
+
+
+def test_frozen_matrices_take_4_flop_a_parameter_and_adapters_6() -> None:
+    """r(m + n) parameters: 8 (h + 3 h) beside queries, keys and values, 8 (h + h) after attention."""
+    adapters = 8 * 4 * H + 8 * 2 * H
+    assert products(job(None)) == 6 * 12 * H**2
+    assert products(job({"rank": 8})) == 4 * 12 * H**2 + 6 * adapters
+
+
+def test_only_adapters_are_trained() -> None:
+    found, whole = job({"rank": 8}), job(None)
+    adapters = 8 * (8 * 4 * H + 8 * 2 * H)
+    assert memory.updated(found, 0) == pytest.approx(adapters / 8)
+    static, before = memory.static_memory(found, 0), memory.static_memory(whole, 0)
+    assert static["gradients"] == 4 * adapters
+    assert static["optimizer"] == pytest.approx(12 * adapters / 8)
+    assert static["parameters"] == before["parameters"] + 2 * adapters
+    (reduced,) = operators.layer_units(found, jobs.LAYER, found.dense)
+    assert reduced == adapters / 8
+
+
+def test_rows_that_only_a_weight_gradient_needs_are_not_kept() -> None:
+    """Beside attention alone: the rows that enter both adapters stay (h each) and 8 numbers between their products;
+    those that enter the MLP's products (h and 4 h) do not."""
+    found, whole = job({"rank": 8}), job(None)
+    spared = memory.layer_activations(whole, jobs.LAYER) - memory.layer_activations(found, jobs.LAYER)
+    assert spared == pytest.approx(found.tokens * 2 * (H + 4 * H - 2 * 8))
+
+
+def test_model_flops_are_those_of_the_products() -> None:
+    found, whole = job({"rank": 8}), job(None)
+    base = 8 * 12 * H**2 + H * 51200
+    adapters = 8 * (8 * 4 * H + 8 * 2 * H)
+    tokens = found.global_batch * found.sequence
+    assert flops.model_flops(whole) - flops.model_flops(found) == pytest.approx(tokens * (2 * base - 6 * adapters))
+
+
+def test_tensor_parallel_ranks_share_the_work_of_adapters() -> None:
+    """The matrix on the side that is not cut is whole on every rank."""
+    found = job({"rank": 8}, tp=4)
+    assert operators.layer_parameters(found, jobs.LAYER, trained=True) == 8 * (H + 3 * H / 4) + 8 * (H / 4 + H)
+
+
+def test_a_4_bit_base_is_dequantised_at_every_use() -> None:
+    found = job({"rank": 8, "base_format": "nf4"})
+    steps = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]
+    works = [s.work for s in steps if isinstance(s, Kernel) and s.name.startswith("dequantise")]
+    assert len(works) == 2 * 4
+    size = 12 * H**2
+    assert sum(w.bytes for w in works if isinstance(w, Stream)) == pytest.approx(2 * size * (0.5166 + 2), rel=1e-3)
+    plain = memory.static_memory(job({"rank": 8}), 0)["parameters"]
+    assert plain - memory.static_memory(found, 0)["parameters"] == pytest.approx(8 * size * (2 - 0.5166), rel=1e-3)
+
+
+def test_a_step_of_adapters_takes_about_two_thirds() -> None:
+    software = jobs.stack("megatron-core")
+    large = jobs.model(hidden=4096, heads=32, layers=4)
+    whole, adapted = (
+        simulate(jobs.scenario(on="generic-h100", software=software, shape=large, sequence=4096, training=given))
+        for given in ({}, {"lora": {"rank": 16}})
+    )
+    assert 0.62 < adapted.metrics["step_time_s"] / whole.metrics["step_time_s"] < 0.75
+
+
+def test_a_target_that_is_no_product_is_refused() -> None:
+    with pytest.raises(InputError, match="`mlp inn` is no product of a layer"):
+        memory.updated(job({"targets": ["mlp inn"]}), 0)
