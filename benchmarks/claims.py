@@ -16,13 +16,14 @@ from pydantic import model_validator
 from simulator import units
 from simulator.calibration.latency_models import Latencies, serve_fitted
 from simulator.results.result import Result
+from simulator.run.dispatch import simulate
 from simulator.run.serve import serve
 from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Spec
-from simulator.specs.scenario import ServingScenario
+from simulator.specs.scenario import AnyScenario, ServingScenario
 from simulator.study.plan.layouts import Candidate
 from simulator.study.plan.plan import Options, plan_layout
 
@@ -206,9 +207,14 @@ def known_claims() -> Papers:
     return load_file(Papers, data_root() / CLAIMS).spec
 
 
+def any_scenario(name: str, changes: Iterable[str] = ()) -> AnyScenario:
+    """A scenario of a paper, of training or of serving."""
+    return load_scenario(f"{FOLDER}/{name}", tuple(changes)).spec
+
+
 def scenario(name: str, changes: Iterable[str] = ()) -> ServingScenario:
-    """A scenario of a paper."""
-    spec = load_scenario(f"{FOLDER}/{name}", tuple(changes)).spec
+    """A serving scenario of a paper."""
+    spec = any_scenario(name, changes)
     assert isinstance(spec, ServingScenario)
     return spec
 
@@ -249,7 +255,7 @@ class Bench:
     def metrics(self, name: str, changes: tuple[str, ...] = ()) -> dict[str, float]:
         """Metrics of a run."""
         if (name, changes) not in self._metrics:
-            self._metrics[name, changes] = serve(scenario(name, changes)).metrics
+            self._metrics[name, changes] = simulate(any_scenario(name, changes)).metrics
         return self._metrics[name, changes]
 
     def cost(self, name: str, changes: tuple[str, ...] = ()) -> ReplicaCost:

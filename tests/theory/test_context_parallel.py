@@ -307,6 +307,19 @@ def test_ulysses_waits_for_four_all_to_alls_around_one_kernel(ranks: int, backwa
     assert piece.content.exposed == moved
 
 
+@pytest.mark.parametrize(("kind", "speedup", "measured"), [("ring", 4.3, 4.5), ("lightseq", 7.1, 7.5)])
+def test_balanced_blocks_are_worth_seven_of_eight_devices(kind: str, speedup: float, measured: float) -> None:
+    """N^2 / 2 blocks take N - 1/2 turns of a ring and N / 2 + 1/2 balanced ones, where transfers hide; measured on
+    eight A100: arXiv:2310.03294, section 4.5."""
+    job = job_of(kind, 8)
+    costs = PassCosts(job, device(), lambda comm: 1)
+    core = AttentionCore(16, 8, 64)
+    alone = ticks_of(job, 8 * 4096, 8 * 4096, True, False)
+    found = alone / int(costs.piece(operators.attention_core(job, core)).lasts(np.ones(1))[0])
+    assert found == pytest.approx(speedup, rel=0.15)
+    assert found == pytest.approx(measured, rel=0.2)
+
+
 # ---- whole steps -------------------------------------------------------------------------------------------------
 
 

@@ -18,9 +18,11 @@ from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.training.job import Job, build_job
 
 FAMILIES = [name for name in names(Scenario) if "families/" in name]
-SERVING = [name for name in names(Scenario) if name.startswith(("serving/", "papers/"))]
+TRAINED = [name for name in names(Scenario) if name.startswith("papers/lightseq/")]
+"""Scenarios of papers on training."""
+SERVING = [name for name in names(Scenario) if name.startswith(("serving/", "papers/")) and name not in TRAINED]
 JOBS = [name for name in names(Scenario) if name.startswith("jobs/")]
-SCENARIOS = [name for name in names(Scenario) if name not in (*FAMILIES, *SERVING, *JOBS)]
+SCENARIOS = [name for name in names(Scenario) if name not in (*FAMILIES, *SERVING, *JOBS, *TRAINED)]
 LONG = ("training/frontier-1t", "training/megatron-1t", "training/megatron-529.6b")
 """Scenarios of more than a hundred thousand operations."""
 QUICK = [name for name in SCENARIOS if name not in LONG]
@@ -66,7 +68,7 @@ def rows() -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [*SCENARIOS, *TRAINED])
 def test_every_scenario_makes_a_job(name: str) -> None:
     assert build_job(scenario(name)).mesh.world == scenario(name).cluster.devices
 
