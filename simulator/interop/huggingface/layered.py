@@ -64,6 +64,9 @@ def _mixture(config: Config, experts: int | None = None, top_k: int | None = Non
     config.number("top_k", "num_experts_per_tok", "num_experts_per_token", "top_k_experts", default=top_k)
     config.number("expert_ffn", "moe_intermediate_size")
     config.optional("shared_experts", "n_shared_experts", "num_shared_experts")
+    if config.entries.get("n_group") not in (None, 1):
+        config.number("expert_groups", "n_group")
+        config.number("expert_group_limit", "topk_group", default=1)
     config.optional("shared_ffn", "share_expert_dim", "moe_shared_expert_intermediate_size")
 
 

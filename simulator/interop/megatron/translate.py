@@ -33,13 +33,20 @@ REFUSED = {
     "num_experts": "mixtures of experts can be served, not trained yet",
     "num_moe_experts": "mixtures of experts can be served, not trained yet",
     "moe_router_topk": "mixtures of experts can be served, not trained yet",
-    "multi_latent_attention": "multi-head latent attention is not modelled yet",
     "hybrid_override_pattern": "layers that are not all attention are not modelled",
     "is_hybrid_model": "layers that are not all attention are not modelled",
     "decoder_num_layers": "models with an encoder are not modelled",
     "pipeline_model_parallel_layout": "a written-out pipeline layout is not read",
 }
 """Arguments that make it another job than can be simulated."""
+
+LATENT = (
+    ("kv_lora_rank", "kv_lora_rank", 32),
+    ("qk_head_dim", "qk_nope_head_dim", 128),
+    ("qk_pos_emb_head_dim", "qk_rope_head_dim", 64),
+    ("v_head_dim", "v_head_dim", 128),
+)
+"""Arguments of latent attention, the model's fields, and Megatron's defaults."""
 
 ONE_ONLY = {
     "expert_model_parallel_size": "expert parallelism is not simulated yet in training",
@@ -174,9 +181,21 @@ def _model(arguments: Arguments, tp: int) -> int:
     else:
         draft.put("model.ffn", ffn, note("ffn_hidden_size"))
     draft.put("model.gated_ffn", gated, note(*gates) or "no --swiglu")
+    if arguments.on("multi_latent_attention"):
+        _latent(arguments)
     _embedding(arguments, tp)
     _kind(arguments)
     return layers or 1
+
+
+def _latent(arguments: Arguments) -> None:
+    """Sizes of latent attention, with Megatron's defaults."""
+    arguments.draft.put("model.attention", "mla", arguments.note("multi_latent_attention"))
+    arguments.draft.put("model.q_lora_rank", arguments.whole("q_lora_rank"), arguments.note("q_lora_rank"))
+    for name, field, default in LATENT:
+        given = arguments.whole(name)
+        note = arguments.note(name) if given else "Megatron's default"
+        arguments.draft.put(f"model.{field}", given or default, note)
 
 
 def _required(arguments: Arguments, key: str, *names: str) -> int | None:

@@ -23,7 +23,7 @@ LATENT = {
     "num_key_value_heads": 128, "vocab_size": 129280, "intermediate_size": 18432, "moe_intermediate_size": 2048,
     "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3,
     "moe_layer_freq": 1, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
-    "v_head_dim": 128, "tie_word_embeddings": False, "num_nextn_predict_layers": 1,
+    "v_head_dim": 128, "tie_word_embeddings": False, "num_nextn_predict_layers": 1, "n_group": 8, "topk_group": 4,
 }  # fmt: skip
 LITE = {
     **LATENT, "model_type": "deepseek_v2", "num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16,
@@ -121,6 +121,13 @@ def test_kinds_of_layers_are_counted() -> None:
         ("dense", None, ()): 1, ("dense", 512, (("heads", 96),)): 2,
         ("moe", 512, (("heads", 96),)): 31, ("moe", None, ()): 11,
     }  # fmt: skip
+
+
+def test_groups_of_experts_are_read() -> None:
+    """DeepSeek-V3 takes the experts of a token from four of eight groups; GLM-5's one group is none."""
+    assert (shape(LATENT).expert_groups, shape(LATENT).expert_group_limit) == (8, 4)
+    single = shape({**LATENT, "n_group": 1, "topk_group": 1})
+    assert single.expert_groups == Model.model_fields["expert_groups"].default
 
 
 def test_indexers_that_are_shared_are_counted() -> None:

@@ -213,3 +213,14 @@ def test_a_misspelt_argument_is_not_called_harmless(tmp_path: Path) -> None:
     text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
     assert "check the spelling:\n#   - --micro-batchsize (did you mean --micro-batch-size?)\n#\n" in text
     assert "#   --foo-bar, --lr\n" in text
+
+
+def test_latent_attention_comes_with_its_sizes_or_megatrons_defaults(tmp_path: Path) -> None:
+    sizes = "--multi-latent-attention --q-lora-rank 64 --kv-lora-rank 48 --qk-head-dim 32 --v-head-dim 24 "
+    rest = "--untie-embeddings-and-output-weights --normalization RMSNorm --position-embedding-type rope "
+    model = imported(f"{LIST} {sizes} {rest} --disable-bias-linear", tmp_path)["model"]
+    assert {key: model[key] for key in ("attention", "q_lora_rank", "kv_lora_rank")} == {
+        "attention": "mla", "q_lora_rank": 64, "kv_lora_rank": 48,
+    }  # fmt: skip
+    assert (model["qk_nope_head_dim"], model["qk_rope_head_dim"], model["v_head_dim"]) == (32, 64, 24)
+    assert Model.model_validate(model).head_dim == 96
