@@ -32,11 +32,13 @@ from simulator.specs.kernels import (
     GemmKernels,
     KernelProfile,
     LatentKernels,
+    ScanKernels,
     StreamKernels,
     Tile,
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
+from simulator.specs.linear import LinearSizes
 from simulator.specs.model import Layers, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
@@ -67,6 +69,7 @@ KERNELS = (
     DecodeKernels,
     ExpertKernels,
     LatentKernels,
+    ScanKernels,
     StreamKernels,
 )
 
@@ -95,7 +98,7 @@ def job_specs() -> str:
 
 def model_specs() -> str:
     """The keys of a model."""
-    return _sections(Model, Layers, PublishedParameters)
+    return _sections(Model, Layers, PublishedParameters, LinearSizes)
 
 
 def hardware_specs() -> str:
