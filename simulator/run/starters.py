@@ -27,7 +27,7 @@ training:
   schedule: 1f1b           # gpipe, 1f1b, interleaved-1f1b, or a CSV file of your own
   recompute: none          # none, selective (attention scores), full (whole layers)
   # recompute_layers: 4    # with `full`: of each stage; all where left out
-  # precision: fp8         # bf16, fp16, fp8, fp32; the stack's where left out
+  # precision: fp8         # bf16, fp16, fp32, fp8, mxfp8, nvfp4, ...; the stack's where left out
   # tokens: 1e12           # of the whole run, for its time, energy and cost
   # steps: 100             # several steps, with
   # noise: {jitter: 2 %}   #   what makes them differ

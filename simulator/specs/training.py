@@ -177,7 +177,8 @@ class Training(Spec):
     `fp8-delayed`), `fp8-current`, `fp8-block`, `mxfp8`, `nvfp4`."""
     quantized_parameters: bool | None = None
     """Whether parameters are kept and gathered in the format of the products, without a copy in 16 bits (Megatron's
-    `fp8-param-gather`); the stack's default where left out. Without effect under `mxfp8` and `nvfp4`."""
+    `fp8-param-gather`); where left out the stack's default, and so for matrices that `lora` freezes. Without effect
+    under `mxfp8` and `nvfp4`."""
     lora: Lora | None = None
     """Train adapters of low rank and nothing else; everything is trained where left out."""
     attention: Literal["fused", "unfused"] | None = None

@@ -26,7 +26,7 @@ from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Lora, Parallel, Stack, Training
 from simulator.training import context
 from simulator.training.layers import split_layers
-from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of
+from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of, turns_weights
 from simulator.training.routing import Exchange, exchange
 from simulator.training.schedules import SCHEDULES, read_schedule
 
@@ -70,6 +70,8 @@ class Job:
     """How factors of products are cast to 8 or 4 bits; None where they are not."""
     any_order: bool
     """Whether the device multiplies 8-bit factors in either order."""
+    turns_weights: bool
+    """Whether weights with one scale are kept in one order and turned where the other is wanted."""
     quantized_parameters: bool
     """Whether the matrices of the layers are kept and gathered in the recipe's format alone."""
     lora: Lora | None
@@ -234,8 +236,13 @@ class Job:
 
     @property
     def cast_parameter(self) -> float:
-        """Bytes of a layer's matrix element in the recipe's format, in all orders that products take."""
-        return self.recipe.weight * self.recipe.orders(self.any_order) if self.recipe else 0.0
+        """Bytes of a layer's matrix element in the recipe's format, in all orders that are kept."""
+        return self.recipe.weight * self.weight_orders if self.recipe else 0.0
+
+    @property
+    def weight_orders(self) -> int:
+        """Copies of a layer's matrix in the recipe's format."""
+        return self.recipe.orders(self.any_order or self.turns_weights) if self.recipe else 0
 
     @property
     def offloaded(self) -> float:
@@ -323,7 +330,7 @@ def build_job(scenario: Scenario) -> Job:
     precision = str(take("precision", training.precision, stack.precision))
     attention = str(take("attention", training.attention, stack.attention))
     recipe = recipe_of(precision, scenario.cluster.node.accelerator)
-    quantized = _switch(training.quantized_parameters, stack.quantized_parameters)
+    quantized = _switch(training.quantized_parameters, stack.quantized_parameters or training.lora is not None)
     return Job(
         model=model,
         stack=stack,
@@ -341,6 +348,7 @@ def build_job(scenario: Scenario) -> Job:
         precision=precision,
         recipe=recipe,
         any_order=any_order(scenario.cluster.node.accelerator),
+        turns_weights=recipe is not None and not recipe.blocks and turns_weights(scenario.cluster.node.accelerator),
         quantized_parameters=recipe is not None and recipe.primary and quantized,
         lora=training.lora,
         attention=attention,

@@ -73,7 +73,10 @@ def layer_forward(job: Job, kind: LayerKind) -> Iterator[Step]:
 
 def layer_backward(job: Job, kind: LayerKind) -> Iterator[Step]:
     """Backward pass of a layer, gradients of activations and weights; recomputation is apart."""
-    return steps(job, backward(layer_ops(job, kind)))
+    if job.turns_weights and job.recipe is not None:
+        size = layer_matrices(job, kind) * job.recipe.weight
+        yield Kernel("turn weights", Stream(size, size, kernels=4))
+    yield from steps(job, backward(layer_ops(job, kind)))
 
 
 def embedding_forward(job: Job) -> Iterator[Step]:
@@ -119,7 +122,7 @@ def optimizer_step(job: Job, parameters: float, matrices: float = 0.0) -> Iterat
 def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:
     """Casts of weights, once a step; where they are gathered around every pass one order a pass. Weights that come in
     the format are only brought into the other order, for the backward pass."""
-    other = recipe.orders(job.any_order) - 1.0
+    other = job.weight_orders - 1.0
     if job.quantized_parameters:
         times, read, written = job.microbatches if job.per_pass else 1, other, other
     elif job.per_pass:

@@ -108,3 +108,10 @@ def recipe_of(precision: str, accelerator: Accelerator) -> Recipe | None:
 def any_order(accelerator: Accelerator) -> bool:
     """Whether a device multiplies 8-bit factors in either order: those that have 4-bit arithmetic do (SM 10)."""
     return "fp4" in accelerator.peak
+
+
+def turns_weights(accelerator: Accelerator) -> bool:
+    """Whether weights with one scale are kept in one order and turned at every use in the other: AMD's builds of
+    Megatron and NeMo switch the cache of transposed weights off (AMD-AGI/Primus, `no_fp8_weight_transpose_cache`; its
+    MLPerf Training submissions, `ENABLE_TRANSPOSE_CACHE=0`)."""
+    return accelerator.vendor == "AMD" and not any_order(accelerator)

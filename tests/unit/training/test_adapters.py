@@ -69,6 +69,18 @@ def test_tensor_parallel_ranks_share_the_work_of_adapters() -> None:
     assert operators.layer_parameters(found, jobs.LAYER, trained=True) == 8 * (H + 3 * H / 4) + 8 * (H / 4 + H)
 
 
+def test_a_frozen_base_is_kept_in_the_format_of_its_products_alone() -> None:
+    """Two orders of a byte on Hopper, cast once for the whole run."""
+    found = job({"rank": 8}, precision="fp8")
+    static = memory.static_memory(found, 0)
+    assert static["cast parameters"] == 2 * 8 * 12 * H**2
+    assert static["parameters"] < 2 * (8 * 12 * H**2)
+    assert memory.recast(found, 0) == 0
+    assert memory.static_memory(job({"rank": 8}, precision="fp8", quantized_parameters=False), 0)["parameters"] > (
+        2 * 8 * 12 * H**2
+    )
+
+
 def test_a_4_bit_base_is_dequantised_at_every_use() -> None:
     found = job({"rank": 8, "base_format": "nf4"})
     steps = [*operators.layer_forward(found, jobs.LAYER), *operators.layer_backward(found, jobs.LAYER)]

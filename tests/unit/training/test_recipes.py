@@ -138,6 +138,14 @@ def test_quantised_parameters_have_no_copy_in_16_bits_and_are_gathered_in_8() ->
     assert whole - halved == pytest.approx(matrices / 8 / 2)
 
 
+def test_weights_that_are_turned_at_every_use_are_kept_once() -> None:
+    """AMD's builds: a byte an element, and both a read and a write of it in each backward pass of a layer."""
+    found = job("fp8", "mi300x-cluster", quantized_parameters=True)
+    assert memory.static_memory(found, 0)["cast parameters"] == memory.matrices(found, 0)
+    turned = [s.work for s in operators.layer_backward(found, jobs.LAYER) if s.name == "turn weights"]  # type: ignore[union-attr]
+    assert [work.bytes for work in turned] == [2 * 12 * 1024**2]
+
+
 def test_mxfp8_keeps_16_bits_beside() -> None:
     assert not job("mxfp8", quantized_parameters=True).quantized_parameters
 
