@@ -69,6 +69,8 @@ class Device:
     """Attention over a cache."""
     latent: DecodeCurve
     """The same over latents that all query heads share."""
+    padded_heads: int
+    """Multiple to which query heads are filled up where rows of prompts attend to chosen latents."""
     experts: Mapping[str, Mapping[str, ExpertCurve]]
     """Mixtures of experts by family of kernels and number format of the device."""
     fitted_experts: Mapping[str, tuple[str, ...]]
@@ -173,6 +175,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
             profile.decode, bandwidth, cores, sixteen_bit(peaks), profile.stream.memory, _cycles(accelerator)
         ),
         latent=latent_curve(profile.latent, bandwidth, cores, sixteen_bit(peaks), clock),
+        padded_heads=profile.latent.padded_heads,
         experts={
             name: {dtype: expert_curve(dtype, known) for dtype in peaks} for name, known in profile.experts.items()
         },

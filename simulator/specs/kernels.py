@@ -174,6 +174,8 @@ class LatentKernels(Spec):
     """Whether the walk over a sequence is cut into parts for idle cores."""
     core: float = Field(default=1.0, gt=0)
     """Rate of one core alone over its share of the memory bandwidth, where walks are not cut."""
+    padded_heads: Count = 64
+    """Multiple to which query heads are filled up where rows of prompts attend to chosen tokens; 64 on Hopper."""
 
 
 class ExpertKernels(Spec):

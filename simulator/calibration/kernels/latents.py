@@ -37,6 +37,9 @@ LATENT = {
 }
 WHOLE = ("a100-sxm", "l40s")
 """Profiles whose kernels walk over a sequence on one core."""
+PADDED = {"b200-sxm": 128}
+"""Query heads that rows over chosen tokens are filled up to, where not 64 (vLLM's FlashMLA backend of sparse
+attention); its tables of whole modules have 16, 32, 64 heads as slow as 128 there, and as 64 on Hopper."""
 CORE = Parameter(0.5, 0.05, 8)
 VERSIONS = {
     "a100-sxm": "trtllm/1.0.0",
@@ -130,4 +133,5 @@ def fit_latents(data: Path, profile: str, device: Device, cache: float) -> tuple
         f"fitted on ai-dynamo/aiconfigurator {TABLES[profile][0]}/mla/{VERSIONS[profile]} (Apache-2.0) by {COMMAND}"
     )
     lines = ["latent:", *group_yaml(found, source, 2)]
+    lines += [f"  padded_heads: {PADDED[profile]}"] if profile in PADDED else []
     return lines + (["  overlap: 0", "  cuts: false"] if profile in WHOLE else []), report, loose

@@ -218,10 +218,12 @@ class Attention:
         return whole + passed
 
     def _sparse(self, pieces: Sequence[tuple[int, int]], chosen: int) -> int:
-        """Ticks of chunks whose rows attend to the latents of so many tokens, and of the indexer that chooses them."""
+        """Ticks of chunks whose rows attend to the latents of so many tokens, and of the indexer that chooses them;
+        heads are filled up to what the kernel works on."""
         core, pairs = self.shard.core, sum(chunk * before + chunk * (chunk + 1) / 2 for chunk, before in pieces)
         assert core.latent is not None
-        wider = (core.latent.width + core.latent.values) / (2.0 * self.shard.mean_dim)
+        filled = -(-core.heads // self.device.padded_heads) * self.device.padded_heads / core.heads
+        wider = filled * (core.latent.width + core.latent.values) / (2.0 * self.shard.mean_dim)
         scored = 0.0
         if core.indexer is not None:
             flops = 2.0 * core.indexer.heads * core.indexer.head_dim * pairs

@@ -106,6 +106,15 @@ def test_prompts_with_an_indexer_are_linear_but_for_its_scores() -> None:
     assert more == pytest.approx(2 * 64 * 128 * 512 * 32768 / rate, rel=0.02)
 
 
+def test_few_heads_cost_what_the_kernel_fills_up_in_prompts() -> None:
+    """16 heads over chosen tokens take as long as 64, half as long as 128; without an index an eighth."""
+    sixteen, all_heads = (attention(tp, **SPARSE, index_layers=1).prompt(8192, 65536) for tp in (8, 1))
+    assert H200.padded_heads == 64
+    assert all_heads / sixteen == pytest.approx(2.0, rel=0.1)
+    dense = [attention(tp).prompt(8192, 65536) for tp in (8, 1)]
+    assert dense[1] / dense[0] == pytest.approx(8.0, rel=0.1)
+
+
 def test_heads_of_several_sizes_are_refused() -> None:
     scenario = load_scenario("scenarios/serving/quickstart.yaml", ["model=models/gemma-4-31b"]).scenario
     with pytest.raises(InputError, match=r"heads of different number or size \(32/4 of 512, 32/16 of 256\)"):
