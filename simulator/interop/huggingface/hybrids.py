@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from simulator.interop.huggingface.common import llama, more_heads, sizes
 from simulator.interop.huggingface.config import Config
 from simulator.interop.huggingface.layered import Layer, dense_layers, pattern
+from simulator.interop.huggingface.usual_keys import llama, more_heads, sizes
 
 LETTERS = {"mamba": "M", "moe": "E", "attention": "*", "mlp": "-"}
 """Letters of a pattern by the names of `layers_block_type`."""

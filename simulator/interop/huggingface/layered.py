@@ -7,8 +7,8 @@ Which layer is which stands under many keys (`first_k_dense_replace`, `moe_layer
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from simulator.interop.huggingface.common import llama, more_heads, sizes
 from simulator.interop.huggingface.config import Config
+from simulator.interop.huggingface.usual_keys import llama, more_heads, sizes
 
 Layer = dict[str, str | int | bool]
 """What a layer has that the model does not say."""
@@ -196,6 +196,44 @@ def step3(config: Config) -> None:
     config.left_out += more_heads(config, "num_nextn_predict_layers")
 
 
+def nemotron_nas(config: Config) -> None:
+    """Nemotron Super and Ultra of Llama's architecture, pruned block by block: layers without attention, MLPs of their
+    own width (2/3 of `ffn_mult` hidden, in multiples of 256, as their modelling code has it)."""
+    blocks = config.entries.get("block_configs")
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        config.wrong("block_configs", "no list of blocks")
+        blocks = []
+    hidden, heads = config.whole("hidden_size") or 1, config.whole("num_attention_heads") or 1
+    layers = [_pruned(config, block, hidden, heads) for block in blocks]
+    kv_heads = {one for layer in layers if isinstance(one := layer.pop("kv_heads", None), int)}
+    if len(kv_heads) > 1:
+        config.wrong("block_configs", "groups of heads of several sizes: not modelled yet")
+    widths = [one for layer in layers if isinstance(one := layer.get("ffn"), int)]
+    usual = max(set(widths), key=widths.count, default=4 * hidden)
+    config.entries = {**config.entries, "intermediate_size": usual, "num_key_value_heads": min(kv_heads, default=heads)}
+    llama(config)
+    if len(layers) != _depth(config):
+        config.wrong("block_configs", f"{len(layers)} entries for {_depth(config)} layers")
+    kept = [{key: value for key, value in layer.items() if (key, value) != ("ffn", usual)} for layer in layers]
+    _listed(config, kept, "block_configs")
+
+
+def _pruned(config: Config, block: dict[str, object], hidden: int, heads: int) -> Layer:
+    """A layer of `block_configs`, its key heads and its width among what it says."""
+    attention, mlp = (part if isinstance(part := block.get(key), dict) else {} for key in ("attention", "ffn"))
+    if any(part.get("replace_with_linear") or part.get("sparsify") for part in (attention, mlp)):
+        config.wrong("block_configs", "blocks that are replaced by one product, or sparse: not modelled yet")
+    layer: Layer = {"attention": "none"} if attention.get("no_op") else {}
+    group, wide = attention.get("n_heads_in_group"), mlp.get("ffn_mult")
+    if isinstance(group, int) and group > 0:
+        layer["kv_heads"] = heads // group
+    if mlp.get("no_op"):
+        layer["mlp"] = "none"
+    elif isinstance(wide, int | float) and wide > 0:
+        layer["ffn"] = -(-int(2 * wide * hidden / 3) // 256) * 256
+    return layer
+
+
 LAYERED: dict[str, Callable[[Config], None]] = {
     "deepseek_v2": latent,
     "deepseek_v3": latent,
@@ -206,6 +244,7 @@ LAYERED: dict[str, Callable[[Config], None]] = {
     "kimi_k2": latent,
     "llama4_text": llama4,
     "mimo_v2_flash": mimo_v2,
+    "nemotron-nas": nemotron_nas,
     "step3p5": step3,
     "step3p7": step3,
 }

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.interop.huggingface.common import llama, more_heads, sizes
 from simulator.interop.huggingface.config import Config
 from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
+from simulator.interop.huggingface.usual_keys import llama, more_heads, sizes
 from simulator.specs.foreign import Translation
 
 Family = Callable[[Config], None]
@@ -342,7 +342,6 @@ REFUSED = {
     "deepseek_ref": _COMPRESSED,
     "minimax_m3": "its attention to blocks of tokens that an index chooses is not modelled",
     "minimax": _LINEAR,
-    "nemotron-nas": "some of its layers have no attention, and its MLPs differ in width",
     "minicpm3": "the widths of its residual branches are not modelled",
     "bamba": _STATE,
     "falcon_mamba": _STATE,

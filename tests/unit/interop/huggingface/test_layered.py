@@ -68,6 +68,16 @@ STEP = {
     "num_experts_per_tok": 8, "moe_intermediate_size": 1280, "share_expert_dim": 1280, "first_k_dense_replace": 3,
     "sliding_window": 512, "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 11 + ["full_attention"],
 }  # fmt: skip
+PRUNED = {
+    "model_type": "nemotron-nas", "num_hidden_layers": 4, "hidden_size": 8192, "num_attention_heads": 64,
+    "num_key_value_heads": None, "vocab_size": 128256, "intermediate_size": None,
+    "block_configs": [
+        {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"ffn_mult": 5.25, "no_op": False}},
+        {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"ffn_mult": 5.25, "no_op": False}},
+        {"attention": {"n_heads_in_group": None, "no_op": True}, "ffn": {"ffn_mult": 2.625, "no_op": False}},
+        {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"no_op": True}},
+    ],
+}  # fmt: skip
 PUBLISHED: dict[str, tuple[dict[str, Any], float, float]] = {
     "DeepSeek-V3": (LATENT, 671.0, 36.6),
     "DeepSeek-V3.2": ({**LATENT, "model_type": "deepseek_v32"}, 671.0, 36.6),
@@ -97,7 +107,9 @@ def shape(config: dict[str, Any]) -> Model:
 
 
 def test_every_family_is_tested() -> None:
-    assert {config["model_type"] for config, _, _ in PUBLISHED.values()} | {"glm_moe_dsa"} == set(LAYERED)
+    assert {config["model_type"] for config, _, _ in PUBLISHED.values()} | {"glm_moe_dsa", "nemotron-nas"} == set(
+        LAYERED
+    )
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -130,6 +142,19 @@ def test_groups_of_experts_are_read() -> None:
     assert single.expert_groups == Model.model_fields["expert_groups"].default
 
 
+def test_layers_that_were_pruned_have_what_is_left_of_them() -> None:
+    """5.25 of Llama's 8,192: 28,672 inside, and 14,336 of half that; two layers lost their attention or their MLP."""
+    model = shape(PRUNED)
+    assert (model.kv_heads, model.ffn) == (8, 28672)
+    assert [(kind.attention, kind.mlp, kind.sizes) for kind in model.kinds] == [
+        ("grouped", "dense", ()), ("grouped", "dense", ()), ("none", "dense", (("ffn", 14336),)),
+        ("grouped", "none", ()),
+    ]  # fmt: skip
+    attention, wide = 8192 * 128 * (64 + 8 + 8 + 64), 3 * 8192 * 14336
+    blocks = 3 * attention + 5 * wide + 6 * 8192
+    assert total_parameters(model) == blocks + 2 * 128256 * 8192 + 8192
+
+
 def test_indexers_that_are_shared_are_counted() -> None:
     model = shape(GLM)
     assert (model.index_heads, model.index_top_k, model.index_layers) == (32, 2048, 21)
@@ -150,6 +175,12 @@ def test_a_pattern_is_as_short_as_it_can_be() -> None:
         ({**MIMO, "swa_head_dim": 64}, "swa_head_dim: 64 is not that of full layers"),
         ({**GEMMA, "layer_types": None}, "layer_types: 0 entries for 30 layers"),
         ({**LATENT, "kv_lora_rank": None}, "kv_lora_rank: `kv_lora_rank` is missing"),
+        ({**PRUNED, "block_configs": 3}, "block_configs: no list of blocks"),
+        ({**PRUNED, "num_hidden_layers": 9}, "block_configs: 4 entries for 9 layers"),
+        (
+            {**PRUNED, "num_hidden_layers": 1, "block_configs": [{"attention": {"replace_with_linear": True}}]},
+            "replaced by one product",
+        ),
     ],
 )
 def test_lists_of_another_length_and_sizes_that_are_missing_are_refused(config: dict[str, Any], words: str) -> None:
