@@ -98,7 +98,7 @@ def job_specs() -> str:
 
 def model_specs() -> str:
     """The keys of a model."""
-    return _sections(Model, Layers, PublishedParameters, LinearSizes)
+    return _sections(Model, Layers, LinearSizes, PublishedParameters)
 
 
 def hardware_specs() -> str:
