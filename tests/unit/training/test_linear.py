@@ -52,7 +52,7 @@ def test_a_device_of_a_tensor_parallel_group_scans_its_heads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parallel", "said"), [({"tp": 32}, "tp 32 does not divide"), ({"cp": 2}, "training.parallel.cp")]
+    ("parallel", "said"), [({"tp": 32}, "tp 32 does not divide"), ({"cp": 2}, "cp 2: states that pass")]
 )
 def test_what_cannot_be_cut_is_refused(parallel: dict[str, int], said: str) -> None:
     with pytest.raises(InputError, match=said):
