@@ -55,7 +55,7 @@ from simulator.specs.requests import (
 )
 from simulator.specs.scenario import Published, Scenario, ServingScenario
 from simulator.specs.serving import Batching, GroupedDecode, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
-from simulator.specs.training import Algorithms, Parallel, Stack, Training
+from simulator.specs.training import Algorithms, Lora, Parallel, RouterLoad, Stack, Training
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
@@ -76,7 +76,7 @@ KERNELS = (
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    return _sections(Scenario, Training, Parallel, Algorithms, Noise, Stragglers, SlowLinks, Published)
+    return _sections(Scenario, Training, Parallel, Algorithms, RouterLoad, Lora, Noise, Stragglers, SlowLinks, Published)
 
 
 def request_specs() -> str:
