@@ -76,7 +76,8 @@ KERNELS = (
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    return _sections(Scenario, Training, Parallel, Algorithms, RouterLoad, Lora, Noise, Stragglers, SlowLinks, Published)
+    of_training = Training, Parallel, Algorithms, RouterLoad, Lora
+    return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, Published)
 
 
 def request_specs() -> str:

@@ -164,6 +164,9 @@ class Training(Spec):
     recompute: Recompute | None = None
     """Activations dropped in the forward pass and computed again: none, selective (attention scores) or full (whole
     layers)."""
+    recompute_modules: tuple[Literal["norm", "activation", "latent"], ...] = ()
+    """With `recompute: selective`, what of each layer is dropped and computed again besides: outputs of norms, of the
+    nonlinearity of MLPs and experts, or of the products that expand the latents of attention."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage, or of each chunk where vpp > 1; all where left out."""
     recompute_share: PositiveFraction | None = None

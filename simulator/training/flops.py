@@ -13,6 +13,7 @@ from itertools import chain
 from simulator.cost.work import attended_pairs
 from simulator.model.blocks.ends import head
 from simulator.model.cut import Cut
+from simulator.model.dropped import computed_again
 from simulator.model.layers import layer
 from simulator.model.ops import AttentionCore, Op
 from simulator.model.tensors import core, multiplied, scan
@@ -110,6 +111,12 @@ def _recomputed(job: Job) -> float:
             chain.from_iterable(again),
             lambda kind: layer_forward_flops(job, kind) - (attention_flops(job, kind) if job.keeps_attention else 0.0),
         )
-    if job.recompute == "selective" and job.attention == "unfused":
-        return over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
+    if job.recompute == "selective":
+        return over_layers(job.model.kinds, lambda kind: _selected_flops(job, kind))
     return 0.0
+
+
+def _selected_flops(job: Job, kind: LayerKind) -> float:
+    """FLOPs of what selective recomputation repeats of a layer over one sequence."""
+    products = multiplied(computed_again(_whole_layer(job, kind), job.recompute_modules))
+    return 2.0 * job.sequence * products + (attention_flops(job, kind) if job.attention == "unfused" else 0.0)

@@ -79,6 +79,8 @@ class Job:
     attention: str
     causal: bool
     recompute: str
+    recompute_modules: tuple[str, ...]
+    """Operations of each layer that `selective` drops and computes again besides scores."""
     recompute_layers: int | None
     """Layers of each chunk that are recomputed under `full`; None for `recompute_share` of them."""
     offload_layers: int
@@ -352,7 +354,8 @@ def build_job(scenario: Scenario) -> Job:
         quantized_parameters=recipe is not None and recipe.primary and quantized,
         lora=training.lora,
         attention=attention,
-        recompute=str(take("recompute", training.recompute, stack.recompute)),
+        recompute=str(take("recompute", training.recompute or _of_modules(training), stack.recompute)),
+        recompute_modules=training.recompute_modules,
         recompute_layers=training.recompute_layers,
         recompute_share=training.recompute_share or 1.0,
         offload_layers=training.offload_layers or 0,
@@ -546,6 +549,11 @@ def _check_model(model: Model) -> None:
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
 
 
+def _of_modules(training: Training) -> str | None:
+    """Recomputation where only modules are named."""
+    return "selective" if training.recompute_modules else None
+
+
 def _check_recompute(training: Training) -> None:
     if training.recompute_layers is not None and training.recompute_share is not None:
         message = "recompute_share and recompute_layers both say how many layers are recomputed"
@@ -619,7 +627,10 @@ def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[s
         (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
         (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
-        (training.recompute == "selective" and fused, "recompute: selective: fused attention keeps no scores to drop"),
+        (
+            training.recompute == "selective" and fused and not training.recompute_modules,
+            "recompute: selective: fused attention keeps no scores to drop",
+        ),
         (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
         (
             training.overlap_parameters is False and always,

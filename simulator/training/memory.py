@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from simulator.model.dropped import dropping
 from simulator.model.ops import Op
 from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, results
 from simulator.program.actions import Kind
@@ -185,7 +186,9 @@ def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
 
 def layer_activations(job: Job, kind: LayerKind) -> float:
     """Bytes that a layer keeps of one microbatch for its backward pass when nothing is recomputed."""
-    return kept_bytes(job, layer_ops(job, kind)) + attention_activations(job, kind)
+    ops = layer_ops(job, kind)
+    modules = job.recompute_modules if job.recompute == "selective" else ()
+    return kept_bytes(job, dropping(ops, modules)) + attention_activations(job, kind)
 
 
 def attention_activations(job: Job, kind: LayerKind) -> float:

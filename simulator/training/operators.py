@@ -21,6 +21,7 @@ from simulator.cost.work import Attention, Gemm, Scan, Stream
 from simulator.model.backward import DISPATCH, GATHER, REDUCE, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
+from simulator.model.dropped import computed_again
 from simulator.model.layers import layer
 from simulator.model.ops import (
     COLUMN,
@@ -105,8 +106,11 @@ def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
         yield from steps(job, [op for op in layer_ops(job, kind) if not isinstance(op.does, AttentionCore)])
     elif job.recompute == "full":
         yield from layer_forward(job, kind)
-    elif job.recompute == "selective" and job.attention == "unfused":
-        yield from steps(job, [op for op in layer_ops(job, kind) if isinstance(op.does, AttentionCore)])
+    elif job.recompute == "selective":
+        ops = layer_ops(job, kind)
+        yield from steps(job, computed_again(ops, job.recompute_modules))
+        if job.attention == "unfused":
+            yield from steps(job, [op for op in ops if isinstance(op.does, AttentionCore)])
 
 
 def optimizer_step(job: Job, parameters: float, matrices: float = 0.0) -> Iterator[Step]:

@@ -33,7 +33,7 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
         yield from enter(cut, "shared experts", hidden)
         yield from matrices(model, cut.share(shared))
         yield from leave(cut, "shared experts", hidden)
-    yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows))
+    yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows, keeps=not shared))
     scores = Traffic(2.0 * model.experts, model.experts, 3)
     yield Op(CHOICE, Elementwise(CHOICE, scores, ((CHOICE, scores),), model.experts, axis=rows, element=4.0))
     yield from experts(model, cut)

@@ -159,7 +159,7 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"schedule": "zero-bubble"}, "schedule"),
         ({"schedule": "1f1b + vocabulary parallel"}, "schedule"),
         ({"attention": "MLA"}, "attention `MLA`"),
-        ({"attention": "alternating sliding window 128"}, "attention"),
+        ({"attention": "block sparse"}, "attention"),
         ({"framework": "Colossal-AI"}, "framework `Colossal-AI`"),
         ({"framework": None}, "framework"),
         ({"task": "qlora finetune"}, "task"),

@@ -1,0 +1,45 @@
+"""Operations whose results are dropped after the forward pass and computed again in the backward pass, by name.
+
+`norm`: norms before blocks; `activation`: nonlinearities of MLPs and experts; `latent`: the products that expand the
+latents of attention, with their positions (Megatron-Core's `layernorm`, `moe_act` and `mla_up_proj`; DeepSeek-V3,
+arXiv:2412.19437, section 3.2.3, drops all three).
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from simulator.model.blocks.around import ACTIVATION, NORM, ROTARY
+from simulator.model.ops import AttentionCore, Comm, Elementwise, Linear, Op
+
+MODULES = ("norm", "activation", "latent")
+_EXPANDED = ("query up", "key and value up")
+
+
+def computed_again(ops: Sequence[Op], modules: Collection[str]) -> list[Op]:
+    """The operations of a layer that its backward pass runs again."""
+    latent = any(op.name in _EXPANDED for op in ops)
+    return [op for op in ops if _module(op, latent) in modules]
+
+
+def dropping(ops: Sequence[Op], modules: Collection[str]) -> Iterator[Op]:
+    """The operations of a layer; those that read only what is dropped do not keep it."""
+    latent = any(op.name in _EXPANDED for op in ops)
+    dropped = False
+    for op in ops:
+        does = op.does
+        if isinstance(does, Linear) and dropped:
+            op = replace(op, does=replace(does, keeps=False))
+        elif isinstance(does, AttentionCore) and latent and "latent" in modules:
+            op = replace(op, does=replace(does, kept=0.0))
+        yield op
+        dropped = (_module(op, latent) in ("norm", "activation") and _module(op, latent) in modules) or (
+            dropped and isinstance(does, Comm)
+        )
+
+
+def _module(op: Op, latent: bool) -> str:
+    """The word for an operation; empty where there is none."""
+    kind = op.does.kind if isinstance(op.does, Elementwise) else ""
+    if latent and (op.name in _EXPANDED or kind == ROTARY):
+        return "latent"
+    return {NORM: "norm", ACTIVATION: "activation"}.get(kind, "")

@@ -1,0 +1,46 @@
+"""What selective recomputation drops of a layer, and runs again."""
+
+import pytest
+
+from simulator.axes import EP
+from simulator.model.cut import SENT, Cut
+from simulator.model.dropped import MODULES, computed_again, dropping
+from simulator.model.layers import layer
+from simulator.model.ops import Op
+from simulator.model.tensors import kept
+from simulator.specs import load_spec
+from simulator.specs.model import Model
+
+V3 = load_spec(Model, "deepseek-v3")
+
+
+def ops(mlp: str = "moe") -> list[Op]:
+    kind = next(kind for kind in V3.kinds if kind.mlp == mlp)
+    return list(layer(V3, Cut({EP.name: 64}, dispatch=SENT), kind))
+
+
+def elements(found: list[Op]) -> float:
+    return sum(one.elements for one in kept(found))
+
+
+def test_nothing_is_dropped_unless_it_is_named() -> None:
+    assert list(dropping(ops(), ())) == ops()
+    assert computed_again(ops(), ()) == []
+
+
+def test_the_expansion_of_latents_is_dropped_and_run_again() -> None:
+    spared = elements(ops()) - elements(list(dropping(ops(), ("latent",))))
+    assert spared == pytest.approx(V3.heads * (2 * 192 + 128), rel=0.02)
+    assert [op.name for op in computed_again(ops(), ("latent",))] == ["query up", "key and value up", "rotary"]
+
+
+def test_experts_do_not_keep_the_results_of_their_activation() -> None:
+    spared = elements(ops()) - elements(list(dropping(ops(), ("activation",))))
+    assert V3.top_k is not None and V3.expert_ffn is not None
+    assert spared == (V3.top_k + 1) * V3.expert_ffn  # that of the shared expert too
+
+
+def test_norms_are_kept_by_nobody() -> None:
+    dense = ops("dense")
+    assert elements(dense) - elements(list(dropping(dense, ("norm",)))) == 2 * V3.hidden
+    assert {op.name for op in computed_again(dense, MODULES)} >= {"norm", "activation", "query up"}
