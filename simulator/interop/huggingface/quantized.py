@@ -4,6 +4,7 @@ Keys as in transformers 4.57 (`utils/quantization_config.py`) and in the files t
 (compressed-tensors), ModelOpt, Quark and bitsandbytes write.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ _METHODS = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "fp4", "eetq": "int8", "
 """Methods that have one format."""
 _BITS = ("bits", "num_bits", "w_bit", "nbits", "weight_bits")
 _LONGEST = 60
+_KEPT = ("ignore", "modules_to_not_convert", "exclude_modules")
+_PARTS = {r"attn(\.?\*|\.o_proj.*|)$": "attention", r"shared_experts?\b(?!_gate)": "shared experts"}
+"""Parts of a model by names of their modules: whole blocks, or the matrix that ends them; single ones inside do not
+count."""
 
 
 def quantization(config: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -28,10 +33,17 @@ def quantization(config: Mapping[str, Any]) -> tuple[str, str | None]:
         return "", None
     method = str(said.get("quant_method") or said.get("quant_algo") or "a method that is not named").lower()
     bits, floating = _bits(said)
-    words = method[:_LONGEST] + (f", {bits} bits" if bits else "")
+    words = method[:_LONGEST] + (f", {bits} bits" if bits else "") + _left(said)
     if method in _METHODS:
         return words, _METHODS[method]
     return words, (_FLOATING if floating else _WHOLE).get(bits or 0)
+
+
+def _left(said: Mapping[str, Any]) -> str:
+    """Which large parts stay in 16 bits, in words; a run takes one format for all layers."""
+    named = [str(name) for key in _KEPT if isinstance(said.get(key), list) for name in said[key]]
+    left = [word for part, word in _PARTS.items() if any(re.search(part, name) for name in named)]
+    return f", not {' and '.join(left)}" if left else ""
 
 
 def _bits(said: Mapping[str, Any]) -> tuple[int | None, bool]:

@@ -10,6 +10,7 @@ import pytest
 import simulator.run.foreign  # noqa: F401  (makes the reader known to the loader)
 from simulator.errors import InputError
 from simulator.interop.huggingface.layered import LAYERED, pattern
+from simulator.interop.huggingface.quantized import quantization
 from simulator.interop.huggingface.translate import translate
 from simulator.interop.machine import Machine
 from simulator.model.parameters import active_parameters, total_parameters
@@ -208,3 +209,18 @@ def test_a_folder_of_configs_loads_or_says_what_of_it_is_not_modelled() -> None:
             assert all("cannot be simulated: " in str(problem) for problem in error.problems), file
             refused[json.loads(file.read_text())["model_type"]] += 1
     assert sum(refused.values()) <= 12
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        ({"ignore": ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*"]}, ", not attention and shared experts"),
+        ({"modules_to_not_convert": ["model.layers.*.self_attn", "model.embed_tokens"]}, ", not attention"),
+        ({"ignore": ["model.layers.0.self_attn*"]}, ", not attention"),
+        ({"modules_to_not_convert": ["model.layers.0.self_attn.indexers_proj", "lm_head"]}, ""),
+        ({"ignore": ["model.layers.3.mlp.shared_expert_gate"]}, ""),
+    ],
+)
+def test_parts_that_stay_in_16_bits_are_named(kept: dict[str, Any], words: str) -> None:
+    config = {"quantization_config": {"quant_method": "mxfp4", **kept}}
+    assert quantization(config) == (f"mxfp4{words}", "fp4")
