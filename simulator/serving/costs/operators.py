@@ -105,7 +105,7 @@ class Shard:
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)
-    """Bytes of the keys and values of one token in one layer; the mean of layers that differ."""
+    """Bytes of the keys and values of one token in one layer; the mean of those with keys and values."""
     index_share: float = field(init=False, compare=False)
     """Share of the layers with an indexer of their own."""
 
@@ -116,13 +116,13 @@ class Shard:
         if found is None:
             raise ValueError(f"attention of kind {self.model.attention} states no core")
         object.__setattr__(self, "core", found)
-        counts = Counter(self.model.kinds)
+        counts = Counter(kind for kind in self.model.kinds if kind.attends)
         size = self.formats.kv_size
         each = {kind: cached_bytes(layers.attention_of(self.model, self.cut, kind), size) for kind in counts}
-        mean = sum(each[kind] * number for kind, number in counts.items()) / self.model.layers
+        mean = sum(each[kind] * number for kind, number in counts.items()) / max(counts.total(), 1)
         object.__setattr__(self, "kv_bytes", mean if len(set(each.values())) > 1 else cached_bytes(ops, size))
         own = sum(n for kind, n in counts.items() if self.model.of(kind).index_heads is not None)
-        object.__setattr__(self, "index_share", own / self.model.layers)
+        object.__setattr__(self, "index_share", own / max(counts.total(), 1))
 
     @property
     def cut(self) -> Cut:
