@@ -1,6 +1,6 @@
 """The generators by name, and how many of their inputs come in a turn."""
 
-from tests.fuzz import files, mutations, operations, semantics
+from tests.fuzz import files, jobs, mutations, operations, semantics
 from tests.fuzz.harness import Generator
 
 KINDS: dict[str, tuple[Generator, int]] = {
@@ -8,6 +8,7 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "tree": (mutations.tree, 4),
     "training": (semantics.training, 2),
     "serving": (semantics.serving, 2),
+    "jobs": (jobs.jobs, 1),
     "baseline": (files.baseline, 1),
     "cache": (files.cache_, 1),
     "result": (files.result, 2),

@@ -65,7 +65,7 @@ def training(random: Random) -> Input:
         "training": job,
         "seed": random.randrange(5),
     }
-    return _checked(document, _training_faults, random)
+    return _checked(document, training_faults, random)
 
 
 _OPTIONS: Mapping[str, tuple[Any, ...]] = {
@@ -108,7 +108,7 @@ def serving(random: Random) -> Input:
     for key, choices in _ASKED.items():
         if random.random() < 0.15:
             document["requests"][key] = random.choice(choices)
-    return _checked(document, _serving_faults, random)
+    return _checked(document, serving_faults, random)
 
 
 _ARRIVALS: tuple[dict[str, Any], ...] = (
@@ -157,6 +157,12 @@ def _length(random: Random, most: int = 2000) -> dict[str, Any]:
     )
 
 
+def scenario_of(given: Input) -> dict[str, Any]:
+    """The document of an input."""
+    document: dict[str, Any] = json.loads(given.files["s.yaml"])
+    return document
+
+
 def _checked(document: dict[str, Any], faults: Any, random: Random) -> Input:
     """The scenario with the checks of its kind; some are run again, and some once more with twice the memory."""
     text, again, larger = json.dumps(document).encode(), random.random() < 0.15, random.random() < 0.3
@@ -176,7 +182,8 @@ def _checked(document: dict[str, Any], faults: Any, random: Random) -> Input:
     return Input(words, {"s.yaml": text}, check)
 
 
-def _training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
+def training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
+    """What is wrong with a step."""
     figures = told["metrics"]
     if (wrong := _shares(figures, ("mfu", "hfu", "bubble_fraction"))) or (wrong := _numbers(figures)):
         return wrong
@@ -191,7 +198,8 @@ def _training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> st
     return None
 
 
-def _serving_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
+def serving_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
+    """What is wrong with a service."""
     figures = told["metrics"]
     if "completed" not in figures:  # the model does not fit
         return None
