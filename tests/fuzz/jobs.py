@@ -58,7 +58,7 @@ def _job(random: Random, name: str) -> dict[str, Any]:
         pools = [("prompts", "prefill"), ("answers", "decode")]
         job["serving"] = {"pools": [{"name": a, "role": b, "parallel": {"tp": PER_NODE}} for a, b in pools]}
     if random.random() < 0.4:
-        job["start"] = random.choice(("1 ms", "100 ms", "2 s"))
+        job["start"] = random.choice(("1 ms", "100 ms", "300 ms"))
     job["placement"] = random.choice(("packed", "spread", "random", "random"))
     return job
 
