@@ -48,6 +48,17 @@ CASES: dict[str, tuple[float, list[str]]] = {
             "--quiet",
         ],
     ),
+    "ring attention on 512 ranks unfolded, 512 turns a layer, reductions after the passes": (
+        5.0,
+        [
+            "run",
+            "scenarios/training/ring-1m.yaml",
+            "training.overlap_gradients=false",
+            "training.overlap_parameters=false",
+            "--no-fold",
+            "--quiet",
+        ],
+    ),
     "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
     "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
     "two jobs of 1,024 devices that meet on a fat tree of three levels": (10.0, ["run", TWO_JOBS, "--quiet"]),

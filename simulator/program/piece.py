@@ -72,6 +72,8 @@ class Piece:
             for earlier in part.after:
                 start = np.maximum(start, ends[earlier])
             ticks = part.content.ticks_at(paces)
+            if part.content.kernels:  # which run in order: what has ended by now is beside none of the later ones
+                beside = [one for one in beside if (one[1] > start).any()]
             end = _worked(start, ticks, beside) if part.content.kernels and beside else start + ticks
             if part.takes:
                 beside.append((start, end, part.takes))

@@ -111,6 +111,7 @@ class StepCosts:
         self.chunks = memory.all_chunks(job)
         self.outside: set[str] = set()
         self._known: dict[tuple[int, ...], LayerCosts] = {}
+        self._passes: dict[tuple[int, int], ChunkPasses] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
 
@@ -313,7 +314,7 @@ class StepCosts:
         """The price list of one chain, which pays so many ticks for a collective at each place."""
         job = self.job
         by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
-        passes = [chunk_passes(job, chunk, by_rank[home]) for chunk, home in zip(self.chunks, job.home, strict=True)]
+        passes = [self._of_chunk(number, by_rank[home]) for number, home in enumerate(job.home)]
         costs = PassCosts(job, self.device, lambda comm: 0)
         owned = [memory.updated(job, stage) for stage in range(job.pp)]
         hops = list(zip(job.home, job.home[1:], strict=False))
@@ -328,6 +329,13 @@ class StepCosts:
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=[costs.optimizer(size, memory.recast(job, stage)) for stage, size in enumerate(owned)],
         )
+
+    def _of_chunk(self, number: int, costs: LayerCosts) -> ChunkPasses:
+        """Passes of a chunk, the same pieces for all chains that pay alike."""
+        key = number, id(costs)
+        if key not in self._passes:
+            self._passes[key] = chunk_passes(self.job, self.chunks[number], costs)
+        return self._passes[key]
 
     def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> LayerCosts:
         """Costs of the passes of layers and ends on a rank of the pipeline."""
