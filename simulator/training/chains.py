@@ -6,6 +6,7 @@ with the same costs (and peers with the same costs) fold into one class, which i
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,8 +316,6 @@ class StepCosts:
         job = self.job
         by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
         passes = [self._of_chunk(number, by_rank[home]) for number, home in enumerate(job.home)]
-        costs = PassCosts(job, self.device, lambda comm: 0)
-        owned = [memory.updated(job, stage) for stage in range(job.pp)]
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
         return ChainCosts(
@@ -327,8 +326,17 @@ class StepCosts:
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
-            optimizer=[costs.optimizer(size, memory.recast(job, stage)) for stage, size in enumerate(owned)],
+            optimizer=self.optimizers,
         )
+
+    @cached_property
+    def optimizers(self) -> list[Piece]:
+        """The optimizer of each rank of a chain, the same for all chains."""
+        costs = PassCosts(self.job, self.device, lambda comm: 0)
+        return [
+            costs.optimizer(memory.updated(self.job, stage), memory.recast(self.job, stage))
+            for stage in range(self.job.pp)
+        ]
 
     def _of_chunk(self, number: int, costs: LayerCosts) -> ChunkPasses:
         """Passes of a chunk, the same pieces for all chains that pay alike."""
