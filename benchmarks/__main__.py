@@ -19,6 +19,7 @@ from time import perf_counter
 ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
 SERVING = "scenarios/serving/quickstart.yaml"
 TWO_JOBS = "benchmarks/two_jobs.yaml"
+RING = "benchmarks/ring_1m.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim --help`": (0.25, ["--help"]),
     "`clustersim explain` of the GPT-1T scenario": (0.25, ["explain", ONE_TRILLION]),
@@ -50,14 +51,7 @@ CASES: dict[str, tuple[float, list[str]]] = {
     ),
     "ring attention on 512 ranks unfolded, 512 turns a layer, reductions after the passes": (
         5.0,
-        [
-            "run",
-            "scenarios/training/ring-1m.yaml",
-            "training.overlap_gradients=false",
-            "training.overlap_parameters=false",
-            "--no-fold",
-            "--quiet",
-        ],
+        ["run", RING, "--no-fold", "--quiet"],
     ),
     "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
     "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
