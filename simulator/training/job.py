@@ -4,10 +4,10 @@ What the scenario did not say and a default decided is listed in `assumptions`; 
 `warnings`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import floor, gcd
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.errors import InputError, Problem
 from simulator.model.cut import SENT, Cut
-from simulator.model.layers import layer
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh, build_mesh
 from simulator.program.actions import Kind
@@ -25,6 +24,19 @@ from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Algorithms, Lora, Parallel, Stack, Training
 from simulator.training import context
+from simulator.training.checks import (
+    check_axes,
+    check_blocking,
+    check_heads,
+    check_layers,
+    check_model,
+    check_passes,
+    check_recompute,
+    check_split,
+    sharded_per_pass,
+    too_long,
+    without_effect,
+)
 from simulator.training.layers import split_layers
 from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of, turns_weights
 from simulator.training.routing import Exchange, exchange
@@ -265,11 +277,6 @@ class Job:
         return self.micro_batch * self.sequence // self.cp
 
 
-def sharded_per_pass(zero: int, stack: Stack) -> bool:
-    """Whether parameters are gathered and gradients reduced around every pass: ZeRO-3, and ZeRO-2 of FSDP."""
-    return zero == 3 or (zero == 2 and stack.unit == "layer")
-
-
 @dataclass(slots=True)
 class _Resolver:
     """Takes a value from the scenario, else from the stack, and notes which."""
@@ -308,31 +315,28 @@ def build_job(scenario: Scenario) -> Job:
     """Resolve a scenario; raises InputError for sizes that do not fit together."""
     training, stack, model = scenario.training, scenario.stack, scenario.model
     parallel = training.parallel
-    _check_model(model)
+    check_model(model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
-    _check_heads(model, mesh)
+    check_heads(model, mesh)
     experts = _experts(parallel, model, mesh)
-    _check_axes(model, mesh)
-    _check_recompute(training)
+    check_axes(model, mesh)
+    check_recompute(training)
     resolver = _Resolver(training, stack, model)
     _note_defaults(resolver)
     take = resolver.take
     zero = _zero(resolver, mesh)
     microbatches = _microbatches(training, mesh)
-    _check_passes(parallel, microbatches)
+    check_passes(parallel, microbatches)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
-    _check_layers(training, chunks)
+    check_layers(training, chunks)
     if sharded_per_pass(zero, stack):
-        _check_split(schedule)
-        _check_blocking(training)
-    beside = not training.blocking_launches
+        check_split(schedule)
+        check_blocking(training)
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
-    precision = str(take("precision", training.precision, stack.precision))
+    formats = _formats(resolver, scenario)
     attention = str(take("attention", training.attention, stack.attention))
-    recipe = recipe_of(precision, scenario.cluster.node.accelerator)
-    quantized = _switch(training.quantized_parameters, stack.quantized_parameters or training.lora is not None)
     return Job(
         model=model,
         stack=stack,
@@ -347,11 +351,7 @@ def build_job(scenario: Scenario) -> Job:
         sequence=training.sequence_length,
         microbatches=microbatches,
         causal=training.causal,
-        precision=precision,
-        recipe=recipe,
-        any_order=any_order(scenario.cluster.node.accelerator),
-        turns_weights=recipe is not None and not recipe.blocks and turns_weights(scenario.cluster.node.accelerator),
-        quantized_parameters=recipe is not None and recipe.primary and quantized,
+        **formats,
         lora=training.lora,
         attention=attention,
         recompute=str(take("recompute", training.recompute or _of_modules(training), stack.recompute)),
@@ -367,26 +367,44 @@ def build_job(scenario: Scenario) -> Job:
         zero=zero,
         replicas=_replicas(parallel, model, mesh, experts, zero),
         blocking=training.blocking_launches,
-        overlap_gradients=_switch(training.overlap_gradients, stack.overlap_gradients) and beside,
-        overlap_parameters=_switch(training.overlap_parameters, stack.overlap_parameters) and beside,
-        overlap_pipeline=_switch(training.overlap_pipeline, stack.overlap_pipeline) and beside,
+        **_overlaps(training, stack),
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
         reduce_bytes=BYTES.get(training.reduce_precision, 2) if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
-        exchange=exchange(
-            training,
-            stack,
-            model,
-            parallel.ep,
-            rows=_routed(training, mesh, experts),
-            element=BYTES.get(precision, 2),
-            seed=scenario.seed,
-        ),
+        exchange=_exchange(scenario, mesh, experts, formats["precision"]),
         algorithms=training.algorithms,
         logits_in_flight=_logits_in_flight(schedule),
         assumptions=tuple(resolver.assumptions),
-        warnings=(*_warnings(training, mesh, stack, zero), *_long(training, model)),
+        warnings=(*without_effect(training, mesh, stack, zero), *too_long(training, model)),
     )
+
+
+def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
+    """Number formats, and how the device casts to them."""
+    training, stack, accelerator = resolver.training, resolver.stack, scenario.cluster.node.accelerator
+    precision = str(resolver.take("precision", training.precision, stack.precision))
+    recipe = recipe_of(precision, accelerator)
+    quantized = _switch(training.quantized_parameters, stack.quantized_parameters or training.lora is not None)
+    return {
+        "precision": precision,
+        "recipe": recipe,
+        "any_order": any_order(accelerator),
+        "turns_weights": recipe is not None and not recipe.blocks and turns_weights(accelerator),
+        "quantized_parameters": recipe is not None and recipe.primary and quantized,
+    }
+
+
+def _overlaps(training: Training, stack: Stack) -> dict[str, Any]:
+    """What runs beside computation; nothing where the host waits for every kernel."""
+    names, beside = ("overlap_gradients", "overlap_parameters", "overlap_pipeline"), not training.blocking_launches
+    return {name: _switch(getattr(training, name), getattr(stack, name)) and beside for name in names}
+
+
+def _exchange(scenario: Scenario, mesh: Mesh, experts: Mesh, precision: str) -> Exchange | None:
+    """How rows are sent to experts."""
+    training, stack, model = scenario.training, scenario.stack, scenario.model
+    rows, element = _routed(training, mesh, experts), BYTES.get(precision, 2)
+    return exchange(training, stack, model, training.parallel.ep, rows, element, scenario.seed)
 
 
 def _logits_in_flight(schedule: Schedule) -> int:
@@ -517,130 +535,6 @@ def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero:
     return dense, Replicas(True, copies, gcd(copies, dense.shard) if zero else 1)
 
 
-MOST_PASSES = 3_000_000
-"""Passes of a pipeline above which a step is refused rather than simulated for minutes."""
-
-
-def _check_passes(parallel: Parallel, microbatches: int) -> None:
-    passes = 2 * parallel.pp * parallel.vpp * microbatches
-    if passes > MOST_PASSES:
-        message = f"pp {parallel.pp} x vpp {parallel.vpp} x {microbatches:,} microbatches x 2 = {passes:,} passes"
-        hint = f"at most {MOST_PASSES:,}: take a smaller global_batch or a larger micro_batch"
-        raise InputError(Problem(message, path="training.global_batch", hint=hint))
-
-
-def _check_blocking(training: Training) -> None:
-    """Refuse what no program exists for: gathers of every pass that do not run beside computation."""
-    if training.blocking_launches:
-        message = "the host waits for every kernel, not simulated with gathers of every pass (ZeRO-3, or 2 of FSDP)"
-        raise InputError(Problem(message, path="training.blocking_launches", hint="leave it out, or write `zero: 1`"))
-
-
-def _check_split(schedule: Schedule) -> None:
-    """Refuse what no program exists for: gathers around backward passes that are cut in two."""
-    if len(schedule.only([Kind.I, Kind.W])):
-        message = "the schedule splits backward passes (I, W), not simulated with ZeRO-3 (nor ZeRO-2 of FSDP) yet"
-        raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
-
-
-def _check_model(model: Model) -> None:
-    if model.prompt_layers is not None:
-        message = "models whose prompts skip layers can be served, not trained"
-        raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
-
-
 def _of_modules(training: Training) -> str | None:
     """Recomputation where only modules are named."""
     return "selective" if training.recompute_modules else None
-
-
-def _check_recompute(training: Training) -> None:
-    if training.recompute_layers is not None and training.recompute_share is not None:
-        message = "recompute_share and recompute_layers both say how many layers are recomputed"
-        raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))
-
-
-def _check_layers(training: Training, chunks: Sequence[int]) -> None:
-    """Refuse more layers to offload or to recompute than any chunk has: most often they are those of the model."""
-    most, parallel = max(chunks), training.parallel
-    what = "chunk" if parallel.vpp > 1 else "stage"
-    for name in ("offload_layers", "recompute_layers"):
-        if (given := getattr(training, name) or 0) > most:
-            spread = f"{sum(chunks)} layers over pp {parallel.pp} x vpp {parallel.vpp}"
-            message = f"{given:,} layers of each {what}, but the largest has {most} ({spread})"
-            raise InputError(Problem(message, path=f"training.{name}", hint=f"write {most} for all, or less"))
-
-
-def _check_axes(model: Model, mesh: Mesh) -> None:
-    """Refuse axes along which nothing is cut: their devices would all do the same."""
-    own = {name: size for name, size in mesh.sizes.items() if size > 1 and name not in (CP.name, DP.name, PP.name)}
-    if not own:
-        return
-    layers = (op for kind in dict.fromkeys(model.kinds) for op in layer(model, Cut(mesh.sizes), kind))
-    used = {axis.name for axis in (getattr(op.does, "axis", None) for op in layers) if axis is not None}
-    for name, size in own.items():
-        if name not in used:
-            message = f"{name} {size}: no block of {model.name} is cut along `{name}`"
-            hint = f"leave `{name}` out, or choose an attention or MLP kind that it cuts (`model.pattern`)"
-            raise InputError(Problem(message, path=f"training.parallel.{name}", hint=hint))
-
-
-def _check_heads(model: Model, mesh: Mesh) -> None:
-    tp = mesh.sizes[TP.name]
-    if any(kind.attends for kind in model.kinds) and model.heads % tp:
-        message = f"tp {tp} does not divide the {model.heads} attention heads"
-        raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
-    if not any(kind.stateful for kind in model.kinds):
-        return
-    if model.linear is not None and model.linear.value_heads % tp:
-        message = f"tp {tp} does not divide the {model.linear.value_heads} heads of layers with a state"
-        raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of `linear.value_heads`"))
-    if mesh.sizes[CP.name] > 1:
-        message = f"cp {mesh.sizes[CP.name]}: states that pass from device to device are not simulated yet"
-        raise InputError(Problem(message, path="training.parallel.cp", hint="leave `cp` out for layers with a state"))
-
-
-def _long(training: Training, model: Model) -> list[str]:
-    """That sequences are longer than the model is made for."""
-    most = model.max_sequence
-    if most is None or training.sequence_length <= most:
-        return []
-    return [
-        f"sequence_length {training.sequence_length:,} is more than the {most:,} tokens that {model.name} is made for"
-        " (`model.max_sequence`): times and memory are right, the model needs other position embeddings"
-    ]
-
-
-def _warnings(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[str]:
-    """What the scenario says without effect."""
-    parallel = training.parallel
-    fused = (training.attention or stack.attention) == "fused"
-    no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] * mesh.sizes[CP.name] == 1
-    not_full = (training.recompute or stack.recompute) != "full"
-    waits = zero == 3 and stack.synchronous
-    always = sharded_per_pass(zero, stack) and not waits
-    found: list[tuple[object, str]] = [
-        (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
-        (parallel.cp_kind and mesh.sizes[CP.name] == 1, f"parallel.cp_kind {parallel.cp_kind}: cp is 1"),
-        (parallel.ulysses and parallel.cp_kind != "usp", "parallel.ulysses: cp_kind is not usp"),
-        (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
-        (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
-        (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
-        (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
-        (
-            training.recompute == "selective" and fused and not training.recompute_modules,
-            "recompute: selective: fused attention keeps no scores to drop",
-        ),
-        (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
-        (
-            training.overlap_parameters is False and always,
-            f"overlap_parameters: ZeRO-{zero} always gathers ahead of use",
-        ),
-        (
-            training.overlap_gradients is False and always,
-            f"overlap_gradients: ZeRO-{zero} always reduces beside the pass",
-        ),
-        (training.overlap_parameters and waits, "overlap_parameters: the stack waits for every gather of ZeRO-3"),
-        (training.overlap_gradients and waits, "overlap_gradients: the stack waits for every reduction of ZeRO-3"),
-    ]
-    return [f"no effect: {text}" for applies, text in found if applies]

@@ -1,0 +1,145 @@
+"""What a training scenario says that cannot be, or has no effect."""
+
+from collections.abc import Sequence
+
+from simulator.axes import CP, DP, PP, TP
+from simulator.errors import InputError, Problem
+from simulator.model.cut import Cut
+from simulator.model.layers import layer
+from simulator.parallel import Mesh
+from simulator.program.actions import Kind
+from simulator.program.schedule import Schedule
+from simulator.specs.model import Model
+from simulator.specs.training import Parallel, Stack, Training
+
+MOST_PASSES = 3_000_000
+"""Passes of a pipeline above which a step is refused rather than simulated for minutes."""
+
+
+def check_passes(parallel: Parallel, microbatches: int) -> None:
+    """Refuse steps that would take minutes to simulate."""
+    passes = 2 * parallel.pp * parallel.vpp * microbatches
+    if passes > MOST_PASSES:
+        message = f"pp {parallel.pp} x vpp {parallel.vpp} x {microbatches:,} microbatches x 2 = {passes:,} passes"
+        hint = f"at most {MOST_PASSES:,}: take a smaller global_batch or a larger micro_batch"
+        raise InputError(Problem(message, path="training.global_batch", hint=hint))
+
+
+def check_blocking(training: Training) -> None:
+    """Refuse what no program exists for: gathers of every pass that do not run beside computation."""
+    if training.blocking_launches:
+        message = "the host waits for every kernel, not simulated with gathers of every pass (ZeRO-3, or 2 of FSDP)"
+        raise InputError(Problem(message, path="training.blocking_launches", hint="leave it out, or write `zero: 1`"))
+
+
+def check_split(schedule: Schedule) -> None:
+    """Refuse what no program exists for: gathers around backward passes that are cut in two."""
+    if len(schedule.only([Kind.I, Kind.W])):
+        message = "the schedule splits backward passes (I, W), not simulated with ZeRO-3 (nor ZeRO-2 of FSDP) yet"
+        raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
+
+
+def check_model(model: Model) -> None:
+    """Refuse models that can only be served."""
+    if model.prompt_layers is not None:
+        message = "models whose prompts skip layers can be served, not trained"
+        raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
+
+
+def check_recompute(training: Training) -> None:
+    """Refuse two answers to one question."""
+    if training.recompute_layers is not None and training.recompute_share is not None:
+        message = "recompute_share and recompute_layers both say how many layers are recomputed"
+        raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))
+
+
+def check_layers(training: Training, chunks: Sequence[int]) -> None:
+    """Refuse more layers to offload or to recompute than any chunk has: most often they are those of the model."""
+    most, parallel = max(chunks), training.parallel
+    what = "chunk" if parallel.vpp > 1 else "stage"
+    for name in ("offload_layers", "recompute_layers"):
+        if (given := getattr(training, name) or 0) > most:
+            spread = f"{sum(chunks)} layers over pp {parallel.pp} x vpp {parallel.vpp}"
+            message = f"{given:,} layers of each {what}, but the largest has {most} ({spread})"
+            raise InputError(Problem(message, path=f"training.{name}", hint=f"write {most} for all, or less"))
+
+
+def check_axes(model: Model, mesh: Mesh) -> None:
+    """Refuse axes along which nothing is cut: their devices would all do the same."""
+    own = {name: size for name, size in mesh.sizes.items() if size > 1 and name not in (CP.name, DP.name, PP.name)}
+    if not own:
+        return
+    layers = (op for kind in dict.fromkeys(model.kinds) for op in layer(model, Cut(mesh.sizes), kind))
+    used = {axis.name for axis in (getattr(op.does, "axis", None) for op in layers) if axis is not None}
+    for name, size in own.items():
+        if name not in used:
+            message = f"{name} {size}: no block of {model.name} is cut along `{name}`"
+            hint = f"leave `{name}` out, or choose an attention or MLP kind that it cuts (`model.pattern`)"
+            raise InputError(Problem(message, path=f"training.parallel.{name}", hint=hint))
+
+
+def check_heads(model: Model, mesh: Mesh) -> None:
+    """Refuse tensor parallelism that does not divide the heads."""
+    tp = mesh.sizes[TP.name]
+    if any(kind.attends for kind in model.kinds) and model.heads % tp:
+        message = f"tp {tp} does not divide the {model.heads} attention heads"
+        raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of the heads"))
+    if not any(kind.stateful for kind in model.kinds):
+        return
+    if model.linear is not None and model.linear.value_heads % tp:
+        message = f"tp {tp} does not divide the {model.linear.value_heads} heads of layers with a state"
+        raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of `linear.value_heads`"))
+    if mesh.sizes[CP.name] > 1:
+        message = f"cp {mesh.sizes[CP.name]}: states that pass from device to device are not simulated yet"
+        raise InputError(Problem(message, path="training.parallel.cp", hint="leave `cp` out for layers with a state"))
+
+
+def too_long(training: Training, model: Model) -> list[str]:
+    """That sequences are longer than the model is made for."""
+    most = model.max_sequence
+    if most is None or training.sequence_length <= most:
+        return []
+    return [
+        f"sequence_length {training.sequence_length:,} is more than the {most:,} tokens that {model.name} is made for"
+        " (`model.max_sequence`): times and memory are right, the model needs other position embeddings"
+    ]
+
+
+def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[str]:
+    """What the scenario says without effect."""
+    parallel = training.parallel
+    fused = (training.attention or stack.attention) == "fused"
+    no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] * mesh.sizes[CP.name] == 1
+    not_full = (training.recompute or stack.recompute) != "full"
+    waits = zero == 3 and stack.synchronous
+    always = sharded_per_pass(zero, stack) and not waits
+    found: list[tuple[object, str]] = [
+        (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
+        (parallel.cp_kind and mesh.sizes[CP.name] == 1, f"parallel.cp_kind {parallel.cp_kind}: cp is 1"),
+        (parallel.ulysses and parallel.cp_kind != "usp", "parallel.ulysses: cp_kind is not usp"),
+        (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
+        (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
+        (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
+        (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
+        (
+            training.recompute == "selective" and fused and not training.recompute_modules,
+            "recompute: selective: fused attention keeps no scores to drop",
+        ),
+        (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
+        (
+            training.overlap_parameters is False and always,
+            f"overlap_parameters: ZeRO-{zero} always gathers ahead of use",
+        ),
+        (
+            training.overlap_gradients is False and always,
+            f"overlap_gradients: ZeRO-{zero} always reduces beside the pass",
+        ),
+        (training.overlap_parameters and waits, "overlap_parameters: the stack waits for every gather of ZeRO-3"),
+        (training.overlap_gradients and waits, "overlap_gradients: the stack waits for every reduction of ZeRO-3"),
+    ]
+    return [f"no effect: {text}" for applies, text in found if applies]
+
+
+def sharded_per_pass(zero: int, stack: Stack) -> bool:
+    """Whether parameters are gathered and gradients reduced around every pass: ZeRO-3, and ZeRO-2 of FSDP."""
+    return zero == 3 or (zero == 2 and stack.unit == "layer")
