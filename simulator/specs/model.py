@@ -158,7 +158,7 @@ class Model(Spec):
     gated_ffn: bool = False
     """Whether the MLP multiplies by a gate (SwiGLU, GeGLU): three matrices instead of two."""
     experts: Count | None = None
-    """Experts of each MLP; None for a dense model. Mixtures of experts can be served, not trained yet."""
+    """Experts of each MLP; None for a dense model."""
     expert_groups: Count = 1
     """Groups that the experts are in, of which a token may use `expert_group_limit`."""
     expert_group_limit: Annotated[int, Field(ge=0, le=10_000)] = 0

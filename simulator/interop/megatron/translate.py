@@ -11,6 +11,7 @@ from math import ceil
 from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft
 from simulator.interop.machine import Machine, Said, place
+from simulator.interop.megatron import experts
 from simulator.interop.megatron.files import read_arguments
 
 NEEDED = frozenset({"num_layers", "hidden_size", "encoder_num_layers"})
@@ -30,9 +31,6 @@ KNOWN = NEEDED | frozenset(_TELLING.split())
 """Names that tell Megatron's command from others, and that a user may set."""
 
 REFUSED = {
-    "num_experts": "mixtures of experts can be served, not trained yet",
-    "num_moe_experts": "mixtures of experts can be served, not trained yet",
-    "moe_router_topk": "mixtures of experts can be served, not trained yet",
     "hybrid_override_pattern": "layers that are not all attention are not modelled",
     "is_hybrid_model": "layers that are not all attention are not modelled",
     "decoder_num_layers": "models with an encoder are not modelled",
@@ -47,12 +45,6 @@ LATENT = (
     ("v_head_dim", "v_head_dim", 128),
 )
 """Arguments of latent attention, the model's fields, and Megatron's defaults."""
-
-ONE_ONLY = {
-    "expert_model_parallel_size": "expert parallelism is not simulated yet in training",
-    "expert_tensor_parallel_size": "expert parallelism is not simulated yet in training",
-}
-"""Sizes that must be 1."""
 
 LEFT_OUT = {
     "rampup_batch_size": "the batch is the full one from the first step on",
@@ -121,6 +113,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _layout(arguments, tp, pp, dp or 1, layers)
     _memory(arguments)
     _numbers(arguments)
+    experts.sending(arguments)
     for argument in arguments.rest():
         reason = LEFT_OUT.get(argument.name)
         if reason and not argument.doubt:
@@ -133,13 +126,8 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
 def _refuse(arguments: Arguments) -> None:
     for name, reason in REFUSED.items():
         if name in arguments.found and (argument := arguments.given(name)) and arguments.on(name):
-            hint = "choose a dense model" if "experts" in reason else "write the scenario by hand: clustersim init"
+            hint = "write the scenario by hand: clustersim init"
             arguments.draft.wrong(f"{argument.shown}: {reason}", hint, argument.line)
-    for name, reason in ONE_ONLY.items():
-        argument = arguments.found.get(name)
-        if (arguments.whole(name) or 1) > 1 and argument is not None:
-            hint = f"--set {name.replace('_', '-')}=1 imports it without, its devices go to data parallelism"
-            arguments.draft.wrong(f"{argument.shown} {argument.values[0]}: {reason}", hint, argument.line)
 
 
 def _said(arguments: Arguments) -> Said | None:
@@ -183,6 +171,7 @@ def _model(arguments: Arguments, tp: int) -> int:
     draft.put("model.gated_ffn", gated, note(*gates) or "no --swiglu")
     if arguments.on("multi_latent_attention"):
         _latent(arguments)
+    experts.mixture(arguments, layers or 1)
     _embedding(arguments, tp)
     _kind(arguments)
     return layers or 1
@@ -294,6 +283,7 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
     cp = arguments.whole("context_parallel_size") or 1
     draft.put("training.parallel.dp", dp, f"devices / ({_product(tp, pp, cp)})")
     _context(arguments, cp)
+    experts.mesh(arguments, tp)
     if tp > 1:
         spread = arguments.on("sequence_parallel")
         draft.put("training.parallel.sequence_parallel", spread, note("sequence_parallel") or "no --sequence-parallel")

@@ -249,7 +249,9 @@ def _model(settings: Settings) -> str:
     family, flavor = str(settings.get("model.name") or ""), str(settings.get("model.flavor") or "")
     known = FLAVORS.get(family)
     if family in EXPERTS:
-        settings.wrong(f"{family} is a mixture of experts, which can be served, not trained yet", "", "model.name")
+        settings.wrong(
+            f"{family} is a mixture of experts, which is not imported yet: write the scenario by hand", "", "model.name"
+        )
     elif known is None:
         settings.wrong(f"the model `{printable(family[:60])}` is not known", nearest(family, FLAVORS), "model.name")
     elif flavor not in known:

@@ -4,8 +4,9 @@ A device routes its own rows, copies each for every expert that it visits, sends
 group, sorts what came by expert, and multiplies; devices that cut an expert between them (expert tensor parallelism)
 gather these rows first and sum their results after. Results travel back the same way and are summed at home (Megatron's
 all-to-all dispatcher). Libraries that send one copy for all experts of a device leave copying and a first sum to the
-device that gets it (Megatron's flex dispatcher). Shared experts are a dense MLP beside it. Left out: the exchange of
-counts before the rows, and the loss that balances.
+device that gets it (Megatron's flex dispatcher). Experts of a width of their own take rows that are projected before
+they travel. Shared experts are a dense MLP beside it. Left out: the exchange of counts before the rows, and the loss
+that balances.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
     """From the normed rows, which tensor parallelism cuts, to what the residual stream adds."""
     assert model.experts is not None and model.top_k is not None
     hidden, rows = model.hidden, cut.rows
-    shared = model.shared_experts * (model.expert_ffn or model.ffn)
+    shared = model.shared_ffn or model.shared_experts * (model.expert_ffn or model.ffn)
     if shared:
         yield from enter(cut, "shared experts", hidden)
         yield from matrices(model, cut.share(shared))
@@ -36,7 +37,11 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
     yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows, keeps=not shared))
     scores = Traffic(2.0 * model.experts, model.experts, 3)
     yield Op(CHOICE, Elementwise(CHOICE, scores, ((CHOICE, scores),), model.experts, axis=rows, element=4.0))
+    if model.expert_hidden:
+        yield Op("expert down", Linear(hidden, model.expert_hidden, rows=rows, keeps=False))
     yield from experts(model, cut)
+    if model.expert_hidden:
+        yield Op("expert up", Linear(model.expert_hidden, hidden, rows=rows))
     if shared:
         added = Traffic(2.0 * hidden, hidden)
         yield Op("add shared", Elementwise(PERMUTE, added, axis=rows))
@@ -45,7 +50,7 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
 def experts(model: Model, cut: Cut) -> Iterator[Op]:
     """Sending rows to the experts, their products, and sending the results back."""
     assert model.experts is not None and model.top_k is not None
-    hidden, rows, local = model.hidden, cut.rows, model.experts // cut.over(EP)
+    hidden, rows, local = model.expert_hidden or model.hidden, cut.rows, model.experts // cut.over(EP)
     sent, busiest, shared = model.top_k * cut.routing.sent, model.top_k * cut.routing.busiest, cut.over(EP)
     inner, met = cut.share(model.expert_ffn or model.ffn, ETP), busiest * cut.over(ETP)
     merged = cut.merged if shared > 1 else None

@@ -158,7 +158,7 @@ def test_what_an_argument_means(extra: str, path: str, value: object, tmp_path: 
         (LIST + "--context-parallel-size 2 --cp-comm-type x2x", "`x2x` is not known"),
         ("run " + LIST + " --fp8-format e4m3 --fp8-recipe mxfp8", "cannot multiply as `mxfp8` asks"),
         ("run " + LIST + " --fp4-format e2m1", "cannot multiply as `nvfp4` asks"),
-        (LIST + "--num-experts 8", "mixtures of experts can be served"),
+        (LIST + "--num-experts 8 --moe-layer-freq [0,1]", "--moe-layer-freq does not name"),
         (LIST + "--hidden-size $(cat h)", "nothing is run here"),
         (LIST + "--hidden-size `cat h`", "nothing is run here"),
         (LIST + "--hidden-size $H", "`--set H=VALUE`"),
@@ -178,7 +178,7 @@ def test_what_cannot_be_imported(text: str, words: str, tmp_path: Path) -> None:
 
 
 def test_all_problems_come_at_once_with_their_lines(tmp_path: Path) -> None:
-    said = problems(f"\nrun {LIST} \\\n --num-experts 8 \\\n --normalization Foo", tmp_path)
+    said = problems(f"\nrun {LIST} \\\n --hybrid-override-pattern M* \\\n --normalization Foo", tmp_path)
     assert [line.split(":")[1] for line in said.splitlines()] == ["3", "4"]
 
 
@@ -224,3 +224,17 @@ def test_latent_attention_comes_with_its_sizes_or_megatrons_defaults(tmp_path: P
     }  # fmt: skip
     assert (model["qk_nope_head_dim"], model["qk_rope_head_dim"], model["v_head_dim"]) == (32, 64, 24)
     assert Model.model_validate(model).head_dim == 96
+
+
+def test_a_mixture_of_experts_comes_with_its_mesh(tmp_path: Path) -> None:
+    text = (
+        "--num-experts 16 --moe-router-topk 4 --moe-ffn-hidden-size 512 --moe-layer-freq [0]*1+[1]*3 --swiglu "
+        "--expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --moe-token-dispatcher-type flex "
+        "--moe-enable-deepep --moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity"
+    )
+    made = imported(f"run {LIST} {text} --num-layers 4", tmp_path)
+    model, training = made["model"], made["training"]
+    assert (model["experts"], model["top_k"], model["expert_ffn"]) == (16, 4, 512)
+    assert model["pattern"] == [{"repeat": 1, "mlp": "dense"}, {"repeat": 3, "mlp": "moe"}]
+    assert (training["parallel"]["ep"], training["parallel"]["etp"], training["dispatcher"]) == (4, 1, "deepep")
+    assert training["routing"] == {"capacity": 1.25, "padded": True}
