@@ -25,10 +25,31 @@ from simulator.study.validate.training import Outcome
 Scored = TypeVar("Scored", bound=Outcome | ServingOutcome | ExchangeOutcome)
 Groups = Mapping[str, Callable[[Any], str]]
 
+
+def _architecture(outcome: Outcome) -> str:
+    """What the model of a row is made of."""
+    row = outcome.row
+    assert row is not None
+    words = ["mixture of experts" if (row.experts or 0) > 1 else "dense"]
+    if "mla" in (row.attention or "").lower():
+        words.append("latent attention")
+    if "lora" in f"{row.task} {row.flags}".lower():
+        words.append("adapters")
+    return ", ".join(words)
+
+
+def _parallelism(outcome: Outcome) -> str:
+    """The axes along which the model or the sequences of a row are cut."""
+    axes = [axis for axis in ("tp", "cp", "ep", "pp") if (getattr(outcome.row, axis) or 1) > 1]
+    return " ".join(axes) or "data only"
+
+
 TRAINING: Groups = {
     "source": attrgetter("row.source"),
     "device": attrgetter("row.device"),
     "precision": attrgetter("row.precision"),
+    "architecture": _architecture,
+    "parallelism": _parallelism,
     "framework": lambda outcome: outcome.row.framework or "not stated",
     "metric": attrgetter("metric"),
 }
