@@ -21,7 +21,7 @@ MOST = 100_000
 """Lines of a file."""
 R = TypeVar("R", bound=BaseModel)
 _LONGEST_ID = 200
-_NUMBER = re.compile(r"[+-]?(\d{1,15}|\d{1,3}(,\d{3}){1,4})(\.\d{1,15})?(e[+-]?\d{1,2})?", re.I)
+_NUMBER = re.compile(r"[+-]?(\d{1,18}|\d{1,3}(,\d{3}){1,4})(\.\d{1,15})?(e[+-]?\d{1,2})?", re.I)
 _YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _OPEN = ("", "unknown", "not stated", "n/a", "na", "none", "null", "?", "-", "default")
 _NAMED = 4  # missing keys that a refusal names

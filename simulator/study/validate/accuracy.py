@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from simulator.axes import CP, EP, PP, TP
 from simulator.results.documents.validation import (
     ErrorStatistics,
     ScoredFigure,
@@ -40,7 +41,7 @@ def _architecture(outcome: Outcome) -> str:
 
 def _parallelism(outcome: Outcome) -> str:
     """The axes along which the model or the sequences of a row are cut."""
-    axes = [axis for axis in ("tp", "cp", "ep", "pp") if (getattr(outcome.row, axis) or 1) > 1]
+    axes = [axis for axis in (TP.name, CP.name, EP.name, PP.name) if (getattr(outcome.row, axis) or 1) > 1]
     return " ".join(axes) or "data only"
 
 

@@ -241,7 +241,7 @@ def test_a_document_has_every_row(tmp_path: Path) -> None:
     found = json.loads(out.read_text())
     assert [r["id"] for r in found["rows"]] == ["r1", "moe"]
     assert found["rows"][0]["error"] == pytest.approx(found["rows"][0]["predicted"] / 1.0 - 1)
-    assert found["rows"][1]["refused"] == "mixture of experts"
+    assert found["rows"][1]["refused"] == "a mixture of experts without key `topk`"
     assert found["summary"]["coverage"] == 0.5
     assert found["summary"]["in_scope"]["rows"] == 1
     assert [r["in_scope"] for r in found["rows"]] == [True, False]
