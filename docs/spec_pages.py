@@ -38,8 +38,7 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
-from simulator.specs.linear import LinearSizes
-from simulator.specs.model import Layers, Model, PublishedParameters
+from simulator.specs.model import Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
     Arrivals,

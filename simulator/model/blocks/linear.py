@@ -14,8 +14,7 @@ from simulator.axes import TP
 from simulator.model.blocks.base import ATTENTIONS, WHOLE, enter, leave
 from simulator.model.cut import Cut
 from simulator.model.ops import COLUMN, ROW, Elementwise, Linear, Op, StateScan, Traffic
-from simulator.specs.linear import LinearSizes
-from simulator.specs.model import Model
+from simulator.specs.model import LinearSizes, Model
 
 CONVOLUTION, GATE, DECAY = "convolution", "output gate", "decay"
 """Kinds of elementwise operations around a state."""

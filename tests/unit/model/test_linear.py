@@ -10,8 +10,7 @@ from simulator.model.cut import Cut
 from simulator.model.layers import layer
 from simulator.model.ops import COPY, Comm, Elementwise, Linear, Op, StateScan
 from simulator.model.tensors import cached, core, kept, scan, tensors
-from simulator.specs.linear import STATEFUL
-from simulator.specs.model import Model
+from simulator.specs.model import STATEFUL, Model
 
 SIZES = {"key_heads": 2, "value_heads": 4, "key_dim": 8, "value_dim": 16, "conv": 4, "chunk": 32}
 SHAPE: dict[str, Any] = {"name": "small", "layers": 4, "hidden": 64, "heads": 4, "vocabulary": 100, "biases": False}

@@ -18,7 +18,7 @@ from simulator.run.imports import import_file
 from simulator.specs import load_file, load_scenario
 from simulator.specs.model import Model
 
-FOLDER = Path("/work/shared/data/model_configs")
+FOLDER = Path(__file__).parents[5] / "shared" / "data" / "model_configs"
 LATENT = {
     "model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
     "num_key_value_heads": 128, "vocab_size": 129280, "intermediate_size": 18432, "moe_intermediate_size": 2048,
