@@ -452,10 +452,12 @@ def _zero(resolver: _Resolver, mesh: Mesh) -> int:
 
 
 def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> str:
-    """The kind of context parallelism, which is checked where there is any."""
+    """The kind of context parallelism; that it fits is checked where there is any."""
     training, ranks = resolver.training, mesh.sizes[CP.name]
     if ranks == 1:
-        return resolver.stack.cp_kind
+        kind = training.parallel.cp_kind or resolver.stack.cp_kind
+        context.SCHEMES.get(kind, "training.parallel.cp_kind")
+        return kind
     kind = str(resolver.take("parallel.cp_kind", training.parallel.cp_kind, resolver.stack.cp_kind))
     heads = model.heads // mesh.sizes[TP.name]
     context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")

@@ -117,3 +117,9 @@ def test_what_is_in_flight(kind: str, bytes_of_backward: int) -> None:
     job = build_job(scenario(cp_kind=kind))
     assert memory.shared_in_flight(job, jobs.LAYER) == job.tokens * bytes_of_backward * job.element
     assert memory.shared_in_flight(build_job(scenario(cp=1)), jobs.LAYER) == 0
+
+
+def test_a_kind_that_is_not_known_is_refused_without_any_ranks_too() -> None:
+    with pytest.raises(InputError, match="zag") as caught:
+        build_job(jobs.scenario(cp_kind="zag"))
+    assert caught.value.problems[0].path == "training.parallel.cp_kind"
