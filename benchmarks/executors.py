@@ -21,7 +21,7 @@ from simulator.program.critical import critical_path
 from simulator.program.lowering import Lowered, lower
 from simulator.program.maxplus import sweep
 from simulator.program.validate import validate
-from simulator.training.schedules import gpipe, interleaved, one_f_one_b
+from simulator.training.schedules import Pipeline, gpipe, interleaved, one_f_one_b
 
 
 def measure(what: str, run: Callable[[], object], count: int = 0) -> object:
@@ -41,7 +41,7 @@ def one_trillion(overlap: bool = True) -> Lowered:
     """The step of GPT-1T: 64 stages, 512 microbatches, 1F1B."""
     durations = np.zeros((64, len(Kind)), np.int64)
     durations[:, Kind.F], durations[:, Kind.B] = 27_123_456_789, 81_234_567_891
-    return lower(one_f_one_b(64, 1, 512), durations, np.full((63, 2), 412_345_678), overlap)
+    return lower(one_f_one_b(Pipeline(64, 1, 512)), durations, np.full((63, 2), 412_345_678), overlap)
 
 
 def beside(lanes: int, operations: int) -> Tape:
@@ -103,8 +103,8 @@ def main() -> None:
     machine = platform.processor() or platform.machine()
     print(f"{machine}, Python {platform.python_version()}, {datetime.date.today()}\n")
     for maker, chunks in ((gpipe, 1), (one_f_one_b, 1), (interleaved, 4)):
-        measure(f"schedule {maker.__name__}, 64 x 512, {chunks} chunks", partial(maker, 64, chunks, 512))
-    measure("validate 1f1b, 64 x 512", partial(validate, one_f_one_b(64, 1, 512)))
+        measure(f"schedule {maker.__name__}, 64 x 512, {chunks} chunks", partial(maker, Pipeline(64, chunks, 512)))
+    measure("validate 1f1b, 64 x 512", partial(validate, one_f_one_b(Pipeline(64, 1, 512))))
     for overlap in (True, False):
         name = "sends overlap" if overlap else "sends block"
         tape = measure(f"lower GPT-1T, {name}", partial(one_trillion, overlap)).tape  # type: ignore[attr-defined]

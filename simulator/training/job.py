@@ -40,7 +40,7 @@ from simulator.training.checks import (
 from simulator.training.layers import split_layers
 from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of, turns_weights
 from simulator.training.routing import Exchange, exchange
-from simulator.training.schedules import SCHEDULES, read_schedule
+from simulator.training.schedules import SCHEDULES, Pipeline, read_schedule
 
 BYTES = {"fp32": 4, "tf32": 4}
 """Bytes of an activation or weight element by precision where they are not 2; recipes below 16 bits keep 16 beside."""
@@ -436,7 +436,7 @@ def _schedule(name: str, parallel: Parallel, microbatches: int) -> Schedule:
     if name.endswith(".csv"):
         found = next((path for path in (Path(name), data_root() / name) if path.is_file()), Path(name))
         return read_schedule(found, parallel.pp, parallel.pp * parallel.vpp, microbatches)
-    return SCHEDULES.get(name, "training.schedule")(parallel.pp, parallel.vpp, microbatches)
+    return SCHEDULES.get(name, "training.schedule")(Pipeline(parallel.pp, parallel.vpp, microbatches))
 
 
 def _switch(given: bool | None, default: bool) -> bool:

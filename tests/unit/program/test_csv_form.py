@@ -15,7 +15,7 @@ from simulator.program.csv_form import read_csv, write_csv
 from simulator.program.passes import add_communication
 from simulator.program.schedule import Schedule
 from simulator.specs import yaml_text
-from simulator.training.schedules import interleaved, one_f_one_b
+from simulator.training.schedules import Pipeline, interleaved, one_f_one_b
 from tests.unit.program.test_actions import actions
 
 
@@ -54,7 +54,7 @@ def test_a_byte_order_mark_is_no_instruction(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("communication", [False, True])
-@pytest.mark.parametrize("schedule", [one_f_one_b(4, 1, 8), interleaved(2, 3, 4)])
+@pytest.mark.parametrize("schedule", [one_f_one_b(Pipeline(4, 1, 8)), interleaved(Pipeline(2, 3, 4))])
 def test_round_trip_of_schedules(tmp_path: Path, schedule: Schedule, communication: bool) -> None:
     ranks = schedule.actions()
     ranks = add_communication(ranks) if communication else ranks
@@ -71,7 +71,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, ranks: list[list[A
 
 def test_same_schedule_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
-        write_csv(interleaved(4, 2, 8).actions(), tmp_path / name)
+        write_csv(interleaved(Pipeline(4, 2, 8)).actions(), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

@@ -10,7 +10,9 @@ from simulator.program.actions import Action, Kind, parse
 from simulator.program.lowering import lower
 from simulator.program.passes import add_communication
 from simulator.program.schedule import Schedule, from_actions
-from simulator.training.schedules import gpipe, interleaved, one_f_one_b
+from simulator.training.schedules import Pipeline, gpipe, interleaved, one_f_one_b
+
+MADE = [gpipe(Pipeline(3, 2, 4)), one_f_one_b(Pipeline(4, 1, 6)), interleaved(Pipeline(2, 3, 4))]
 
 
 def ticks(stages: int, **kinds: int) -> Ints:
@@ -98,7 +100,7 @@ def test_stages_on_one_rank_hand_over_for_nothing() -> None:
 
 
 def test_interleaving_sends_around_the_ring() -> None:
-    lowered = lower(interleaved(2, 2, 2), ticks(4, F=10, B=20), sends(4, 1, 1))
+    lowered = lower(interleaved(Pipeline(2, 2, 2)), ticks(4, F=10, B=20), sends(4, 1, 1))
     senders = {name for name, kind in zip(lowered.tape.names, lowered.kind, strict=True) if kind == Kind.SEND_F}
     assert senders == {"0SEND_F0", "0SEND_F1", "1SEND_F0", "1SEND_F1", "2SEND_F0", "2SEND_F1"}
 
@@ -129,7 +131,7 @@ def test_durations_by_microbatch() -> None:
 
 
 @pytest.mark.parametrize("overlap", [True, False])
-@pytest.mark.parametrize("made", [gpipe(3, 2, 4), one_f_one_b(4, 1, 6), interleaved(2, 3, 4)])
+@pytest.mark.parametrize("made", MADE)
 def test_communication_of_the_schedule_is_placed_anew(made: Schedule, overlap: bool) -> None:
     table, between = ticks(made.stages, F=10, B=20), sends(made.stages, 3, 4)
     plain = lower(made, table, between, overlap)
@@ -155,7 +157,7 @@ def test_a_schedule_that_waits_for_itself(overlap: bool) -> None:
 
 
 def test_one_stage_has_no_sends() -> None:
-    lowered = lower(one_f_one_b(1, 1, 3), ticks(1, F=1, B=2), sends(1))
+    lowered = lower(one_f_one_b(Pipeline(1, 1, 3)), ticks(1, F=1, B=2), sends(1))
     assert lowered.tape.lane_names == ("rank 0 compute",)
     assert execute(lowered.tape).makespan == 9
 

@@ -6,7 +6,9 @@ from simulator.errors import DeadlockError
 from simulator.program.actions import Action, parse
 from simulator.program.passes import add_communication, remove_communication
 from simulator.program.validate import validate
-from simulator.training.schedules import gpipe, interleaved, one_f_one_b
+from simulator.training.schedules import Pipeline, gpipe, interleaved, one_f_one_b
+
+MADE = [gpipe(Pipeline(3, 2, 5)), one_f_one_b(Pipeline(4, 1, 6)), interleaved(Pipeline(4, 3, 8))]
 
 
 def ranks(*lines: str) -> list[list[Action]]:
@@ -43,7 +45,7 @@ def test_golden_pairs(compute: tuple[str, ...], complete: tuple[str, ...]) -> No
     assert remove_communication(ranks(*complete)) == ranks(*compute)
 
 
-@pytest.mark.parametrize("schedule", [gpipe(3, 2, 5), one_f_one_b(4, 1, 6), interleaved(4, 3, 8)])
+@pytest.mark.parametrize("schedule", MADE)
 def test_schedules_stay_sound(schedule: object) -> None:
     compute = schedule.actions()  # type: ignore[attr-defined]
     complete = add_communication(compute)
@@ -51,7 +53,7 @@ def test_schedules_stay_sound(schedule: object) -> None:
     assert remove_communication(complete) == compute
 
 
-@pytest.mark.parametrize("schedule", [gpipe(3, 2, 5), one_f_one_b(4, 1, 6), interleaved(4, 3, 8)])
+@pytest.mark.parametrize("schedule", MADE)
 def test_neighbours_list_their_transfers_in_the_same_order(schedule: object) -> None:
     complete = add_communication(schedule.actions())  # type: ignore[attr-defined]
     sent, taken = {}, {}

@@ -5,7 +5,9 @@ import pytest
 from simulator.errors import DeadlockError, InputError
 from simulator.program.actions import Action, Kind, parse
 from simulator.program.validate import validate
-from simulator.training.schedules import gpipe, interleaved, one_f_one_b
+from simulator.training.schedules import Pipeline, gpipe, interleaved, one_f_one_b
+
+MADE = [gpipe(Pipeline(3, 2, 5)), one_f_one_b(Pipeline(4, 1, 2)), interleaved(Pipeline(4, 3, 8))]
 
 
 def ranks(*lines: str) -> list[list[Action]]:
@@ -27,7 +29,7 @@ def test_sound(lines: tuple[str, ...]) -> None:
     assert validate(ranks(*lines)).ranks == len(lines)
 
 
-@pytest.mark.parametrize("schedule", [gpipe(3, 2, 5), one_f_one_b(4, 1, 2), interleaved(4, 3, 8)])
+@pytest.mark.parametrize("schedule", MADE)
 def test_our_schedules_are_sound(schedule: object) -> None:
     assert validate(schedule) is schedule  # type: ignore[arg-type]
 

@@ -1,83 +1,57 @@
-"""Pipeline schedules: in which order a rank runs the passes of its stages.
+"""Forward passes ahead, then one forward and one backward in turn: GPipe, 1F1B, interleaved 1F1B.
 
-Each is a function (ranks p, chunks per rank v, microbatches m) -> Schedule, registered by name. Chunk c of rank r is
-stage c p + r, as in Megatron-LM. What the orders cost and keep in memory is in docs/models/pipeline.md.
+Chunk c of rank r is stage c p + r, as in Megatron-LM.
 
 Sources: GPipe, arXiv:1811.06965; 1F1B, PipeDream-flush, arXiv:2006.09503; interleaving, arXiv:2104.04473 section
 2.2 and Megatron-LM, megatron/core/pipeline_parallel/schedules.py.
 """
-
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.program.actions import Kind
-from simulator.program.csv_form import read_csv
 from simulator.program.schedule import Schedule
-from simulator.program.validate import validate
-from simulator.registry import Registry
+from simulator.training.schedules.base import SCHEDULES, Pipeline
 
-Maker = Callable[[int, int, int], Schedule]
-"""(ranks, chunks per rank, microbatches) -> Schedule; InputError where the sizes do not suit it."""
 Ints = NDArray[np.int64]
-
-SCHEDULES: Registry[Maker] = Registry("pipeline schedule")
-"""Schedules by name."""
 
 
 @SCHEDULES.add("gpipe")
-def gpipe(ranks: int, chunks: int, microbatches: int) -> Schedule:
+def gpipe(pipeline: Pipeline) -> Schedule:
     """All forward passes, then all backward passes; with several chunks, chunk after chunk (breadth first)."""
-    total = chunks * microbatches
+    ranks, microbatches = pipeline.ranks, pipeline.microbatches
+    total = pipeline.chunks * microbatches
     place = np.arange(total) // microbatches, np.arange(total) % microbatches
-    return _one_forward_one_backward(ranks, chunks, np.full(ranks, total), *place)
+    return _one_forward_one_backward(ranks, pipeline.chunks, np.full(ranks, total), *place)
 
 
 @SCHEDULES.add("1f1b")
-def one_f_one_b(ranks: int, chunks: int, microbatches: int) -> Schedule:
+def one_f_one_b(pipeline: Pipeline) -> Schedule:
     """Rank r runs p - r - 1 forward passes, then one forward and one backward in turn: at most p - r in flight."""
-    if chunks != 1:
-        raise InputError(
-            Problem(f"schedule `1f1b` runs one chunk a rank, not {chunks}", hint="write `interleaved-1f1b` or `vpp: 1`")
-        )
+    ranks, microbatches = pipeline.ranks, pipeline.microbatches
+    if pipeline.chunks != 1:
+        message = f"schedule `1f1b` runs one chunk a rank, not {pipeline.chunks}"
+        raise InputError(Problem(message, hint="write `interleaved-1f1b` or `vpp: 1`"))
     ahead = ranks - 1 - np.arange(ranks)
     return _one_forward_one_backward(ranks, 1, ahead, np.zeros(microbatches, np.int64), np.arange(microbatches))
 
 
 @SCHEDULES.add("interleaved-1f1b")
-def interleaved(ranks: int, chunks: int, microbatches: int) -> Schedule:
+def interleaved(pipeline: Pipeline) -> Schedule:
     """Megatron's interleaved 1F1B: groups of p microbatches visit chunk after chunk.
 
     Rank r runs 2 (p - r - 1) + (v - 1) p forward passes ahead. With one chunk it is plain 1F1B.
     """
+    ranks, chunks, microbatches = pipeline.ranks, pipeline.chunks, pipeline.microbatches
     if chunks == 1:
-        return one_f_one_b(ranks, 1, microbatches)
+        return one_f_one_b(pipeline)
     if microbatches % ranks:
         raise InputError(_not_a_multiple(ranks, microbatches))
     ahead = 2 * (ranks - 1 - np.arange(ranks)) + (chunks - 1) * ranks
     turn = np.arange(chunks * microbatches)
     group, within = np.divmod(turn, ranks * chunks)
     return _one_forward_one_backward(ranks, chunks, ahead, within // ranks, group * ranks + turn % ranks)
-
-
-def read_schedule(path: str | Path, ranks: int, stages: int, microbatches: int) -> Schedule:
-    """A schedule from a CSV file (see `program.csv_form`), checked against the sizes of the run.
-
-    Stages may live on any rank; `Schedule.rank_of_stage` tells which. InputError where the file or the schedule is no
-    good, DeadlockError where it waits for itself.
-    """
-    actions = read_csv(path)
-    schedule = validate(actions, str(path))
-    found = {"ranks (lines)": schedule.ranks, "stages": schedule.stages, "microbatches": schedule.microbatches}
-    sizes = zip(found.items(), (ranks, stages, microbatches), strict=True)
-    wrong = [f"{there} {what}, not {wanted}" for (what, there), wanted in sizes if there != wanted]
-    if wrong:
-        hint = "ranks are `pp`, stages `pp` x `vpp`, microbatches `global_batch` / (`micro_batch` x `dp`)"
-        raise InputError(Problem(f"the schedule has {', '.join(wrong)}", str(path), hint=hint))
-    return schedule
 
 
 def _not_a_multiple(ranks: int, microbatches: int) -> Problem:

@@ -1,0 +1,127 @@
+"""When the passes of a schedule run and what they keep, for given costs: without a device, a network or a model.
+
+Sends take no time of a device: the pass of the next stage starts later by what they last, and sends of a rank in one
+direction follow each other, as on the lanes of `program.lowering`.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.program.actions import Kind
+from simulator.program.lowering import lower
+from simulator.program.maxplus import sweep
+from simulator.program.schedule import Schedule
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What passes of each stage last and keep. Arrays have the shape (stages,); a full backward pass is I and W."""
+
+    forward: Ints
+    """Ticks of F."""
+    input_gradient: Ints
+    """Ticks of I."""
+    weight_gradient: Ints
+    """Ticks of W."""
+    kept: Floats
+    """What is kept from F until I or B has run."""
+    kept_for_weights: Floats
+    """What of it is kept on until W has run."""
+    send: int = 0
+    """Ticks of a send over one boundary, in either direction."""
+
+    @classmethod
+    def equal(cls, stages: int, forward: int = 1, input_gradient: int = 1, weight_gradient: int = 1) -> Self:
+        """Equal stages that keep one unit from F to the end of W."""
+        ones = np.ones(stages, np.int64)
+        return cls(forward * ones, input_gradient * ones, weight_gradient * ones, np.ones(stages), np.ones(stages))
+
+    @property
+    def stages(self) -> int:
+        """Stages that these are the costs of."""
+        return len(self.forward)
+
+    def table(self) -> Ints:
+        """Ticks by stage and kind; shape (stages, kinds)."""
+        table = np.zeros((self.stages, len(Kind)), np.int64)
+        table[:, Kind.F], table[:, Kind.I], table[:, Kind.W] = self.forward, self.input_gradient, self.weight_gradient
+        table[:, Kind.B] = self.input_gradient + self.weight_gradient
+        return table
+
+    def released(self) -> Floats:
+        """What each kind of pass adds to what is kept, negative where it frees; shape (stages, kinds)."""
+        table = np.zeros((self.stages, len(Kind)))
+        table[:, Kind.F], table[:, Kind.B] = self.kept, -self.kept
+        table[:, Kind.I], table[:, Kind.W] = self.kept_for_weights - self.kept, -self.kept_for_weights
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A schedule in time. `start` and `end` (n,) go with `schedule`; what is said by rank has the shape (ranks,)."""
+
+    schedule: Schedule
+    """Passes alone."""
+    start: Ints
+    end: Ints
+    work: Ints
+    """Ticks in which a rank computes."""
+    own_idle: Ints
+    """Ticks between its first start and its last end in which it does not."""
+    peak: Floats
+    """Most that it keeps at once."""
+
+    @property
+    def makespan(self) -> int:
+        """Ticks from the first start to the last end."""
+        return int(self.end.max(initial=0))
+
+    @property
+    def idle(self) -> Ints:
+        """Ticks of the makespan in which a rank does not compute."""
+        return self.makespan - self.work
+
+    @property
+    def bubble(self) -> float:
+        """Share of the makespan in which ranks are idle, on average."""
+        return float(self.idle.mean() / self.makespan) if self.makespan else 0.0
+
+
+def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
+    """Run the passes of a valid schedule; DeadlockError where it waits for itself."""
+    passes, table = schedule.passes(), costs.table()
+    sends = np.full((max(passes.stages - 1, 0), 2), costs.send, np.int64)
+    timeline = sweep(lower(passes, table, sends).tape)
+    start, end = timeline.start[: len(passes)], timeline.end[: len(passes)]  # passes stand before sends
+    edges, first = passes.rank_start, passes.rank_start[:-1]
+    work = np.add.reduceat(end - start, first)
+    span = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
+    return Timing(passes, start, end, work, span - work, _peaks(passes, costs.released(), edges))
+
+
+def _peaks(passes: Schedule, released: Floats, edges: Ints) -> Floats:
+    """Most that each rank keeps, in the order of its passes."""
+    change = released[passes.stage, passes.kind]
+    return np.array([np.cumsum(part).max(initial=0.0) for part in np.split(change, edges[1:-1])])
+
+
+def least_makespan(costs: Costs, home: Ints, microbatches: int) -> int:
+    """Ticks that no schedule can go below; `home` (stages,) is the rank of each stage.
+
+    A rank has all its work to do from when the first microbatch can be there; and a microbatch has to go through all
+    stages and back.
+    """
+    back = costs.input_gradient + costs.weight_gradient
+    hops = np.concatenate(([0], np.cumsum(home[1:] != home[:-1]))) * costs.send
+    there = np.cumsum(costs.forward) - costs.forward + hops
+    work = np.bincount(home, costs.forward + back).astype(np.int64) * microbatches
+    enter = np.full(len(work), np.iinfo(np.int64).max)
+    np.minimum.at(enter, home, there)
+    through = costs.forward.sum() + costs.input_gradient.sum() + 2 * hops[-1] + costs.weight_gradient[0]
+    return max(int((enter + work).max()), int(through))

@@ -1,0 +1,10 @@
+"""Pipeline schedules: in which order a rank runs the passes of its stages, one file a family.
+
+A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and keep is in docs/models/pipeline.md.
+"""
+
+from simulator.training.schedules.base import SCHEDULES, Maker, Pipeline
+from simulator.training.schedules.files import read_schedule
+from simulator.training.schedules.one_forward import gpipe, interleaved, one_f_one_b
+
+__all__ = ["SCHEDULES", "Maker", "Pipeline", "gpipe", "interleaved", "one_f_one_b", "read_schedule"]

@@ -1,0 +1,45 @@
+"""What a maker of pipeline schedules is given, and the registry of makers.
+
+A maker sees the pipeline that it makes an order for: how many ranks, chunks and microbatches, what passes cost and
+keep, and how much may be kept. It returns who runs what in which order; when passes then run is for the program.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from simulator.program.schedule import Schedule
+from simulator.program.timing import Costs
+from simulator.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A pipeline that lacks its schedule."""
+
+    ranks: int
+    """Devices along the pipeline, p."""
+    chunks: int
+    """Model chunks on each rank, v; there are p v stages."""
+    microbatches: int
+    """Microbatches of a step, m."""
+    costs: Costs | None = field(default=None, kw_only=True)
+    """Passes and sends of the p v stages; None: all passes F, I and W last equally long, sends take no time."""
+    limit: float = field(default=float("inf"), kw_only=True)
+    """Most that a rank may keep, in the unit of `costs.kept`."""
+
+    @property
+    def stages(self) -> int:
+        """Model chunks in all."""
+        return self.ranks * self.chunks
+
+    @property
+    def known_costs(self) -> Costs:
+        """The costs, or those of equal passes of one tick."""
+        return self.costs or Costs.equal(self.stages)
+
+
+Maker = Callable[[Pipeline], Schedule]
+"""InputError where the sizes do not suit the schedule."""
+
+SCHEDULES: Registry[Maker] = Registry("pipeline schedule")
+"""Makers of schedules by name."""
