@@ -1,4 +1,5 @@
 """Layers of a model: an attention block and an MLP block, one after the other or side by side, or only one of them.
+Modules that predict further tokens are layers too, which begin by taking in the token before.
 
 Which blocks a layer has is its kind, and a model is a pattern of kinds (`simulator.specs.model`).
 """
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 
 from simulator.model.blocks import ATTENTIONS, KEYS, MLPS, WHOLE
 from simulator.model.blocks.around import branches, norm, residual
+from simulator.model.blocks.predicting import joined
 from simulator.model.cut import Cut
 from simulator.model.ops import Comm, Op
 from simulator.specs.model import LayerKind, Model
@@ -15,6 +17,8 @@ from simulator.specs.model import LayerKind, Model
 def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bool = False) -> Iterator[Op]:
     """One layer; with `beside`, models of which attention and MLP stand side by side have both read one norm and end in
     one sum. InputError for kinds of blocks that are not known."""
+    if kind.predicts:
+        yield from joined(model, cut)
     attention = list(attention_of(model, cut, kind, part))
     mlp = list(MLPS.get(kind.mlp, "model.pattern")(model.of(kind), cut))
     if beside and model.parallel_mlp:

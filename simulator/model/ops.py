@@ -315,3 +315,5 @@ class Op:
     """Whether it computes a gradient of weights, which nothing else in the backward pass waits for."""
     frozen: bool = False
     """Whether its parameters are not trained: they have no gradient, and its rows are not kept for one."""
+    shared: bool = False
+    """Whether its parameters are those of another operation, and counted there."""

@@ -12,9 +12,16 @@ from simulator.specs.model import Model
 
 
 def total_parameters(model: Model) -> float:
-    """Weights, biases and norms of all layers and both ends; a tied head is counted once."""
+    """Weights, biases and norms of all layers and both ends; a tied head is counted once, and modules for multi-token
+    prediction are not."""
     tied = model.vocabulary * model.hidden if model.tied_embeddings else 0
     return _layers(model, active=False) + _count(ends.embedding(model, Cut())) + _count(ends.head(model, Cut())) - tied
+
+
+def predicting_parameters(model: Model) -> float:
+    """Parameters that modules for multi-token prediction have of their own: neither embedding nor head."""
+    modules = sum(_count(layer(model, Cut(), kind)) for kind in model.predicting)
+    return modules + _count(ends.with_loss(model, Cut())) - _count(ends.head(model, Cut()))
 
 
 def active_parameters(model: Model) -> float:

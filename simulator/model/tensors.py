@@ -50,7 +50,8 @@ class Tensor:
 def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
     """Parameters of operations, in their order."""
     for op in ops:
-        yield from (replace(one, frozen=True) for one in _tensors(op)) if op.frozen else _tensors(op)
+        if not op.shared:
+            yield from (replace(one, frozen=True) for one in _tensors(op)) if op.frozen else _tensors(op)
 
 
 def _tensors(op: Op) -> Iterator[Tensor]:

@@ -49,6 +49,8 @@ class LayerKind(NamedTuple):
     """Tokens that its attention looks back to; None for all."""
     sizes: tuple[tuple[str, int | bool | None], ...] = ()
     """Fields of the model that are otherwise in this layer, by name."""
+    predicts: bool = False
+    """Whether it is a module after the last layer that predicts a further token, which also takes that token in."""
 
     @property
     def attends(self) -> bool:
@@ -96,6 +98,9 @@ class PublishedParameters(Spec):
 
     total_billions: float = Field(gt=0)
     """All parameters, 10^9."""
+    with_mtp_billions: float | None = Field(default=None, gt=0)
+    """With the modules of `mtp_layers`, and with or without the copies of embedding and head that checkpoints keep for
+    them."""
     active_billions: float | None = Field(default=None, gt=0)
     """Those that a token meets, 10^9."""
     note: str = ""
@@ -129,6 +134,9 @@ class Model(Spec):
         "dsa_indexer_head_dim": "index_head_dim",
         "dsa_indexer_topk": "index_top_k",
         "moe_latent_size": "expert_hidden",
+        "num_nextn_predict_layers": "mtp_layers",
+        "mtp_num_layers": "mtp_layers",
+        "mtp_num_hidden_layers": "mtp_layers",
     }
 
     under: ClassVar[dict[str, str]] = {"pattern": "layers"}
@@ -232,6 +240,12 @@ class Model(Spec):
     """Layers with a sliding window, spread evenly; all where left out."""
     cache_group: Count = 1
     """Consecutive layers after `prompt_layers` that share one cache of keys and values (AcrossKV)."""
+    mtp_layers: Annotated[int, Field(ge=0, le=100)] = 0
+    """Modules for multi-token prediction after the last layer (DeepSeek-V3, arXiv:2412.19437, section 2.2): each joins
+    the rows with the embedding of the next token, has one layer, and predicts a token further by the model's own head.
+    They are trained; serving, which would draft tokens with them, leaves them out."""
+    mtp: Layers | None = None
+    """The layer of these modules; as the last layers of the model where left out."""
     quantization: str = ""
     """How the published weights are quantised, in the words of their config.json. Nothing is made of it: a run warns
     where `serving.precision.weights` is left out."""
@@ -271,6 +285,19 @@ class Model(Spec):
             for _ in range(group.repeat)
         ]
         return self._indexed(one * (self.layers // len(one)))
+
+    @property
+    def predicting(self) -> tuple[LayerKind, ...]:
+        """The kind of each module for multi-token prediction: attention and MLP of the last layers that have one."""
+        if not self.mtp_layers:
+            return ()
+        attention = next((kind for kind in reversed(self.kinds) if kind.attention != "none"), self.kinds[-1])
+        mlp = next((kind.mlp for kind in reversed(self.kinds) if kind.mlp != "none"), "none")
+        found = attention._replace(mlp=mlp, predicts=True)
+        if self.mtp is not None:
+            own = self.mtp
+            found = LayerKind(own.attention or attention.attention, own.mlp or mlp, own.window, own.sizes, True)
+        return (found,) * self.mtp_layers
 
     def _indexed(self, kinds: Sequence[LayerKind]) -> tuple[LayerKind, ...]:
         """Kinds of which only `index_layers`, spread evenly from the first on, have an indexer of their own."""
@@ -355,6 +382,16 @@ class Model(Spec):
             and sum(kind.window is not None for kind in self.kinds) != (self.windowed_layers or self.layers)
         ):
             raise ValueError("`window` of the pattern and of the model differ: write it in one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _predicts(self) -> Self:
+        """What modules for multi-token prediction need is there."""
+        if self.mtp is not None and (not self.mtp_layers or self.mtp.repeat > 1):
+            raise ValueError("`mtp` is the one layer of each module of `mtp_layers`: write how many, and no `repeat`")
+        for kind in dict.fromkeys(self.predicting):
+            if (kind.mlp == "moe" and self.experts is None) or (kind.stateful and self.linear is None):
+                raise ValueError(f"`mtp` has {kind.attention} and {kind.mlp}, whose sizes the model does not have")
         return self
 
     @model_validator(mode="after")

@@ -54,7 +54,7 @@ class ChainCosts:
     reduce: Sequence[Sequence[Piece]]
     """Reduction of the gradients of each piece, last layer first; pieces of one bucket are empty but for the last."""
     embedding: Sequence[Piece]
-    """Sum of the gradients of a tied embedding on first and last stage; empty where there is none."""
+    """Sum of the gradients of an embedding on first and last stage; empty where only one of them has it."""
     optimizer: Sequence[Piece]
     """By rank."""
 
@@ -247,9 +247,10 @@ class StepCosts:
         return found
 
     def embedding(self) -> Comm | None:
-        """The sum of a tied embedding's gradients over first and last stage; None where there is none."""
+        """The sum of the gradients of an embedding that first and last stage both have; None where they do not."""
         job = self.job
-        if not job.model.tied_embeddings or job.home[0] == job.home[-1]:
+        tables = job.model.tied_embeddings or job.copies_embedding
+        if not tables or job.home[0] == job.home[-1]:
             return None
         size = operators.vocabulary_shard(job) * job.model.hidden * float(job.reduce_bytes)
         comm = Comm("all_reduce", PP.name, size, ENDS)

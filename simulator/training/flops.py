@@ -61,13 +61,13 @@ def scan_flops(job: Job, kind: LayerKind) -> float:
 
 
 def head_forward_flops(job: Job) -> float:
-    """FLOPs of the output head over one sequence."""
-    return 2.0 * job.sequence * multiplied(head(job.model, Cut()))
+    """FLOPs of the output head over one sequence, once for each token that is predicted."""
+    return 2.0 * job.sequence * multiplied(head(job.model, Cut())) * (1 + job.model.mtp_layers)
 
 
 def layers_forward_flops(job: Job) -> float:
     """FLOPs of all layers' forward pass over one sequence."""
-    return over_layers(job.model.kinds, lambda kind: layer_forward_flops(job, kind))
+    return over_layers(job.layers, lambda kind: layer_forward_flops(job, kind))
 
 
 def model_flops(job: Job) -> float:
@@ -75,7 +75,7 @@ def model_flops(job: Job) -> float:
     whole = 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
     if job.lora is None:
         return whole
-    attention = over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
+    attention = over_layers(job.layers, lambda kind: attention_flops(job, kind))
     base = layers_forward_flops(job) + head_forward_flops(job) - attention
     return whole - job.global_batch * (base - 3.0 * _adapters(job, job.lora))
 
@@ -86,7 +86,7 @@ def _adapters(job: Job, lora: Lora) -> float:
         2.0
         * job.sequence
         * over_layers(
-            job.model.kinds,
+            job.layers,
             lambda kind: multiplied(op for op in adapted(_whole_layer(job, kind), lora) if not op.frozen),
         )
     )
@@ -94,7 +94,7 @@ def _adapters(job: Job, lora: Lora) -> float:
 
 def causal_flops(job: Job) -> float:
     """`model_flops` with only the scores that a causal mask leaves: s (s + 1) / 2 of s^2."""
-    attention = over_layers(job.model.kinds, lambda kind: attention_flops(job, kind))
+    attention = over_layers(job.layers, lambda kind: attention_flops(job, kind))
     masked = attention * (job.sequence - 1) / (2 * job.sequence)
     return model_flops(job) - 3.0 * job.global_batch * masked
 
@@ -112,7 +112,7 @@ def _recomputed(job: Job) -> float:
             lambda kind: layer_forward_flops(job, kind) - (attention_flops(job, kind) if job.keeps_attention else 0.0),
         )
     if job.recompute == "selective":
-        return over_layers(job.model.kinds, lambda kind: _selected_flops(job, kind))
+        return over_layers(job.layers, lambda kind: _selected_flops(job, kind))
     return 0.0
 
 

@@ -171,9 +171,21 @@ class Job:
         return any(copies.shard > 1 for copies in self.replicas)
 
     @property
+    def layers(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer, and of each module for multi-token prediction after them."""
+        return self.model.kinds + self.model.predicting
+
+    @property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The different kinds of layers, in the order of their first."""
-        return tuple(dict.fromkeys(self.model.kinds))
+        return tuple(dict.fromkeys(self.layers))
+
+    @property
+    def copies_embedding(self) -> bool:
+        """Whether the last stage has a table of the input embedding besides that of its head, for multi-token
+        prediction."""
+        apart = self.home[0] != self.home[-1]
+        return apart and self.model.mtp_layers > 0 and not self.model.tied_embeddings
 
     def replicas_of(self, tensor: Tensor) -> Replicas:
         """Who copies a tensor."""

@@ -43,7 +43,7 @@ class Chunk:
     """A model chunk as memory and communication see it."""
 
     kinds: tuple[LayerKind, ...]
-    """Kind of each layer."""
+    """Kind of each layer; modules for multi-token prediction are layers of the last chunk."""
     first: bool
     """Whether it holds the input embedding."""
     last: bool
@@ -64,6 +64,7 @@ def all_chunks(job: Job) -> tuple[Chunk, ...]:
     """Model chunks in the order of the layers."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
     kinds = [job.model.kinds[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
+    kinds[-1] += job.model.predicting
     return tuple(Chunk(own, i == 0, i == last) for i, own in enumerate(kinds))
 
 
@@ -84,6 +85,8 @@ def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None, trained
         total += head_parameters(job)
         if job.model.tied_embeddings and job.home[0] == job.home[-1]:
             total -= vocabulary_shard(job) * job.model.hidden
+        if job.copies_embedding:
+            total += vocabulary_shard(job) * job.model.hidden
     return total
 
 
@@ -249,8 +252,10 @@ def offloaded_of(job: Job, chunk: Chunk) -> float:
 
 
 def head_activations(job: Job) -> float:
-    """Bytes of logits of one microbatch: in the working precision and, where the loss wants it, in fp32."""
-    return float(job.tokens * vocabulary_shard(job) * (job.element + 4 * job.stack.fp32_logits))
+    """Bytes of logits of one microbatch, of all tokens that are predicted: in the working precision and, where the loss
+    wants it, in fp32."""
+    tokens = job.tokens * (1 + job.model.mtp_layers)
+    return float(tokens * vocabulary_shard(job) * (job.element + 4 * job.stack.fp32_logits))
 
 
 def working_memory(job: Job, stage: int) -> float:

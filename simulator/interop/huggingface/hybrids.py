@@ -5,7 +5,7 @@ from typing import Any
 
 from simulator.interop.huggingface.config import Config
 from simulator.interop.huggingface.layered import Layer, dense_layers, pattern
-from simulator.interop.huggingface.usual_keys import llama, more_heads, sizes
+from simulator.interop.huggingface.usual_keys import further_tokens, llama, sizes
 
 LETTERS = {"mamba": "M", "moe": "E", "attention": "*", "mlp": "-"}
 """Letters of a pattern by the names of `layers_block_type`."""
@@ -65,7 +65,8 @@ def gated_delta(config: Config) -> None:
         kinds = ["linear_attention" if (i + 1) % every else "full_attention" for i in range(_depth(config))]
     full: Layer = {"attention": "grouped"}
     _layers(config, [full if kind == "full_attention" else {} for kind in kinds], "layer_types")
-    config.left_out += ["rotary positions on a part of each head only", *more_heads(config, "mtp_num_hidden_layers")]
+    config.left_out += ["rotary positions on a part of each head only"]
+    further_tokens(config, "mtp_num_hidden_layers")
 
 
 def nemotron_h(config: Config) -> None:
@@ -96,7 +97,19 @@ def nemotron_h(config: Config) -> None:
     )
     if "E" in letters:
         _mixture(config, "n_shared_experts", "moe_shared_expert_intermediate_size", "moe_latent_size")
-    config.left_out += more_heads(config, "num_nextn_predict_layers")
+    further_tokens(config, "num_nextn_predict_layers")
+    _module(config)
+
+
+def _module(config: Config) -> None:
+    """The blocks of a module for multi-token prediction: one of attention, one of experts."""
+    names, letters = config.entries.get("mtp_layers_block_type"), config.entries.get("mtp_hybrid_override_pattern")
+    if "mtp_layers" not in config.fields or (names is None and letters is None):
+        return
+    said = [LETTERS.get(str(name), "?") for name in names] if isinstance(names, list) else list(str(letters))
+    if said != ["*", "E"]:
+        config.wrong("mtp_hybrid_override_pattern", "only modules of attention and experts (`*E`) can be described", "")
+    config.take("mtp", ("mtp_layers_block_type", "mtp_hybrid_override_pattern"), {"attention": "grouped", "mlp": "moe"})
 
 
 def kimi_linear(config: Config) -> None:
@@ -123,7 +136,7 @@ def kimi_linear(config: Config) -> None:
     dense = dense_layers(config, _depth(config))
     attends = [i + 1 in full for i in range(_depth(config))]
     _layers(config, _pairs("mla", attends, dense), "linear_attn_config")
-    config.left_out += more_heads(config, "num_nextn_predict_layers")
+    further_tokens(config, "num_nextn_predict_layers")
 
 
 def _pairs(attention: str, attends: Sequence[bool], dense: Sequence[bool]) -> list[Layer]:

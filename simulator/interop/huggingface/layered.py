@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from simulator.interop.huggingface.config import Config
-from simulator.interop.huggingface.usual_keys import llama, more_heads, sizes
+from simulator.interop.huggingface.usual_keys import further_tokens, llama, sizes
 
 Layer = dict[str, str | int | bool]
 """What a layer has that the model does not say."""
@@ -94,13 +94,14 @@ def latent(config: Config) -> None:
         config.take("index_layers", ("indexer_types",), kinds.count("full"))
     layers = _dense(dense_layers(config, _depth(config)))
     _listed(config, layers, "mlp_layer_types", "first_k_dense_replace")
-    config.left_out += more_heads(config, "num_nextn_predict_layers")
+    further_tokens(config, "num_nextn_predict_layers")
 
 
 def glm4_moe(config: Config) -> None:
     """GLM-4.5: grouped attention with biases, dense layers first."""
     llama(config)
-    config.left_out = ["rotary positions on a part of each head only", *more_heads(config, "num_nextn_predict_layers")]
+    config.left_out = ["rotary positions on a part of each head only"]
+    further_tokens(config, "num_nextn_predict_layers")
     config.imply(biases=False)
     config.flag("attention_biases", "attention_bias", False)
     _mixture(config)
@@ -179,7 +180,8 @@ def gemma4(config: Config) -> None:
 
 
 def step3(config: Config) -> None:
-    """Step 3.5 and 3.7 Flash: windows with more query heads, three dense layers first."""
+    """Step 3.5 and 3.7 Flash: windows with more query heads, three dense layers first; modules for multi-token
+    prediction are dense and have a window."""
     llama(config)
     _mixture(config)
     window, other = config.whole("sliding_window") or 1, config.entries.get("attention_other_setting")
@@ -193,7 +195,9 @@ def step3(config: Config) -> None:
         for layer, seen in zip(dense, windowed, strict=False)
     ]
     _listed(config, layers, "layer_types")
-    config.left_out += more_heads(config, "num_nextn_predict_layers")
+    further_tokens(config, "num_nextn_predict_layers")
+    if "mtp_layers" in config.fields:
+        config.take("mtp", ("num_nextn_predict_layers",), {"mlp": "dense", "window": window, "heads": heads})
 
 
 def nemotron_nas(config: Config) -> None:

@@ -14,7 +14,7 @@ from simulator.interop.huggingface.config import Config
 from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.quantized import quantization
-from simulator.interop.huggingface.usual_keys import llama, more_heads, sizes
+from simulator.interop.huggingface.usual_keys import further_tokens, llama, sizes
 from simulator.specs.foreign import Translation
 
 Family = Callable[[Config], None]
@@ -175,12 +175,13 @@ def _minimax_m2(config: Config) -> None:
     config.number("head_dim", "head_dim", default=128)
     if config.entries.get("shared_intermediate_size"):
         config.wrong("shared_intermediate_size", "shared experts of their own width: not modelled yet")
-    config.left_out += ["rotary positions on a part of each head only", *more_heads(config, "num_mtp_modules")]
+    config.left_out += ["rotary positions on a part of each head only"]
+    further_tokens(config, "num_mtp_modules")
 
 
 def _mimo(config: Config) -> None:
     _qwen2(config)
-    config.left_out += more_heads(config, "num_nextn_predict_layers")
+    further_tokens(config, "num_nextn_predict_layers")
 
 
 def _qwen3_vl(config: Config) -> None:

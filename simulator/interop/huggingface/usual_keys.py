@@ -27,6 +27,7 @@ def llama(config: Config) -> None:
         config.left_out.append(f"biases of the {'attention' if attention else 'MLP'}")
 
 
-def more_heads(config: Config, key: str) -> list[str]:
-    """Layers that predict further tokens: not run unless an engine speculates."""
-    return ["layers for multi-token prediction"] if config.entries.get(key) else []
+def further_tokens(config: Config, key: str) -> None:
+    """Modules that predict further tokens; 0 stands for none."""
+    if config.entries.get(key) != 0:
+        config.optional("mtp_layers", key)

@@ -48,7 +48,6 @@ LATENT = (
 
 LEFT_OUT = {
     "rampup_batch_size": "the batch is the full one from the first step on",
-    "mtp_num_layers": "layers of multi-token prediction are not simulated",
     "window_size": "attention windows are not simulated: every token attends to all before it",
     "squared_relu": "the activation counts as GeLU does",
     "cpu_offloading": "see training.offload_layers",
@@ -172,6 +171,8 @@ def _model(arguments: Arguments, tp: int) -> int:
     if arguments.on("multi_latent_attention"):
         _latent(arguments)
     experts.mixture(arguments, layers or 1)
+    if arguments.text("mtp_num_layers") not in (None, "0"):
+        draft.put("model.mtp_layers", arguments.whole("mtp_num_layers"), note("mtp_num_layers"))
     _embedding(arguments, tp)
     _kind(arguments)
     return layers or 1

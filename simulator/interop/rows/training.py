@@ -300,6 +300,9 @@ def _model(row: Row, assumed: list[str]) -> Model:
         "max_sequence": row.seq_len,
     }
     data |= names.shape_of_attention(row.attention) | ({"head_dim": head_dim} if head_dim else {})
+    if names.predicting(row.flags):
+        assumed.append("one module for multi-token prediction, on the last stage")
+        data["mtp_layers"] = 1
     return Model.model_validate(data | experts.shape(row))
 
 
@@ -383,7 +386,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         sequence_length=row.seq_len,
         parallel=parallel,
         schedule="gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
-        stages=stage_layers(row.layers, pp * vpp, assumed),
+        stages=stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
         recompute=recompute,
         recompute_layers=layers,
         recompute_share=share,
@@ -397,8 +400,12 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     )
 
 
-def stage_layers(layers: int, chunks: int, assumed: list[str]) -> tuple[int, ...] | None:
-    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer."""
+def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0) -> tuple[int, ...] | None:
+    """Even stages; a remainder goes to chunks after the first, so that first and last (embedding, head) hold fewer.
+    Modules for multi-token prediction count as layers of the last."""
+    if modules and chunks > 1:
+        all_of = stage_layers(layers + modules, chunks, assumed) or ((layers + modules) // chunks,) * chunks
+        return (*all_of[:-1], all_of[-1] - modules)
     short = layers % chunks
     if not short:
         return None

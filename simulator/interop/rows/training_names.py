@@ -320,7 +320,6 @@ TASKS = re.compile(
 UNBUILT = (
     (r"offload(?!\w* ?= ?(false|0|off|none))\w*", r"no (\w+ )?offload|without (\w+ )?offload", "offload to the host"),
     (r"qlora|peft|(?<!lora )adapters?", r"no (lora|adapters?)", "adapters beside quantised weights (QLoRA)"),
-    (r"mtp|multi token prediction", r"(w o|no|without) (mtp|multi token)", "multi-token prediction"),
     (r"dual ?pipe\w*|zero ?bubble|zb ?(h1|h2|v|b)", r"no zero ?bubble", "a pipeline schedule that is not built"),
     (r"nvme|zero ?infinity", r"no nvme", "states on NVMe"),
 )
@@ -335,6 +334,16 @@ def unbuilt(*texts: str | None) -> list[str]:
         for words, absent, name in UNBUILT
         if re.search(rf"(?<![a-z])({words})(?![a-z])", re.sub(rf"(?<![a-z])({absent})\w*", " ", text))
     ]
+
+
+_MTP = re.compile(r"(?<![a-z])(mtp|multi token prediction)(?![a-z])")
+_NO_MTP = re.compile(r"(w o|no|without) (mtp|multi token prediction)|mtp ?= ?(0|off|false|none)")
+
+
+def predicting(*texts: str | None) -> int:
+    """Modules for multi-token prediction by the words of a row, which name none but the one of DeepSeek-V3."""
+    said = " ; ".join(plain(found or "") for found in texts)
+    return int(bool(_MTP.search(_NO_MTP.sub(" ", said))))
 
 
 LORA_TARGETS = ("attention in", "attention out")

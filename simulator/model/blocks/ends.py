@@ -1,6 +1,7 @@
 """The two ends of a model: the look-up of tokens and positions, and the head with its loss or its choice of a token."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from simulator.axes import TP
 from simulator.model.blocks.around import norm
@@ -28,9 +29,10 @@ def head(model: Model, cut: Cut) -> Iterator[Op]:
 
 
 def with_loss(model: Model, cut: Cut) -> Iterator[Op]:
-    """The head of training."""
-    yield from head(model, cut)
-    yield Op("loss", Loss(cut.share(model.vocabulary)))
+    """The head of training, once for the next token and once for each token that a further module predicts."""
+    for module in range(1 + model.mtp_layers):
+        yield from (replace(op, shared=module > 0 and op.name == "head") for op in head(model, cut))
+        yield Op("loss", Loss(cut.share(model.vocabulary)))
 
 
 def with_choice(model: Model, cut: Cut) -> Iterator[Op]:

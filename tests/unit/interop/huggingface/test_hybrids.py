@@ -91,8 +91,13 @@ def test_layers_of_one_block_may_be_named_in_words() -> None:
     assert shape(named).kinds == shape(NANO).kinds
 
 
-def test_what_is_left_out_is_said() -> None:
-    assert "layers for multi-token prediction" in str(translate(DENSE).fields["source"])
+def test_modules_for_multi_token_prediction_come_with_their_layer() -> None:
+    assert shape(DENSE).predicting == (("grouped", "dense", None, (), True),)
+    super_ = {**NANO, "num_nextn_predict_layers": 1, "mtp_hybrid_override_pattern": "*E"}
+    ultra = {**NANO, "num_nextn_predict_layers": 1, "mtp_layers_block_type": ["attention", "moe"]}
+    assert shape(super_).predicting == shape(ultra).predicting == (("grouped", "moe", None, (), True),)
+    assert shape(NANO).predicting == ()
+    assert "prediction" not in str(translate(DENSE).fields["source"])
 
 
 def test_every_family_is_tested() -> None:
@@ -104,6 +109,7 @@ def test_every_family_is_tested() -> None:
     [
         ({**NANO, "hybrid_override_pattern": "MX"}, "no pattern of M, E, * and -"),
         ({**NANO, "num_hidden_layers": 50}, "is not the 52 letters"),
+        ({**NANO, "num_nextn_predict_layers": 1, "mtp_hybrid_override_pattern": "M"}, "only modules of attention and"),
         ({**KIMI, "linear_attn_config": {"num_heads": 32}}, "no positive whole number `head_dim`"),
         ({**NEXT, "mlp_only_layers": [0]}, "only models with experts in every layer"),
         ({**DENSE, "linear_key_head_dim": None}, "`linear_key_head_dim` is missing"),

@@ -133,6 +133,7 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
         ("--grad-reduce-in-bf16", "training.reduce_precision", "bf16"),
         ("--attention-backend unfused", "training.attention", "unfused"),
         ("--hidden-size 512", "model.hidden", 512),
+        ("--mtp-num-layers 1", "model.mtp_layers", 1),
         ("--context-parallel-size 4", "training.parallel.cp", 4),
         ("--context-parallel-size 4", "training.parallel.cp_kind", "zigzag"),
         ("--context-parallel-size 4", "training.parallel.dp", 2),

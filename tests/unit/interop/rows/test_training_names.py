@@ -99,6 +99,15 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
     assert (found.cluster, found.model, found.stack) == (plain.cluster, plain.model, plain.stack)
 
 
+def test_rows_that_predict_more_tokens_have_a_module_on_the_last_stage() -> None:
+    found = mapped(flags="DeepSeekV3 (w/ MTP)", layers=15, pp=8)
+    assert found.scenario.model.mtp_layers == 1
+    assert found.scenario.training.stages == (2, 2, 2, 2, 2, 2, 2, 1)
+    assert any("multi-token" in words for words in found.assumed)
+    assert mapped(flags="DeepSeekV3 (w/o MTP)").scenario.model.mtp_layers == 0
+    assert mapped(flags="mtp=0").scenario.model.mtp_layers == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "rank"),
     [
@@ -165,7 +174,6 @@ def test_words_name_the_recipe_of_8_or_4_bits(words: str, recipe: str) -> None:
         ({"task": "qlora finetune"}, "task"),
         ({"flags": "QLoRA, rank 16"}, "QLoRA"),
         ({"flags": "optimizer offload"}, "offload"),
-        ({"flags": "with MTP"}, "multi-token"),
         ({"hidden": "1024 wide"}, "key `hidden`"),
         ({"tp": "two"}, "key `tp`"),
         ({"tp": 2.5}, "key `tp`"),
