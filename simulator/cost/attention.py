@@ -4,10 +4,11 @@ Each block of query rows of each head walks over the keys that it attends to; bl
 longest first where causal. Time is the launch plus a smooth maximum of the compute and memory roofs. The backward pass
 is the same walk with 2.5 times the arithmetic and rates of its own. Symbols and sources: docs/models/compute.md.
 
-Under a window a block starts that far before its first row. Left out: writing a cache of keys and values, dropout
-inside the kernel.
+Under a window a block starts that far before its first row; blocks of packed documents end where their document does.
+Left out: writing a cache of keys and values, dropout inside the kernel.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -79,6 +80,20 @@ def walked_within(query: int, context: int, window: int, chunked: bool, rows: in
     return blocks, keys - beyond(query, context - query, window, rows), min(context, rows + window)
 
 
+def walks(
+    parts: Sequence[tuple[int, int, int]], causal: bool, window: int | None, chunked: bool, rows: int
+) -> tuple[int, int, int]:
+    """(blocks of a head, keys, longest walk) over parts of (number, queries, keys), each of which sees only itself."""
+    blocks = keys = most = 0
+    for count, query, context in parts:
+        if window is None or not causal or window >= context:
+            found = *walked(query, context, causal, rows), context
+        else:
+            found = walked_within(query, context, window, chunked, rows)
+        blocks, keys, most = blocks + count * found[0], keys + count * found[1], max(most, found[2])
+    return blocks, keys, most
+
+
 def attention_seconds(
     heads: int,
     query: int,
@@ -92,20 +107,19 @@ def attention_seconds(
     value_dim: int | None = None,
     window: int | None = None,
     chunked: bool = False,
+    parts: Sequence[tuple[int, int, int]] = (),
 ) -> tuple[float, float, float]:
     """(time, part of the compute roof, part of the memory roof) in seconds.
 
-    `heads` are those of all sequences; `slower` is the 16-bit peak over that of the format, where it is wider.
-    `value_dim` is the size of values where it is not that of keys, `window` as in `cost.work.Attention`.
+    `heads` are those of all sequences, which may be packed of `parts` as in `walks`; `slower` is the 16-bit peak over
+    that of the format, where it is wider. `value_dim` is the size of values where it is not that of keys, `window` as
+    in `cost.work.Attention`.
     """
     rates, block = (curve.backward, curve.backward_block) if backward else (curve.forward, curve.block)
     values = value_dim or head_dim
     passes = (3 * head_dim + 2 * values) / (head_dim + values) if backward else 1.0
     per_key = slower * 4.0 * curve.rows * ((head_dim + values) / 2) * passes / rate_at(head_dim, rates)
-    if window is None or not causal or window >= context:
-        (blocks, keys), most = walked(query, context, causal, curve.rows), context
-    else:
-        blocks, keys, most = walked_within(query, context, window, chunked, curve.rows)
+    blocks, keys, most = walks(parts or ((1, query, context),), causal, window, chunked, curve.rows)
     longest = block + most * per_key
     compute = max(longest, heads * (blocks * block + keys * per_key) / curve.cores + curve.tail * longest)
     memory = bytes_moved / curve.bandwidth

@@ -118,6 +118,7 @@ def _attention(work: Attention, device: Device) -> KernelCost:
         work.value_dim,
         work.window,
         work.chunked,
+        work.documents,
     )
     time = max(time, work.flops / device.peaks[dtype])
     inside = work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD

@@ -7,6 +7,7 @@ fixed here: a product of matrices counts 2 m n k, fused attention counts its two
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 ELEMENT_BYTES = {
     "fp64": 8.0,
@@ -70,6 +71,16 @@ def _pairs_of_all(length: int, window: int | None, chunked: bool) -> float:
     return length * window - window * (window - 1) / 2
 
 
+class Document(NamedTuple):
+    """Parts of sequences that attend to nothing outside, all of the same shape."""
+
+    number: int
+    query: int
+    """Query positions of each."""
+    context: int
+    """Key and value positions of each, of which a causal query is among the last ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attention:
     """One fused attention kernel: softmax(Q K^T) V without score matrices in memory."""
@@ -100,6 +111,13 @@ class Attention:
     """Tokens that a causal position looks back to, itself included; None for all."""
     chunked: bool = False
     """Whether `window` is the length of blocks that positions do not see out of."""
+    documents: tuple[Document, ...] = ()
+    """What each sequence is packed of, in one kernel of variable lengths; empty where positions see the whole of it."""
+
+    @property
+    def parts(self) -> tuple[Document, ...]:
+        """What attends to itself alone, of each sequence."""
+        return self.documents or (Document(1, self.query, self.context),)
 
     @property
     def mean_dim(self) -> float:
@@ -116,14 +134,17 @@ class Attention:
     @property
     def flops(self) -> float:
         """4 b h d over the pairs attended to; 2.5 times that backward."""
-        pairs = attended_pairs(self.query, self.context, self.causal, self.window, self.chunked)
+        pairs = sum(
+            part.number * attended_pairs(part.query, part.context, self.causal, self.window, self.chunked)
+            for part in self.parts
+        )
         return 4.0 * self.batch * self.heads * pairs * self.mean_dim * self.passes
 
     @property
     def bytes(self) -> float:
         """Least traffic: Q, K, V and the result once; backward reads five tensors and writes three gradients."""
-        queries = self.heads * self.query
-        keys = self.kv_heads * self.context
+        queries = self.heads * sum(part.number * part.query for part in self.parts)
+        keys = self.kv_heads * sum(part.number * part.context for part in self.parts)
         tensors = 4 * queries + 4 * keys if self.backward else 2 * queries + 2 * keys
         return ELEMENT_BYTES[self.dtype] * self.batch * self.mean_dim * tensors
 

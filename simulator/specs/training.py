@@ -1,6 +1,6 @@
 """A training job: layout, batch, schedule, memory policy and the software stack that runs it."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -8,6 +8,7 @@ from simulator.axes import mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
+from simulator.specs.requests import Distribution
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
 Recompute = Literal["none", "selective", "full"]
@@ -117,6 +118,29 @@ class RouterLoad(Spec):
     """Which experts share a device: neighbours, or heavy ones with light ones (EPLB's packing)."""
 
 
+class Documents(Distribution):
+    """Lengths of the documents that sequences are packed of, in tokens: a number, the list of those of one sequence, or
+    a distribution. Drawn documents follow one another through the batch, and the ends of sequences cut them."""
+
+    listed: tuple[Count, ...] | None = Field(default=None, min_length=1)
+    """Those of every sequence, in their order; their sum is `sequence_length`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alone(cls, given: Any) -> Any:
+        """A number stands for documents of that length, a list for those of a sequence."""
+        if isinstance(given, list | tuple):
+            return {"listed": given}
+        return {"fixed": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+
+    @model_validator(mode="after")
+    def _tokens(self) -> Self:
+        """A document has a token."""
+        if self.most < 1:
+            raise ValueError("a document has a token at least: write a length of 1 or more")
+        return self
+
+
 class Lora(Spec):
     """Adapters of low rank beside frozen matrices (arXiv:2106.09685), which alone are trained."""
 
@@ -188,6 +212,9 @@ class Training(Spec):
     """Fused (flash) attention, or score matrices through memory; the stack's default where left out."""
     causal: bool = True
     """Whether a token attends only to its past."""
+    documents: Documents | None = None
+    """Lengths of the documents that sequences are packed of, to which tokens attend alone (`cu_seqlens` of fused
+    kernels); where left out every sequence is one document."""
     tokens: float | None = Field(default=None, gt=0, le=1e18)
     """Tokens of the whole run, for its time, energy and cost."""
     steps: int = Field(default=1, ge=1, le=100_000)

@@ -114,6 +114,7 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int) -> l
     waits = zero == 3 and stack.synchronous
     always = sharded_per_pass(zero, stack) and not waits
     found: list[tuple[object, str]] = [
+        (training.documents and not fused, "documents: unfused attention works out all scores and masks them"),
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
         (parallel.cp_kind and mesh.sizes[CP.name] == 1, f"parallel.cp_kind {parallel.cp_kind}: cp is 1"),
         (parallel.ulysses and parallel.cp_kind != "usp", "parallel.ulysses: cp_kind is not usp"),

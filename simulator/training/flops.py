@@ -37,9 +37,12 @@ def _whole_layer(job: Job, kind: LayerKind) -> list[Op]:
 
 
 def attention_flops(job: Job, kind: LayerKind) -> float:
-    """FLOPs of scores and weighted values over one sequence, full square."""
+    """FLOPs of scores and weighted values over one sequence, full square; of packed documents the square of each."""
     found = core(_whole_layer(job, kind))
-    return attended_flops(found, job.sequence) if found else 0.0
+    if found is None or job.packing is None:
+        return attended_flops(found, job.sequence) if found else 0.0
+    packed = (part.number * attended_flops(found, part.context) for part in job.packing.alike)
+    return job.packing.mean_share * sum(packed)
 
 
 def attended_flops(core: AttentionCore, sequence: int) -> float:

@@ -37,6 +37,7 @@ from simulator.training.checks import (
     too_long,
     without_effect,
 )
+from simulator.training.documents import Packing, packing
 from simulator.training.layers import split_layers
 from simulator.training.recipes import RECIPES, Recipe, any_order, recipe_of, turns_weights
 from simulator.training.routing import Exchange, exchange
@@ -90,6 +91,8 @@ class Job:
     """Adapters that alone are trained; None where everything is."""
     attention: str
     causal: bool
+    packing: Packing | None
+    """Documents that sequences are packed of; None where each is one."""
     recompute: str
     recompute_modules: tuple[str, ...]
     """Operations of each layer that `selective` drops and computes again besides scores."""
@@ -363,6 +366,7 @@ def build_job(scenario: Scenario) -> Job:
         sequence=training.sequence_length,
         microbatches=microbatches,
         causal=training.causal,
+        packing=_packing(resolver, mesh, scenario.seed),
         **formats,
         lora=training.lora,
         attention=attention,
@@ -473,7 +477,20 @@ def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> s
     kind = str(resolver.take("parallel.cp_kind", training.parallel.cp_kind, resolver.stack.cp_kind))
     heads = model.heads // mesh.sizes[TP.name]
     context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")
+    if training.documents is not None:
+        context.check_documents(kind)
     return kind
+
+
+def _packing(resolver: _Resolver, mesh: Mesh, seed: int) -> Packing | None:
+    """Documents that sequences are packed of, and how they were chosen."""
+    found = packing(resolver.training, mesh.sizes[DP.name], seed)
+    if found is not None and found.drawn:
+        resolver.assumptions.append(
+            f"documents: every microbatch as one of {found.drawn:,} drawn sequences, near the mean of the slowest rank:"
+            f" {len(found.lengths)} documents, and the mean sequence has {found.mean_share:.3g} of its pairs"
+        )
+    return found
 
 
 def _by_heads(resolver: _Resolver, model: Model, mesh: Mesh, per_node: int) -> int:

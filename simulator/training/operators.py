@@ -413,6 +413,7 @@ def shared(job: Job, does: AttentionCore) -> Sharing:
         kernel=job.stack.attention_kernel,
         blocking=job.blocking,
         by_heads=job.by_heads,
+        packing=job.packing,
         whole=lambda core: _attention_of_whole(job, core),
     )
 
@@ -436,6 +437,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Step]:
         value_dim=does.value_dim,
         window=does.window,
         chunked=does.chunked,
+        documents=job.packing.alike if job.packing else (),
     )
     if does.chosen is not None and does.latent is not None and does.chosen < job.sequence:
         yield from _scored(does, work)

@@ -8,8 +8,8 @@ from scipy import stats
 
 from simulator.random import stream
 from simulator.serving.workload.arrivals import times
-from simulator.serving.workload.distributions import from_scores, normal_cdf, sample, zipf
 from simulator.serving.workload.lengths import lengths
+from simulator.specs.distributions import from_scores, normal_cdf, sample, zipf
 from simulator.specs.requests import Arrivals, Distribution, Lengths
 
 N = 100_000

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
-from simulator.serving.workload.distributions import Floats, Integers, sample
+from simulator.specs.distributions import Floats, Integers, sample
 from simulator.specs.requests import Arrivals, ClosedLoop, Gamma, RateStep
 from simulator.units import TICKS_PER_SECOND
 

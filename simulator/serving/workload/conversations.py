@@ -10,9 +10,9 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.serving.workload import arrivals, sharing
-from simulator.serving.workload.distributions import Integers, sample
 from simulator.serving.workload.lengths import lengths, whole_numbers
 from simulator.serving.workload.sharing import Blocks
+from simulator.specs.distributions import Integers, sample
 from simulator.specs.requests import Requests
 
 

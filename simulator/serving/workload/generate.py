@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.serving.workload import arrivals, conversations, sharing
-from simulator.serving.workload.distributions import Floats, Integers
 from simulator.serving.workload.lengths import lengths
 from simulator.serving.workload.sharing import BLOCK, Blocks
+from simulator.specs.distributions import Floats, Integers
 from simulator.specs.requests import ClosedLoop, Requests
 
 NEVER = -1

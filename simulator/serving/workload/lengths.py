@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
-from simulator.serving.workload.distributions import Floats, Integers, from_scores, sample
+from simulator.specs.distributions import Floats, Integers, from_scores, sample
 from simulator.specs.requests import MOST_TOKENS, Distribution, Lengths
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from simulator.random import stream
-from simulator.serving.workload.distributions import Integers, zipf
 from simulator.serving.workload.lengths import whole_numbers
+from simulator.specs.distributions import Integers, zipf
 from simulator.specs.requests import SharedPrefix
 
 BLOCK = 16

@@ -6,7 +6,7 @@ attention, and what is in flight. `SCHEMES.add("name")(Scheme(...))` makes it a 
 """
 
 from simulator.training.context import balanced, both_ways, gather, ring, scores, ulysses, usp
-from simulator.training.context.base import SCHEMES, Scheme, Sharing, check
+from simulator.training.context.base import SCHEMES, Scheme, Sharing, check, check_documents
 from simulator.training.context.usp import TWO_LEVELS
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "balanced",
     "both_ways",
     "check",
+    "check_documents",
     "gather",
     "ring",
     "scores",

@@ -1,13 +1,14 @@
 """What the schemes of context parallelism share: the attention that they carry out, and their registry."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulator.axes import CP
-from simulator.cost.work import Attention, Stream
+from simulator.cost.work import Attention, Document, Stream
 from simulator.errors import InputError, Problem
 from simulator.model.ops import AttentionCore
 from simulator.registry import Registry
+from simulator.training.documents import Packing
 from simulator.training.step import Collective, Step, Turn
 
 PATH = "training.parallel.cp"
@@ -35,6 +36,8 @@ class Sharing:
     """Of the ranks, neighbours that share heads in place of tokens, where a scheme has both."""
     part: tuple[int, int] | None = None
     """(ranks, distance between them) of the part of the group that this is about; None for all of it."""
+    packing: Packing | None = None
+    """What each sequence is packed of; None where it is one document."""
     whole: Callable[[AttentionCore], Iterator[Step]] = field(default=lambda core: iter(()), compare=False)
     """Attention over whole sequences on one device."""
 
@@ -69,7 +72,17 @@ class Sharing:
         return self.key_bytes + self.value_bytes
 
     def block(self, query: int, context: int, causal: bool = False) -> Attention:
-        """The kernel of so many queries of each sequence over so many keys."""
+        """The kernel of so many queries of each sequence over so many keys; of packed documents, which every rank has
+        its part of, the same shares of each."""
+        found = self.over(query, context, causal)
+        if self.packing is None:
+            return found
+        shares = self.packing.shared(self.ranks).items()
+        parts = (Document(n, _part(own, query, self.tokens), _part(own, context, self.tokens)) for own, n in shares)
+        return replace(found, documents=tuple(sorted(parts)))
+
+    def over(self, query: int, context: int, causal: bool) -> Attention:
+        """The kernel of so many queries of each sequence over so many keys, of one document."""
         core = self.core
         return Attention(
             batch=self.batch,
@@ -129,9 +142,24 @@ class Scheme:
     """Whether recomputation begins after attention, whose results are kept (rematerialisation-aware checkpoints)."""
     unfused: bool = False
     """Whether it keeps scores in memory, so that attention must not be fused."""
+    documents: bool = False
+    """Whether sequences may be packed of documents."""
 
 
 SCHEMES: Registry[Scheme] = Registry("kind of context parallelism")
+
+
+def _part(own: int, positions: int, tokens: int) -> int:
+    """Positions of a document of which a rank has `own` tokens, where so many of all of its tokens take part."""
+    return max(own * positions // tokens, 1)
+
+
+def check_documents(kind: str) -> None:
+    """Refuse packed documents under schemes that have no kernels for them."""
+    if not SCHEMES.get(kind).documents:
+        message = f"`cp_kind: {kind}` has no way to attend within packed documents"
+        able = ", ".join(f"`{name}`" for name in SCHEMES.names() if SCHEMES.get(name).documents)
+        raise InputError(Problem(message, path="training.documents", hint=f"one of {able}, or leave `documents` out"))
 
 
 def check(kind: str, ranks: int, sequence: int, heads: int, window: int | None, fused: bool) -> None:

@@ -13,6 +13,9 @@ What a causal mask leaves of the blocks depends on which tokens lie where:
 Backward, as Transformer Engine does it: keys and values go round once more, and from the second turn on the gradients
 of those that passed follow them, so that each rank ends with the gradients of its own: 2 (N - 1) messages.
 
+Packed documents are cut over the ranks one by one in the same way, as Transformer Engine cuts sequences of variable
+lengths (`thd`), so that all ranks work alike; each is filled up to a multiple of 2 N tokens.
+
 Results of blocks are added to a running sum in fp32 right after each block. Transformer Engine does it on a second
 stream beside the next block.
 """
@@ -72,7 +75,7 @@ def in_flight(sharing: Sharing) -> float:
 
 
 def _ring(seen: Callable[[Sharing, int], Shares], pieces: int = 1) -> Scheme:
-    return Scheme(lambda sharing: turns(sharing, seen), in_flight, pieces, windows=False)
+    return Scheme(lambda sharing: turns(sharing, seen), in_flight, pieces, windows=False, documents=True)
 
 
 SCHEMES.add("ring")(_ring(contiguous))

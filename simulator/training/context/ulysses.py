@@ -55,4 +55,4 @@ def in_flight(sharing: Sharing) -> float:
     return both * (2 if sharing.core.backward else 1)
 
 
-SCHEMES.add("ulysses")(Scheme(ulysses, in_flight, fused=False, by_heads=True))
+SCHEMES.add("ulysses")(Scheme(ulysses, in_flight, fused=False, by_heads=True, documents=True))
