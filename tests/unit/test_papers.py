@@ -82,6 +82,7 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
         ("an instance each over fused LLaMA-13B", 10, 16),
         ("coefficient of variation of the gaps, shape 0.5", 1.3, 1.5),
         ("first token after 128 tokens", 700, 1200),
+        ("folded over not folded, Mixtral 8x22B-G8T8", 1.4, 1.8),
     ],
 )
 def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> None:

@@ -18,7 +18,11 @@ from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.training.job import Job, build_job
 
 FAMILIES = [name for name in names(Scenario) if "families/" in name]
-TRAINED = [name for name in names(Scenario) if name.startswith(("papers/lightseq/", "papers/deepseek-v3/"))]
+TRAINED = [
+    name
+    for name in names(Scenario)
+    if name.startswith("papers/") and isinstance(load_scenario(name).scenario, Scenario)
+]
 """Scenarios of papers on training."""
 SERVING = [name for name in names(Scenario) if name.startswith(("serving/", "papers/")) and name not in TRAINED]
 JOBS = [name for name in names(Scenario) if name.startswith("jobs/")]
