@@ -1,4 +1,7 @@
-"""The source of the package as syntax trees, for the tests of its shape."""
+"""What the tests of the package's shape need of its source.
+
+Files are read once and their syntax trees dropped: a million nodes kept would slow down every other test.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -17,7 +20,14 @@ class Module(NamedTuple):
     name: str
     """Dotted, for example `simulator.specs.base`."""
     lines: int
-    tree: ast.Module
+    undocumented: tuple[str, ...]
+    """Dotted names of what is public and has no docstring: the module, its classes, functions and public methods."""
+    functions: tuple[tuple[str, int], ...]
+    """(name, lines) of all functions, methods and inner ones included."""
+    imports: tuple[tuple[int, str], ...]
+    """(line, dotted name) of everything that it imports, late imports included."""
+    words: tuple[tuple[int, str], ...]
+    """(line, text) of every text that is one identifier."""
 
 
 @cache
@@ -29,29 +39,40 @@ def modules() -> tuple[Module, ...]:
 def _read(path: Path) -> Module:
     text = path.read_text(encoding="utf-8")
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return Module(".".join(part for part in parts if part != "__init__"), text.count("\n"), ast.parse(text))
+    name = ".".join(part for part in parts if part != "__init__")
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    return Module(
+        name,
+        text.count("\n"),
+        tuple(dotted for dotted, node in _public(name, tree) if not ast.get_docstring(node)),
+        tuple((node.name, _lines(node)) for node in nodes if isinstance(node, Function)),
+        tuple(found for node in nodes for found in _imports(node)),
+        tuple((node.lineno, node.value) for node in nodes if isinstance(node, ast.Constant) and _is_word(node.value)),
+    )
 
 
-def functions(module: Module) -> Iterator[Function]:
-    """All functions of a module, methods and inner ones included."""
-    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
-
-
-def public(module: Module) -> Iterator[tuple[str, ast.ClassDef | Function]]:
-    """Public classes and functions of a module, and public methods of public classes, by dotted name."""
-    for node in module.tree.body:
+def _public(module: str, tree: ast.Module) -> Iterator[tuple[str, ast.Module | ast.ClassDef | Function]]:
+    yield module, tree
+    for node in tree.body:
         if isinstance(node, (ast.ClassDef, *Function.__args__)) and not node.name.startswith("_"):
-            yield f"{module.name}.{node.name}", node
+            yield f"{module}.{node.name}", node
             if isinstance(node, ast.ClassDef):
                 for inner in node.body:
                     if isinstance(inner, Function) and not inner.name.startswith("_"):
-                        yield f"{module.name}.{node.name}.{inner.name}", inner
+                        yield f"{module}.{node.name}.{inner.name}", inner
 
 
-def imports(module: Module) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything that a module imports, late imports included."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+def _lines(node: Function) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _imports(node: ast.AST) -> Iterator[tuple[int, str]]:
+    if isinstance(node, ast.Import):
+        yield from ((node.lineno, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
