@@ -1,7 +1,8 @@
 """What published systems claim, as data, and how a figure of a claim comes out of scenarios.
 
-A claim is a figure: a metric of one run, the price of one iteration, the largest rate that keeps an objective, a point
-of a curve, or a ratio, difference or product of such figures. The claims are `workloads/measurements/papers.yaml`.
+A claim is a figure: a metric of one run, the price of one iteration, the largest rate that keeps an objective, the
+longest sequence that fits, a point of a curve, or a ratio, difference or product of such figures. The claims are
+`workloads/measurements/papers.yaml`.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,9 +24,11 @@ from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Spec
-from simulator.specs.scenario import AnyScenario, ServingScenario
+from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.study.plan.layouts import Candidate
 from simulator.study.plan.plan import Options, plan_layout
+from simulator.training.job import build_job
+from simulator.training.memory import peak_memory
 
 CLAIMS = Path("workloads") / "measurements" / "papers.yaml"
 FOLDER = "papers"
@@ -60,6 +63,15 @@ class Curve(Spec):
     """Its values."""
 
 
+class Reach(Spec):
+    """The largest value of a key at which a training job fits into the memory of its devices."""
+
+    over: str
+    """Key of the scenario that is changed."""
+    values: tuple[int, ...]
+    """Values that are tried."""
+
+
 class Figure(Spec):
     """One way to a number; exactly one of the keys besides `of` and `changes`."""
 
@@ -81,6 +93,8 @@ class Figure(Spec):
     """Coefficient of variation of the gaps between arrivals."""
     curve: Curve | None = None
     """A point of a sweep."""
+    longest: Reach | None = None
+    """How far memory reaches; 0 where no value fits."""
     value: float | None = None
     """A number."""
     ratio: "tuple[Figure, Figure] | None" = None
@@ -106,6 +120,11 @@ class Figure(Spec):
     def parts(self) -> "tuple[Figure, ...]":
         """The figures that it is made of."""
         return self.ratio or self.difference or self.product or ()
+
+    @property
+    def searches(self) -> bool:
+        """Whether it looks for what fits."""
+        return self.longest is not None or any(part.searches for part in self.parts)
 
 
 class Check(Spec):
@@ -245,6 +264,8 @@ class Bench:
             return self.goodput(figure.of, figure.changes, figure.latencies)
         if figure.gaps is not None:
             return variation(scenario(figure.of, figure.changes))
+        if figure.longest is not None:
+            return self.longest(figure.of, figure.changes, figure.longest)
         assert figure.curve is not None
         return self.point(figure.of, figure.changes, figure.curve)
 
@@ -306,6 +327,11 @@ class Bench:
         where, metric = map(np.array, zip(*found, strict=True))
         return float(np.interp(curve.equals, where, metric, left=np.nan, right=np.nan))
 
+    def longest(self, name: str, changes: tuple[str, ...], reach: Reach) -> float:
+        """The largest value that fits, 0 where none does."""
+        tried = ((value, any_scenario(name, (*changes, f"{reach.over}={value}"))) for value in reach.values)
+        return float(max((value for value, asked in tried if fits_training(asked)), default=0))
+
     def fitted(self, fits: Fits, fit: Fit) -> dict[str, list[float]]:
         """Relative differences of our iterations from a fit, by phase."""
         found: dict[str, list[float]] = {"prefill": [], "decode": []}
@@ -319,6 +345,12 @@ class Bench:
                 ours = self.iteration(fit.of, fit.changes, Iteration(decodes=decodes, context=context))
                 found["decode"].append(1e3 * ours / (a + b * context + c * decodes) - 1)
         return found
+
+
+def fits_training(asked: AnyScenario) -> bool:
+    """Whether a training job fits into the memory of its devices."""
+    assert isinstance(asked, Scenario)
+    return peak_memory(build_job(asked)) <= asked.cluster.node.accelerator.memory.capacity.value
 
 
 def variation(asked: ServingScenario) -> float:

@@ -196,6 +196,10 @@ class Training(Spec):
     recompute_share: PositiveFraction | None = None
     """With `recompute: full`, which share of the layers of each stage or chunk, rounded to whole layers (FSDP's
     selective checkpointing of blocks); all where left out."""
+    tile_tokens: Count | None = None
+    """With `recompute: full` of all layers, tokens of a rank that MLPs and the loss take at once: tile after tile, of
+    which one is in memory (blockwise transformers, arXiv:2305.19370; tiled MLP and loss, arXiv:2506.13996). All where
+    left out."""
     offload_layers: Count | None = None
     """Layers of each stage, or of each chunk where vpp > 1, whose kept activations wait in the host's memory; none
     where left out."""

@@ -46,8 +46,12 @@ def check_model(model: Model) -> None:
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
 
 
-def check_recompute(training: Training) -> None:
-    """Refuse two answers to one question."""
+def check_recompute(training: Training, recompute: str) -> None:
+    """Refuse two answers to one question, and tiles of layers that keep what tiles are to spare."""
+    some = training.recompute_layers is not None or (training.recompute_share or 1.0) < 1.0
+    if training.tile_tokens is not None and (recompute != "full" or some):
+        message = f"tile_tokens needs `recompute: full` of all layers, and recompute is {recompute}{' of some' * some}"
+        raise InputError(Problem(message, path="training.tile_tokens", hint="write `recompute: full`"))
     if training.recompute_layers is not None and training.recompute_share is not None:
         message = "recompute_share and recompute_layers both say how many layers are recomputed"
         raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))

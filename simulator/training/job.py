@@ -130,6 +130,8 @@ class Job:
     """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
+    tile_tokens: int | None = None
+    """Tokens that MLPs and the loss take at once; None for all of a microbatch."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -291,6 +293,11 @@ class Job:
         """Tokens of one microbatch on one rank."""
         return self.micro_batch * self.sequence // self.cp
 
+    @property
+    def tile(self) -> float:
+        """Share of the tokens of a microbatch that MLPs and the loss have in memory at once."""
+        return 1.0 if self.tile_tokens is None else min(self.tile_tokens / self.tokens, 1.0)
+
 
 @dataclass(slots=True)
 class _Resolver:
@@ -335,7 +342,7 @@ def build_job(scenario: Scenario) -> Job:
     check_heads(model, mesh)
     experts = _experts(parallel, model, mesh)
     check_axes(model, mesh)
-    check_recompute(training)
+    check_recompute(training, training.recompute or stack.recompute)
     resolver = _Resolver(training, stack, model)
     _note_defaults(resolver)
     take = resolver.take
@@ -390,6 +397,7 @@ def build_job(scenario: Scenario) -> Job:
         exchange=_exchange(scenario, mesh, experts, formats["precision"]),
         algorithms=training.algorithms,
         logits_in_flight=_logits_in_flight(schedule),
+        tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
         warnings=(*without_effect(training, mesh, stack, zero), *too_long(training, model)),
     )

@@ -255,7 +255,7 @@ def head_activations(job: Job) -> float:
     """Bytes of logits of one microbatch, of all tokens that are predicted: in the working precision and, where the loss
     wants it, in fp32."""
     tokens = job.tokens * (1 + job.model.mtp_layers)
-    return float(tokens * vocabulary_shard(job) * (job.element + 4 * job.stack.fp32_logits))
+    return float(job.tile * tokens * vocabulary_shard(job) * (job.element + 4 * job.stack.fp32_logits))
 
 
 def working_memory(job: Job, stage: int) -> float:
@@ -268,17 +268,23 @@ def working_memory(job: Job, stage: int) -> float:
     inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
     if not any(c.last for c in chunks):
         return inside
-    gradient = float(job.element * job.tokens * vocabulary_shard(job))
+    gradient = float(job.element * job.tile * job.tokens * vocabulary_shard(job))
     return max(inside, gradient + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
 
 
 def _inside_layer(job: Job, kind: LayerKind) -> float:
-    """Bytes at the worst moment inside a layer."""
-    sizes = (local_rows(job, rows) * elements for elements, rows in results(layer_ops(job, kind)))
-    widest = max(sizes, default=0.0)
-    inside = 2.0 * widest * job.element
+    """Bytes at the worst moment inside a layer, of whose MLP one tile is in memory."""
+    halves = [(kind, 1.0)]
+    if job.tile < 1.0:
+        halves = [(kind._replace(mlp="none"), 1.0), (kind._replace(attention="none"), job.tile)]
+    sizes = (
+        share * local_rows(job, rows) * elements
+        for half, share in halves
+        for elements, rows in results(layer_ops(job, half))
+    )
+    inside = 2.0 * max(sizes, default=0.0) * job.element
     if job.recompute == "full":
-        inside += layer_activations(job, kind)
+        inside += sum(share * layer_activations(job, half) for half, share in halves)
     elif job.recompute == "selective":
         inside += attention_activations(job, kind)
     return inside + shared_in_flight(job, kind) + 2 * kept_of_layer(job, kind) * bool(job.offload_layers)

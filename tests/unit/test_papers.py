@@ -11,6 +11,7 @@ from benchmarks.claims import (
     Claim,
     Figure,
     Iteration,
+    Reach,
     any_scenario,
     changed,
     known_claims,
@@ -32,10 +33,12 @@ FIGURES = [claim.figure for claim in PAPERS.claims]
 CHECKED = [changed(claim.figure, check.changes) for claim in PAPERS.claims for check in claim.checks]
 USED = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(figure)})
 """Scenarios of the claims, with their overrides."""
+RUN = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(figure) if not figure.searches})
+"""Those that are run as they are."""
 BENCH = Bench(PAPERS.fits)
 
 
-@pytest.mark.parametrize(("name", "changes"), USED)
+@pytest.mark.parametrize(("name", "changes"), RUN)
 def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes: tuple[str, ...]) -> None:
     asked = any_scenario(name, changes)
     if isinstance(asked, ServingScenario):
@@ -83,6 +86,7 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
         ("coefficient of variation of the gaps, shape 0.5", 1.3, 1.5),
         ("first token after 128 tokens", 700, 1200),
         ("folded over not folded, Mixtral 8x22B-G8T8", 1.4, 1.8),
+        ('ring over blocks on each device, 7B on 8 A100 ("8x")', 8, 8),
     ],
 )
 def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> None:
@@ -146,6 +150,14 @@ def test_an_iteration_of_prompts_and_decodes_takes_longer_than_either() -> None:
         )
     )
     assert max(prompt, decode) < both < prompt + decode
+
+
+def test_the_longest_sequence_is_the_last_that_fits() -> None:
+    of, key, capacity = "ring-attention/ring-7b", "training.sequence_length", 85.2e9
+    found = BENCH.longest(of, (), Reach(over=key, values=(2**17, 2**18, 2**19, 2**20)))
+    fits, too_long = (peak_memory(build_job(any_scenario(of, (f"{key}={x:.0f}",)))) for x in (found, 2 * found))  # type: ignore[arg-type]
+    assert fits < capacity < too_long
+    assert BENCH.longest(of, (), Reach(over=key, values=(2**21,))) == 0
 
 
 def test_bursts_vary_more_than_poisson_arrivals() -> None:

@@ -18,11 +18,8 @@ from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.training.job import Job, build_job
 
 FAMILIES = [name for name in names(Scenario) if "families/" in name]
-TRAINED = [
-    name
-    for name in names(Scenario)
-    if name.startswith("papers/") and isinstance(load_scenario(name).scenario, Scenario)
-]
+PAPERS = [name for name in names(Scenario) if name.startswith("papers/")]
+TRAINED = [name for name in PAPERS if isinstance(load_scenario(name).spec, Scenario)]
 """Scenarios of papers on training."""
 SERVING = [name for name in names(Scenario) if name.startswith(("serving/", "papers/")) and name not in TRAINED]
 JOBS = [name for name in names(Scenario) if name.startswith("jobs/")]

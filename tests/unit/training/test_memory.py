@@ -80,6 +80,28 @@ def test_offload_without_a_known_host_link_is_refused() -> None:
         build_job(jobs.scenario(on="tpu-v5p-pod", devices=4, training={"offload_layers": 1}))
 
 
+def test_tiles_leave_one_tile_of_the_mlp_and_of_the_logits_in_memory() -> None:
+    """An eighth of the logits and their gradient, and an eighth of what the MLP block keeps; attention stays whole."""
+    training = {"recompute": "full"}
+    whole = build_job(jobs.scenario(shape=jobs.model(vocabulary=1024), training=training))
+    tiled = build_job(
+        jobs.scenario(shape=jobs.model(vocabulary=1024), training={**training, "tile_tokens": whole.tokens // 8})
+    )
+    assert memory.head_activations(tiled) == pytest.approx(memory.head_activations(whole) / 8)
+    mixer = memory.layer_activations(whole, jobs.LAYER._replace(mlp="none"))
+    mlp = memory.layer_activations(whole, jobs.LAYER._replace(attention="none"))
+    hidden, tokens, element = whole.model.hidden, whole.tokens, whole.element
+    assert memory.working_memory(whole, 0) == pytest.approx(mixer + mlp + 2 * 4 * hidden * tokens * element)
+    assert memory.working_memory(tiled, 0) == pytest.approx(mixer + mlp / 8 + 2 * 3 * hidden * tokens * element)
+    assert memory.peak_activations(tiled, 0) == memory.peak_activations(whole, 0)
+
+
+@pytest.mark.parametrize("training", [{"recompute": "none"}, {"recompute": "full", "recompute_layers": 1}])
+def test_tiles_of_layers_that_are_kept_are_refused(training: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="tile_tokens needs `recompute: full` of all layers"):
+        build_job(jobs.scenario(training={**training, "tile_tokens": 64}))
+
+
 def test_a_fused_loss_keeps_logits_in_the_working_format() -> None:
     wide, narrow = (build_job(jobs.scenario(software=jobs.stack(fp32_logits=wide))) for wide in (True, False))
     assert memory.head_activations(wide) == pytest.approx(3 * memory.head_activations(narrow))
