@@ -383,6 +383,25 @@ def counts_recomputation(words: str | None) -> bool:
     return bool(HARDWARE.search(text) or "recompute" in text or "recomputation" in text)
 
 
+_HALVED = re.compile(
+    r"(?<!non )(?<!not )halved|half (of )?(the |a )?(causal|attention|scores|square|mask)|causal (only|half)"
+)
+_MEGATRON_CORE = re.compile(r"megatron ?(core|bridge)|mcore")
+
+
+def counts_half_square(words: str | None, framework: str | None, experts: bool) -> bool:
+    """Whether FLOPs count only the scores that a causal mask leaves.
+
+    Megatron-Core's own counter does since it knows mixtures of experts and latent attention (2025, NVIDIA/Megatron-LM
+    megatron/training/training.py, `num_floating_point_operations`); of dense models it counted the square before.
+    """
+    text = re.sub(r"[^a-z0-9]+", " ", (words or "").lower())
+    if _HALVED.search(text):
+        return True
+    counter = re.search(r"(?<!\w)(counter|formula)(?!\w)", text) and _MEGATRON_CORE.search(text)
+    return bool(experts and counter and _MEGATRON_CORE.search(plain(framework or "")))
+
+
 STACKS = (
     (r"composer|mosaic\w*|llm foundry|foundry|fsdp ?[12]?|automodel|torchtitan|torch titan|fully sharded\w*", "fsdp"),
     (r"megatron ?deepspeed|gpt neox|neox", "megatron-deepspeed"),

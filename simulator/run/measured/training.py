@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from simulator.errors import InputError
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.training import Draft, Row, draft
-from simulator.interop.rows.training_names import counts_recomputation
+from simulator.interop.rows.training_names import counts_half_square, counts_recomputation
 from simulator.results.result import Result
 from simulator.run.gather import gather
 from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch, made_to_fit
@@ -81,4 +81,6 @@ def _counted(row: Row, job: Job) -> float:
     if row.primary_metric != "mfu" and counts_recomputation(row.flops_convention):
         again = flops.layers_forward_flops(job) * job.global_batch
         return flops.model_flops(job) + again
+    if counts_half_square(row.flops_convention, row.framework, job.model.experts is not None):
+        return flops.causal_flops(job)
     return flops.model_flops(job)

@@ -345,6 +345,21 @@ def test_conventions_of_flops(words: str | None, counted: bool) -> None:
     assert names.counts_recomputation(words) is counted
 
 
+@pytest.mark.parametrize(
+    ("words", "framework", "experts", "halved"),
+    [
+        ("model flops (Megatron-Core counter)", "Megatron-Core", True, True),
+        ("model flops (Megatron-Core throughput counter)", "Megatron-Core r0.8.0", False, False),
+        ("model flops, causal attention halved", "JAX", False, True),
+        ("MaxText counter early 2024 (full, non-halved causal attention)", "MaxText (JAX)", False, False),
+        ("model flops (NeMo counter)", "NeMo/Megatron-Core", False, False),
+        (None, None, True, False),
+    ],
+)
+def test_conventions_of_attention(words: str | None, framework: str | None, experts: bool, halved: bool) -> None:
+    assert names.counts_half_square(words, framework, experts) is halved
+
+
 def test_attention_kernels_are_those_that_the_row_names() -> None:
     assert mapped(framework="Megatron-DeepSpeed, FlashAttention 2").job.attention == "fused"
     assert mapped(framework="Megatron-DeepSpeed").job.attention == "unfused"
