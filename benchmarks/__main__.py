@@ -20,6 +20,8 @@ ONE_TRILLION = "scenarios/training/megatron-1t.yaml"
 SERVING = "scenarios/serving/quickstart.yaml"
 TWO_JOBS = "benchmarks/two_jobs.yaml"
 RING = "benchmarks/ring_1m.yaml"
+EXPERTS = "benchmarks/experts_131k.yaml"
+DEEPSEEK = "scenarios/papers/deepseek-v3/pretraining.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim --help`": (0.25, ["--help"]),
     "`clustersim explain` of the GPT-1T scenario": (0.25, ["explain", ONE_TRILLION]),
@@ -53,6 +55,8 @@ CASES: dict[str, tuple[float, list[str]]] = {
         5.0,
         ["run", RING, "--no-fold", "--quiet"],
     ),
+    "671B mixture of experts, 2,048 devices, ep 64, pp 16, folded": (5.0, ["run", DEEPSEEK, "--quiet"]),
+    "mixture of experts on 131,072 devices, cp 4, ep 32, pp 8, fold: tiers": (5.0, ["run", EXPERTS, "--quiet"]),
     "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
     "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
     "two jobs of 1,024 devices that meet on a fat tree of three levels": (10.0, ["run", TWO_JOBS, "--quiet"]),

@@ -39,6 +39,7 @@ class Builder:
     _meetings: dict[Hashable, int] = field(default_factory=dict)
     _met: int = 0
     _numbers: dict[Piece, int] = field(default_factory=dict)
+    _series: dict[tuple[Piece, ...], int] = field(default_factory=dict)
     _known: dict[Activity, int] = field(default_factory=dict)
 
     def append(
@@ -88,14 +89,20 @@ class Builder:
         return self._known[activity]
 
     def content(self, pieces: Iterable[Piece]) -> int:
-        """Register what an operation consists of; returns its number."""
+        """The number of what an operation consists of, the same for the same pieces."""
+        key = tuple(pieces)
+        if key not in self._series:
+            self._series[key] = self._registered(key)
+        return self._series[key]
+
+    def _registered(self, pieces: Iterable[Piece]) -> int:
         self.contents.append(lump(pieces))
         return len(self.contents) - 1
 
     def piece(self, piece: Piece) -> int:
         """The number of an operation's content that is one piece."""
         if piece not in self._numbers:
-            self._numbers[piece] = self.content([piece])
+            self._numbers[piece] = self._registered([piece])
         return self._numbers[piece]
 
     def pieces(self, pieces: Sequence[Piece]) -> Ints:
@@ -104,8 +111,9 @@ class Builder:
 
     def ticks(self, contents: Ints) -> Ints:
         """What contents last alone, by number."""
-        known: Ints = np.array([each.ticks for each in self.contents], np.int64)[contents]
-        return known
+        different, place = np.unique(contents, return_inverse=True)
+        known: Ints = np.array([self.contents[each].ticks for each in different.tolist()], np.int64)
+        return known[place].reshape(np.shape(contents))
 
     def build(self, lane_names: tuple[str, ...]) -> tuple[Tape, dict[str, Ints]]:
         """The tape, and the columns of its operations by name, each of shape (n,)."""

@@ -27,6 +27,7 @@ from simulator.fabric import Fabric
 from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.results.result import LinkLoad
+from simulator.run.alike import Bits, first_alike, marks, numbers
 from simulator.run.links import Recorded, scarce_kinds
 from simulator.run.senders import Sender, Senders, Transfers
 from simulator.training.chains import ChainClasses
@@ -111,8 +112,7 @@ class Traffic:
         """Keys that keep chains apart whose links of some kinds are loaded differently; None where they are apart."""
         blocks = [links for name, links in self._blocks() if name in kinds]
         links = np.concatenate([np.zeros(0, np.int64), *blocks])
-        keys = self.apart(links, np.vstack([self.fabric.capacity[links], self.columns(links)]))
-        return self.classes.split(keys)
+        return self.classes.split(self.apart(links, marks(self._rows(links), len(links))))
 
     def _blocks(self) -> Iterator[tuple[str, Ints]]:
         """Links by kind."""
@@ -126,13 +126,14 @@ class Traffic:
 
     def shortfall(self, kinds: Collection[str]) -> float:
         """By how much the fullest link of a kind is fuller than the fullest that is looked at; a fraction."""
-        found, looked = 0.0, self.of_kinds(kinds)
-        for name, links in self._blocks():
-            seen = np.isin(links, looked)
-            if name in kinds and seen.any():
-                sent = self._in_a_step(links)
-                found = max(found, float(sent.max() / sent[seen].max()) - 1)
-        return found
+        looked = np.zeros(len(self.fabric.capacity), np.bool_)
+        looked[self.of_kinds(kinds)] = True
+        blocks = [links for name, links in self._blocks() if name in kinds and looked[links].any()]
+        if not blocks:
+            return 0.0
+        sent = np.split(self._in_a_step(np.concatenate(blocks)), np.cumsum([len(links) for links in blocks])[:-1])
+        fuller = (float(all_.max() / all_[looked[links]].max()) - 1 for links, all_ in zip(blocks, sent, strict=True))
+        return max(0.0, *fuller)
 
     def _in_a_step(self, links: Ints) -> Floats:
         """What all that can share links takes of them in a step; (links,)."""
@@ -169,21 +170,26 @@ class Traffic:
         """Of links on which all operations ask for the same only one."""
         if not len(links) or not self.senders.all:
             return links
-        return links[distinct(np.vstack([self.columns(links), self.fabric.capacity[links]]))]
+        return links[first_alike(marks(self._rows(links), len(links)))]
 
-    def columns(self, links: Ints) -> Floats:
-        """What each sender asks of links: (amount, flows), shape (2 x senders, links)."""
+    def _rows(self, links: Ints) -> Iterator[Floats]:
+        """What tells links apart when nobody else sends."""
+        yield self.fabric.capacity[links]
+        yield from self.rows(links)
+
+    def rows(self, links: Ints) -> Iterator[Floats]:
+        """What each sender asks of links, amount and flows in turn; (links,) each."""
         on = self.senders.on(links)
-        found = [np.stack(on.asked(sender)) for sender in self.senders.whole]
-        return np.concatenate([np.zeros((0, len(links))), *found])
+        for sender in self.senders.whole:
+            yield from on.asked(sender)
 
-    def apart(self, links: Ints, columns: Floats) -> Ints:
+    def apart(self, links: Ints, alike: Bits) -> Ints:
         """Numbers of chains, equal where all that they run goes over links, of some, on which all load alike.
 
-        `columns` (k, links) says who loads them how.
+        `alike` (links,) are the marks of those.
         """
         kind = np.full(len(self.fabric.capacity), -1, np.int64)
-        kind[links] = np.unique(np.round(columns, 3), axis=1, return_inverse=True)[1].reshape(-1)
+        kind[links] = numbers(alike)
         found = [_kinds_of_groups(priced, kind)[priced.rows] for priced in self.classes.priced.values()]
         joined = np.concatenate([*found, np.zeros((len(self.classes.ranks), 1), np.int64)], axis=1)
         keys: Ints = np.unique(joined, axis=0, return_inverse=True)[1].reshape(-1)
@@ -296,11 +302,6 @@ def _at_once(asked: Iterable[tuple[Sender, float]]) -> float:
         for lane in sender.lanes:
             lanes[lane] = max(lanes.get(lane, 0.0), amount / sender.moving)
     return sum(lanes.values())
-
-
-def distinct(columns: Floats) -> Ints:
-    """The first of equal columns, in order; rounding apart."""
-    return np.sort(np.unique(np.round(columns, 3), axis=1, return_index=True)[1])
 
 
 def _kinds_of_groups(priced: Priced, kind: Ints) -> Ints:

@@ -1,6 +1,7 @@
 """Energy of a run from what its devices do: arithmetic, memory, links, waiting. Model: docs/models/compute.md."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +9,11 @@ from numpy.typing import NDArray
 from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
 from simulator.results.result import Replica
-from simulator.serving.costs.iteration import ReplicaCost
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
+
+if TYPE_CHECKING:  # a training needs nothing of what serves
+    from simulator.serving.costs.iteration import ReplicaCost
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +63,9 @@ def step_energy_j(accelerator: Accelerator, parts: dict[str, float], arithmetic:
     return energy_j(accelerator.power.peak.value, idle_w(accelerator), above / whole, step_s)
 
 
-def replica_energy_j(accelerator: Accelerator, cost: ReplicaCost, replica: Replica, duration_s: float) -> float | None:
+def replica_energy_j(
+    accelerator: Accelerator, cost: "ReplicaCost", replica: Replica, duration_s: float
+) -> float | None:
     """Joules of all devices of a replica; None where the accelerator's profile knows no power.
 
     Arithmetic is that of the linear layers on all rows and of decoding's attention, without that of prompts; memory

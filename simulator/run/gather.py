@@ -75,7 +75,9 @@ def gather(run: Run) -> Result:
         _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
     kept = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
-    used = tuple(_memory(run, i, kept) for i in range(len(classes)))
+    always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
+    working = [memory.working_memory(run.job, rank) for rank in range(run.job.pp)]
+    used = tuple(_memory(run, i, kept, always[i % run.job.pp], working[i % run.job.pp]) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
@@ -203,11 +205,13 @@ def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) 
     before = np.concatenate([[0], end[:-1]])
     waited = np.flatnonzero(start > before)
     gap, cause, columns = (start - before)[waited], _causes(run, part.start + waited), run.program.columns
-    communicates = np.array([lump.communicates for lump in run.program.contents])[columns.content[cause]] & (cause >= 0)
+    contents, place = np.unique(columns.content[cause], return_inverse=True)
+    alone = np.array([run.program.contents[each].communicates for each in contents.tolist()], np.bool_)
+    communicates = alone[place] & (cause >= 0)
     sends = np.isin(columns.kind[cause], (d.SEND_FORWARD, d.SEND_BACKWARD))
     known = np.where(sends, np.minimum(gap, (run.timeline.end - run.timeline.start)[cause]), gap) * communicates
     for name, lane in ((LAUNCHES, HOST), (OFFLOAD, COPY)):
-        host = np.array([each == lane for *_, each in run.program.lanes])[columns.lane[cause]] & (cause >= 0)
+        host = run.program.on(cause, lane) & (cause >= 0)
         known = np.where(host, gap, known)
         ticks[name] += int(gap[host].sum())
     for content in np.unique(columns.content[cause[communicates]]).tolist():
@@ -231,16 +235,14 @@ def _causes(run: Run, operations: Ints) -> Ints:
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
-def _memory(run: Run, index: int, kept: Floats) -> MemoryUse:
+def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], working: float) -> MemoryUse:
     """Level over time of one class: what is always there, activations between passes, working memory during passes.
 
     `kept` are the bytes that each chunk keeps of a microbatch between its passes.
     """
     chain, rank = divmod(index, run.job.pp)
-    static = memory.static_memory(run.job, rank)
     part = _operations(run, chain, rank, "compute")
     time, level = _activations(run, part, kept)
-    working = memory.working_memory(run.job, rank)
     peak = float(level.max(initial=0.0))
     at_peak = {**static, "activations": peak, "working": working}
     base = sum(static.values()) + working

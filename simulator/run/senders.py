@@ -132,12 +132,15 @@ class OnLinks:
 
     def transfers(self, senders: Sequence[Sender]) -> Transfers:
         """All that some of them send."""
-        found = [Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+        numbers, links, amounts = [0], [np.zeros(0, np.int64)], [np.zeros(0)]
         for number, sender in enumerate(senders):
             for (_, call, _), table, mine, part in self._sent(sender, ordered=False):
-                amount = call.runs * table.taken[mine] * part
-                found.append(Transfers(np.full(len(amount), number), table.link[mine], amount))
-        return Transfers(*map(np.concatenate, zip(*found, strict=True)))
+                numbers.append(number)
+                links.append(table.link[mine])
+                amounts.append(call.runs * table.taken[mine] * part)
+        return Transfers(
+            np.repeat(numbers, [len(one) for one in links]), np.concatenate(links), np.concatenate(amounts)
+        )
 
     def _sent(
         self, sender: Sender, ordered: bool = True

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from simulator import units
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content
-from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, series, single
+from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, single
 from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.job import Job
@@ -197,11 +197,16 @@ def recomputed_layers(job: Job, layers: int) -> int:
 
 def _with_again(job: Job, layers: list[LayerPasses], backward: list[Piece]) -> list[Piece]:
     """Backward pass of each layer of a chunk, last layer first; the last ones are recomputed where not all are."""
-    again = recomputed_layers(job, len(layers))
+    again, joined = recomputed_layers(job, len(layers)), lru_cache(maxsize=None)(_after)
     return [
-        series([layer.again, piece]) if layer.again and i < again else piece
+        joined(layer.again, piece) if layer.again and i < again else piece
         for i, (layer, piece) in enumerate(zip(layers, backward, strict=True))
     ]
+
+
+def _after(first: Piece, then: Piece) -> Piece:
+    """One piece after the other."""
+    return first + then
 
 
 def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:

@@ -5,11 +5,13 @@ kept apart by the kinds of links over which their collectives go.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.wires import User
+from simulator.run.alike import marks
 from simulator.run.jobs.training import Trainer
 
 Ints = NDArray[np.int64]
@@ -27,8 +29,10 @@ def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, In
         if not len(links) or len(trainer.prepared.network.chains) == 1:
             found[name] = None
             continue
-        rows = [trainer.site.fabric.capacity[links][None]]
-        rows += [other.traffic.columns(links) for other in trainers.values()]
-        rows += [np.array([[(user.most or {}).get(link, -1.0) for link in links.tolist()]]) for user in others]
-        found[name] = trainer.traffic.apart(links, np.vstack(rows))
+        rows = chain(
+            [trainer.site.fabric.capacity[links]],
+            *(other.traffic.rows(links) for other in trainers.values()),
+            (np.array([(user.most or {}).get(link, -1.0) for link in links.tolist()]) for user in others),
+        )
+        found[name] = trainer.traffic.apart(links, marks(rows, len(links)))
     return found

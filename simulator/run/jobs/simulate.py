@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from simulator import units
 from simulator.engine.load import Load, Span
 from simulator.engine.wires import User, join, meet
 from simulator.results.result import Result
+from simulator.run.alike import marks
 from simulator.run.clock_overflow import too_long
 from simulator.run.jobs.colours import colours
 from simulator.run.jobs.gather import gather
@@ -121,9 +123,9 @@ class Together:
         if not len(links):
             return
         touched = np.array([any(link in user.met for user in others) for link in links.tolist()])
-        rows = [self.site.fabric.capacity[links][None], np.where(touched, np.arange(1, len(links) + 1), 0)[None]]
-        columns = np.vstack([*rows, *(trainer.traffic.columns(links) for trainer in meeting.values())])
-        _, first, number = np.unique(np.round(columns, 3), axis=1, return_index=True, return_inverse=True)
+        first_rows = [self.site.fabric.capacity[links], np.where(touched, np.arange(1.0, len(links) + 1), 0.0)]
+        rows = (row for trainer in meeting.values() for row in trainer.traffic.rows(links))
+        _, first, number = np.unique(marks(chain(first_rows, rows), len(links)), return_index=True, return_inverse=True)
         self.alike = dict(zip(links.tolist(), links[first[number.reshape(-1)]].tolist(), strict=True))
         for name, own in needed.items():
             kept = np.unique(np.array([self.alike[link] for link in own.tolist()], np.int64))

@@ -62,6 +62,13 @@ class Program:
         found: Ints = self.columns.lane[operations] // len(self.names)
         return found
 
+    def on(self, operations: Ints, name: str) -> NDArray[np.bool_]:
+        """Which of some operations stand on lanes of a name."""
+        if name not in self.names:
+            return np.zeros(len(operations), np.bool_)
+        found: NDArray[np.bool_] = self.columns.lane[operations] % len(self.names) == self.names.index(name)
+        return found
+
     def lane(self, device: int, name: str) -> slice:
         """The operations of a lane of a device."""
         start, number = self.tape.lane_start, device * len(self.names) + self.names.index(name)

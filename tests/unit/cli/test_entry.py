@@ -169,12 +169,25 @@ def test_closed_output() -> None:
 HEAVY = {"numpy", "networkx", "matplotlib", "scipy", "rich", "pandas"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["explain", QUICKSTART], ["schema"]])
-def test_nothing_heavy_is_imported_for_light_work(arguments: list[str]) -> None:
-    script = f"import sys\nfrom simulator.cli import main\nmain({arguments!r})\nprint(*sys.modules, file=sys.stderr)"
+def imported(*arguments: str) -> set[str]:
+    """Modules that a command leaves behind."""
+    called = f"main({list(arguments)!r})"
+    script = f"import sys\nfrom simulator.cli import main\n{called}\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
     )
-    assert not HEAVY & {name.partition(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["explain", QUICKSTART], ["schema"]])
+def test_nothing_heavy_is_imported_for_light_work(arguments: list[str]) -> None:
+    found = imported(*arguments)
+    assert not HEAVY & {name.partition(".")[0] for name in found}
     if "--help" in arguments:
-        assert not {"pydantic", "yaml"} & set(done.stderr.split())
+        assert not {"pydantic", "yaml"} & found
+
+
+def test_a_training_imports_nothing_of_what_serves() -> None:
+    found = imported("run", QUICKSTART, "--quiet")
+    assert "simulator.training.job" in found
+    assert not {name for name in found if name.startswith("simulator.serving")}

@@ -54,6 +54,19 @@ def test_who_asks_under_one_name_meets() -> None:
     assert execute(builder.build(("a", "b"))[0]).end.tolist() == [9, 9]
 
 
+def test_the_same_pieces_have_one_content_however_many_chains_run_them() -> None:
+    builder, pieces = Builder(), [single(Content(3)), single(Content(4))]
+    assert builder.content(pieces) == builder.content(list(pieces)) != builder.content(pieces[::-1])
+    assert len(builder.contents) == 2
+
+
+def test_only_contents_that_are_asked_for_are_worked_out() -> None:
+    builder = Builder()
+    asked, other = builder.content([single(Content(3))]), builder.content([single(Content(4))])
+    assert builder.ticks(np.array([[asked, asked]])).tolist() == [[3, 3]]
+    assert "ticks" not in vars(builder.contents[other])
+
+
 def test_equal_contents_and_activities_have_one_number() -> None:
     builder = Builder()
     assert lasting(builder, 5) == lasting(builder, 5) != lasting(builder, 6)

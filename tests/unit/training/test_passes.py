@@ -173,3 +173,18 @@ def test_owners_broadcast_what_they_updated_one_after_the_other() -> None:
     small = jobs.stack("internevo")
     assert small.owners
     assert gathered(owners=True) > 1.2 * gathered()
+
+
+def test_layers_of_one_kind_that_compute_again_are_one_piece() -> None:
+    """Pieces of thousands of turns are compared by identity, not part by part."""
+    found = run(jobs.scenario(training={"recompute": "full"}))
+    (costs,) = found.classes.costs
+    inner = costs.passes[0].backward[1:-1]
+    assert len(inner) > 2
+    assert len({id(piece) for piece in inner}) == 1
+
+
+def test_what_passes_consist_of_does_not_grow_with_chains_that_are_not_folded() -> None:
+    folded, whole = (run(jobs.scenario(batch=64), fold=fold) for fold in ("exact", "none"))
+    assert len(whole.classes.costs) > len(folded.classes.costs)
+    assert len(whole.program.contents) == len(folded.program.contents)
