@@ -8,6 +8,9 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SCENARIO ?= scenarios/training/megatron-1t.yaml
 CHECKED = scenarios/quickstart.yaml scenarios/training scenarios/serving scenarios/jobs --baseline tests/golden
 
+# Tests start hundreds of processes: none of them compiles the package again, whatever the shell says.
+export PYTHONDONTWRITEBYTECODE =
+
 COUNT ?= 100000
 SEED ?= 1
 

@@ -1,6 +1,12 @@
-"""Properties are tried on the same examples in every run, whatever the machine, the order of tests and the folder."""
+"""Properties are tried on the same examples in every run, whatever the machine, the order of tests and the folder.
 
+What is compiled is kept, for the hundreds of processes that tests start, and what is loaded is no garbage.
+"""
+
+import gc
+import os
 import signal
+import sys
 import threading
 
 import pytest
@@ -10,6 +16,8 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests.effort import register
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 register()
 settings.load_profile("tests")
 
@@ -26,3 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--hypothesis-profile") != "explore":
         AVAILABLE_PROVIDERS["hypothesis"] = Repeatable
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects of libraries, modules and tests stay: no later search for garbage looks at them."""
+    gc.collect()
+    gc.freeze()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BeforeValidator, PlainValidator, ValidationError, WrapValidator
@@ -64,16 +65,23 @@ def mistyped(node: Node, kind: Kind, path: str = "") -> Iterator[Problem]:
     """Scalars that pydantic would quietly turn into something else: `yes` or 1 for true, true for 1, quoted numbers."""
     for key, child in node.children().items():
         yield from mistyped(child, below(kind, key), _join(path, key))
-    if node.value is not None and not isinstance(node.value, (dict, list)) and not _is_parsed(kind):
-        wanted = {member for member in members(kind) if member is not type(None)}
-        if wanted and wanted <= {bool, int, float} and not _fits(node.value, wanted):
+    if node.value is not None and not isinstance(node.value, (dict, list)):
+        wanted = _unparsed(kind)
+        if wanted and not _fits(node.value, wanted):
             name = "`true` or `false`" if wanted == {bool} else "a number" if float in wanted else "a whole number"
             yield node.place.problem(
                 f"{excerpt(node.value)} is not {name}", path, f"write {name}{_unquoted(node.value)}"
             )
 
 
-def _fits(value: object, wanted: set[Kind]) -> bool:
+@cache
+def _unparsed(kind: Kind) -> frozenset[Kind]:
+    """The kinds of numbers and truths of which a value must be one; empty where others may stand or text is read."""
+    wanted = frozenset(member for member in members(kind) if member is not type(None))
+    return wanted if wanted <= {bool, int, float} and not _is_parsed(kind) else frozenset()
+
+
+def _fits(value: object, wanted: frozenset[Kind]) -> bool:
     return bool in wanted if isinstance(value, bool) else isinstance(value, (int, float)) and wanted != {bool}
 
 

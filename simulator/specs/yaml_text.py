@@ -9,6 +9,7 @@ import re
 import stat
 import unicodedata
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ MAX_DEPTH = 64
 """Deepest nesting of mappings and sequences."""
 MAX_NODES = 100_000
 """Most values in a file, aliases expanded."""
+_REMEMBERED = 2**16
+"""Letters of the longest text whose nodes are kept for the next time that it is read."""
 
 Scalar = str | int | float | bool | None
 
@@ -91,16 +94,23 @@ def compose(text: str, name: str, problems: list[Problem] | None = None, place: 
 
     With `place` (an override) all nodes stand there. Errors as in `read`.
     """
+    repeated = place is None and len(text) <= _REMEMBERED
+    root, found = (_composed if repeated else _composed.__wrapped__)(text, name, place)
+    if problems is not None:
+        problems.extend(found)
+    elif found:
+        raise InputError(*found)
+    return root
+
+
+@lru_cache(maxsize=128)
+def _composed(text: str, name: str, place: Place | None) -> tuple[Node, tuple[Problem, ...]]:
+    """The node, and the faults that leave it readable; the same profiles are read again and again."""
     composer = _Composer(name, place)
     try:
-        root = composer.run(text)
+        return composer.run(text), tuple(composer.problems)
     except yaml.YAMLError as error:
         raise InputError(*composer.problems, _syntax_problem(error, text, name, place)) from None
-    if problems is not None:
-        problems.extend(composer.problems)
-    elif composer.problems:
-        raise InputError(*composer.problems)
-    return root
 
 
 def plain(node: Node) -> Any:
