@@ -128,6 +128,17 @@ EMPTY = (Part(COMPUTE, Content()),)
 """Parts of a piece of nothing."""
 
 
+class InParts(NamedTuple):
+    """One of several equal parts of a work, which travel beside each other's kernels."""
+
+    needs: tuple[Part, ...]
+    """What has to arrive, one after the other on other lanes, beside the parts before it."""
+    works: tuple[Content, ...]
+    sends: tuple[Part, ...]
+    """What it gives, beside `later` and the parts after it."""
+    later: tuple[Content, ...] = ()
+
+
 class PieceBuilder:
     """Appends to the compute lane of a piece, and to other lanes beside it."""
 
@@ -144,11 +155,16 @@ class PieceBuilder:
         """Start parts on other lanes where the compute lane is now; returns their places."""
         if not beside:
             return ()
+        start = self._settled()
+        first = len(self.parts)
+        self.parts += [part._replace(after=(start,)) for part in beside]
+        return tuple(range(first, len(self.parts)))
+
+    def _settled(self) -> int:
+        """Place of the last part on the compute lane, after which nothing is waited for."""
         if self.last < 0 or self.waits:
             self._append(Part(COMPUTE, Content(), self.waits))
-        first = len(self.parts)
-        self.parts += [part._replace(after=(self.last,)) for part in beside]
-        return tuple(range(first, len(self.parts)))
+        return self.last
 
     def _append(self, part: Part) -> None:
         """Append to the compute lane."""
@@ -163,6 +179,27 @@ class PieceBuilder:
         else:
             self.parts[-1] = self.parts[-1]._replace(content=self.parts[-1].content + content)
         self.waits = others
+
+    def run_in_parts(self, part: InParts, parts: int) -> None:
+        """Go on with so many parts; what comes next waits for all that they send."""
+        start = self._settled()
+        sent: tuple[int, ...] = ()
+        arrived = [self._chain(part.needs, start) for _ in range(parts)]
+        for last in arrived:
+            self.waits = last
+            for content in part.works:
+                self.run(content)
+            sent = self._chain(part.sends, self._settled())
+            for content in part.later:
+                self.run(content)
+        self.waits = sent
+
+    def _chain(self, parts: Sequence[Part], after: int) -> tuple[int, ...]:
+        """Parts on other lanes, one after the other; returns the place of the last, if there is any."""
+        for part in parts:
+            self.parts.append(part._replace(after=(after,)))
+            after = len(self.parts) - 1
+        return (after,) if parts else ()
 
     def _joins(self, content: Content) -> bool:
         """Whether kernels go on without a seam."""

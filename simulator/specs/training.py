@@ -170,6 +170,7 @@ class Training(Spec):
         "recompute_granularity": "recompute",
         "activation_checkpoint": "recompute",
         "pipeline_parallel_schedule": "schedule",
+        "a2a_ffn_overlap_degree": "expert_chunks",
     }
 
     global_batch: Count
@@ -246,6 +247,9 @@ class Training(Spec):
     levels), `allgather`, or a library with a profile, such as `deepep`; the stack's where left out."""
     dispatch_precision: Literal["bf16", "fp16", "fp8", "mxfp8", "int8", "nvfp4", "mxfp4"] | None = None
     """Number format of rows on their way to experts, scales included; that of activations where left out."""
+    expert_chunks: Count = 1
+    """Parts in which rows travel to experts of other devices, are worked on and return: those of one part travel while
+    those of another are worked on (Tutel's degree of overlap)."""
     routing: RouterLoad = RouterLoad()
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None

@@ -124,6 +124,8 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int) -> l
         (parallel.ulysses and parallel.cp_kind != "usp", "parallel.ulysses: cp_kind is not usp"),
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
         (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
+        (training.expert_chunks > 1 and parallel.ep == 1, "expert_chunks: no rows are exchanged, as ep is 1"),
+        (training.expert_chunks > 1 and training.blocking_launches, "expert_chunks: the host waits for every kernel"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
         (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
         (

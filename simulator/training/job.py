@@ -128,6 +128,10 @@ class Job:
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     recompute_share: float = 1.0
     """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
+    expert_chunks: int = 1
+    """Parts in which the rows of an exchange with experts are sent, worked on and returned."""
+    part: float = 1.0
+    """Share of the rows of a microbatch that operations are evaluated for."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     tile_tokens: int | None = None
@@ -396,6 +400,7 @@ def build_job(scenario: Scenario) -> Job:
         bucket=bucket,
         exchange=_exchange(scenario, mesh, experts, formats["precision"]),
         algorithms=training.algorithms,
+        expert_chunks=_chunks(training, mesh, experts),
         logits_in_flight=_logits_in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
@@ -559,6 +564,16 @@ def _routed(training: Training, mesh: Mesh, experts: Mesh) -> float:
     group = experts.sizes.get(EP.name, 1) * experts.sizes.get(ETP.name, 1)
     cut = mesh.sizes[TP.name] * mesh.sizes[CP.name]
     return training.micro_batch * training.sequence_length * group / cut
+
+
+def _chunks(training: Training, mesh: Mesh, experts: Mesh) -> int:
+    """Parts of an exchange with experts; InputError for more of them than rows."""
+    chunks, ep = training.expert_chunks, experts.sizes.get(EP.name, 1)
+    rows = training.micro_batch * training.sequence_length // (mesh.sizes[TP.name] * mesh.sizes[CP.name])
+    if chunks > rows:
+        message = f"expert_chunks {chunks:,} of the {rows:,} rows that a device sends in a microbatch"
+        raise InputError(Problem(message, path="training.expert_chunks", hint="write fewer, usually 2 to 8"))
+    return chunks if ep > 1 and not training.blocking_launches else 1
 
 
 def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero: int) -> tuple[Replicas, ...]:

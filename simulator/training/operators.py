@@ -15,6 +15,7 @@ first and travel in the recipe's format, after their ranks agreed on a scale whe
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import cast
 
 from simulator.axes import CP, TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
@@ -42,9 +43,10 @@ from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
 from simulator.training import adapters
 from simulator.training.context import SCHEMES, Sharing
+from simulator.training.exchanged import exchanged
 from simulator.training.job import Job, Replicas
 from simulator.training.recipes import Recipe
-from simulator.training.step import Collective, Kernel, Step, Turn
+from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
@@ -197,19 +199,33 @@ def vocabulary_shard(job: Job) -> int:
 
 
 def local_rows(job: Job, axis: Axis | None) -> float:
-    """Tokens of a microbatch on one rank, where an axis cuts them besides."""
-    return job.tokens if axis is None else job.tokens / job.cut.over(axis)
+    """Tokens of a microbatch, or of a part of it, on one rank, where an axis cuts them besides."""
+    return job.tokens * job.part / (1 if axis is None else job.cut.over(axis))
 
 
 def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
-    """Kernels and collectives of operations, in order; collectives that run beside a product stand with its kernel."""
+    """Kernels and collectives of operations, in order; collectives that run beside a product stand with its kernel.
+
+    Where the job says so, what lies between an exchange with experts and its way back is done in parts.
+    """
     listed = list(ops)
-    sent = [i for i, op in enumerate(listed) if isinstance(op.does, Comm) and op.does.operation != COPY]
-    hosts = {i: _host(job, listed, i) for i in sent}
-    runs = {i: _collective(job, listed[i], _sent(job, listed, i)) for i in sent}
-    normed = False
-    for i, op in enumerate(listed):
-        does = op.does
+    inside = exchanged(listed) if job.expert_chunks > 1 else range(0)
+    if not inside:
+        yield from _between(job, listed, range(len(listed)))
+        return
+    part = replace(job, part=1 / job.expert_chunks)
+    yield from _between(job, listed, range(inside.start))
+    yield Chunks(job.expert_chunks, tuple(_between(part, listed, inside)))
+    yield from _between(job, listed, range(inside.stop, len(listed)))
+
+
+def _between(job: Job, ops: list[Op], places: range) -> Iterator[Single]:
+    """Those of the operations at some places."""
+    sent = [i for i, op in enumerate(ops) if isinstance(op.does, Comm) and op.does.operation != COPY]
+    hosts = {i: _host(job, ops, i) for i in sent}
+    runs = {i: _collective(job, ops[i], _sent(job, ops, i)) for i in sent}
+    for i in places:
+        op, does = ops[i], ops[i].does
         beside = tuple(runs[c] for c, host in hosts.items() if host == i)
         if isinstance(does, Comm):
             if i in hosts and hosts[i] is None:
@@ -217,10 +233,10 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
             continue
         if isinstance(does, Linear):
             yield from _dequantised(job, op)
-            yield from _cast(job, op, does, normed, listed, i)
+            yield from _cast(job, op, does, ops, i)
             yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
         elif isinstance(does, WeightGradient):
-            yield from _turn(job, listed, i)
+            yield from _turn(job, ops, i)
             yield from _weight_gradient(job, op.name, does.of, beside)
         elif isinstance(does, AttentionCore):
             yield from attention_core(job, does)
@@ -228,13 +244,18 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
             yield state_scan(job, op.name, does)
         elif not isinstance(does, CacheWrite):
             yield _passes(job, op)
-        normed = isinstance(does, Elementwise) and does.kind == NORM
 
 
 def collectives(steps: Iterable[Step]) -> Iterator[Collective]:
-    """All collectives of some steps, those beside kernels included."""
-    for step in steps:
+    """All collectives of some steps, those beside kernels and in parts included."""
+    for step in each(steps):
         yield from (step,) if isinstance(step, Collective) else step.beside
+
+
+def each(steps: Iterable[Step]) -> Iterator[Single]:
+    """Steps one by one, those of every part."""
+    for step in steps:
+        yield from step.parts * step.steps if isinstance(step, Chunks) else (step,)
 
 
 def _collective(job: Job, op: Op, element: float) -> Collective:
@@ -270,7 +291,7 @@ def _is_backward(ops: Sequence[Op]) -> bool:
     return any(isinstance(op.does, WeightGradient) for op in ops)
 
 
-def _turn(job: Job, ops: Sequence[Op], i: int) -> Iterator[Step]:
+def _turn(job: Job, ops: Sequence[Op], i: int) -> Iterator[Kernel]:
     """Rows that were gathered again for a weight gradient, brought into their other order."""
     does, recipe = ops[i].does, job.recipe
     assert isinstance(does, WeightGradient)
@@ -323,7 +344,7 @@ def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     return at if overlaps and not job.blocking else None
 
 
-def _dequantised(job: Job, op: Op) -> Iterator[Step]:
+def _dequantised(job: Job, op: Op) -> Iterator[Kernel]:
     """Frozen matrices of fewer bits, brought to 16 before a product."""
     does = op.does
     if job.lora and job.lora.base_format and op.frozen and isinstance(does, Linear) and does.format == LAYER:
@@ -331,9 +352,14 @@ def _dequantised(job: Job, op: Op) -> Iterator[Step]:
         yield Kernel(f"dequantise {op.name}", Stream(does.weights * stored, does.weights * job.element))
 
 
-def _cast(job: Job, op: Op, product: Linear, normed: bool, ops: Sequence[Op], i: int) -> Iterator[Step]:
-    """Casting the rows that a product takes, the i-th of some operations; `normed` rows come out of a norm, of gathered
-    ones each rank casts its own."""
+def _normed(ops: Sequence[Op], i: int) -> bool:
+    """Whether the rows that the i-th of some operations takes come out of a norm."""
+    before = next((op.does for op in reversed(ops[:i]) if not isinstance(op.does, Comm)), None)
+    return isinstance(before, Elementwise) and before.kind == NORM
+
+
+def _cast(job: Job, op: Op, product: Linear, ops: Sequence[Op], i: int) -> Iterator[Kernel | Collective]:
+    """Casting the rows that a product takes, the i-th of some operations; of gathered ones each rank casts its own."""
     recipe, name = job.recipe, op.name
     if recipe is None or product.format != LAYER:
         return
@@ -341,20 +367,20 @@ def _cast(job: Job, op: Op, product: Linear, normed: bool, ops: Sequence[Op], i:
     backward = product.cut == COLUMN and _is_backward(ops)
     if whole and recipe.amax:
         yield Collective(f"largest value of {name}", REDUCE, 4.0)
-    read, written = recipe.cast(job.any_order, normed, 1 / job.tp if whole else 1.0, backward, op.frozen)
+    read, written = recipe.cast(job.any_order, _normed(ops, i), 1 / job.tp if whole else 1.0, backward, op.frozen)
     if read + written:
         elements = rows_of(job, product) * product.inputs
         work = Stream(read_bytes=read * elements, write_bytes=written * elements)
         yield Kernel(f"cast {name}", work, launches=_launches(job, product))
 
 
-def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Step]:
+def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Kernel]:
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
     yield Kernel(name, _to_weight(job, product), True, _launches(job, product), beside)
     if product.bias:
         yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)
-    if job.microbatches > 1 and not job.stack.fused_accumulation:
+    if (job.microbatches > 1 or job.part < 1) and not job.stack.fused_accumulation:
         size, weights = job.stack.gradient_bytes, product.weights
         yield Kernel("accumulate gradient", Stream(weights * (job.element + size), weights * size), True)
 
@@ -393,10 +419,10 @@ def _loss(job: Job, loss: Loss) -> Kernel:
 # ---- attention core ----------------------------------------------------------------------------------------------
 
 
-def attention_core(job: Job, does: AttentionCore) -> Iterator[Step]:
+def attention_core(job: Job, does: AttentionCore) -> Iterator[Single]:
     """Scores, softmax and weighted sum: what selective recomputation repeats. Every row sees its whole sequence."""
     if job.cp > 1:
-        yield from SCHEMES.get(job.cp_kind).core(shared(job, does))
+        yield from cast(Iterator[Single], SCHEMES.get(job.cp_kind).core(shared(job, does)))
     else:
         yield from _attention_of_whole(job, does)
 
@@ -418,7 +444,7 @@ def shared(job: Job, does: AttentionCore) -> Sharing:
     )
 
 
-def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Step]:
+def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
     """Attention over whole sequences on one device."""
     if job.attention != "fused":
         yield from _unfused_backward(job, does) if does.backward else _unfused_forward(job, does)
@@ -445,7 +471,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Step]:
     yield Kernel("attention", work)
 
 
-def state_scan(job: Job, name: str, does: StateScan) -> Step:
+def state_scan(job: Job, name: str, does: StateScan) -> Single:
     """The recurrence over the sequences of a microbatch, in the working precision. Where sequences are cut, every rank
     scans its own part and gathers the states of all beside it (LASP-2, arXiv:2502.07563)."""
     scan = Scan(
@@ -464,7 +490,7 @@ def state_scan(job: Job, name: str, does: StateScan) -> Step:
     return Turn(name, ((scan,),), () if job.blocking else (states,))
 
 
-def _scored(does: AttentionCore, work: Attention) -> Iterator[Step]:
+def _scored(does: AttentionCore, work: Attention) -> Iterator[Single]:
     """Scores of an indexer: products with keys alone, whose sum over heads is what a value's one element would be.
     Left out: choosing the highest, and the loss that trains the indexer."""
     if does.indexer is not None:
@@ -484,7 +510,7 @@ def _scores(job: Job, does: AttentionCore) -> tuple[float, float, Gemm, Gemm]:
     return size, size * seen, outer, Gemm(m=s, n=does.values, k=s, batch=batch, dtype=job.wide)
 
 
-def _unfused_forward(job: Job, does: AttentionCore) -> Iterator[Step]:
+def _unfused_forward(job: Job, does: AttentionCore) -> Iterator[Single]:
     size, seen, outer, inner = _scores(job, does)
     yield Kernel("scores", outer)
     yield _stream(job, "softmax", seen, size)
@@ -493,7 +519,7 @@ def _unfused_forward(job: Job, does: AttentionCore) -> Iterator[Step]:
     yield Kernel("weighted values", inner)
 
 
-def _unfused_backward(job: Job, does: AttentionCore) -> Iterator[Step]:
+def _unfused_backward(job: Job, does: AttentionCore) -> Iterator[Single]:
     size, seen, outer, inner = _scores(job, does)
     yield Kernel("weighted values", outer)
     yield Kernel("weighted values", inner)

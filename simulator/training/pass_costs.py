@@ -15,12 +15,13 @@ from typing import NamedTuple
 from simulator import units
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content
-from simulator.program.piece import COPY, HOST, Part, Piece, PieceBuilder, single
+from simulator.program.piece import COPY, HOST, InParts, Part, Piece, PieceBuilder, single
 from simulator.specs.model import LayerKind
 from simulator.training import operators
+from simulator.training.exchanged import staged
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
-from simulator.training.step import Collective, Kernel, Step, Turn, Work
+from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 
 Ticks = Callable[[Comm], int]
 """Ticks of a collective of the group that this device belongs to."""
@@ -83,8 +84,11 @@ class PassCosts:
         return Content(calls=(Call(comm, 1, self.ticks(comm)),))
 
     def _beside(self, step: Kernel | Turn) -> list[Part]:
-        share = 1.0 - self.job.stack.overlap_quality.value
-        return [Part(one.axis, self._call(one), takes=share) for one in step.beside]
+        return [self._aside(one) for one in step.beside]
+
+    def _aside(self, step: Collective) -> Part:
+        """A collective on the lane of its axis."""
+        return Part(step.axis, self._call(step), takes=1.0 - self.job.stack.overlap_quality.value)
 
     def _works(self, step: Kernel | Turn) -> Content:
         """The kernels of a step; of a turn those of its slowest rank."""
@@ -99,9 +103,21 @@ class PassCosts:
         for step in steps:
             if isinstance(step, Collective):
                 built.run(self._call(step))
-                continue
-            built.run(self._works(step), self._beside(step))
+            elif isinstance(step, Chunks):
+                built.run_in_parts(self._part(step), step.parts)
+            else:
+                built.run(self._works(step), self._beside(step))
         return built.build()
+
+    def _part(self, step: Chunks) -> InParts:
+        """One of the parts of a work on lanes."""
+        stages = staged(step.steps)
+        return InParts(
+            tuple(map(self._aside, stages.needs)),
+            tuple(self._call(one) if isinstance(one, Collective) else self._works(one) for one in stages.works),
+            tuple(map(self._aside, stages.sends)),
+            tuple(map(self._works, stages.later)),
+        )
 
     def layer_pass(self, steps: Iterable[Step], kind: LayerKind) -> Piece:
         """A pass through one layer, beside it the host's launches and the copies of what is offloaded."""
@@ -171,7 +187,7 @@ def called(step: Collective) -> Comm:
 
 def _launched(job: Job, kind: LayerKind) -> int:
     """Kernels that the host launches for a layer's forward pass."""
-    kernels = (step for step in operators.layer_forward(job, kind) if isinstance(step, Kernel))
+    kernels = (step for step in operators.each(operators.layer_forward(job, kind)) if isinstance(step, Kernel))
     return sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in kernels)
 
 
@@ -180,7 +196,11 @@ def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     inputs: list[Step] = []
     weights: list[Step] = []
     for step in steps:
-        if isinstance(step, Kernel) and step.weight_gradient:
+        if isinstance(step, Chunks):
+            gradients = [one for one in step.steps if isinstance(one, Kernel) and one.weight_gradient]
+            inputs.append(step._replace(steps=tuple(one for one in step.steps if one not in gradients)))
+            weights += step.parts * gradients
+        elif isinstance(step, Kernel) and step.weight_gradient:
             inputs += step.beside
             weights.append(step._replace(beside=()))
         else:

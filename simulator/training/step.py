@@ -43,4 +43,19 @@ class Turn(NamedTuple):
     """Collectives that run beside them, one after the other."""
 
 
-Step = Kernel | Collective | Turn
+Single = Kernel | Collective | Turn
+
+
+class Chunks(NamedTuple):
+    """A work in equal parts, each of which needs rows of other ranks and sends results back.
+
+    Rows of the parts to come and results of those before travel beside the kernels of a part; gradients of weights may
+    follow what it sends.
+    """
+
+    parts: int
+    steps: tuple[Single, ...]
+    """Those of one part: what it needs, kernels, what it sends."""
+
+
+Step = Single | Chunks

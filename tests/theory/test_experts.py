@@ -1,14 +1,19 @@
 """Mixtures of experts in training against arithmetic: bytes, parameters, groups, work."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from simulator.cost import compile_device
+from simulator.cost.work import Gemm, Stream
 from simulator.errors import InputError
 from simulator.run.simulate import simulate
 from simulator.specs.model import LayerKind, Model
 from simulator.training import flops, memory, operators
 from simulator.training.job import Job, build_job
+from simulator.training.pass_costs import PassCosts
+from simulator.training.step import Chunks, Collective, Kernel, Step
 from tests import jobs
 
 SPARSE = LayerKind("grouped", "moe")
@@ -78,9 +83,80 @@ def test_a_busy_device_holds_all_up() -> None:
     assert slow > 1.2 * quick
 
 
-@pytest.mark.parametrize("layout", [{"tp": 2, "ep": 4, "etp": 1}, {"pp": 2, "ep": 8}, {"ep": 16, "zero": 3}])
-def test_folded_equals_unfolded(layout: dict[str, int]) -> None:
-    scenario = jobs.scenario(shape=SHAPE, nodes=2, software=jobs.stack("megatron-core"), **layout)  # type: ignore[arg-type]  # sizes
+@pytest.mark.parametrize("parts", [2, 4, 8])
+@pytest.mark.parametrize("travels", [0.25, 0.9, 1.1, 2.0])
+def test_parts_hide_their_exchanges_exactly_when_they_are_worked_on_for_longer(parts: int, travels: float) -> None:
+    """With exchanges of t and e of work a part: 2t + Ne, or 2Nt where the exchanges beside a part take longer."""
+    built = job(ep=8, training={"expert_chunks": parts})
+    quality = built.stack.overlap_quality.model_copy(update={"value": 1.0})
+    quick = replace(built, stack=built.stack.model_copy(update={"overlap_quality": quality}))
+    steps = list(operators.layer_forward(quick, SPARSE))
+    (chunks,) = (step for step in steps if isinstance(step, Chunks))
+    works = [step.work for step in chunks.steps if isinstance(step, Kernel)]
+    others = [step.work for step in steps if isinstance(step, Kernel)]
+    device = compile_device(jobs.cluster().node.accelerator)
+    known = PassCosts(quick, device, lambda comm: 0)
+    e, rest = (sum(known.kernel(work).total for work in some) for some in (works, others))
+    t = round(travels * e)
+    content = PassCosts(quick, device, lambda comm: t).piece(steps).content
+    assert content.total == rest + max(2 * t + parts * e, 2 * parts * t)
+    assert content.exposed == max(2 * t, 2 * parts * t - parts * e)
+
+
+def test_parts_send_and_work_as_much_as_the_whole() -> None:
+    for passes in (operators.layer_forward, operators.layer_backward):
+        whole, parts = (
+            list(operators.each(passes(job(ep=8, training={"expert_chunks": number}), SPARSE))) for number in (1, 4)
+        )
+        for amount in (moved, worked):
+            assert sum(map(amount, parts)) == pytest.approx(sum(map(amount, whole)), rel=1e-12)
+
+
+def moved(step: Step) -> float:
+    return step.size if isinstance(step, Collective) else 0.0
+
+
+def worked(step: Step) -> float:
+    work = step.work if isinstance(step, Kernel) else None
+    return work.flops if isinstance(work, Gemm) else work.read_bytes if isinstance(work, Stream) else 0.0
+
+
+def test_parts_of_an_exchange_shorten_a_step_that_waits_for_it() -> None:
+    times = {
+        parts: simulate(
+            jobs.scenario(
+                shape=SHAPE,
+                nodes=4,
+                sequence=8192,
+                batch=32,
+                software=jobs.stack("megatron-core", grouped=True),
+                ep=16,
+                training={"expert_chunks": parts},
+            )
+        ).metrics
+        for parts in (1, 4)
+    }
+    assert times[4]["step_time_s"] < 0.95 * times[1]["step_time_s"]
+    assert times[4]["exposed_communication_s"] < 0.8 * times[1]["exposed_communication_s"]
+
+
+def test_more_parts_than_rows() -> None:
+    with pytest.raises(InputError, match="expert_chunks 2,000 of the 512 rows"):
+        job(tp=2, ep=4, etp=1, training={"expert_chunks": 2000})
+    assert any("expert_chunks: no rows" in text for text in job(training={"expert_chunks": 2}).warnings)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"tp": 2, "ep": 4, "etp": 1},
+        {"pp": 2, "ep": 8},
+        {"ep": 16, "zero": 3},
+        {"tp": 2, "ep": 4, "pp": 2, "training": {"expert_chunks": 4}},
+    ],
+)
+def test_folded_equals_unfolded(layout: dict[str, Any]) -> None:
+    scenario = jobs.scenario(shape=SHAPE, nodes=2, software=jobs.stack("megatron-core"), **layout)
     folded, whole = simulate(scenario, fold="exact"), simulate(scenario, fold="none")
     rounding = len(whole.spans.start) * 1e-12
     assert folded.metrics["step_time_s"] == pytest.approx(whole.metrics["step_time_s"], rel=1e-9, abs=rounding)

@@ -9,7 +9,7 @@ from simulator.engine.tape import RESERVED, Activity, Use
 from simulator.fabric.sharing import max_min
 from simulator.program.builder import Builder
 from simulator.program.content import Call, Comm, Content
-from simulator.program.piece import COMPUTE, COPY, HOST, Part, Piece, PieceBuilder, series, single
+from simulator.program.piece import COMPUTE, COPY, HOST, InParts, Part, Piece, PieceBuilder, series, single
 
 REDUCE = Comm("all_reduce", "tp", 1e6, "tp")
 
@@ -87,11 +87,40 @@ def pieces(draw: st.DrawFn) -> Piece:
     ahead = [Part(lane, Content(host=draw(ticks))) for lane in (HOST, COPY) if draw(st.booleans())]
     built = PieceBuilder(ahead)
     for _ in range(draw(st.integers(0, 6))):
-        if draw(st.booleans()):
+        what = draw(st.integers(0, 2))
+        if what == 0:
             built.run(kernels(draw(ticks)), [beside(draw(ticks), share) for _ in range(draw(st.integers(0, 2)))])
-        else:
+        elif what == 1:
             built.run(call(draw(ticks)))
+        else:
+            later = tuple(kernels(draw(ticks)) for _ in range(draw(st.integers(0, 1))))
+            part = InParts((beside(draw(ticks), share),), (kernels(draw(ticks)),), (beside(draw(ticks), share),), later)
+            built.run_in_parts(part, draw(st.integers(1, 4)))
     return built.build()
+
+
+def test_parts_of_a_work_travel_beside_each_other() -> None:
+    """Arrivals at 10, 20, 30; work until 50, 90, 130, its last beside nothing; results at 60, 100, 140."""
+    built = PieceBuilder()
+    built.run_in_parts(InParts((beside(10, 0.0),), (kernels(40),), (beside(10, 0.0),)), 3)
+    content = built.build().content
+    assert (content.total, content.compute, content.exposed) == (140, 120, 20)
+    assert sum(each.runs for each in content.calls) == 6
+
+
+def test_parts_that_travel_longer_than_they_are_worked_on() -> None:
+    """Three arrivals until 90, and only then three results."""
+    built = PieceBuilder()
+    built.run_in_parts(InParts((beside(30, 0.0),), (kernels(20),), (beside(30, 0.0),)), 3)
+    content = built.build().content
+    assert (content.total, content.exposed) == (180, 120)
+
+
+def test_gradients_of_weights_do_not_hold_up_what_a_part_sends() -> None:
+    built = PieceBuilder()
+    built.run_in_parts(InParts((beside(10, 0.0),), (kernels(20),), (beside(10, 0.0),), (kernels(15),)), 2)
+    content = built.build().content
+    assert (content.total, content.exposed) == (10 + 2 * 35, 10)
 
 
 def on_lanes(parts: tuple[Part, ...], pace: float) -> list[int]:
