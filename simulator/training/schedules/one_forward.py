@@ -43,23 +43,34 @@ def interleaved(pipeline: Pipeline) -> Schedule:
 
     Rank r runs 2 (p - r - 1) + (v - 1) p forward passes ahead. With one chunk it is plain 1F1B.
     """
-    ranks, chunks, microbatches = pipeline.ranks, pipeline.chunks, pipeline.microbatches
+    ranks, chunks = pipeline.ranks, pipeline.chunks
     if chunks == 1:
         return one_f_one_b(pipeline)
-    if microbatches % ranks:
-        raise InputError(_not_a_multiple(ranks, microbatches))
     ahead = 2 * (ranks - 1 - np.arange(ranks)) + (chunks - 1) * ranks
+    return _one_forward_one_backward(ranks, chunks, ahead, *forward_order(pipeline, "interleaved-1f1b"))
+
+
+def forward_order(pipeline: Pipeline, name: str) -> tuple[Ints, Ints]:
+    """Chunk and microbatch of the forward passes of a rank, in order: groups of p microbatches visit chunk after chunk.
+
+    InputError where microbatches do not make whole groups; `name` is the schedule's. With one chunk any number will do.
+    """
+    ranks, chunks, microbatches = pipeline.ranks, pipeline.chunks, pipeline.microbatches
+    if chunks == 1:
+        return np.zeros(microbatches, np.int64), np.arange(microbatches)
+    if microbatches % ranks:
+        raise InputError(_not_a_multiple(name, ranks, microbatches))
     turn = np.arange(chunks * microbatches)
     group, within = np.divmod(turn, ranks * chunks)
-    return _one_forward_one_backward(ranks, chunks, ahead, within // ranks, group * ranks + turn % ranks)
+    return within // ranks, group * ranks + turn % ranks
 
 
-def _not_a_multiple(ranks: int, microbatches: int) -> Problem:
+def _not_a_multiple(name: str, ranks: int, microbatches: int) -> Problem:
     """Why interleaving refuses a number of microbatches, and which one is near."""
     below = microbatches // ranks * ranks
     near = below if below and microbatches - below <= below + ranks - microbatches else below + ranks
     return Problem(
-        f"schedule `interleaved-1f1b` moves microbatches in groups of {ranks} (the pipeline ranks), "
+        f"schedule `{name}` moves microbatches in groups of {ranks} (the pipeline ranks), "
         f"and {microbatches} microbatches are no multiple of it",
         hint=f"the nearest number is {near}",
     )

@@ -1,0 +1,27 @@
+"""From what each rank runs to a schedule: makers that write orders out pass by pass share this."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+
+from simulator.program.actions import Kind
+from simulator.program.schedule import Schedule
+
+F, B, I, W = (int(kind) for kind in (Kind.F, Kind.B, Kind.I, Kind.W))  # noqa: E741 - the field's names
+"""Codes as plain numbers, which fill large columns faster than members of an enumeration."""
+
+Pass = tuple[int, int, int]
+"""Kind, stage and microbatch."""
+
+
+def from_rows(rows: Sequence[Sequence[Pass]]) -> Schedule:
+    """The schedule in which rank r runs `rows[r]` in order."""
+    count = sum(map(len, rows))
+    flat = np.fromiter(_numbers(rows), np.int32, 3 * count).reshape(count, 3)
+    edges = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
+    return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges)
+
+
+def _numbers(rows: Sequence[Sequence[Pass]]) -> Iterable[int]:
+    return chain.from_iterable(chain.from_iterable(rows))
