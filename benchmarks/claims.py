@@ -5,7 +5,8 @@ longest sequence that fits, a point of a curve, or a ratio, difference or produc
 `workloads/measurements/papers.yaml`.
 """
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
-from simulator.specs.base import Spec
+from simulator.specs.base import Count, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.study.plan.layouts import Candidate
 from simulator.study.plan.plan import Options, plan_layout
@@ -68,8 +69,26 @@ class Reach(Spec):
 
     over: str
     """Key of the scenario that is changed."""
-    values: tuple[int, ...]
-    """Values that are tried."""
+    also: str | None = None
+    """Another key that takes the same value."""
+    step: Count
+    """Values are multiples of it."""
+    most: Count
+    """The largest of them."""
+    doubling: bool = False
+    """Whether only powers of two times the step are tried."""
+
+    @property
+    def values(self) -> Sequence[int]:
+        """What is tried, rising."""
+        times = self.most // self.step
+        if self.doubling:
+            return [self.step << power for power in range(times.bit_length())]
+        return range(self.step, self.most + 1, self.step)
+
+    def changes(self, value: int) -> tuple[str, ...]:
+        """Overrides for one of them."""
+        return tuple(f"{key}={value}" for key in (self.over, self.also) if key is not None)
 
 
 class Figure(Spec):
@@ -328,9 +347,13 @@ class Bench:
         return float(np.interp(curve.equals, where, metric, left=np.nan, right=np.nan))
 
     def longest(self, name: str, changes: tuple[str, ...], reach: Reach) -> float:
-        """The largest value that fits, 0 where none does."""
-        tried = ((value, any_scenario(name, (*changes, f"{reach.over}={value}"))) for value in reach.values)
-        return float(max((value for value, asked in tried if fits_training(asked)), default=0))
+        """The largest value that fits, 0 where none does; what is larger needs more memory."""
+
+        def too_large(value: int) -> bool:
+            return not fits_training(any_scenario(name, (*changes, *reach.changes(value))))
+
+        found = bisect_left(reach.values, True, key=too_large)
+        return float(reach.values[found - 1]) if found else 0.0
 
     def fitted(self, fits: Fits, fit: Fit) -> dict[str, list[float]]:
         """Relative differences of our iterations from a fit, by phase."""

@@ -14,6 +14,7 @@ from benchmarks.claims import (
     Reach,
     any_scenario,
     changed,
+    fits_training,
     known_claims,
     scenario,
     scenarios_of,
@@ -36,6 +37,13 @@ USED = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(f
 RUN = sorted({asked for figure in FIGURES + CHECKED for asked in scenarios_of(figure) if not figure.searches})
 """Those that are run as they are."""
 BENCH = Bench(PAPERS.fits)
+
+
+def training(name: str, changes: tuple[str, ...]) -> Scenario:
+    """A training scenario of a paper."""
+    asked = any_scenario(name, changes)
+    assert isinstance(asked, Scenario)
+    return asked
 
 
 @pytest.mark.parametrize(("name", "changes"), RUN)
@@ -153,11 +161,21 @@ def test_an_iteration_of_prompts_and_decodes_takes_longer_than_either() -> None:
 
 
 def test_the_longest_sequence_is_the_last_that_fits() -> None:
-    of, key, capacity = "ring-attention/ring-7b", "training.sequence_length", 85.2e9
-    found = BENCH.longest(of, (), Reach(over=key, values=(2**17, 2**18, 2**19, 2**20)))
-    fits, too_long = (peak_memory(build_job(any_scenario(of, (f"{key}={x:.0f}",)))) for x in (found, 2 * found))  # type: ignore[arg-type]
+    of, capacity = "ring-attention/ring-7b", 85.2e9
+    reach = Reach(over="training.sequence_length", step=2**16, most=2**22, doubling=True)
+    found = round(BENCH.longest(of, (), reach))
+    fits, too_long = (peak_memory(build_job(training(of, reach.changes(x)))) for x in (found, 2 * found))
     assert fits < capacity < too_long
-    assert BENCH.longest(of, (), Reach(over=key, values=(2**21,))) == 0
+    assert BENCH.longest(of, (), reach.model_copy(update={"step": 2**22})) == 0
+
+
+def test_what_fits_is_looked_for_in_steps() -> None:
+    of = "ring-self-attention/sequence-base"
+    reach = Reach(over="training.micro_batch", also="training.global_batch", step=64, most=4096)
+    found = round(BENCH.longest(of, (), reach))
+    assert found % 64 == 0
+    assert fits_training(training(of, reach.changes(found)))
+    assert not fits_training(training(of, reach.changes(found + 64)))
 
 
 def test_bursts_vary_more_than_poisson_arrivals() -> None:

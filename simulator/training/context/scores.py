@@ -42,8 +42,11 @@ def _ring(sharing: Sharing, name: str, products: tuple[Kernel, ...]) -> Iterator
 
 
 def in_flight(sharing: Sharing) -> float:
-    """Two blocks; backward gradients of the keys and values of the whole sequence besides."""
-    return sharing.block_bytes * (2 + sharing.ranks * sharing.core.backward)
+    """Two blocks of keys or of values; backward besides the gradients of those of the whole sequence.
+
+    Those of the values are summed before those of the keys exist.
+    """
+    return max(sharing.key_bytes, sharing.value_bytes) * (2 + sharing.ranks * sharing.core.backward)
 
 
 SCHEMES.add("rsa")(Scheme(scores, in_flight, fused=False, unfused=True))

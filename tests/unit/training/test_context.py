@@ -110,11 +110,13 @@ def test_launches_that_block_leave_nothing_beside_attention() -> None:
         ("zigzag", 2 * 2 * 2 * 8 * 64),
         ("all-gather", 4 * 2 * 2 * 8 * 64),
         ("ulysses", 2 * (2 * 8 * 64 + 2 * 8 * 64)),
+        ("rsa", (2 + 4) * 8 * 64),
     ],
 )
 def test_what_is_in_flight(kind: str, bytes_of_backward: int) -> None:
-    """Two blocks of keys, values and their gradients; all of them; or both forms of what goes to heads."""
-    job = build_job(scenario(cp_kind=kind))
+    """Two blocks of keys, values and their gradients; all of them; both forms of what goes to heads; or two blocks of
+    values and the gradients of all of them, which are summed before the rings of keys begin."""
+    job = build_job(scenario(cp_kind=kind, training={"attention": "unfused" if kind == "rsa" else "fused"}))
     assert memory.shared_in_flight(job, jobs.LAYER) == job.tokens * bytes_of_backward * job.element
     assert memory.shared_in_flight(build_job(scenario(cp=1)), jobs.LAYER) == 0
 
