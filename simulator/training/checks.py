@@ -93,9 +93,6 @@ def check_heads(model: Model, mesh: Mesh) -> None:
     if model.linear is not None and model.linear.value_heads % tp:
         message = f"tp {tp} does not divide the {model.linear.value_heads} heads of layers with a state"
         raise InputError(Problem(message, path="training.parallel.tp", hint="choose a divisor of `linear.value_heads`"))
-    if mesh.sizes[CP.name] > 1:
-        message = f"cp {mesh.sizes[CP.name]}: states that pass from device to device are not simulated yet"
-        raise InputError(Problem(message, path="training.parallel.cp", hint="leave `cp` out for layers with a state"))
 
 
 def too_long(training: Training, model: Model) -> list[str]:

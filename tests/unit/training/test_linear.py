@@ -2,11 +2,13 @@
 
 import pytest
 
+from simulator.cost.work import Scan
 from simulator.errors import InputError
 from simulator.model.ops import StateScan
 from simulator.training import flops, memory
 from simulator.training.job import Job, build_job
 from simulator.training.operators import layer_backward, layer_forward, layer_ops
+from simulator.training.step import Turn
 from tests import jobs
 
 SIZES = {"key_heads": 8, "value_heads": 16, "key_dim": 64, "value_dim": 64}
@@ -51,9 +53,17 @@ def test_a_device_of_a_tensor_parallel_group_scans_its_heads() -> None:
     assert [does.heads for does in scans] == [4]
 
 
-@pytest.mark.parametrize(
-    ("parallel", "said"), [({"tp": 32}, "tp 32 does not divide"), ({"cp": 2}, "cp 2: states that pass")]
-)
-def test_what_cannot_be_cut_is_refused(parallel: dict[str, int], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        job(**parallel)
+def test_tensor_parallelism_has_to_divide_the_heads() -> None:
+    with pytest.raises(InputError, match="tp 32 does not divide"):
+        job(tp=32)
+
+
+def test_ranks_of_a_cut_sequence_scan_their_part_and_gather_states() -> None:
+    """All states of one size, whatever the sequence; half of the rows."""
+    whole, cut = job(), job(cp=2)
+    (turn,) = (step for step in layer_forward(cut, cut.model.kinds[0]) if isinstance(step, Turn))
+    (states,) = turn.beside
+    (scan,) = turn.ranks[0]
+    assert isinstance(scan, Scan)
+    assert (scan.length, states.operation, states.axis) == (whole.sequence // 2, "all_gather", "cp")
+    assert states.size == 2 * 16 * 64 * 64 * 4
