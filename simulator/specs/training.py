@@ -169,6 +169,7 @@ class Training(Spec):
         "seq_len": "sequence_length",
         "recompute_granularity": "recompute",
         "activation_checkpoint": "recompute",
+        "overlap_moe_expert_parallel_comm": "overlap_experts",
         "pipeline_parallel_schedule": "schedule",
         "a2a_ffn_overlap_degree": "expert_chunks",
     }
@@ -250,6 +251,12 @@ class Training(Spec):
     expert_chunks: Count = 1
     """Parts in which rows travel to experts of other devices, are worked on and return: those of one part travel while
     those of another are worked on (Tutel's degree of overlap)."""
+    overlap_experts: bool = False
+    """Rows travel to experts and back beside the passes of another microbatch (Megatron-Core's
+    `overlap_moe_expert_parallel_comm`)."""
+    cuda_graphs: tuple[Literal["attention", "router", "all"], ...] = ()
+    """What of each layer the host launches as one captured graph: `attention` (with its norm and residual), `router`
+    (from the second norm on, shared experts included, up to where rows are sent), or `all`."""
     routing: RouterLoad = RouterLoad()
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None

@@ -122,6 +122,8 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int) -> l
         (parallel.zero and no_data, f"parallel.zero {parallel.zero}: there is one data-parallel rank"),
         (parallel.shard_size and not zero, "parallel.shard_size: parallel.zero is 0"),
         (training.expert_chunks > 1 and parallel.ep == 1, "expert_chunks: no rows are exchanged, as ep is 1"),
+        (training.overlap_experts and parallel.ep == 1, "overlap_experts: no rows are exchanged, as ep is 1"),
+        (training.overlap_experts and training.blocking_launches, "overlap_experts: the host waits for every kernel"),
         (training.expert_chunks > 1 and training.blocking_launches, "expert_chunks: the host waits for every kernel"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
         (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),

@@ -124,6 +124,10 @@ class Job:
     """Collective algorithms by axis."""
     exchange: Exchange | None
     """How rows are sent to experts; None without experts."""
+    overlap_experts: bool
+    """Whether rows travel to experts and back beside the passes of another microbatch."""
+    cuda_graphs: tuple[str, ...]
+    """What of each layer the host launches as one graph."""
     bucket: float
     """Gradient bytes reduced together; infinite for all of a chunk at once."""
     recompute_share: float = 1.0
@@ -399,6 +403,8 @@ def build_job(scenario: Scenario) -> Job:
         reduce_bytes=BYTES.get(training.reduce_precision, 2) if training.reduce_precision else stack.reduce_bytes,
         bucket=bucket,
         exchange=_exchange(scenario, mesh, experts, formats["precision"]),
+        overlap_experts=training.overlap_experts and parallel.ep > 1 and not training.blocking_launches,
+        cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
         expert_chunks=_chunks(training, mesh, experts),
         logits_in_flight=_logits_in_flight(schedule),
@@ -569,6 +575,9 @@ def _routed(training: Training, mesh: Mesh, experts: Mesh) -> float:
 def _chunks(training: Training, mesh: Mesh, experts: Mesh) -> int:
     """Parts of an exchange with experts; InputError for more of them than rows."""
     chunks, ep = training.expert_chunks, experts.sizes.get(EP.name, 1)
+    if chunks > 1 and training.overlap_experts:
+        message = "rows travel in parts, or beside another microbatch (overlap_experts), not both"
+        raise InputError(Problem(message, path="training.expert_chunks", hint="leave one of them out"))
     rows = training.micro_batch * training.sequence_length // (mesh.sizes[TP.name] * mesh.sizes[CP.name])
     if chunks > rows:
         message = f"expert_chunks {chunks:,} of the {rows:,} rows that a device sends in a microbatch"

@@ -4,16 +4,21 @@ Every kernel and collective is rounded to ticks on its own. A layer is a piece: 
 the tensor-parallel collectives that block them between; on a lane of its own a collective that the stack runs beside a
 product, which takes `1 - overlap_quality` of the multiprocessors meanwhile; beside all of it the host's launches and
 the copies of offloaded activations. Launches and copies run one layer ahead: those that stand beside a layer are the
-next one's, so that the next layer waits for them. Where launches block, the host's time comes on top.
+next one's, so that the next layer waits for them. Where launches block, the host's time comes on top. Exchanges with
+experts that overlap run beside the layer's kernels too: in a steady pipeline a forward and a backward pass of two
+microbatches go on together, of which each hides the exchanges of the other. Left out: that the first passes of a step
+and the last have no other to hide behind.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from simulator import units
 from simulator.cost import Device, Stream, kernel_cost
+from simulator.model.blocks.around import NORM
+from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, HOST, InParts, Part, Piece, PieceBuilder, single
 from simulator.specs.model import LayerKind
@@ -124,15 +129,24 @@ class PassCosts:
         launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self._launches(kind)))
         if self.job.blocking:
             return self.piece(steps) + single(launches)
+        listed = list(steps)
+        exchanges = [one for one in listed if self.job.overlap_experts and _is_exchange(one)]
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
-        return self.piece(steps, [part for part in ahead if part.content.total])
+        beside = [part for part in ahead if part.content.total]
+        return self.piece((one for one in listed if one not in exchanges), beside + self._hidden(exchanges))
+
+    def _hidden(self, exchanges: Iterable[Step]) -> list[Part]:
+        """Exchanges with experts, on a lane of their own."""
+        return [self._aside(one) for one in exchanges if isinstance(one, Collective)]
 
     def _launches(self, kind: LayerKind) -> float:
-        """Launches of a layer, over those of a layer with a dense MLP and the same attention."""
-        if kind.mlp in ("dense", "none"):
+        """Launches of a layer, over those of a layer with a dense MLP and the same attention, nothing captured."""
+        if kind.mlp in ("dense", "none") and not self.job.cuda_graphs:
             return 1.0
-        own, dense = (_launched(self.job, one) for one in (kind, kind._replace(mlp="dense")))
-        return own / dense
+        plain = operators.layer_ops(self.job, kind._replace(mlp="dense") if kind.mlp == "moe" else kind)
+        return _launched(self.job, operators.layer_ops(self.job, kind), self.job.cuda_graphs) / _launched(
+            self.job, plain
+        )
 
     def _lists(self, calls: int) -> Piece:
         """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""
@@ -179,16 +193,31 @@ class PassCosts:
         return self.piece(operators.optimizer_step(self.job, parameters, matrices))
 
 
+def _is_exchange(step: Step) -> bool:
+    return isinstance(step, Collective) and step.name in operators.EXCHANGES
+
+
 def called(step: Collective) -> Comm:
     """The collective of a step, run by the groups of its axis or by parts of them."""
     among = step.axis if step.part is None else f"{step.axis}, {step.part[0]} of every {step.part[1]}"
     return Comm(step.operation, step.axis, step.size, among)
 
 
-def _launched(job: Job, kind: LayerKind) -> int:
-    """Kernels that the host launches for a layer's forward pass."""
-    kernels = (step for step in operators.each(operators.layer_forward(job, kind)) if isinstance(step, Kernel))
-    return sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in kernels)
+def _launched(job: Job, ops: Sequence[Op], graphs: Sequence[str] = ()) -> int:
+    """Kernels that the host launches for the forward pass of operations, and graphs of what is captured."""
+    left = [op for op, part in zip(ops, _parts(ops), strict=True) if part not in graphs and "all" not in graphs]
+    kernels = (step for step in operators.each(operators.steps(job, left)) if isinstance(step, Kernel))
+    alone = sum(k.work.kernels if isinstance(k.work, Stream) and k.launches == 1 else k.launches for k in kernels)
+    return alone + len(set(graphs) & {*_parts(ops), "all"})
+
+
+def _parts(ops: Sequence[Op]) -> list[str]:
+    """The part of a layer that each operation belongs to, as graphs are captured: attention, what comes before rows are
+    sent to experts, and the rest."""
+    blocks = [i for i, op in enumerate(ops) if isinstance(op.does, Elementwise) and op.does.kind == NORM]
+    sent = next((i for i, op in enumerate(ops) if op.name in ("permute", *operators.EXCHANGES)), len(ops))
+    second = blocks[1] if len(blocks) > 1 else len(ops)
+    return ["attention" if i < second else "router" if i < sent < len(ops) else "rest" for i in range(len(ops))]
 
 
 def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:

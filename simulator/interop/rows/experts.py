@@ -64,6 +64,18 @@ def dispatcher(row: "Row", assumed: list[str]) -> str | None:
     return None
 
 
+OVERLAPPED = re.compile(r"a2a overlap|overlap\w*[- ](of )?(moe|expert|a2a)|batch level overlap")
+"""Words of benchmarks that send rows beside the passes of another microbatch."""
+
+
+def overlaps(row: "Row") -> bool:
+    """Whether rows travel beside the passes of another microbatch, by the words of a row."""
+    said = (row.flags or "").lower()
+    return bool(
+        (row.experts or 0) > 1 and OVERLAPPED.search(said) and not re.search(r"(no|without|w/o) \S*overlap", said)
+    )
+
+
 def routing(row: "Row", assumed: list[str]) -> RouterLoad:
     """How its router spreads tokens: benchmarks force an even load unless they say otherwise."""
     said = (row.flags or "").lower()

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.errors import InputError
-from simulator.interop.rows import accelerators, experts
+from simulator.interop.rows import accelerators, experts, recipes
 from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
@@ -106,6 +106,7 @@ class Row(_Figures, _Layout, _Shape, _Machine):
 
     id: str
     source: str
+    table: str | None = None
     task: str = "pretrain"
     tier: int = 1
     precision: str
@@ -380,24 +381,26 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         shard_size=group,
         **experts.layout(row, assumed),
     )
-    return Training(
-        global_batch=row.global_batch,
-        micro_batch=row.micro_batch or 1,
-        sequence_length=row.seq_len,
-        parallel=parallel,
-        schedule="gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
-        stages=stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
-        recompute=recompute,
-        recompute_layers=layers,
-        recompute_share=share,
-        precision=formats.precision,
-        lora=adapters,
-        attention=names.attention(row.attention, row.framework, row.flags),
-        reduce_precision=shard.reduced or formats.reduced,
-        blocking_launches=_blocking(row, assumed),
-        routing=experts.routing(row, assumed),
-        dispatcher=experts.dispatcher(row, assumed),
-    )
+    stated = {
+        "global_batch": row.global_batch,
+        "micro_batch": row.micro_batch or 1,
+        "sequence_length": row.seq_len,
+        "parallel": parallel,
+        "schedule": "gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
+        "stages": stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
+        "recompute": recompute,
+        "recompute_layers": layers,
+        "recompute_share": share,
+        "precision": formats.precision,
+        "lora": adapters,
+        "attention": names.attention(row.attention, row.framework, row.flags),
+        "reduce_precision": shard.reduced or formats.reduced,
+        "blocking_launches": _blocking(row, assumed),
+        "routing": experts.routing(row, assumed),
+        "overlap_experts": experts.overlaps(row),
+    }
+    set_by_recipe = recipes.settings(row, assumed)
+    return Training(**{"dispatcher": experts.dispatcher(row, assumed), **stated, **set_by_recipe})
 
 
 def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0) -> tuple[int, ...] | None:
