@@ -22,6 +22,8 @@ def shape(row: "Row") -> dict[str, Any]:
     found: dict[str, Any] = {"experts": row.experts, "top_k": row.topk, "shared_experts": row.shared_experts or 0}
     if row.moe_ffn:
         found["expert_ffn"] = row.moe_ffn
+    if _in_turn(row) and row.experts % row.topk == 0:  # type: ignore[operator]  # above 1
+        found |= {"expert_groups": row.experts // row.topk, "expert_group_limit": 1}  # type: ignore[operator]
     if row.dense_layers:
         dense, sparse = {"mlp": "dense", "repeat": row.dense_layers}, row.layers - row.dense_layers
         found["pattern"] = [dense, {"mlp": "moe", "repeat": sparse}]
@@ -29,6 +31,13 @@ def shape(row: "Row") -> dict[str, Any]:
         assert row.moe_every is not None
         found["pattern"] = [{"mlp": "dense", "repeat": row.moe_every - 1}, {"mlp": "moe"}]
     return found
+
+
+def _in_turn(row: "Row") -> bool:
+    """Whether a benchmark deals experts out in turn, so that a row visits `topk` neighbours: NeMo AutoModel's balanced
+    gate (nemo_automodel/components/moe, `FakeBalancedGate`)."""
+    said = f"{row.framework or ''} ; {row.flags or ''}".lower()
+    return "automodel" in said and bool(re.search(r"balanced gate", said))
 
 
 def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:

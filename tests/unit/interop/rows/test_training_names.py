@@ -308,7 +308,8 @@ def test_words_of_recomputation(words: str, what: str, layers: int | None, share
     [
         ("NeMo 24.05", "nemo"),
         ("NVIDIA NeMo Framework", "nemo"),
-        ("torchtitan", "fsdp"),
+        ("torchtitan", "fsdp2"),
+        ("NeMo AutoModel (PyTorch FSDP2 + TE + DeepEP)", "fsdp2"),
         ("MosaicML LLM Foundry", "fsdp"),
         ("Megatron-LM + FlashAttention-2", "megatron-lm-2021"),
         ("flash-attention training (PyTorch)", "pytorch-ddp"),
@@ -358,6 +359,19 @@ def test_conventions_of_flops(words: str | None, counted: bool) -> None:
 )
 def test_conventions_of_attention(words: str | None, framework: str | None, experts: bool, halved: bool) -> None:
     assert names.counts_half_square(words, framework, experts) is halved
+
+
+def test_a_gate_that_deals_experts_out_in_turn_sends_rows_to_neighbours() -> None:
+    """With 8 experts on 4 devices, 2 a row, a row visits one device; of free choices more."""
+    experts = {"experts": 8, "topk": 2, "moe_ffn": 512, "tp": 1, "pp": 1, "vpp": None, "recompute": None}
+    layout = {"ep": 4, "devices": 8, "devices_per_node": 8, "dp": 8, "schedule": None, "shard": "fsdp2"}
+    automodel = {"framework": "NeMo AutoModel (PyTorch FSDP2 + TE + DeepEP)", "flags": "balanced gate"}
+    exchange = mapped(**experts, **layout, **automodel).job.exchange
+    assert exchange is not None
+    assert exchange.targets.distinct(4) == pytest.approx(1)
+    free = mapped(**experts, **layout, **automodel | {"flags": "real routing"}).job.exchange
+    assert free is not None
+    assert free.targets.distinct(4) > 1.5
 
 
 def test_attention_kernels_are_those_that_the_row_names() -> None:
