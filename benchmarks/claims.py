@@ -104,6 +104,8 @@ class Figure(Spec):
     """Seconds of an iteration."""
     cache_bytes: Literal["token"] | None = None
     """Bytes of keys and values of one token on all devices of a replica."""
+    ledger: str | None = None
+    """Bytes of a kind of memory on the fullest device of a replica: `weights`, `activations` and so on."""
     goodput: Literal["per device"] | None = None
     """Requests per second and device up to which the scenario keeps its objectives."""
     latencies: str | None = None
@@ -142,8 +144,8 @@ class Figure(Spec):
 
     @property
     def searches(self) -> bool:
-        """Whether it looks for what fits."""
-        return self.longest is not None or any(part.searches for part in self.parts)
+        """Whether it asks what would fit."""
+        return self.longest is not None or self.ledger is not None or any(part.searches for part in self.parts)
 
 
 class Check(Spec):
@@ -279,6 +281,8 @@ class Bench:
             return self.iteration(figure.of, figure.changes, figure.iteration)
         if figure.cache_bytes is not None:
             return self.cost(figure.of, figure.changes).kv_replica_bytes
+        if figure.ledger is not None:
+            return self.cost(figure.of, figure.changes).ledger[figure.ledger]
         if figure.goodput is not None:
             return self.goodput(figure.of, figure.changes, figure.latencies)
         if figure.gaps is not None:

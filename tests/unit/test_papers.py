@@ -178,6 +178,14 @@ def test_what_fits_is_looked_for_in_steps() -> None:
     assert not fits_training(training(of, reach.changes(found + 64)))
 
 
+def test_memory_of_a_kind_is_that_of_the_fullest_device() -> None:
+    of = "qwen2.5-1m/full-14b"
+    whole, half = (
+        BENCH.value(Figure(of=of, changes=(f"serving.parallel.tp={tp}",), ledger="weights")) for tp in (4, 8)
+    )
+    assert whole == pytest.approx(2 * half, rel=0.01)
+
+
 def test_bursts_vary_more_than_poisson_arrivals() -> None:
     assert variation(scenario("burstgpt/bursts")) > 1.2 > 1.1 > variation(scenario("burstgpt/poisson")) > 0.9
 
