@@ -60,7 +60,8 @@ def _tensors(op: Op) -> Iterator[Tensor]:
         cut = _only(does.axis) + _only(does.spread)
         yield Tensor(op.name, MATRIX, does.weights, does.format, cut, does.rows)
         if does.bias:
-            yield Tensor(op.name, BIAS, float(does.outputs * does.matrices), WIDE, cut if does.cut == COLUMN else ())
+            cut, rows = cut if does.cut == COLUMN else _only(does.spread), does.rows if does.spread else None
+            yield Tensor(op.name, BIAS, float(does.outputs * does.matrices), WIDE, cut, rows)
     elif isinstance(does, Elementwise):
         yield from (Tensor(op.name, SCALE, float(size), rows=does.axis) for size in does.weights)
     elif isinstance(does, AttentionCore) and does.sinks:

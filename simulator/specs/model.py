@@ -209,6 +209,9 @@ class Model(Spec):
     """Experts that every token visits besides."""
     shared_ffn: Count | None = None
     """Inner width of the shared experts together; `shared_experts` times that of an expert where left out."""
+    expert_biases: bool = False
+    """Whether the products of experts have biases, which a row takes times its probability (gpt-oss). Where all experts
+    of a layer lie on one device or rows are gathered they are left out."""
     expert_hidden: Count | None = None
     """Width at which rows visit experts and move between devices; two matrices lead there from `hidden` and back. The
     router and shared experts read `hidden`."""

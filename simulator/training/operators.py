@@ -28,6 +28,7 @@ from simulator.model.ops import (
     COLUMN,
     COPY,
     LAYER,
+    ROW,
     AttentionCore,
     CacheWrite,
     Comm,
@@ -238,6 +239,7 @@ def _between(job: Job, ops: list[Op], places: range) -> Iterator[Single]:
             yield from _dequantised(job, op)
             yield from _cast(job, op, does, ops, i)
             yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
+            yield from _weighted_bias(job, does)
         elif isinstance(does, WeightGradient):
             yield from _turn(job, ops, i)
             yield from _weight_gradient(job, op.name, does.of, beside)
@@ -381,11 +383,27 @@ def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collect
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
     yield Kernel(name, _to_weight(job, product), True, _launches(job, product), beside)
+    yield from _weighted_bias(job, product, backward=True)
     if product.bias:
         yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)
     if (job.microbatches > 1 or job.part < 1) and not job.stack.fused_accumulation:
         size, weights = job.stack.gradient_bytes, product.weights
         yield Kernel("accumulate gradient", Stream(weights * (job.element + size), weights * size), True)
+
+
+def _weighted_bias(job: Job, product: Linear, backward: bool = False) -> Iterator[Step]:
+    """Biases of the experts' last product, each times the probability of its row, where no kernel fuses them: in fp32,
+    expert by expert (Megatron-Core's `TEGroupedMLP._apply_bias`).
+
+    Forward the product with the probabilities is written, added to the rows, joined over experts and cast; backward the
+    gradient is cast twice and joined, and multiplied and summed for the bias and for the probabilities.
+    """
+    if not product.bias or product.spread is None or product.cut != ROW or job.stack.grouped:
+        return
+    read, written, kernels = (24, 16, 6) if backward else (14, 14, 2)
+    elements = rows_of(job, product) * product.outputs
+    work = Stream(read * elements, written * elements, kernels=kernels * product.matrices + 2)
+    yield Kernel("expert bias", work)
 
 
 def _passes(job: Job, op: Op) -> Kernel:

@@ -158,7 +158,7 @@ def _gpt_oss(config: Config) -> None:
     config.number("head_dim", "head_dim", default=64)
     config.imply(biases=True)
     config.imply(attention_sinks=True)
-    config.left_out = ["biases of experts"]
+    config.imply(expert_biases=True)
 
 
 def _qwen3_moe(config: Config) -> None:

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.serving_names import model as served_model
 from simulator.specs.training import RouterLoad
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def shape(row: "Row") -> dict[str, Any]:
         found["expert_ffn"] = row.moe_ffn
     if _in_turn(row) and row.experts % row.topk == 0:  # type: ignore[operator]  # above 1
         found |= {"expert_groups": row.experts // row.topk, "expert_group_limit": 1}  # type: ignore[operator]
+    if _biased(row):
+        found["expert_biases"] = True
     if row.dense_layers:
         dense, sparse = {"mlp": "dense", "repeat": row.dense_layers}, row.layers - row.dense_layers
         found["pattern"] = [dense, {"mlp": "moe", "repeat": sparse}]
@@ -31,6 +34,15 @@ def shape(row: "Row") -> dict[str, Any]:
         assert row.moe_every is not None
         found["pattern"] = [{"mlp": "dense", "repeat": row.moe_every - 1}, {"mlp": "moe"}]
     return found
+
+
+def _biased(row: "Row") -> bool:
+    """Whether the shipped model of the row's name and shape has biases in its experts."""
+    try:
+        known = served_model(row.model)
+    except Refused:
+        return False
+    return known.expert_biases and (known.hidden, known.experts) == (row.hidden, row.experts)
 
 
 def _in_turn(row: "Row") -> bool:

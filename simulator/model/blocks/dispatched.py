@@ -66,7 +66,8 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
     if sorts:
         yield _copies("sort", met, met, hidden, cut)
     columns = inner * (2 if model.gated_ffn else 1)
-    first = Linear(hidden, columns, COLUMN, ETP, spread=EP, matrices=local, visits=met, rows=rows)
+    bias = model.expert_biases
+    first = Linear(hidden, columns, COLUMN, ETP, bias=bias, spread=EP, matrices=local, visits=met, rows=rows)
     yield Op("experts in", first)
     yield activation(met * inner, model.gated_ffn, rows)
     yield Op("experts out", replace(first, inputs=inner, outputs=hidden, cut=ROW))

@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from simulator.cost.device import compile_device
+from simulator.cost.work import Stream
 from simulator.program.piece import HOST
 from simulator.specs.base import Figure
+from simulator.specs.model import Model
+from simulator.specs.scenario import Scenario
+from simulator.training import operators
 from simulator.training.job import Job, build_job
 from simulator.training.pass_costs import LayerPasses, PassCosts
+from simulator.training.step import Kernel
 from tests import jobs
 
 EXCHANGE = 1_000_000
@@ -50,6 +55,35 @@ def test_a_graph_is_one_launch() -> None:
     assert waits("attention") == pytest.approx(waits() - (5 - 1) / 10)
     assert waits("attention", "router") == pytest.approx(experts + 2 / 10)
     assert waits("all") == pytest.approx(1 / 10)
+
+
+def test_biases_of_experts_are_added_in_fp32_expert_by_expert() -> None:
+    """Forward b p (4 bytes written), x + b p (2 + 4, 4), joined (4, 4), cast (4, 2); backward cast (2, 4) and back (4,
+    2), times p (4, 4) and summed (4), times b (4, 4) and summed (4), joined (2, 2)."""
+    shape = jobs.model(experts=8, top_k=2, expert_ffn=512)
+    found = [
+        {step.name: step.work for step in steps if isinstance(step, Kernel)}
+        for biases in (False, True)
+        for own in (build_job(biased(shape, biases)),)
+        for steps in (operators.layer_forward(own, own.kinds[0]), operators.layer_backward(own, own.kinds[0]))
+    ]
+    assert [("expert bias" in kernels) for kernels in found] == [False, False, True, True]
+    elements = 1024 * 2 * 1024
+    assert found[2]["expert bias"] == Stream(14 * elements, 14 * elements, kernels=2 * 2 + 2)
+    assert found[3]["expert bias"] == Stream(24 * elements, 16 * elements, kernels=6 * 2 + 2)
+
+
+def test_biases_of_experts_are_parameters_of_their_device() -> None:
+    shape = jobs.model(experts=8, top_k=2, expert_ffn=512, biases=False)
+    plain, more = (build_job(biased(shape, biases)) for biases in (False, True))
+    added = operators.layer_parameters(more, more.kinds[0]) - operators.layer_parameters(plain, plain.kinds[0])
+    assert added == 2 * (512 + 1024)
+    assert operators.layer_parameters(more, more.kinds[0], more.replicas[-1]) > 0
+
+
+def biased(shape: Model, biases: bool) -> Scenario:
+    model = shape.model_copy(update={"expert_biases": biases})
+    return jobs.scenario(software=jobs.stack("megatron-core"), shape=model, devices=4, dp=4, ep=4)
 
 
 def test_exchanges_beside_another_microbatch_are_hidden_where_the_layer_computes_longer() -> None:
