@@ -108,18 +108,20 @@ def attention_seconds(
     window: int | None = None,
     chunked: bool = False,
     parts: Sequence[tuple[int, int, int]] = (),
+    density: float = 1.0,
 ) -> tuple[float, float, float]:
     """(time, part of the compute roof, part of the memory roof) in seconds.
 
     `heads` are those of all sequences, which may be packed of `parts` as in `walks`; `slower` is the 16-bit peak over
     that of the format, where it is wider. `value_dim` is the size of values where it is not that of keys, `window` as
-    in `cost.work.Attention`.
+    in `cost.work.Attention`, and `density` the share of the keys that a block mask leaves.
     """
     rates, block = (curve.backward, curve.backward_block) if backward else (curve.forward, curve.block)
     values = value_dim or head_dim
     passes = (3 * head_dim + 2 * values) / (head_dim + values) if backward else 1.0
     per_key = slower * 4.0 * curve.rows * ((head_dim + values) / 2) * passes / rate_at(head_dim, rates)
     blocks, keys, most = walks(parts or ((1, query, context),), causal, window, chunked, curve.rows)
+    per_key *= density
     longest = block + most * per_key
     compute = max(longest, heads * (blocks * block + keys * per_key) / curve.cores + curve.tail * longest)
     memory = bytes_moved / curve.bandwidth

@@ -119,9 +119,10 @@ def _attention(work: Attention, device: Device) -> KernelCost:
         work.window,
         work.chunked,
         work.documents,
+        work.density,
     )
     time = max(time, work.flops / device.peaks[dtype])
-    inside = work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
+    inside = work.density == 1.0 and work.query >= LEAST_QUERY and LEAST_HEAD <= work.head_dim <= LARGEST_HEAD
     return KernelCost(time, _bound(time, compute, memory), known and inside and slower == 1.0)
 
 

@@ -113,6 +113,8 @@ class Attention:
     """Whether `window` is the length of blocks that positions do not see out of."""
     documents: tuple[Document, ...] = ()
     """What each sequence is packed of, in one kernel of variable lengths; empty where positions see the whole of it."""
+    density: float = 1.0
+    """Share of the pairs that a block mask leaves, in whole blocks."""
 
     @property
     def parts(self) -> tuple[Document, ...]:
@@ -138,7 +140,7 @@ class Attention:
             part.number * attended_pairs(part.query, part.context, self.causal, self.window, self.chunked)
             for part in self.parts
         )
-        return 4.0 * self.batch * self.heads * pairs * self.mean_dim * self.passes
+        return 4.0 * self.batch * self.heads * pairs * self.density * self.mean_dim * self.passes
 
     @property
     def bytes(self) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simulator.axes import Axis
+from simulator.specs.model import BlockMask
 
 LAYER = "layer"
 """Format of the matrices of the layers: what is quantised, or multiplied in 8 bits."""
@@ -124,6 +125,8 @@ class AttentionCore:
     """Whether each head has a learned score without a value."""
     chunked: bool = False
     """Whether `window` is the length of blocks that tokens do not see out of, in place of a distance back."""
+    blocks: BlockMask | None = None
+    """Blocks of keys that it is worked out for; None for all."""
 
     @property
     def values(self) -> int:

@@ -61,8 +61,8 @@ class Mesh:
         pp = self.sizes[PP.name]
         flat = self.world // pp
         if flat % (ep * etp):
-            others = " x ".join(f"{name} {size}" for name, size in self.sizes.items() if name != PP.name)
-            message = f"experts lie over the devices of a stage, {others} = {flat}: etp {etp} x ep {ep} = {ep * etp}"
+            stage = _product({name: size for name, size in self.sizes.items() if name != PP.name})
+            message = f"experts lie over the devices of a stage, {stage}: {_product({ETP.name: etp, EP.name: ep})}"
             raise _refuse(EP.name, f"{message} does not divide it", f"a divisor of {flat // etp or 1}")
         if self.order[-1] != PP.name and pp > 1:
             raise _refuse("order", "experts on a mesh of their own need pp as the slowest axis", "tp-cp-ep-dp-pp")
@@ -86,7 +86,7 @@ def build_mesh(parallel: Parallel, devices: int) -> Mesh:
     if parallel.dp is None:
         sizes[DP.name] = max(devices // fixed, 1)
     if fixed * sizes[DP.name] != devices:
-        raise _refuse("", _equation(sizes, devices), "change the sizes or `cluster.nodes`")
+        raise _refuse("", _equation(parallel, sizes, devices), "change the sizes or `cluster.nodes`")
     return Mesh(sizes, _order(parallel, sizes))
 
 
@@ -104,10 +104,17 @@ def _order(parallel: Parallel, sizes: dict[str, int]) -> tuple[str, ...]:
     return tuple(order + [name for name in sizes if name not in order])
 
 
-def _equation(sizes: dict[str, int], devices: int) -> str:
-    shown = [(name, size) for name, size in sizes.items() if size > 1 or name in _ALWAYS]
-    product = " x ".join(f"{name} {size}" for name, size in shown)
-    return f"{product} = {prod(size for _, size in shown)}, but the cluster has {devices} devices"
+def _equation(parallel: Parallel, sizes: dict[str, int], devices: int) -> str:
+    """Both meshes, that of the experts where it is spoken of."""
+    said = _product({name: size for name, size in sizes.items() if size > 1 or name in _ALWAYS})
+    if parallel.ep > 1 or parallel.etp is not None:
+        experts = {ETP.name: parallel.etp or sizes[TP.name], EP.name: parallel.ep, PP.name: sizes[PP.name]}
+        said += f" (experts: {_product(experts)}, times their replicas)"
+    return f"{said}, but the cluster has {devices} devices"
+
+
+def _product(sizes: dict[str, int]) -> str:
+    return f"{' x '.join(f'{name} {size}' for name, size in sizes.items())} = {prod(sizes.values())}"
 
 
 _ALWAYS = (TP.name, CP.name, DP.name, PP.name)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Count, Format, Spec
+from simulator.specs.base import Count, Format, PositiveFraction, Spec
 
 STATEFUL = ("delta", "kda", "gla", "lightning", "mamba1", "mamba2")
 """Kinds of `attention` that these sizes describe."""
@@ -38,6 +38,42 @@ class LinearSizes(Spec):
     def state(self) -> int:
         """Numbers of the states of all heads of a layer."""
         return self.value_heads * self.key_dim * self.value_dim
+
+
+class BlockMask(Spec):
+    """Attention to some blocks of keys only, as block-sparse kernels skip the others: either a share of all blocks, or
+    the nearest ones and some that everybody sees."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "num_local_blocks": "local_blocks",
+        "num_sliding_window_blocks": "local_blocks",
+        "num_global_blocks": "global_blocks",
+    }
+
+    block: Count = 128
+    """Tokens of a side of a block."""
+    density: PositiveFraction | None = None
+    """Share of the blocks under the causal mask that are worked on, wherever they lie."""
+    local_blocks: Count | None = None
+    """Blocks that the tokens of a block see up to their own, it included."""
+    global_blocks: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """With `local_blocks`, blocks at the start of the sequence that everybody sees besides."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.density is None) == (self.local_blocks is None):
+            raise ValueError("a block mask says `density` or `local_blocks`, one of the two")
+        if self.global_blocks and self.local_blocks is None:
+            raise ValueError("`global_blocks` goes with `local_blocks`")
+        return self
+
+    def share(self, length: int) -> float:
+        """Blocks of a causal sequence that are worked on, over those under the mask."""
+        if self.local_blocks is None:
+            return self.density or 1.0
+        count, seen = -(-length // self.block), self.local_blocks + self.global_blocks
+        most = min(seen, count)
+        return (most * (most + 1) / 2 + (count - most) * most) / (count * (count + 1) / 2)
 
 
 class LayerKind(NamedTuple):
@@ -239,6 +275,8 @@ class Model(Spec):
     chunked_window: bool = False
     """Whether windows are blocks of that many tokens which no token sees out of, in place of a distance back (Llama 4).
     Training counts the pairs within the blocks; serving takes windows that slide, at most twice as long."""
+    block_mask: BlockMask | None = None
+    """Blocks of keys that attention is worked out for, in all layers; all where left out. It is trained, not served."""
     windowed_layers: Count | None = None
     """Layers with a sliding window, spread evenly; all where left out."""
     cache_group: Count = 1
@@ -424,6 +462,20 @@ class Model(Spec):
             raise ValueError(f"index_layers {self.index_layers} needs `index_heads`, and at most the layers")
         if (self.shared_ffn or self.expert_hidden) and self.experts is None:
             raise ValueError("`shared_ffn` and `expert_hidden` are about experts: write `experts` and `top_k`")
+        return self
+
+    @model_validator(mode="after")
+    def _looks_back(self) -> Self:
+        """A block mask is about plain attention, and no window is longer than the context."""
+        longest = max((kind.window or 0 for kind in self.kinds), default=0)
+        if self.max_sequence is not None and longest > self.max_sequence:
+            raise ValueError(
+                f"a window of {longest:,} tokens is longer than the context, `max_sequence` {self.max_sequence:,}"
+            )
+        if self.block_mask is not None and (
+            self.window is not None or {k.attention for k in self.kinds} != {"grouped"}
+        ):
+            raise ValueError("`block_mask` is described for models of `grouped` attention without `window`")
         return self
 
     @model_validator(mode="after")

@@ -46,6 +46,28 @@ def check_model(model: Model) -> None:
         raise InputError(Problem(message, path="model.prompt_layers", hint="leave it out"))
 
 
+def check_masks(training: Training, model: Model, mesh: Mesh, kind: str) -> None:
+    """Refuse masks that nobody says how to work out together, or over sequences that are cut."""
+    mask = model.block_mask
+    if mask is None:
+        return
+    if training.documents is not None or not training.causal:
+        message = "`model.block_mask` is described for causal sequences of one document"
+        raise InputError(Problem(message, path="model.block_mask", hint="leave `documents` and `causal` out"))
+    if mask.local_blocks is not None and mesh.sizes[CP.name] > 1 and kind != "ulysses":
+        message = f"`cp_kind: {kind}` cuts sequences, and `local_blocks` leaves ranks unequal work"
+        raise InputError(Problem(message, path="model.block_mask", hint="write `cp_kind: ulysses`, or a `density`"))
+
+
+def check_window(training: Training, model: Model) -> None:
+    """Refuse a window of the model that no sequence fills; those of its pattern are as published, and save nothing."""
+    if model.window is not None and not model.pattern and model.window > training.sequence_length:
+        message = f"a window of {model.window:,} tokens is longer than the context, `sequence_length`"
+        message += f" {training.sequence_length:,}"
+        hint = f"write `model.window={training.sequence_length}`, which looks back as far, or longer sequences"
+        raise InputError(Problem(message, path="model.window", hint=hint))
+
+
 def check_recompute(training: Training, recompute: str) -> None:
     """Refuse two answers to one question, and tiles of layers that keep what tiles are to spare."""
     some = training.recompute_layers is not None or (training.recompute_share or 1.0) < 1.0
@@ -106,7 +128,7 @@ def too_long(training: Training, model: Model) -> list[str]:
     ]
 
 
-def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int) -> list[str]:
+def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, masked: bool = False) -> list[str]:
     """What the scenario says without effect."""
     parallel = training.parallel
     fused = (training.attention or stack.attention) == "fused"
@@ -115,6 +137,7 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int) -> l
     waits = zero == 3 and stack.synchronous
     always = sharded_per_pass(zero, stack) and not waits
     found: list[tuple[object, str]] = [
+        (masked and not fused, "model.block_mask: unfused attention works out all scores and masks them"),
         (training.documents and not fused, "documents: unfused attention works out all scores and masks them"),
         (parallel.sequence_parallel and no_tensor, "parallel.sequence_parallel: there is no tensor parallelism"),
         (parallel.cp_kind and mesh.sizes[CP.name] == 1, f"parallel.cp_kind {parallel.cp_kind}: cp is 1"),

@@ -54,6 +54,7 @@ def attended_flops(core: AttentionCore, sequence: int) -> float:
         pairs = attended_pairs(sequence, sequence, True, core.chosen)
         return 2.0 * sequence**2 * scores + 4.0 * pairs * core.heads * (core.latent.width + core.latent.values)
     pairs = attended_pairs(sequence, sequence, True, core.window, core.chunked)
+    pairs *= core.blocks.share(sequence) if core.blocks else 1.0
     return 2.0 * 2.0 * pairs * core.heads * (core.head_dim + core.values)
 
 

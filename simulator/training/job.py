@@ -29,10 +29,12 @@ from simulator.training.checks import (
     check_blocking,
     check_heads,
     check_layers,
+    check_masks,
     check_model,
     check_passes,
     check_recompute,
     check_split,
+    check_window,
     sharded_per_pass,
     too_long,
     without_effect,
@@ -346,6 +348,7 @@ def build_job(scenario: Scenario) -> Job:
     training, stack, model = scenario.training, scenario.stack, scenario.model
     parallel = training.parallel
     check_model(model)
+    check_window(training, model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     check_heads(model, mesh)
     experts = _experts(parallel, model, mesh)
@@ -410,7 +413,10 @@ def build_job(scenario: Scenario) -> Job:
         logits_in_flight=_logits_in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
-        warnings=(*without_effect(training, mesh, stack, zero), *too_long(training, model)),
+        warnings=(
+            *without_effect(training, mesh, stack, zero, model.block_mask is not None),
+            *too_long(training, model),
+        ),
     )
 
 
@@ -490,12 +496,14 @@ def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> s
     """The kind of context parallelism; that it fits is checked where there is any."""
     training, ranks = resolver.training, mesh.sizes[CP.name]
     if ranks == 1:
+        check_masks(training, model, mesh, "")
         kind = training.parallel.cp_kind or resolver.stack.cp_kind
         context.SCHEMES.get(kind, "training.parallel.cp_kind")
         return kind
     kind = str(resolver.take("parallel.cp_kind", training.parallel.cp_kind, resolver.stack.cp_kind))
     heads = model.heads // mesh.sizes[TP.name]
     context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")
+    check_masks(training, model, mesh, kind)
     if training.documents is not None:
         context.check_documents(kind)
     return kind

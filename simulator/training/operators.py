@@ -485,6 +485,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
         window=does.window,
         chunked=does.chunked,
         documents=job.packing.alike if job.packing else (),
+        density=does.blocks.share(job.sequence) if does.blocks else 1.0,
     )
     if does.chosen is not None and does.latent is not None and does.chosen < job.sequence:
         yield from _scored(does, work)

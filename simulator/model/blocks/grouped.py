@@ -41,6 +41,7 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
             value_dim=model.v_head_dim,
             sinks=model.attention_sinks,
             chunked=model.chunked_window,
+            blocks=model.block_mask,
         )
         yield Op("attention", core)
         if gated:

@@ -271,6 +271,9 @@ def _other_experts(model: Model, device: Device, stack: ServingStack, formats: F
 
 
 def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
+    if model.block_mask is not None:
+        message = "attention to some blocks of keys only can be trained, and is not served yet"
+        raise InputError(Problem(message, path="model.block_mask", hint="leave it out"))
     if len({kind.attention for kind in model.kinds if kind.attends}) > 1:
         message = f"layers of {model.name} have different kinds of attention, which is not simulated yet"
         raise InputError(Problem(message, path="model.pattern", hint="write one kind as the model's `attention`"))

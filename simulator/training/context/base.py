@@ -98,6 +98,7 @@ class Sharing:
             value_dim=core.value_dim,
             window=core.window if causal else None,
             chunked=core.chunked,
+            density=core.blocks.share(self.sequence) if core.blocks else 1.0,
         )
 
     def merge(self, query: int, context: int) -> Stream:
