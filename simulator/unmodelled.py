@@ -50,7 +50,8 @@ UNMODELLED: dict[str, str] = {
     "extends": _EXTENDS,
     **dict.fromkeys(
         ("t5*", "flant5*", "bart*", "whisper*"),
-        "models with an encoder and a decoder are not modelled; decoders alone are",
+        "of models with an encoder and a decoder `t5-base`, `t5-11b`, `flan-t5-xxl` and `whisper-large-v3` are known "
+        "(`model.encoder_layers`), for training on one pipeline stage",
     ),
     **dict.fromkeys(
         ("vision*", "multimodal*", "images", "mmprocessor*", "vit*", "llava*"),

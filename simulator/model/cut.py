@@ -32,6 +32,8 @@ class Cut:
     """Whether norms, dropouts and residuals work on rows that tensor parallelism cuts (sequence parallelism)."""
     dropout: bool = False
     causal: bool = True
+    encoded: float = 1.0
+    """Rows of an encoder's output for each row that attends to them."""
     dispatch: str = GATHERED
     """How rows come to the experts that other devices hold."""
     routing: Routing = EVEN

@@ -1,5 +1,6 @@
 """Layers of a model: an attention block and an MLP block, one after the other or side by side, or only one of them.
-Modules that predict further tokens are layers too, which begin by taking in the token before.
+Modules that predict further tokens are layers too, which begin by taking in the token before; layers of a decoder may
+attend to an encoder between the two.
 
 Which blocks a layer has is its kind, and a model is a pattern of kinds (`simulator.specs.model`).
 """
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 
 from simulator.model.blocks import ATTENTIONS, KEYS, MLPS, WHOLE
 from simulator.model.blocks.around import branches, norm, residual
+from simulator.model.blocks.cross import cross
 from simulator.model.blocks.predicting import joined
 from simulator.model.cut import Cut
 from simulator.model.ops import Comm, Op
@@ -28,7 +30,7 @@ def layer(model: Model, cut: Cut, kind: LayerKind, part: str = WHOLE, beside: bo
         yield from mlp[isinstance(mlp[0].does, Comm) :]
         yield residual(model, cut)
         return
-    for block in (attention, mlp):
+    for block in (attention, list(cross(model, cut)) if kind.crosses else [], mlp):
         if block:
             yield norm(model, cut)
             yield from block

@@ -127,6 +127,8 @@ class AttentionCore:
     """Whether `window` is the length of blocks that tokens do not see out of, in place of a distance back."""
     blocks: BlockMask | None = None
     """Blocks of keys that it is worked out for; None for all."""
+    encoded: float | None = None
+    """Tokens of an encoder for each row, to which it attends in place of the rows; None for these themselves."""
 
     @property
     def values(self) -> int:

@@ -15,7 +15,8 @@ def total_parameters(model: Model) -> float:
     """Weights, biases and norms of all layers and both ends; a tied head is counted once, and modules for multi-token
     prediction are not."""
     tied = model.vocabulary * model.hidden if model.tied_embeddings else 0
-    return _layers(model, active=False) + _count(ends.embedding(model, Cut())) + _count(ends.head(model, Cut())) - tied
+    both = _count(ends.embedding(model, Cut())) + _count(ends.head(model, Cut()))
+    return _layers(model, active=False) + both - tied
 
 
 def predicting_parameters(model: Model) -> float:
@@ -30,8 +31,9 @@ def active_parameters(model: Model) -> float:
 
 
 def _layers(model: Model, active: bool) -> float:
-    kinds = Counter(model.kinds)
-    return sum(number * _count(layer(model, Cut(), kind), active) for kind, number in kinds.items())
+    kinds = Counter(model.encoding + model.kinds)
+    encoder = _count(ends.encoder_ends(model, Cut())) if model.encoding else 0.0
+    return encoder + sum(number * _count(layer(model, Cut(), kind), active) for kind, number in kinds.items())
 
 
 def _count(ops: Iterable[Op], active: bool = False) -> float:

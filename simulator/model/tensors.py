@@ -133,6 +133,11 @@ def core(ops: Iterable[Op]) -> AttentionCore | None:
     return next((op.does for op in ops if isinstance(op.does, AttentionCore)), None)
 
 
+def cores(ops: Iterable[Op]) -> list[AttentionCore]:
+    """All attention among operations: of a decoder's layer its own and that to an encoder."""
+    return [op.does for op in ops if isinstance(op.does, AttentionCore)]
+
+
 def scan(ops: Iterable[Op]) -> StateScan | None:
     """The recurrence among operations; None where there is none."""
     return next((op.does for op in ops if isinstance(op.does, StateScan)), None)

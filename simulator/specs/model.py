@@ -87,6 +87,10 @@ class LayerKind(NamedTuple):
     """Fields of the model that are otherwise in this layer, by name."""
     predicts: bool = False
     """Whether it is a module after the last layer that predicts a further token, which also takes that token in."""
+    encodes: bool = False
+    """Whether it is a layer of an encoder, whose tokens all see each other."""
+    crosses: bool = False
+    """Whether it attends to the encoder's output besides, between its own attention and its MLP."""
 
     @property
     def attends(self) -> bool:
@@ -281,6 +285,9 @@ class Model(Spec):
     """Layers with a sliding window, spread evenly; all where left out."""
     cache_group: Count = 1
     """Consecutive layers after `prompt_layers` that share one cache of keys and values (AcrossKV)."""
+    encoder_layers: Count | None = None
+    """Layers of an encoder of the same sizes, to whose output every layer of the decoder attends besides (T5,
+    arXiv:1910.10683; Whisper, arXiv:2212.04356). Can be trained, on one pipeline stage, and not served."""
     mtp_layers: Annotated[int, Field(ge=0, le=100)] = 0
     """Modules for multi-token prediction after the last layer (DeepSeek-V3, arXiv:2412.19437, section 2.2): each joins
     the rows with the embedding of the next token, has one layer, and predicts a token further by the model's own head.
@@ -318,6 +325,7 @@ class Model(Spec):
         if not self.pattern:
             seen = self.layers if self.windowed_layers is None else self.windowed_layers
             kinds = [LayerKind(self.attention, usual, window) for window in (None, self.window)]
+            kinds = [kind._replace(crosses=self.encoder_layers is not None) for kind in kinds]
             spread = ((i + 1) * seen // self.layers > i * seen // self.layers for i in range(self.layers))
             return self._indexed([kinds[windowed] for windowed in spread])
         one = [
@@ -326,6 +334,11 @@ class Model(Spec):
             for _ in range(group.repeat)
         ]
         return self._indexed(one * (self.layers // len(one)))
+
+    @property
+    def encoding(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer of the encoder."""
+        return (self.kinds[0]._replace(encodes=True, crosses=False),) * (self.encoder_layers or 0)
 
     @property
     def predicting(self) -> tuple[LayerKind, ...]:
@@ -466,7 +479,13 @@ class Model(Spec):
 
     @model_validator(mode="after")
     def _looks_back(self) -> Self:
-        """A block mask is about plain attention, and no window is longer than the context."""
+        """A block mask and an encoder are about plain attention, and no window is longer than the context."""
+        other = self.pattern or self.window or self.block_mask or self.mtp_layers or self.attention != "grouped"
+        if self.encoder_layers is not None and (other or self.prompt_layers is not None):
+            raise ValueError(
+                "`encoder_layers` is described for models of `grouped` attention in all layers, without `pattern`, "
+                "`window`, `block_mask` and `mtp_layers`"
+            )
         longest = max((kind.window or 0 for kind in self.kinds), default=0)
         if self.max_sequence is not None and longest > self.max_sequence:
             raise ValueError(

@@ -167,6 +167,8 @@ class Training(Spec):
         "global_batch_size": "global_batch",
         "seq_length": "sequence_length",
         "seq_len": "sequence_length",
+        "encoder_seq_length": "encoder_sequence_length",
+        "decoder_seq_length": "sequence_length",
         "recompute_granularity": "recompute",
         "activation_checkpoint": "recompute",
         "overlap_moe_expert_parallel_comm": "overlap_experts",
@@ -179,7 +181,9 @@ class Training(Spec):
     micro_batch: Count = 1
     """Sequences that one pass through a stage carries."""
     sequence_length: Count
-    """Tokens of a sequence."""
+    """Tokens of a sequence; of the decoder's where there is an encoder."""
+    encoder_sequence_length: Count | None = None
+    """Tokens of a sequence of the encoder, where the model has one."""
     parallel: Parallel = Parallel()
     """The layout."""
     schedule: str | None = None

@@ -68,6 +68,25 @@ def check_window(training: Training, model: Model) -> None:
         raise InputError(Problem(message, path="model.window", hint=hint))
 
 
+def check_encoder(training: Training, model: Model) -> None:
+    """Refuse an encoder without sequences, sequences without an encoder, and layouts that no program exists for."""
+    given, parallel = training.encoder_sequence_length, training.parallel
+    if (model.encoder_layers is None) != (given is None):
+        said = "has an encoder" if given is None else "has no encoder"
+        path, hint = "training.encoder_sequence_length", "write its tokens" if given is None else "leave it out"
+        raise InputError(Problem(f"{model.name} {said}", path=path, hint=hint))
+    if given is None:
+        return
+    for name, size in (("pp", parallel.pp), ("cp", parallel.cp)):
+        if size > 1:
+            message = f"{name} {size}: an encoder and its decoder are on one stage, with whole sequences, so far"
+            raise InputError(Problem(message, path=f"training.parallel.{name}", hint=f"leave `{name}` out"))
+    for name in ("documents", "lora", "offload_layers"):
+        if getattr(training, name) is not None:
+            message = "not simulated for models with an encoder yet"
+            raise InputError(Problem(message, path=f"training.{name}", hint="leave it out"))
+
+
 def check_recompute(training: Training, recompute: str) -> None:
     """Refuse two answers to one question, and tiles of layers that keep what tiles are to spare."""
     some = training.recompute_layers is not None or (training.recompute_share or 1.0) < 1.0

@@ -16,31 +16,37 @@ from simulator.model.cut import Cut
 from simulator.model.dropped import computed_again
 from simulator.model.layers import layer
 from simulator.model.ops import AttentionCore, Op
-from simulator.model.tensors import core, multiplied, scan
+from simulator.model.tensors import cores, multiplied, scan
 from simulator.specs.model import LayerKind
 from simulator.specs.training import Lora
 from simulator.training.adapters import adapted
 from simulator.training.job import Job
 from simulator.training.memory import all_chunks, over_layers
+from simulator.training.operators import context_of
 
 CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
 
 
 def layer_forward_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of a layer's forward pass over one sequence, whole model (all tensor-parallel ranks)."""
-    products = 2.0 * job.sequence * multiplied(_whole_layer(job, kind))
+    products = 2.0 * job.of(kind).sequence * multiplied(_whole_layer(job, kind))
     return products + attention_flops(job, kind) + scan_flops(job, kind)
 
 
 def _whole_layer(job: Job, kind: LayerKind) -> list[Op]:
-    return list(layer(job.model, Cut(), kind))
+    return list(layer(job.model, Cut(encoded=job.cut.encoded), kind))
 
 
 def attention_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of scores and weighted values over one sequence, full square; of packed documents the square of each."""
-    found = core(_whole_layer(job, kind))
-    if found is None or job.packing is None:
-        return attended_flops(found, job.sequence) if found else 0.0
+    return sum(_attended(job.of(kind), found) for found in cores(_whole_layer(job, kind)))
+
+
+def _attended(job: Job, found: AttentionCore) -> float:
+    if found.encoded is not None:
+        return 4.0 * job.sequence * context_of(job, found) * found.heads * found.head_dim
+    if job.packing is None:
+        return attended_flops(found, job.sequence)
     packed = (part.number * attended_flops(found, part.context) for part in job.packing.alike)
     return job.packing.mean_share * sum(packed)
 
@@ -98,9 +104,16 @@ def _adapters(job: Job, lora: Lora) -> float:
 
 def causal_flops(job: Job) -> float:
     """`model_flops` with only the scores that a causal mask leaves: s (s + 1) / 2 of s^2."""
-    attention = over_layers(job.layers, lambda kind: attention_flops(job, kind))
-    masked = attention * (job.sequence - 1) / (2 * job.sequence)
+    masked = (
+        over_layers(job.layers, lambda kind: _causal_attention(job, kind)) * (job.sequence - 1) / (2 * job.sequence)
+    )
     return model_flops(job) - 3.0 * job.global_batch * masked
+
+
+def _causal_attention(job: Job, kind: LayerKind) -> float:
+    """FLOPs of the attention of a layer that a causal mask halves: neither of an encoder nor to one."""
+    found = cores(_whole_layer(job, kind)) if not kind.encodes else []
+    return sum(_attended(job, one) for one in found if one.encoded is None)
 
 
 def hardware_flops(job: Job) -> float:
@@ -123,4 +136,4 @@ def _recomputed(job: Job) -> float:
 def _selected_flops(job: Job, kind: LayerKind) -> float:
     """FLOPs of what selective recomputation repeats of a layer over one sequence."""
     products = multiplied(computed_again(_whole_layer(job, kind), job.recompute_modules))
-    return 2.0 * job.sequence * products + (attention_flops(job, kind) if job.attention == "unfused" else 0.0)
+    return 2.0 * job.of(kind).sequence * products + (attention_flops(job, kind) if job.attention == "unfused" else 0.0)

@@ -27,6 +27,7 @@ from simulator.training import context
 from simulator.training.checks import (
     check_axes,
     check_blocking,
+    check_encoder,
     check_heads,
     check_layers,
     check_masks,
@@ -78,6 +79,8 @@ class Job:
     global_batch: int
     micro_batch: int
     sequence: int
+    encoder_sequence: int | None
+    """Tokens of a sequence of the encoder; None without one."""
     microbatches: int
     """Micro batches that each pipeline runs per step."""
     precision: str
@@ -187,8 +190,17 @@ class Job:
 
     @property
     def layers(self) -> tuple[LayerKind, ...]:
-        """The kind of each layer, and of each module for multi-token prediction after them."""
-        return self.model.kinds + self.model.predicting
+        """The kind of each layer, of each of an encoder before and of each module for multi-token prediction after."""
+        return self.model.encoding + self.model.kinds + self.model.predicting
+
+    @property
+    def encoder(self) -> "Job":
+        """The job as layers of an encoder see it: other sequences, all of whose tokens see each other."""
+        return replace(self, sequence=self.encoder_sequence or self.sequence, causal=False)
+
+    def of(self, kind: LayerKind) -> "Job":
+        """The job as a layer of a kind sees it."""
+        return self.encoder if kind.encodes else self
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:
@@ -215,7 +227,8 @@ class Job:
     def cut(self) -> Cut:
         """How the axes cut the model on one rank."""
         sizes = {**self.experts.sizes, **self.mesh.sizes}
-        cut = Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal, SENT)
+        encoded = (self.encoder_sequence or self.sequence) / self.sequence
+        cut = Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal, encoded, SENT)
         sent = self.exchange
         return cut if sent is None else replace(cut, routing=sent.spread, merged=sent.merged)
 
@@ -349,6 +362,7 @@ def build_job(scenario: Scenario) -> Job:
     parallel = training.parallel
     check_model(model)
     check_window(training, model)
+    check_encoder(training, model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     check_heads(model, mesh)
     experts = _experts(parallel, model, mesh)
@@ -382,6 +396,7 @@ def build_job(scenario: Scenario) -> Job:
         global_batch=training.global_batch,
         micro_batch=training.micro_batch,
         sequence=training.sequence_length,
+        encoder_sequence=training.encoder_sequence_length,
         microbatches=microbatches,
         causal=training.causal,
         packing=_packing(resolver, mesh, scenario.seed),

@@ -17,15 +17,17 @@ import numpy as np
 
 from simulator.model.dropped import dropping
 from simulator.model.ops import Op
-from simulator.model.tensors import FACTOR, MASK, PLAIN, core, kept, results
+from simulator.model.tensors import FACTOR, MASK, PLAIN, core, cores, kept, results
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
 from simulator.training.adapters import STORED
 from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
 from simulator.training.operators import (
+    context_of,
     embedding_ops,
     embedding_parameters,
+    encoder_ops,
     head_ops,
     head_parameters,
     layer_matrices,
@@ -43,7 +45,7 @@ class Chunk:
     """A model chunk as memory and communication see it."""
 
     kinds: tuple[LayerKind, ...]
-    """Kind of each layer; modules for multi-token prediction are layers of the last chunk."""
+    """Kind of each layer; those of an encoder in the first chunk, modules for multi-token prediction in the last."""
     first: bool
     """Whether it holds the input embedding."""
     last: bool
@@ -64,6 +66,7 @@ def all_chunks(job: Job) -> tuple[Chunk, ...]:
     """Model chunks in the order of the layers."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
     kinds = [job.model.kinds[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
+    kinds[0] = job.model.encoding + kinds[0]
     kinds[-1] += job.model.predicting
     return tuple(Chunk(own, i == 0, i == last) for i, own in enumerate(kinds))
 
@@ -180,10 +183,9 @@ def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
     ops = list(ops)
     size = {FACTOR: job.kept_input, PLAIN: job.element, MASK: 1}
     total = sum(local_rows(job, one.rows) * one.elements * size[one.form] for one in kept(ops))
-    found = core(ops)
     alone = job.kept_input != job.element if job.lora is None else "attention out" not in job.lora.targets
-    if found is not None and job.attention == "fused" and alone:
-        total += job.tokens * found.attended * job.element
+    if job.attention == "fused" and alone:
+        total += sum(job.tokens * found.attended * job.element for found in cores(ops))
     return total
 
 
@@ -191,17 +193,16 @@ def layer_activations(job: Job, kind: LayerKind) -> float:
     """Bytes that a layer keeps of one microbatch for its backward pass when nothing is recomputed."""
     ops = layer_ops(job, kind)
     modules = job.recompute_modules if job.recompute == "selective" else ()
-    return kept_bytes(job, dropping(ops, modules)) + attention_activations(job, kind)
+    return kept_bytes(job.of(kind), dropping(ops, modules)) + attention_activations(job, kind)
 
 
 def attention_activations(job: Job, kind: LayerKind) -> float:
     """Bytes of scores, probabilities and masks of a layer and microbatch; 4 bytes a row of statistics where fused."""
-    found = core(layer_ops(job, kind))
-    rows = job.tokens * (found.heads if found else 0)
+    found, job = cores(layer_ops(job, kind)), job.of(kind)
     if job.attention == "fused":
-        return 4.0 * rows
+        return 4.0 * job.tokens * sum(one.heads for one in found)
     per_score = 2 * job.element + 1 if job.stack.dropout else job.element
-    return float(rows * job.sequence * per_score)
+    return float(sum(job.tokens * one.heads * context_of(job, one) * per_score for one in found))
 
 
 def chunk_activations(job: Job, chunk: Chunk) -> float:
@@ -211,10 +212,14 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
     """
     stay = chunk.kinds[job.offload_layers :]
     again = min(job.recomputed(chunk.layers), len(stay))
-    total = over_layers(stay[len(stay) - again :], lambda kind: boundary_activations(job) + kept_results(job, kind))
+    total = over_layers(
+        stay[len(stay) - again :], lambda kind: boundary_activations(job.of(kind)) + kept_results(job, kind)
+    )
     total += over_layers(stay[: len(stay) - again], lambda kind: whole_layer(job, kind))
     if chunk.first:
         total += kept_bytes(job, embedding_ops(job))
+        if job.model.encoding:  # the output of an encoder, which all layers of the decoder read
+            total += kept_bytes(job.encoder, encoder_ops(job)) + boundary_activations(job.encoder)
     if chunk.last:
         total += kept_bytes(job, head_ops(job)) + (head_activations(job) if job.logits_in_flight > 1 else 0.0)
     return total
@@ -243,7 +248,7 @@ def kept_of_layer(job: Job, kind: LayerKind) -> float:
     """Bytes that a layer keeps of one microbatch, wherever it keeps them; those of a mixed chunk as if nothing were
     recomputed."""
     everything = all(job.recomputed(layers) == layers for layers in job.chunks)
-    return boundary_activations(job) if everything else whole_layer(job, kind)
+    return boundary_activations(job.of(kind)) if everything else whole_layer(job, kind)
 
 
 def offloaded_of(job: Job, chunk: Chunk) -> float:
@@ -277,8 +282,9 @@ def _inside_layer(job: Job, kind: LayerKind) -> float:
     halves = [(kind, 1.0)]
     if job.tile < 1.0:
         halves = [(kind._replace(mlp="none"), 1.0), (kind._replace(attention="none"), job.tile)]
+    own = job.of(kind)
     sizes = (
-        share * local_rows(job, rows) * elements
+        share * local_rows(own, rows) * elements
         for half, share in halves
         for elements, rows in results(layer_ops(job, half))
     )

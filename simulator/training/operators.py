@@ -57,7 +57,7 @@ EXCHANGES = ("dispatch", "combine", "gradient of dispatch", "gradient of combine
 
 def layer_ops(job: Job, kind: LayerKind) -> list[Op]:
     """Operations of a layer; models whose attention and MLP stand side by side have them one after the other."""
-    ops = layer(job.model, job.cut, kind)
+    ops = layer(job.model, job.of(kind).cut, kind)
     return list(adapters.adapted(ops, job.lora) if job.lora else ops)
 
 
@@ -75,7 +75,7 @@ def head_ops(job: Job) -> list[Op]:
 
 def layer_forward(job: Job, kind: LayerKind) -> Iterator[Step]:
     """Forward pass of a layer."""
-    return steps(job, layer_ops(job, kind))
+    return steps(job.of(kind), layer_ops(job, kind))
 
 
 def layer_backward(job: Job, kind: LayerKind) -> Iterator[Step]:
@@ -83,17 +83,26 @@ def layer_backward(job: Job, kind: LayerKind) -> Iterator[Step]:
     if job.turns_weights and job.recipe is not None:
         size = layer_matrices(job, kind) * job.recipe.weight
         yield Kernel("turn weights", Stream(size, size, kernels=4))
-    yield from steps(job, backward(layer_ops(job, kind)))
+    yield from steps(job.of(kind), backward(layer_ops(job, kind)))
+
+
+def encoder_ops(job: Job) -> list[Op]:
+    """Operations of the two ends of an encoder."""
+    return list(ends.encoder_ends(job.model, job.encoder.cut)) if job.model.encoding else []
 
 
 def embedding_forward(job: Job) -> Iterator[Step]:
-    """Looking up the tokens (and positions) and, with tensor parallelism, summing the parts."""
-    return steps(job, embedding_ops(job))
+    """Looking up the tokens (and positions) and, with tensor parallelism, summing the parts; both ends of an encoder
+    besides."""
+    yield from steps(job, embedding_ops(job))
+    yield from steps(job.encoder, encoder_ops(job))
 
 
 def embedding_backward(job: Job) -> Iterator[Step]:
     """Scattering the gradient into the table, unless it is frozen."""
-    return iter(()) if job.lora else steps(job, backward(embedding_ops(job)))
+    if not job.lora:
+        yield from steps(job.encoder, backward(encoder_ops(job)))
+        yield from steps(job, backward(embedding_ops(job)))
 
 
 def head_forward(job: Job) -> Iterator[Step]:
@@ -109,11 +118,11 @@ def head_backward(job: Job) -> Iterator[Step]:
 def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
     """What the backward pass of a layer computes again."""
     if job.recompute == "full" and job.keeps_attention:
-        yield from steps(job, [op for op in layer_ops(job, kind) if not isinstance(op.does, AttentionCore)])
+        yield from steps(job.of(kind), [op for op in layer_ops(job, kind) if not isinstance(op.does, AttentionCore)])
     elif job.recompute == "full":
         yield from layer_forward(job, kind)
     elif job.recompute == "selective":
-        ops = layer_ops(job, kind)
+        ops, job = layer_ops(job, kind), job.of(kind)
         yield from steps(job, computed_again(ops, job.recompute_modules))
         if job.attention == "unfused":
             yield from steps(job, [op for op in ops if isinstance(op.does, AttentionCore)])
@@ -186,7 +195,7 @@ def gathered_units(job: Job, kind: LayerKind, replicas: Replicas) -> list[float]
 
 def embedding_parameters(job: Job) -> float:
     """Parameters of the input embedding on one rank."""
-    return sum(tensor.elements for tensor in tensors(embedding_ops(job)))
+    return sum(tensor.elements for tensor in tensors([*embedding_ops(job), *encoder_ops(job)]))
 
 
 def head_parameters(job: Job) -> float:
@@ -391,7 +400,7 @@ def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collect
         yield Kernel("accumulate gradient", Stream(weights * (job.element + size), weights * size), True)
 
 
-def _weighted_bias(job: Job, product: Linear, backward: bool = False) -> Iterator[Step]:
+def _weighted_bias(job: Job, product: Linear, backward: bool = False) -> Iterator[Kernel]:
     """Biases of the experts' last product, each times the probability of its row, where no kernel fuses them: in fp32,
     expert by expert (Megatron-Core's `TEGroupedMLP._apply_bias`).
 
@@ -475,7 +484,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
         heads=does.heads,
         kv_heads=does.kv_heads,
         query=job.sequence,
-        context=job.sequence,
+        context=context_of(job, does),
         head_dim=does.head_dim,
         causal=does.causal,
         dtype=job.wide,
@@ -491,6 +500,11 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
         yield from _scored(does, work)
         work = replace(work, window=does.chosen, kv_heads=1, head_dim=does.latent.width, value_dim=does.latent.values)
     yield Kernel("attention", work)
+
+
+def context_of(job: Job, does: AttentionCore) -> int:
+    """Tokens that an attention over whole sequences looks at."""
+    return job.sequence if does.encoded is None else round(job.sequence * does.encoded)
 
 
 def state_scan(job: Job, name: str, does: StateScan) -> Single:
@@ -526,10 +540,11 @@ def _scores(job: Job, does: AttentionCore) -> tuple[float, float, Gemm, Gemm]:
     softmax reads the lower triangle (Megatron-LM's scaled_upper_triang_masked_softmax). Windows mask, and save nothing
     here."""
     batch, s, d = job.micro_batch * does.heads, job.sequence, does.head_dim
-    size = float(batch * s * s * job.element)
+    keys = context_of(job, does)
+    size = float(batch * s * keys * job.element)
     seen = 0.5 if does.causal and job.stack.fused_elementwise else 1.0
-    outer = Gemm(m=s, n=s, k=d, batch=batch, dtype=job.wide)
-    return size, size * seen, outer, Gemm(m=s, n=does.values, k=s, batch=batch, dtype=job.wide)
+    outer = Gemm(m=s, n=keys, k=d, batch=batch, dtype=job.wide)
+    return size, size * seen, outer, Gemm(m=s, n=does.values, k=keys, batch=batch, dtype=job.wide)
 
 
 def _unfused_forward(job: Job, does: AttentionCore) -> Iterator[Single]:

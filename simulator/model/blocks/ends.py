@@ -21,6 +21,12 @@ def embedding(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
     yield from leave(cut, "embedding", model.hidden)
 
 
+def encoder_ends(model: Model, cut: Cut) -> Iterator[Op]:
+    """Looking up the tokens of an encoder in the same table, and the norm of its output."""
+    yield from (replace(op, shared=True) for op in embedding(model, cut))
+    yield norm(model, cut)
+
+
 def head(model: Model, cut: Cut) -> Iterator[Op]:
     """Last norm and logits."""
     yield norm(model, cut)

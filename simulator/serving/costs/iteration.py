@@ -271,6 +271,9 @@ def _other_experts(model: Model, device: Device, stack: ServingStack, formats: F
 
 
 def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
+    if model.encoder_layers is not None:
+        message = f"{model.name} has an encoder and cross attention, which can be trained and are not served yet"
+        raise InputError(Problem(message, path="model.encoder_layers", hint="serve a model with a decoder alone"))
     if model.block_mask is not None:
         message = "attention to some blocks of keys only can be trained, and is not served yet"
         raise InputError(Problem(message, path="model.block_mask", hint="leave it out"))
