@@ -77,7 +77,7 @@ def check_encoder(training: Training, model: Model) -> None:
         raise InputError(Problem(f"{model.name} {said}", path=path, hint=hint))
     if given is None:
         return
-    for name, size in (("pp", parallel.pp), ("cp", parallel.cp)):
+    for name, size in ((PP.name, parallel.pp), (CP.name, parallel.cp)):
         if size > 1:
             message = f"{name} {size}: an encoder and its decoder are on one stage, with whole sequences, so far"
             raise InputError(Problem(message, path=f"training.parallel.{name}", hint=f"leave `{name}` out"))
