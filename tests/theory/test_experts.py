@@ -9,7 +9,9 @@ from simulator.cost import compile_device
 from simulator.cost.work import Gemm, Stream
 from simulator.errors import InputError
 from simulator.run.simulate import simulate
+from simulator.specs import load_scenario
 from simulator.specs.model import LayerKind, Model
+from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory, operators
 from simulator.training.job import Job, build_job
 from simulator.training.pass_costs import PassCosts
@@ -25,8 +27,8 @@ def job(shape: Model = SHAPE, nodes: int = 1, **changes: Any) -> Job:
     return build_job(jobs.scenario(shape=shape, nodes=nodes, software=jobs.stack("megatron-core"), **changes))
 
 
-def sent(built: Job) -> list[float]:
-    passes = [*operators.layer_forward(built, SPARSE), *operators.layer_backward(built, SPARSE)]
+def sent(built: Job, kind: LayerKind = SPARSE) -> list[float]:
+    passes = [*operators.layer_forward(built, kind), *operators.layer_backward(built, kind)]
     return [step.size for step in operators.collectives(passes) if step.axis == "ep"]
 
 
@@ -37,6 +39,16 @@ def test_every_copy_of_a_row_is_sent_four_times_a_layer(tp: int) -> None:
     each = 1024 / tp * SHAPE.top_k * SHAPE.hidden * 2  # type: ignore[operator]  # a mixture
     assert sent(built) == pytest.approx([each] * 4)
     assert not sent(job(tp=tp, ep=1))
+
+
+@pytest.mark.parametrize(("name", "published"), [("fine-grained", 1488), ("bigmac", 372)])
+def test_exchanges_of_bigmac_are_those_of_its_table(name: str, published: float) -> None:
+    """GiB that 32 devices send each other in an iteration of 256 sequences: arXiv:2502.16927, Table 4."""
+    loaded = load_scenario(f"papers/bigmac/{name}-xl", ("training.global_batch=256",)).scenario
+    assert isinstance(loaded, Scenario)
+    built = build_job(loaded)
+    each = sum(sent(built, built.kinds[0])) * 31 / 32
+    assert 24 * 8 * 32 * each / 2**30 == pytest.approx(published, rel=1e-12)
 
 
 @pytest.mark.parametrize(
