@@ -261,6 +261,9 @@ class Training(Spec):
     cuda_graphs: tuple[Literal["attention", "router", "all"], ...] = ()
     """What of each layer the host launches as one captured graph: `attention` (with its norm and residual), `router`
     (from the second norm on, shared experts included, up to where rows are sent), or `all`."""
+    expert_lanes: Literal["apart", "one"] = "apart"
+    """With `expert_chunks`, whether gathers and sums over `etp` travel beside the exchanges over `ep` of other parts
+    (FSMoE), or both one after the other (Tutel)."""
     routing: RouterLoad = RouterLoad()
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None

@@ -139,6 +139,8 @@ class Job:
     """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
     expert_chunks: int = 1
     """Parts in which the rows of an exchange with experts are sent, worked on and returned."""
+    one_lane: bool = False
+    """Whether all that those parts send travels one after the other."""
     part: float = 1.0
     """Share of the rows of a microbatch that operations are evaluated for."""
     logits_in_flight: int = 1
@@ -425,6 +427,7 @@ def build_job(scenario: Scenario) -> Job:
         cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
         expert_chunks=_chunks(training, mesh, experts),
+        one_lane=training.expert_lanes == "one",
         logits_in_flight=_logits_in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulator import units
+from simulator.axes import EP, ETP
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.model.blocks.around import NORM
 from simulator.model.ops import Elementwise, Op
@@ -92,8 +93,9 @@ class PassCosts:
         return [self._aside(one) for one in step.beside]
 
     def _aside(self, step: Collective) -> Part:
-        """A collective on the lane of its axis."""
-        return Part(step.axis, self._call(step), takes=1.0 - self.job.stack.overlap_quality.value)
+        """A collective on the lane of its axis, or of all exchanges with experts."""
+        lane = EP.name if self.job.one_lane and step.axis == ETP.name else step.axis
+        return Part(lane, self._call(step), takes=1.0 - self.job.stack.overlap_quality.value)
 
     def _works(self, step: Kernel | Turn) -> Content:
         """The kernels of a step; of a turn those of its slowest rank."""

@@ -115,6 +115,20 @@ def test_parts_hide_their_exchanges_exactly_when_they_are_worked_on_for_longer(p
     assert content.exposed == max(2 * t, 2 * parts * t - parts * e)
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_gathers_of_experts_travel_beside_exchanges_where_their_lanes_are_apart(apart: bool) -> None:
+    """Where exchanges of t and gathers of g decide: 2Nt + 2g apart (case 3 of FSMoE), else N(2t + 2g)."""
+    parts, t, g = 4, 50_000_000_000, 20_000_000_000
+    lanes = {"expert_chunks": parts, "expert_lanes": "apart" if apart else "one"}
+    built = job(tp=2, etp=2, ep=4, training=lanes)
+    quality = built.stack.overlap_quality.model_copy(update={"value": 1.0})
+    quick = replace(built, stack=built.stack.model_copy(update={"overlap_quality": quality, "overlap_tensor": "none"}))
+    (chunks,) = (step for step in operators.layer_forward(quick, SPARSE) if isinstance(step, Chunks))
+    ticks = {"ep": t, "etp": g}
+    costs = PassCosts(quick, compile_device(jobs.cluster().node.accelerator), lambda comm: ticks[comm.axis])
+    assert costs.piece([chunks]).content.total == (2 * parts * t + 2 * g if apart else 2 * parts * (t + g))
+
+
 def test_parts_send_and_work_as_much_as_the_whole() -> None:
     for passes in (operators.layer_forward, operators.layer_backward):
         whole, parts = (
