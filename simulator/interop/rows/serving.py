@@ -151,7 +151,8 @@ def _check_supported(row: ServingRow) -> None:
         "speculative decoding": row.spec_decoding not in (None, "none"),
         f"arrivals `{row.arrivals}`": row.arrivals not in (None, CLOSED_LOOP),
         f"lengths between {row.length_range} of those stated": not 0 < min(row.length_range or (1,)) <= 1,
-        f"expert parallelism {spread.get('ep')} with tp {spread.get('tp') or 1}": (spread.get("ep") or 1) > 1
+        f"expert parallelism {spread.get('ep')} with tp {spread.get('tp') or 1}: experts are spread over ranks that"
+        " each run the attention of their own requests, and only over those": (spread.get("ep") or 1) > 1
         and ((spread.get("tp") or 1) > 1 or spread.get("attention_dp") != spread.get("ep")),
         "lengths are ambiguous": " or " in (row.workload or ""),
         "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),

@@ -76,6 +76,7 @@ MODELS = {
     "Llama 3.1:70b": "llama-3.1-70b",
     "Llama 3.1:405b": "llama-3.1-405b",
     "DeepSeek R1 14b": "r1-distill-qwen-14b",
+    "DeepSeek R1 671b": "deepseek-r1",
     "DeepSeek-67B": "deepseek-67b",
     "GPT-J-6B": "gpt-j-6b",
     "GPT-OSS-20B": "gpt-oss-20b",
@@ -90,10 +91,8 @@ MODELS = {
 }
 """Model profile by a row's `model`; others are looked up as they are written, in small letters."""
 
-VARIANT = r"(-(instruct|chat|base|hf|it|fp8|awq|gptq|kv|v0\.\d|2507))+$"
+VARIANT = r"(-(instruct|chat|base|hf|it|fp8|awq|gptq|kv|v0\.\d|2507|0528|0324))+$"
 """Ends of names that say how a model was tuned or stored, and not its shape."""
-NO_MODEL = re.compile(r"deepseek[- ](v3|r1(?! 14b|[- ]distill))|kimi", re.I)
-"""Models with multi-head latent attention."""
 
 STACKS = (
     (r"swiftkv|nanoflow|tpi-llm|cloudmatrix|sarathi|medusa|eagle|speculat|lookahead|lmcache|mooncake", r"", None),
@@ -105,7 +104,7 @@ STACKS = (
     (r"tensorrt-llm|trt-llm", r"^0\.(9|10)(\.|$)|^$|2024-0[1-9]", "tensorrt-llm-0.9"),
     (r"tensorrt-llm|trt-llm", r"", "tensorrt-llm"),
     (r"vllm", r"^0\.[0-5](\.|$)|2023|2024-0[1-8]", "vllm-0.5"),
-    (r"vllm", r"^0\.[67](\.|$)|2024", "vllm-v0"),
+    (r"vllm", r"^0\.[67](\.|$)|2024|2025-0[1-3]", "vllm-v0"),  # 0.8 is of 18 March 2025
     (r"vllm-based", r"", "vllm-0.5"),
     (r"vllm", r"", "vllm"),
     (r"sglang", r"", "sglang"),
@@ -172,8 +171,6 @@ def cluster(accelerator: str) -> Cluster:
 @cache
 def model(name: str) -> Model:
     """The model of a name; raises Refused where no profile stands for it."""
-    if NO_MODEL.search(name):
-        raise Refused(f"model `{name}`: multi-head latent attention, of which no row is judged yet")
     if name in MODELS:
         return load_spec(Model, MODELS[name])
     plain = re.sub(r"[ _]", "-", name.rpartition("/")[2].lower()).removeprefix("meta-")

@@ -65,7 +65,6 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"metrics": {}}, "measured values are missing"),
         ({"kind": "guesswork"}, "kind `guesswork`"),
         ({"accelerator": "Zilog Z80"}, "accelerator `Zilog Z80`"),
-        ({"model": "DeepSeek-R1"}, "multi-head latent attention"),
         ({"model": "../../etc/passwd"}, "model `"),
         ({"model": "Unheard-9B"}, "model `Unheard-9B`"),
         ({"engine": "Abacus"}, "engine `Abacus`"),
@@ -74,7 +73,10 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"parallelism": {"tp": 3}, "num_accelerators": 2}, "is not 2 accelerators"),
         ({"parallelism": {"tp": 16}, "num_accelerators": 16}, "16 accelerators of 8"),
         ({"parallelism": {"tp": -1, "dp": -1}}, "parallel size below 1"),
-        ({"parallelism": {"tp": 8, "ep": 2}, "num_accelerators": 8}, "expert parallelism 2 with tp 8"),
+        (
+            {"parallelism": {"tp": 8, "ep": 2}, "num_accelerators": 8},
+            "expert parallelism 2 with tp 8: experts are spread",
+        ),
         ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "without experts to spread"),
         ({"kind": "pd_disaggregated"}, "kind `pd_disaggregated`"),
         ({"input_len": None}, "lengths of prompts and answers are not stated"),
@@ -88,6 +90,30 @@ ONE = {"num_requests": None, "batch_size": 1}
 def test_a_row_that_cannot_be_simulated_says_why(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused, match=words):
         mapped(**changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("DeepSeek-R1", "DeepSeek-R1"),
+        ("DeepSeek-R1-0528", "DeepSeek-R1"),
+        ("deepseek-ai/DeepSeek-V3", "DeepSeek-V3"),
+        ("DeepSeek-V2-Lite", "DeepSeek-V2-Lite"),
+        ("Kimi-K2-Instruct", "Kimi-K2"),
+    ],
+)
+def test_models_with_latent_attention_are_simulated(name: str, profile: str) -> None:
+    assert mapped(model=name, accelerator="NVIDIA H200 SXM 141GB").scenario.model.name == profile
+
+
+def test_experts_over_attention_in_data_parallel_leave_each_rank_its_own_requests() -> None:
+    spread = {
+        "parallelism": {"attention_dp": 4, "ep": 4},
+        "num_accelerators": 4,
+        "accelerator": "NVIDIA B200 SXM 180GB",
+    }
+    found = mapped(model="DeepSeek-R1-0528", precision={"compute": "fp4", "kv": "fp8"}, **spread).scenario.serving
+    assert (found.replicas, found.parallel.ep, found.parallel.tp) == (4, 4, 1)
 
 
 def test_a_model_without_room_is_refused() -> None:
@@ -104,6 +130,8 @@ def test_a_model_without_room_is_refused() -> None:
         ("vLLM", "0.5.3", "vllm-0.5"),
         ("vLLM", "0.6.3.dev116", "vllm-v0"),
         ("vLLM", "0.10.1", "vllm"),
+        ("vllm", "2025-03", "vllm-v0"),
+        ("vllm", "2025-04", "vllm"),
         ("vllm", None, "vllm"),
         ("vLLM", "v0.6.1", "vllm-v0"),
         ("TRT-LLM", "v0.12", "tensorrt-llm-0.12"),
