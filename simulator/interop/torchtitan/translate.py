@@ -16,6 +16,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.interop.arguments import MOST
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
+from simulator.interop.torchtitan import experts
 from simulator.specs.yaml_text import scalar
 
 FLAVORS = {
@@ -28,13 +29,12 @@ FLAVORS = {
         "8B": "qwen3-8b",
         "14B": "qwen3-14b",
         "32B": "qwen3-32b",
+        **experts.FLAVORS["qwen3"],
     },
+    **{family: flavors for family, flavors in experts.FLAVORS.items() if family != "qwen3"},
 }
-"""Shipped model of each flavor of each dense family (torchtitan/models/*/__init__.py: dim, n_layers, n_heads,
-n_kv_heads, ffn_dim_multiplier, multiple_of)."""
-
-EXPERTS = ("deepseek_v3", "llama4", "gpt_oss", "kimi")
-"""Families of mixtures of experts."""
+"""Shipped model of each flavor of each family (torchtitan/models/*/__init__.py: dim, n_layers, n_heads, n_kv_heads,
+ffn_dim_multiplier, multiple_of)."""
 
 SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "interleaved-1f1b", "LoopedBFS": "gpipe"}
 LOOPED = ("Interleaved1F1B", "LoopedBFS")
@@ -120,6 +120,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     draft.assume("stack", "fsdp", "PyTorch FSDP is the nearest; `clustersim profiles stacks` lists others")
     _batch(settings, pp, dp)
     _layout(settings, tp, pp, dp, cp)
+    _experts(settings, layers, tp, cp, dp)
     _memory(settings, layers, _schedule(settings, pp, layers))
     _numbers(settings)
     for key in settings.values:
@@ -175,15 +176,6 @@ def _degree(axis: str) -> tuple[str, ...]:
 
 
 def _refuse(settings: Settings) -> None:
-    for axis, reason in (
-        ("expert", "expert parallelism is not simulated yet in training"),
-        ("expert_tensor", "expert parallelism is not simulated yet in training"),
-    ):
-        size = settings.whole(*_degree(axis), default=1)
-        if size > 1:
-            key = settings.key(*_degree(axis))
-            hint = f"--set {key}=1 imports it without; its devices go to data parallelism"
-            settings.wrong(f"{key} = {size}: {reason}", hint, key)
     for key in ("experimental.pipeline_parallel_split_points", "parallelism.pipeline_parallel_split_points"):
         if settings.get(key):
             settings.wrong(f"{key} is not read", "write training.stages by hand", key)
@@ -248,11 +240,7 @@ def _model(settings: Settings) -> str:
     draft = settings.draft
     family, flavor = str(settings.get("model.name") or ""), str(settings.get("model.flavor") or "")
     known = FLAVORS.get(family)
-    if family in EXPERTS:
-        settings.wrong(
-            f"{family} is a mixture of experts, which is not imported yet: write the scenario by hand", "", "model.name"
-        )
-    elif known is None:
+    if known is None:
         settings.wrong(f"the model `{printable(family[:60])}` is not known", nearest(family, FLAVORS), "model.name")
     elif flavor not in known:
         hint = nearest(flavor, known) or f"known: {', '.join(known)}"
@@ -314,6 +302,29 @@ def _layout(settings: Settings, tp: int, pp: int, dp: int, cp: int) -> None:
             draft.put("training.parallel.shard_size", dp // replicas, settings.note(*_replicate()))
     elif dp > 1:
         draft.put("training.parallel.zero", 0, f"replicated only: {settings.note(*_replicate())}")
+
+
+def _experts(settings: Settings, model: str, tp: int, cp: int, dp: int) -> None:
+    """The mesh of the experts, who sends rows to them, and what a flavor differs in from the shipped model."""
+    ep = settings.whole(*_degree("expert"), default=1)
+    etp = settings.whole(*_degree("expert_tensor"), default=1)
+    backend = str(settings.get("parallelism.expert_parallel_comm_backend") or "standard")
+    if not model or model not in experts.MIXTURES:
+        return
+    flavor, sequence = str(settings.get("model.flavor")), settings.whole("training.seq_len", default=2048)
+    if (differs := experts.unlike(flavor, model, sequence)) is not None:
+        settings.draft.left_out.append(differs)
+    shards = dp // settings.whole(*_replicate(), default=1)
+    cut = experts.mesh(ep, etp, tp)
+    if (wrong := experts.unfit(ep, etp, tp, cp, shards)) is not None:
+        settings.wrong(*wrong, *_degree("expert"))
+    if backend not in experts.BACKENDS:
+        message = f"expert_parallel_comm_backend `{printable(backend[:40])}` is not known"
+        settings.wrong(message, nearest(backend, experts.BACKENDS), "parallelism.expert_parallel_comm_backend")
+    settings.draft.put("training.parallel.ep", ep, settings.note(*_degree("expert")))
+    settings.draft.put("training.parallel.etp", cut, settings.note(*_degree("expert_tensor")))
+    note = settings.note("parallelism.expert_parallel_comm_backend")
+    settings.draft.put("training.dispatcher", experts.BACKENDS.get(backend), note)
 
 
 def _schedule(settings: Settings, pp: int, model: str) -> int:

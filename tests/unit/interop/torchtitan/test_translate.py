@@ -8,6 +8,7 @@ import yaml
 
 from simulator.errors import InputError
 from simulator.interop.machine import Machine
+from simulator.interop.torchtitan.experts import MIXTURES
 from simulator.interop.torchtitan.translate import FLAVORS, split
 from simulator.run.dispatch import simulate
 from simulator.run.imports import import_file
@@ -15,6 +16,9 @@ from simulator.specs import load_scenario, load_spec
 from simulator.specs.model import Model
 
 FILES = Path(__file__).parents[1] / "files"
+EXPERTS = (
+    '[model]\nname = "deepseek_v3"\nflavor = "16B"\n[training]\nlocal_batch_size = 4\nseq_len = 4096\n[parallelism]\n'
+)
 JOB = '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 2\nseq_len = 4096\n'
 
 
@@ -59,8 +63,76 @@ def test_flavors_have_the_shapes_of_torchtitans_table(
 
 
 @pytest.mark.parametrize("model", [name for family in FLAVORS.values() for name in family.values()])
-def test_flavors_are_shipped_and_dense(model: str) -> None:
-    assert load_spec(Model, f"models/{model}").experts is None
+def test_flavors_are_shipped(model: str) -> None:
+    assert (load_spec(Model, f"models/{model}").experts is not None) == (model in MIXTURES)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "dim", "layers", "heads", "experts", "shared", "top_k", "inner", "groups"),
+    [
+        ("16B", 2048, 27, 16, 64, 2, 6, 1408, 1),
+        ("236B", 5120, 60, 128, 160, 2, 6, 1536, 8),
+        ("671B", 7168, 61, 128, 256, 1, 8, 2048, 8),
+    ],
+)
+def test_flavors_of_deepseek_have_the_shapes_of_torchtitans_table(
+    flavor: str, dim: int, layers: int, heads: int, experts: int, shared: int, top_k: int, inner: int, groups: int
+) -> None:
+    """torchtitan/models/deepseek_v3/__init__.py."""
+    model = load_spec(Model, f"models/{FLAVORS['deepseek_v3'][flavor]}")
+    assert (model.hidden, model.layers, model.heads, model.experts) == (dim, layers, heads, experts)
+    assert (model.shared_experts, model.top_k, model.expert_ffn) == (shared, top_k, inner)
+    assert model.expert_groups == groups
+
+
+@pytest.mark.parametrize(
+    ("job", "parallel", "dispatcher"),
+    [
+        (EXPERTS + "expert_parallel_degree = 8", {"ep": 8, "etp": 1, "dp": 8}, "alltoall"),
+        (
+            EXPERTS + 'expert_parallel_degree = 8\nexpert_parallel_comm_backend = "deepep"',
+            {"ep": 8, "etp": 1},
+            "deepep",
+        ),
+        (
+            EXPERTS + "tensor_parallel_degree = 2\nexpert_parallel_degree = 4\nexpert_tensor_parallel_degree = 2",
+            {"tp": 2, "ep": 4, "etp": 2, "dp": 4},
+            "alltoall",
+        ),
+        (EXPERTS + "tensor_parallel_degree = 2", {"tp": 2, "ep": 1, "etp": 2}, "alltoall"),
+        (
+            '[model]\nname = "qwen3"\nflavor = "30B-A3B"\n[training]\n[parallelism]\nexpert_parallel_degree = 4',
+            {"ep": 4, "etp": 1},
+            "alltoall",
+        ),
+    ],
+)
+def test_experts_have_a_mesh_of_their_own(job: str, parallel: dict[str, int], dispatcher: str, tmp_path: Path) -> None:
+    made = imported(job, tmp_path, nodes=1)["training"]
+    assert {axis: made["parallel"].get(axis) for axis in parallel} == parallel
+    assert made["dispatcher"] == dispatcher
+
+
+def test_a_mixture_of_experts_becomes_a_scenario_that_runs(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(EXPERTS + "expert_parallel_degree = 8", encoding="utf-8")
+    path = tmp_path / "scenario.yaml"
+    path.write_text(import_file(str(tmp_path / "job.toml"), Machine("dgx-h100", 2)), encoding="utf-8")
+    assert simulate(load_scenario(path).scenario).metrics["step_time_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flavor", "sequence", "told"), [("17bx16e", 16384, 1), ("17bx16e", 8192, 0), ("17bx16e_irope", 16384, 0)]
+)
+def test_what_a_flavor_of_llama_4_does_otherwise_is_told(flavor: str, sequence: int, told: int, tmp_path: Path) -> None:
+    job = f'[model]\nname = "llama4"\nflavor = "{flavor}"\n[training]\nseq_len = {sequence}\n'
+    (tmp_path / "job.toml").write_text(job, encoding="utf-8")
+    text = import_file(str(tmp_path / "job.toml"), Machine("dgx-h100", 4))
+    assert text.count("see the whole context") == told
+
+
+def test_degrees_of_experts_say_nothing_of_a_dense_model(tmp_path: Path) -> None:
+    made = imported(JOB + "[parallelism]\nexpert_parallel_degree = 2", tmp_path, nodes=1)
+    assert "ep" not in made["training"]["parallel"]
 
 
 def test_stages_as_torchtitan_splits() -> None:
@@ -112,13 +184,22 @@ def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) 
         ("[tool]\nx = 1", "no job of torchtitan"),
         ("a = " + "[" * 5000, "no TOML"),
         (JOB.replace("8B", "9B"), "flavor `9B` of llama3 is not known"),
-        (JOB.replace("llama3", "deepseek_v3"), "mixture of experts"),
+        (JOB.replace("llama3", "deepseek_v3"), "the flavor `8B` of deepseek_v3 is not known"),
         (JOB.replace("llama3", "lama3"), "did you mean `llama3`?"),
         (
             JOB + "[parallelism]\ncontext_parallel_degree = 2\ncontext_parallel_rotate_method = 'x'",
             "job.toml:9: context_parallel_rotate_method `x` is not known",
         ),
-        (JOB + "[parallelism]\nexpert_parallel_degree = 2", "expert parallelism is not simulated"),
+        (EXPERTS + "expert_parallel_degree = 6", "expert_parallel_degree 6 is no multiple of"),
+        (
+            EXPERTS + "tensor_parallel_degree = 4\nexpert_parallel_degree = 2",
+            "expert_parallel_degree 2 is no multiple of context_parallel_degree x tensor_parallel_degree = 4",
+        ),
+        (
+            EXPERTS + "tensor_parallel_degree = 4\nexpert_parallel_degree = 8\nexpert_tensor_parallel_degree = 2",
+            "expert_tensor_parallel_degree 2 is neither 1 nor tensor_parallel_degree 4",
+        ),
+        (EXPERTS + 'expert_parallel_comm_backend = "pigeon"', "expert_parallel_comm_backend `pigeon` is not known"),
         (JOB + "[parallelism]\ntensor_parallel_degree = 0", "from 1 to"),
         (JOB + "[parallelism]\ntensor_parallel_degree = 'x'", "not `x`"),
         (JOB + f"[parallelism]\ntensor_parallel_degree = {10**30}", "from 1 to"),
