@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "validate": "simulator.cli.validate",
     "calibrate": "simulator.cli.calibrate",
     "collective": "simulator.cli.collective",
+    "schedule": "simulator.cli.schedule",
     "profiles": "simulator.cli.profiles",
     "schema": "simulator.cli.schema",
     "import": "simulator.cli.import_",

@@ -72,4 +72,5 @@ def _source(action: Action, name: str) -> "Source":
         return Source(folders=True)
     if word.startswith(("FILE", "PATH")):
         return Source(files=True)
-    return Source({"CLUSTER": "clusters", "NAME": "profiles", "KIND": "kinds"}.get(word, ()))
+    words = {"CLUSTER": "clusters", "NAME": "profiles", "KIND": "kinds", "SCHEDULE": "schedules"}
+    return Source(words.get(word, ()), files=word == "SCHEDULE")

@@ -13,6 +13,7 @@ from simulator.report.catalogue.schema import KINDS
 from simulator.specs import names
 from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import Scenario
+from simulator.training.schedules import SCHEDULES
 
 
 class Source(NamedTuple):
@@ -48,7 +49,7 @@ _SAFE = re.compile(r"[\w./+-]+", re.ASCII)
 
 
 def word_lists(commands: Iterable[str]) -> Words:
-    """Lists of words by name: commands, scenarios, clusters, profiles, kinds of file; odd file names are left out."""
+    """Lists of words by name: commands, scenarios, clusters, profiles, kinds of file, schedules; without odd names."""
     profiles = {room.word: room.names() for room in ROOMS.values()}
     lists = {
         "commands": [*commands, "help", "--help", "--version"],
@@ -56,6 +57,7 @@ def word_lists(commands: Iterable[str]) -> Words:
         "clusters": names(Cluster),
         "profiles": sorted({*profiles, *(name for known in profiles.values() for name in known)}),
         "kinds": [*KINDS],
+        "schedules": SCHEDULES.names(),
     }
     return {name: [word for word in known if _SAFE.fullmatch(word)] for name, known in lists.items()}
 

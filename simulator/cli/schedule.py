@@ -1,0 +1,132 @@
+"""Draw a pipeline schedule and say what it costs, without a model or a machine.
+
+Times are those of a microbatch on a device, in any unit; the chunks of a device share them. A file is in the form that
+PyTorch's pipelining reads and writes: a line a device. Without a name the schedules that there are.
+"""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simulator.cli import console
+from simulator.cli.options import offer_quiet, whole
+
+if TYPE_CHECKING:
+    from simulator.study.schedule import AskedSchedule
+
+SUMMARY = "draw a pipeline schedule: its bubble and its memory"
+EXAMPLES = (
+    "",
+    "1f1b --stages 8 --microbatches 16",
+    "interleaved-1f1b --stages 4 --microbatches 8 --chunks 2 --weight-gradient 0.5 --send 0.03 --svg order.svg",
+    "workloads/schedules/zb-h1-4x8.csv --input-gradient 0.9765 --weight-gradient 0.5041",
+)
+_OUTPUTS = ("svg", "png", "csv", "json")
+_FINEST = 9  # decimals of a time
+_LONGEST = 10**6
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments of `schedule`."""
+    parser.add_argument("schedule", metavar="SCHEDULE", nargs="?", help="a name, or a file that ends in .csv")
+    parser.add_argument("--stages", metavar="N", type=whole(high=4096), help="devices of the pipeline")
+    parser.add_argument("--microbatches", metavar="N", type=whole(high=100_000), help="microbatches of a step")
+    parser.add_argument(
+        "--chunks", metavar="N", type=whole(high=64), help="of each device (default: 1, or 2 if needed)"
+    )
+    _offer_time(parser, "--forward", "1", "time of a forward pass")
+    _offer_time(parser, "--input-gradient", "1", "time of the input's half of a backward pass")
+    _offer_time(parser, "--weight-gradient", "1", "time of the weights' half of it")
+    _offer_time(parser, "--send", "0", "time of a send between neighbours")
+    parser.add_argument("--memory-limit", metavar="N", type=_limit, help="microbatches that a device may keep at most")
+    parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
+    parser.add_argument("--png", metavar="FILE", help="write the chart as PNG")
+    parser.add_argument("--csv", metavar="FILE", help="write the order in PyTorch's form")
+    parser.add_argument("--json", metavar="FILE", help="write figures and passes; `-` prints them and nothing else")
+    offer_quiet(parser)
+
+
+def _offer_time(parser: ArgumentParser, name: str, default: str, words: str) -> None:
+    parser.add_argument(
+        name, metavar="TIME", type=_time, default=Fraction(default), help=f"{words} (default: {default})"
+    )
+
+
+def _time(text: str) -> Fraction:
+    """An exact time from its decimal digits."""
+    try:
+        value = Decimal(text[:60])
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or not 0 <= value <= _LONGEST:
+        raise ArgumentTypeError(f"{text[:40]!r} is no number from 0 to {_LONGEST:,}")
+    if int(value.as_tuple().exponent) < -_FINEST:
+        raise ArgumentTypeError(f"{text[:40]!r} has more than {_FINEST} decimals")
+    return Fraction(value)
+
+
+def _limit(text: str) -> float:
+    value = float(_time(text))
+    if not value:
+        raise ArgumentTypeError("a device that computes keeps something: more than 0")
+    return value
+
+
+def execute(arguments: Namespace) -> int:
+    """List, or make, run and show."""
+    if arguments.schedule is None:
+        return _listed(arguments)
+    from simulator.cli import outputs
+    from simulator.study.schedule import make, run
+
+    asked = _asked(arguments)
+    named = {f"--{name}": getattr(arguments, name) for name in _OUTPUTS}
+    outputs.check(named, inputs=(asked.source,) if asked.is_file else ())
+    schedule = make(asked)
+    document = run(asked, schedule)
+    if arguments.csv:
+        from simulator.program.csv_form import write_csv
+
+        write_csv(schedule.actions(), arguments.csv)
+    if arguments.svg or arguments.png:
+        from simulator.report.schedule.picture import save_png, save_svg
+
+        if arguments.svg:
+            save_svg(document, arguments.svg)
+        if arguments.png:
+            save_png(document, arguments.png)
+    if not outputs.as_json(document, arguments.json) and not arguments.quiet:
+        from simulator.report.schedule.page import page
+
+        console.write(page(document, width=console.width(), colour=console.coloured()))
+    return 0
+
+
+def _asked(arguments: Namespace) -> "AskedSchedule":
+    from simulator.study.schedule import AskedCosts, AskedSchedule
+
+    costs = (arguments.forward, arguments.input_gradient, arguments.weight_gradient, arguments.send)
+    return AskedSchedule(
+        arguments.schedule,
+        arguments.stages,
+        arguments.microbatches,
+        arguments.chunks,
+        AskedCosts(*costs),
+        arguments.memory_limit,
+    )
+
+
+def _listed(arguments: Namespace) -> int:
+    """Every registered schedule with a line; InputError where sizes or outputs are given without a name."""
+    from simulator.errors import InputError, Problem
+    from simulator.report.schedule.page import listing
+    from simulator.training.schedules import SCHEDULES
+
+    given = [name for name in ("stages", "microbatches", "chunks", *_OUTPUTS) if getattr(arguments, name) is not None]
+    if given:
+        hint = "`clustersim schedule` lists the names"
+        raise InputError(Problem(f"`--{given[0]}` needs the name of a schedule", hint=hint))
+    lines = ((name, (SCHEDULES.get(name).__doc__ or "").split("\n")[0]) for name in SCHEDULES.names())
+    console.write(listing(lines, width=console.width(), colour=console.coloured()))
+    return 0

@@ -1,0 +1,1 @@
+"""A pipeline schedule as a page for a terminal and as a picture."""

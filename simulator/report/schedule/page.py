@@ -1,0 +1,79 @@
+"""A pipeline schedule as a page for a terminal."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from simulator.report.schedule.chart import chart
+from simulator.report.svg.gantt import sample
+from simulator.report.text import wording
+from simulator.report.text.blocks import grid, headed, heading, title
+from simulator.report.text.plain import clean
+from simulator.report.text.terminal import WIDTH, draw
+from simulator.results.documents.schedule import ScheduleDocument
+
+MOST_DEVICES = 16
+"""Lines of the table of devices; of more, every second, third ... and the last."""
+
+
+def page(document: ScheduleDocument, *, width: int = WIDTH, colour: bool = False) -> str:
+    """The chart, what the schedule comes to beside 1F1B, and each device."""
+    return draw(_blocks(document, width, colour), width=width, colour=colour)
+
+
+def listing(schedules: Iterable[tuple[str, str]], *, width: int = WIDTH, colour: bool = False) -> str:
+    """The schedules that there are, (name, sentence) each."""
+    table = grid("left", "left")
+    table.columns[1].no_wrap = False
+    for name, sentence in schedules:
+        table.add_row(clean(name), clean(sentence))
+    return draw([title("Pipeline schedules"), table], width=width, colour=colour)
+
+
+def _blocks(document: ScheduleDocument, width: int, colour: bool) -> Iterator[RenderableType]:
+    yield title(document.name, *_sizes(document))
+    yield from chart(document, width=width, colour=colour)
+    yield heading("What it comes to")
+    yield _figures(document)
+    yield heading("Devices")
+    yield _devices(document)
+    left_out = document.devices - len(sample(document.devices, MOST_DEVICES))
+    if left_out:
+        yield Text(f"and {wording.plural(left_out, 'device')} more, which `--json` has", "dim")
+
+
+def _sizes(document: ScheduleDocument) -> tuple[str, str]:
+    chunks = "" if document.stages == document.devices else f" of {document.stages / document.devices:.4g} chunks"
+    costs = document.costs
+    limit = "" if document.memory_limit is None else f"; at most {document.memory_limit:g} microbatches are kept"
+    passes = f"F {costs.forward:g}, I {costs.input_gradient:g}, W {costs.weight_gradient:g}, a send {costs.send:g}"
+    return (
+        f"{wording.plural(document.devices, 'device')}{chunks}, {wording.plural(document.microbatches, 'microbatch')}",
+        f"a microbatch on a device: {passes}{limit}",
+    )
+
+
+def _figures(document: ScheduleDocument) -> RenderableType:
+    """The schedule and 1F1B side by side; one column where it is 1F1B itself."""
+    other = document.against
+    alone = other.name == document.name
+    table = headed("", clean(document.name), *([] if alone else [f"{other.name}, same costs"]))
+    rows = (
+        ("makespan", f"{document.makespan:.6g}", f"{other.makespan:.6g}"),
+        ("the least that any order takes", f"{document.least_makespan:.6g}", ""),
+        ("bubble, idle share", wording.percent(document.bubble, decimals=2), wording.percent(other.bubble, decimals=2)),
+        ("most activations, microbatches", f"{document.peak:.4g}", f"{other.peak:.4g}"),
+    )
+    for name, own, its in rows:
+        table.add_row(name, own, *([] if alone else [its]))
+    return table
+
+
+def _devices(document: ScheduleDocument) -> RenderableType:
+    table = headed("", "busy", "idle", "own idle", "activations")
+    for index in sample(document.devices, MOST_DEVICES):
+        device = document.by_device[index]
+        idle = (f"{device.idle:.6g}", f"{device.own_idle:.6g}")
+        table.add_row(f"device {index}", f"{device.busy:.6g}", *idle, f"{device.peak:.4g}")
+    return table

@@ -1,0 +1,89 @@
+"""A pipeline schedule in time, as it is written and drawn; times are in the unit in which the costs were given."""
+
+from dataclasses import dataclass, field
+
+from simulator.results.documents.form import LEFT_OUT
+
+
+@dataclass(frozen=True, slots=True)
+class PassCosts:
+    """What a microbatch costs on a device, all of whose chunks it goes through."""
+
+    forward: float
+    input_gradient: float
+    weight_gradient: float
+    send: float
+    """One send over one boundary between devices, which takes no time of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """One device of the pipeline."""
+
+    busy: float
+    """Time in which it computes."""
+    idle: float
+    """The rest of the makespan."""
+    own_idle: float
+    """What of it lies between its first and its last pass."""
+    peak: float
+    """Most microbatches whose activations it keeps at once, a chunk of it a share."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFigures:
+    """What a schedule as a whole comes to."""
+
+    name: str
+    makespan: float
+    """From the first start to the last end."""
+    bubble: float
+    """Share of the makespan in which devices are idle, on average."""
+    peak: float
+    """The most that any device keeps, in microbatches."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassColumns:
+    """The passes, device after device in their order; entry i of each column is pass i."""
+
+    device: tuple[int, ...]
+    kind: tuple[str, ...]
+    """`F`, `I`, `W`, or `B` of a whole backward pass."""
+    stage: tuple[int, ...]
+    microbatch: tuple[int, ...]
+    start: tuple[float, ...]
+    end: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDocument:
+    """A schedule of given sizes and costs."""
+
+    schema: int = 1
+    kind: str = "schedule"
+    name: str
+    """Registered name, or the file."""
+    devices: int
+    stages: int
+    microbatches: int
+    costs: PassCosts
+    makespan: float
+    least_makespan: float
+    """No order of these passes on these devices takes less."""
+    bubble: float
+    """Share of the makespan in which devices are idle, on average."""
+    by_device: tuple[DeviceShare, ...]
+    against: ScheduleFigures
+    """1F1B of the same costs, without chunks and without a limit."""
+    passes: PassColumns
+    memory_limit: float | None = field(default=None, metadata=LEFT_OUT)
+    """In microbatches; None without one."""
+
+    @property
+    def peak(self) -> float:
+        """The most that any device keeps, in microbatches."""
+        return max(device.peak for device in self.by_device)

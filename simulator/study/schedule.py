@@ -1,0 +1,198 @@
+"""A pipeline schedule of given sizes and costs, run without a device, a network or a model.
+
+Costs are those of a microbatch on a device; the chunks of a device share them equally. They are turned into whole
+ticks by their common denominator, so that nothing is rounded.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, lcm
+from pathlib import Path
+
+import numpy as np
+
+from simulator.engine.tape import NEVER
+from simulator.errors import InfeasibleError, InputError, Problem
+from simulator.program.actions import Kind
+from simulator.program.csv_form import read_csv
+from simulator.program.schedule import Schedule
+from simulator.program.timing import Costs, Timing, least_makespan, time_schedule
+from simulator.program.validate import validate
+from simulator.results.documents.schedule import DeviceShare, PassColumns, PassCosts, ScheduleDocument, ScheduleFigures
+from simulator.specs import data_root
+from simulator.training.schedules import SCHEDULES, Maker, Pipeline
+
+MOST_PASSES = 4_000_000
+"""Forward passes of a schedule that is drawn."""
+BASELINE = "1f1b"
+"""What schedules are held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCosts:
+    """What a microbatch costs on a device, in any unit of time."""
+
+    forward: Fraction = Fraction(1)
+    input_gradient: Fraction = Fraction(1)
+    weight_gradient: Fraction = Fraction(1)
+    send: Fraction = Fraction(0)
+    """Over one boundary."""
+
+    def ticks(self, chunks: Fraction) -> int:
+        """Ticks of a unit: the fewest that make the costs of a chunk whole."""
+        passes = (self.forward, self.input_gradient, self.weight_gradient)
+        return lcm(*((cost / chunks).denominator for cost in passes), self.send.denominator)
+
+    def of_stages(self, stages: int, ranks: int) -> Costs:
+        """Costs of equal stages that keep an equal part of a microbatch until the end of W."""
+        chunks = Fraction(stages, ranks)
+        scale = self.ticks(chunks)
+        passes = (self.forward, self.input_gradient, self.weight_gradient)
+        forward, back, weights = (np.full(stages, int(cost / chunks * scale), np.int64) for cost in passes)
+        kept = np.full(stages, float(1 / chunks))
+        return Costs(forward, back, weights, kept, kept, int(self.send * scale))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSchedule:
+    """What to make and run."""
+
+    source: str
+    """Name of a schedule, or a path that ends in `.csv`."""
+    ranks: int | None = None
+    """Devices along the pipeline; None of a file: as many as it has lines."""
+    microbatches: int | None = None
+    chunks: int | None = None
+    """Of each device; None: one, or two where the schedule refuses one."""
+    costs: AskedCosts = AskedCosts()
+    limit: float | None = None
+    """Most microbatches whose activations a device may keep."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the order stands in a file."""
+        return self.source.endswith(".csv")
+
+
+def make(asked: AskedSchedule) -> Schedule:
+    """The order of the passes; InputError where the sizes do not suit, InfeasibleError where the limit is too low."""
+    if asked.is_file:
+        return _read(asked)
+    maker = SCHEDULES.get(asked.source)
+    if asked.ranks is None or asked.microbatches is None:
+        missing = "--stages" if asked.ranks is None else "--microbatches"
+        raise InputError(Problem(f"schedule `{asked.source}` needs `{missing}`", hint=f"for example {missing} 8"))
+    if asked.ranks * (asked.chunks or 1) * asked.microbatches > MOST_PASSES:
+        sizes = f"{asked.ranks:,} devices x {asked.chunks or 1:,} chunks x {asked.microbatches:,} microbatches"
+        raise InputError(Problem(f"{sizes} are more than {MOST_PASSES:,} forward passes"))
+    if asked.chunks is not None:
+        return _made(maker, asked, asked.ranks, asked.microbatches, asked.chunks)
+    try:
+        return _made(maker, asked, asked.ranks, asked.microbatches, 1)
+    except InputError as refused:
+        try:
+            return _made(maker, asked, asked.ranks, asked.microbatches, 2)
+        except InputError:
+            raise refused from None
+
+
+def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chunks: int) -> Schedule:
+    costs = asked.costs.of_stages(ranks * chunks, ranks)
+    _check_clock(costs, microbatches)
+    limit = inf if asked.limit is None else asked.limit
+    return maker(Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit))
+
+
+def _read(asked: AskedSchedule) -> Schedule:
+    """A schedule from a file in the working folder or in the installed data, of the sizes that are asked for."""
+    path = next((path for path in (Path(asked.source), data_root() / asked.source) if path.is_file()), None)
+    schedule = validate(read_csv(path or asked.source, asked.source), asked.source)
+    if (idle := np.flatnonzero(np.diff(schedule.passes().rank_start) == 0)).size:
+        message = f"device {idle[0]} runs no pass"
+        raise InputError(Problem(message, asked.source, int(idle[0]) + 1, hint="take its line out"))
+    stages = None if asked.chunks is None else asked.chunks * (asked.ranks or schedule.ranks)
+    sizes = (
+        ("devices (lines)", schedule.ranks, asked.ranks),
+        ("stages", schedule.stages, stages),
+        ("microbatches", schedule.microbatches, asked.microbatches),
+    )
+    if wrong := [f"{there} {what}, not {wanted}" for what, there, wanted in sizes if wanted not in (None, there)]:
+        hint = "leave out `--stages`, `--chunks` and `--microbatches`: the file says them"
+        raise InputError(Problem(f"the schedule has {', '.join(wrong)}", asked.source, hint=hint))
+    return schedule
+
+
+def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
+    """The schedule in time, beside the least that any takes and beside 1F1B.
+
+    InfeasibleError where a device keeps more than the limit, DeadlockError where the schedule waits for itself.
+    """
+    costs = asked.costs.of_stages(schedule.stages, schedule.ranks)
+    _check_clock(costs, schedule.microbatches)
+    timing = time_schedule(schedule, costs)
+    scale = asked.costs.ticks(Fraction(schedule.stages, schedule.ranks))
+    _check_limit(asked, timing)
+    return ScheduleDocument(
+        name=asked.source,
+        devices=schedule.ranks,
+        stages=schedule.stages,
+        microbatches=schedule.microbatches,
+        costs=_written(asked.costs),
+        memory_limit=asked.limit,
+        makespan=timing.makespan / scale,
+        least_makespan=least_makespan(costs, schedule.rank_of_stage(), schedule.microbatches) / scale,
+        bubble=timing.bubble,
+        by_device=_devices(timing, scale),
+        against=_baseline(asked.costs, schedule.ranks, schedule.microbatches),
+        passes=_columns(timing, scale),
+    )
+
+
+def _baseline(asked: AskedCosts, ranks: int, microbatches: int) -> ScheduleFigures:
+    costs = asked.of_stages(ranks, ranks)
+    timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, microbatches, costs=costs)), costs)
+    scale = asked.ticks(Fraction(1))
+    return ScheduleFigures(BASELINE, timing.makespan / scale, timing.bubble, float(timing.peak.max()))
+
+
+def _written(asked: AskedCosts) -> PassCosts:
+    costs = (asked.forward, asked.input_gradient, asked.weight_gradient, asked.send)
+    return PassCosts(*map(float, costs))
+
+
+def _devices(timing: Timing, scale: int) -> tuple[DeviceShare, ...]:
+    times = (timing.work / scale, timing.idle / scale, timing.own_idle / scale, timing.peak)
+    return tuple(DeviceShare(*map(float, row)) for row in zip(*times, strict=True))
+
+
+def _columns(timing: Timing, scale: int) -> PassColumns:
+    passes, names = timing.schedule, [kind.name for kind in Kind]
+    return PassColumns(
+        tuple(passes.rank.tolist()),
+        tuple(names[code] for code in passes.kind.tolist()),
+        tuple(passes.stage.tolist()),
+        tuple(passes.microbatch.tolist()),
+        tuple((timing.start / scale).tolist()),
+        tuple((timing.end / scale).tolist()),
+    )
+
+
+def _check_limit(asked: AskedSchedule, timing: Timing) -> None:
+    worst = int(timing.peak.argmax())
+    if asked.limit is not None and timing.peak[worst] > asked.limit * (1 + 1e-9):
+        kept = f"{timing.peak[worst]:.6g}"
+        raise InfeasibleError(
+            f"the memory limit is {asked.limit:g} microbatches, and device {worst} of `{asked.source}` keeps {kept}; "
+            f"this order takes `--memory-limit {kept}`"
+        )
+
+
+def _check_clock(costs: Costs, microbatches: int) -> None:
+    """InputError where the times, made whole, could leave the clock's range, in the worst of all orders."""
+    table = costs.table()
+    work = sum(int(ticks) for kind in (Kind.F, Kind.B) for ticks in table[:, kind].tolist())
+    if not work:
+        raise InputError(Problem("all passes take no time", hint="write a `--forward` of more than 0"))
+    if microbatches * (work + 2 * costs.stages * costs.send) >= NEVER:
+        message = "the costs are too far apart for the clock"
+        raise InputError(Problem(message, hint="write them with fewer digits"))

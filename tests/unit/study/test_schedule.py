@@ -1,0 +1,119 @@
+"""Schedules of given sizes and costs: exact times, sizes from files, limits."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import DeadlockError, InfeasibleError, InputError
+from simulator.study.schedule import AskedCosts, AskedSchedule, make, run
+
+
+def costs(*words: str) -> AskedCosts:
+    """Costs from decimal digits."""
+    return AskedCosts(*map(Fraction, words))
+
+
+def test_equal_passes_by_hand() -> None:
+    asked = AskedSchedule("1f1b", 4, 8)
+    document = run(asked, make(asked))
+    assert (document.makespan, document.least_makespan, document.peak) == (33, 27, 4)
+    assert document.bubble == pytest.approx(3 / 11)
+    assert [device.own_idle for device in document.by_device] == [9, 6, 3, 0]
+    assert [device.busy + device.idle for device in document.by_device] == [33] * 4
+    assert document.against.makespan == document.makespan
+
+
+def test_chunks_share_what_a_device_does_and_keeps() -> None:
+    """Interleaving takes (p - 1)(F + B) / v of idle time, with a v-th of a microbatch kept for each chunk."""
+    asked = AskedSchedule("interleaved-1f1b", 4, 8, 2)
+    document = run(asked, make(asked))
+    assert [device.busy for device in document.by_device] == [24] * 4
+    assert document.by_device[0].idle == 9 / 2
+    assert document.peak == 11 / 2
+    assert document.against.peak == 4
+
+
+def test_decimal_times_are_whole_ticks() -> None:
+    """A fifth of 0.5041 is no float, and yet the sum of what a device does is m times the sum of the costs."""
+    asked = AskedSchedule("interleaved-1f1b", 5, 10, 5, costs("1", "0.9765", "0.5041", "0.0324"))
+    stages = asked.costs.of_stages(25, 5)
+    scale = asked.costs.ticks(Fraction(5))
+    assert Fraction(int(stages.weight_gradient[0]), scale) == Fraction("0.5041") / 5
+    assert Fraction(stages.send, scale) == Fraction("0.0324")
+    assert run(asked, make(asked)).by_device[2].busy == float(10 * Fraction("2.4806"))
+
+
+def test_passes_are_those_of_the_order() -> None:
+    asked = AskedSchedule("gpipe", 2, 2, costs=costs("1", "1", "0.5"))
+    passes = run(asked, make(asked)).passes
+    assert passes.device == (0,) * 4 + (1,) * 4
+    assert "".join(passes.kind) == "FFBBFFBB"
+    assert passes.start[:4] == (0, 1, 4.5, 6)
+    assert passes.end[4:] == (2, 3, 4.5, 6)
+
+
+def test_a_schedule_that_refuses_one_chunk_gets_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    from simulator.training.schedules import SCHEDULES, Pipeline, interleaved
+
+    def picky(pipeline: Pipeline) -> object:
+        if pipeline.chunks != 2:
+            raise InputError("two chunks alone")
+        return interleaved(pipeline)
+
+    monkeypatch.setitem(SCHEDULES._things, "picky", picky)
+    assert make(AskedSchedule("picky", 4, 8)).stages == 8
+    with pytest.raises(InputError, match="two chunks alone"):
+        make(AskedSchedule("picky", 4, 8, 1))
+    with pytest.raises(InputError, match="two chunks alone"):  # and not that nine is no multiple of four
+        make(AskedSchedule("picky", 4, 9))
+
+
+def test_a_file_says_its_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("two.csv").write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+    asked = AskedSchedule("two.csv")
+    document = run(asked, make(asked))
+    assert (document.devices, document.microbatches, document.makespan) == (2, 2, 9)
+    for sizes, words in (
+        ((3, None), "2 devices"),
+        ((None, 4), "2 microbatches, not 4"),
+        ((2, 2, 2), "2 stages, not 4"),
+    ):
+        with pytest.raises(InputError, match=words):
+            make(AskedSchedule("two.csv", *sizes))
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("0F0,0Q0\n", InputError, r"bad\.csv:1:5: `0Q0` is no instruction"),
+        ("0F0,0B0\n\n1F0,1B0\n", InputError, r"bad\.csv:2: device 1 runs no pass"),
+        ("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n", DeadlockError, "wait in a circle"),
+        ("0F0\n1F0,1B0\n", InputError, "lacks 0B0"),
+    ],
+)
+def test_files_that_are_refused(
+    text: str, error: type[InputError], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_text(text)
+    with pytest.raises(error, match=words):
+        make(AskedSchedule("bad.csv"))
+
+
+def test_a_limit_that_the_order_exceeds_is_told_with_what_it_takes() -> None:
+    asked = AskedSchedule("1f1b", 4, 8, limit=3.5)
+    with pytest.raises(InfeasibleError, match=r"device 0 of `1f1b` keeps 4; this order takes `--memory-limit 4`"):
+        run(asked, make(asked))
+    enough = AskedSchedule("1f1b", 4, 8, limit=4)
+    assert run(enough, make(enough)).memory_limit == 4
+
+
+def test_sizes_and_costs_out_of_range() -> None:
+    with pytest.raises(InputError, match="more than 4,000,000 forward passes"):
+        make(AskedSchedule("1f1b", 4096, 4096))
+    with pytest.raises(InputError, match="take no time"):
+        make(AskedSchedule("1f1b", 2, 2, costs=costs("0", "0", "0")))
+    with pytest.raises(InputError, match="too far apart"):
+        make(AskedSchedule("1f1b", 1024, 1024, costs=costs("1000000", "1", "1", "0.000000001")))
