@@ -142,6 +142,7 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
         makespan=timing.makespan / scale,
         least_makespan=least_makespan(costs, schedule.rank_of_stage(), schedule.microbatches) / scale,
         bubble=timing.bubble,
+        own_bubble=_own_bubble(timing),
         by_device=_devices(timing, scale),
         against=_baseline(asked.costs, schedule.ranks, schedule.microbatches),
         passes=_columns(timing, scale),
@@ -152,7 +153,12 @@ def _baseline(asked: AskedCosts, ranks: int, microbatches: int) -> ScheduleFigur
     costs = asked.of_stages(ranks, ranks)
     timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, microbatches, costs=costs)), costs)
     scale = asked.ticks(Fraction(1))
-    return ScheduleFigures(BASELINE, timing.makespan / scale, timing.bubble, float(timing.peak.max()))
+    figures = (timing.makespan / scale, timing.bubble, _own_bubble(timing), float(timing.peak.max()))
+    return ScheduleFigures(BASELINE, *figures)
+
+
+def _own_bubble(timing: Timing) -> float:
+    return float((timing.own_idle / (timing.work + timing.own_idle)).max())
 
 
 def _written(asked: AskedCosts) -> PassCosts:

@@ -20,10 +20,10 @@ MOST_WIDTH, LEAST_WIDTH = 2400.0, 560.0
 MOST_DEVICES = 256
 """Rows; of more devices every second, third ... and the last."""
 _HIGHEST, _ALL_ROWS = 20.0, 1600.0  # a row, and all of them where it may be lower
-_CELL = 22.0  # pixels of the shortest pass, where the width allows it
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 118.0, 52.0, 22.0
 _IDLE_WIDTH = 46.0  # pixels of a column of idle shares
 _LETTER = 6.0  # pixels of a digit
+_AROUND = 8.0  # pixels beside the digits of the shortest pass, where the width allows it
 _SEAM = 0.8  # between boxes
 _LIGHTER = (0.0, 0.5, 0.25, 0.7)  # share of white in the colours of the chunks in turn
 _IDLE = "#8a919e"
@@ -90,7 +90,8 @@ def drawing(document: ScheduleDocument) -> Drawing:
 
 def _across(document: ScheduleDocument, rows: dict[int, list[PassBox]]) -> float:
     lasts = [box.end - box.start for row in rows.values() for box in row if box.kind != "W" and box.end > box.start]
-    wanted = document.makespan / min(lasts) * _CELL if lasts else LEAST_WIDTH
+    cell = len(str(document.microbatches - 1)) * _LETTER + _AROUND
+    wanted = document.makespan / min(lasts) * cell if lasts else LEAST_WIDTH
     return min(max(wanted, LEAST_WIDTH), MOST_WIDTH)
 
 

@@ -62,7 +62,11 @@ def _figures(document: ScheduleDocument) -> RenderableType:
     rows = (
         ("makespan", f"{document.makespan:.6g}", f"{other.makespan:.6g}"),
         ("the least that any order takes", f"{document.least_makespan:.6g}", ""),
-        ("bubble, idle share", wording.percent(document.bubble, decimals=2), wording.percent(other.bubble, decimals=2)),
+        ("bubble, idle share of the makespan", *(wording.percent(of.bubble, decimals=2) for of in (document, other))),
+        (
+            "the most between first and last pass",
+            *(wording.percent(of.own_bubble, decimals=2) for of in (document, other)),
+        ),
         ("most activations, microbatches", f"{document.peak:.4g}", f"{other.peak:.4g}"),
     )
     for name, own, its in rows:

@@ -39,6 +39,8 @@ class ScheduleFigures:
     """From the first start to the last end."""
     bubble: float
     """Share of the makespan in which devices are idle, on average."""
+    own_bubble: float
+    """The most that any device is idle between its first and its last pass, as a share of that time."""
     peak: float
     """The most that any device keeps, in microbatches."""
 
@@ -76,6 +78,8 @@ class ScheduleDocument:
     """No order of these passes on these devices takes less."""
     bubble: float
     """Share of the makespan in which devices are idle, on average."""
+    own_bubble: float
+    """The most that any device is idle between its first and its last pass, as a share of that time."""
     by_device: tuple[DeviceShare, ...]
     against: ScheduleFigures
     """1F1B of the same costs, without chunks and without a limit."""
