@@ -13,7 +13,7 @@ from typing import Any
 from markdown_tables import table
 
 import simulator
-from simulator.api import calls, scenario
+from simulator.api import calls, scenario, schedule
 from simulator.report.notebook.plotting import ComparisonPlots, Plots, SweepPlots
 
 FUNCTIONS = {
@@ -23,6 +23,7 @@ FUNCTIONS = {
     "sweep": calls.sweep,
     "read": calls.read,
     "validate": calls.validate,
+    "schedule": schedule.schedule,
 }
 """The functions in the order of the page."""
 _WIDEST = 88
@@ -35,7 +36,9 @@ def python_functions() -> str:
 
 def python_types() -> str:
     """Text, fields and methods of every type."""
-    return "\n".join(_type(getattr(simulator, name)) for name in ("Scenario", "Result", "Comparison", "Sweep"))
+    return "\n".join(
+        _type(getattr(simulator, name)) for name in ("Scenario", "Result", "Comparison", "Sweep", "PipelineSchedule")
+    )
 
 
 def python_plots() -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from simulator.api.result import Sweep as Sweep
     from simulator.api.scenario import Scenario as Scenario
     from simulator.api.scenario import load as load
+    from simulator.api.schedule import PipelineSchedule as PipelineSchedule
+    from simulator.api.schedule import schedule as schedule
     from simulator.errors import InputError as InputError
 
 del TYPE_CHECKING
@@ -38,10 +40,12 @@ _NAMES = {
     "sweep": "simulator.api.calls",
     "validate": "simulator.api.calls",
     "read": "simulator.api.calls",
+    "schedule": "simulator.api.schedule",
     "Scenario": "simulator.api.scenario",
     "Result": "simulator.api.result",
     "Comparison": "simulator.api.result",
     "Sweep": "simulator.api.result",
+    "PipelineSchedule": "simulator.api.schedule",
     "InputError": "simulator.errors",
 }
 """The Python interface: each name and the module that has it."""
@@ -49,6 +53,7 @@ _NAMES = {
 __all__ = [
     "Comparison",
     "InputError",
+    "PipelineSchedule",
     "Result",
     "Scenario",
     "Sweep",
@@ -56,6 +61,7 @@ __all__ = [
     "load",
     "read",
     "run",
+    "schedule",
     "sweep",
     "validate",
 ]

@@ -5,7 +5,6 @@ PyTorch's pipelining reads and writes: a line a device. Without a name the sched
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,6 @@ EXAMPLES = (
     "workloads/schedules/zb-h1-4x8.csv --input-gradient 0.9765 --weight-gradient 0.5041",
 )
 _OUTPUTS = ("svg", "png", "csv", "json")
-_FINEST = 9  # decimals of a time
-_LONGEST = 10**6
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -55,15 +52,12 @@ def _offer_time(parser: ArgumentParser, name: str, default: str, words: str) -> 
 
 def _time(text: str) -> Fraction:
     """An exact time from its decimal digits."""
+    from simulator.study.schedule import exact_time
+
     try:
-        value = Decimal(text[:60])
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not value.is_finite() or not 0 <= value <= _LONGEST:
-        raise ArgumentTypeError(f"{text[:40]!r} is no number from 0 to {_LONGEST:,}")
-    if int(value.as_tuple().exponent) < -_FINEST:
-        raise ArgumentTypeError(f"{text[:40]!r} has more than {_FINEST} decimals")
-    return Fraction(value)
+        return exact_time(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text[:40]!r} {error}") from None
 
 
 def _limit(text: str) -> float:
@@ -78,11 +72,14 @@ def execute(arguments: Namespace) -> int:
     if arguments.schedule is None:
         return _listed(arguments)
     from simulator.cli import outputs
+    from simulator.report.svg.figures import check_library
     from simulator.study.schedule import make, run
 
     asked = _asked(arguments)
     named = {f"--{name}": getattr(arguments, name) for name in _OUTPUTS}
     outputs.check(named, inputs=(asked.source,) if asked.is_file else ())
+    if arguments.png:
+        check_library()
     schedule = make(asked)
     document = run(asked, schedule)
     if arguments.csv:

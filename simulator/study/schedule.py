@@ -5,6 +5,7 @@ ticks by their common denominator, so that nothing is rounded.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import inf, lcm
 from pathlib import Path
@@ -22,8 +23,12 @@ from simulator.results.documents.schedule import DeviceShare, PassColumns, PassC
 from simulator.specs import data_root
 from simulator.training.schedules import SCHEDULES, Maker, Pipeline
 
-MOST_PASSES = 4_000_000
+MOST_PASSES = 500_000
 """Forward passes of a schedule that is drawn."""
+MOST_TIME = 10**6
+"""Of a pass or a send, in its unit."""
+FINEST = 9
+"""Decimals of a time."""
 BASELINE = "1f1b"
 """What schedules are held against."""
 
@@ -74,6 +79,19 @@ class AskedSchedule:
         return self.source.endswith(".csv")
 
 
+def exact_time(text: str) -> Fraction:
+    """A time from its decimal digits; ValueError says what is wrong with it, to be put behind the text."""
+    try:
+        value = Decimal(text[:60])
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or not 0 <= value <= MOST_TIME:
+        raise ValueError(f"is no number from 0 to {MOST_TIME:,}")
+    if (exponent := value.normalize().as_tuple().exponent) and int(exponent) < -FINEST:
+        raise ValueError(f"has more than {FINEST} decimals")
+    return Fraction(value)
+
+
 def make(asked: AskedSchedule) -> Schedule:
     """The order of the passes; InputError where the sizes do not suit, InfeasibleError where the limit is too low."""
     if asked.is_file:
@@ -120,6 +138,18 @@ def _read(asked: AskedSchedule) -> Schedule:
         hint = "leave out `--stages`, `--chunks` and `--microbatches`: the file says them"
         raise InputError(Problem(f"the schedule has {', '.join(wrong)}", asked.source, hint=hint))
     return schedule
+
+
+def order_of(document: ScheduleDocument) -> Schedule:
+    """The order of the passes of a document."""
+    passes = document.passes
+    counts = np.bincount(passes.device, minlength=document.devices)
+    return Schedule(
+        np.array([Kind[kind] for kind in passes.kind], np.int8),
+        np.array(passes.stage, np.int32),
+        np.array(passes.microbatch, np.int32),
+        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+    )
 
 
 def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:

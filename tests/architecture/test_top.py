@@ -11,8 +11,8 @@ import pytest
 import simulator as sim
 from tests.architecture.source import PACKAGE
 
-FUNCTIONS = ("load", "run", "compare", "sweep", "validate", "read")
-TYPES = ("Scenario", "Result", "Comparison", "Sweep", "InputError")
+FUNCTIONS = ("load", "run", "compare", "sweep", "validate", "read", "schedule")
+TYPES = ("Scenario", "Result", "Comparison", "Sweep", "PipelineSchedule", "InputError")
 NAMES = {*FUNCTIONS, *TYPES}
 
 
@@ -40,7 +40,7 @@ def test_each_function_is_typed(name: str) -> None:
     assert all(one.annotation is not inspect.Parameter.empty for one in signature.parameters.values())
 
 
-@pytest.mark.parametrize("kind", [sim.Scenario, sim.Result, sim.Comparison, sim.Sweep])
+@pytest.mark.parametrize("kind", [sim.Scenario, sim.Result, sim.Comparison, sim.Sweep, sim.PipelineSchedule])
 def test_all_that_a_type_offers_is_documented(kind: type) -> None:
     methods = (type(len), type(inspect.getdoc), property, classmethod)
     offered = {name: value for name, value in vars(kind).items() if not name.startswith("_")}

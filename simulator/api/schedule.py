@@ -1,0 +1,129 @@
+"""Pipeline schedules in Python: made, run without a model or a machine, drawn."""
+
+from __future__ import annotations  # help() then shows the names of types, not what they stand for
+
+from dataclasses import fields
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from simulator import results
+from simulator.api.arguments import choice, path_of, shown, whole
+from simulator.errors import InputError, Problem
+from simulator.results.documents.form import plain
+from simulator.results.documents.schedule import ScheduleDocument
+from simulator.results.writing import write
+from simulator.study.schedule import AskedCosts, AskedSchedule, exact_time, make, order_of, run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Time = int | float | str | Fraction
+"""A time in any unit: a number, or its decimal digits."""
+
+
+class PipelineSchedule(ScheduleDocument):
+    """A pipeline schedule in time, with its figures, frames, files and a picture in a cell."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, document: ScheduleDocument) -> PipelineSchedule:
+        """The same schedule with these methods."""
+        return cls(**{field.name: getattr(document, field.name) for field in fields(document)})
+
+    def to_frame(self, what: Literal["devices", "passes"] = "devices") -> DataFrame:
+        """A pandas frame (the extra `frames`): a row for each device, or for each pass."""
+        from simulator.report.notebook.frames import made
+
+        choice("what", what, ("devices", "passes"))
+        if what == "passes":
+            return made({field.name: list(getattr(self.passes, field.name)) for field in fields(self.passes)})
+        names = [field.name for field in fields(self.by_device[0])]
+        return made({name: [getattr(device, name) for device in self.by_device] for name in names}, name="device")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file: `.csv` the order in PyTorch's form, `.svg` and `.png` the chart, any other the JSON form.
+
+        Raises InputError where it cannot be written.
+        """
+        from simulator.report.schedule.picture import save_png, save_svg
+
+        name = path_of("path", path)
+        ending = Path(name).suffix.lower()
+        if ending == ".csv":
+            from simulator.program.csv_form import write_csv
+
+            write_csv(order_of(self).actions(), name)
+        elif ending in (".svg", ".png"):
+            (save_svg if ending == ".svg" else save_png)(self, name)
+        else:
+            write(name, results.dumps(plain(self)))
+
+    def __str__(self) -> str:
+        """The page that `clustersim schedule` prints."""
+        from simulator.report.schedule.page import page
+
+        return page(self).rstrip("\n")
+
+    def __repr__(self) -> str:
+        """Name, sizes and bubble."""
+        from simulator.report.text.wording import percent
+
+        sizes = f"{self.devices} devices x {self.microbatches} microbatches"
+        return f"<{type(self).__name__} {self.name!r}: {sizes}, bubble {percent(self.bubble)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from simulator.report.schedule.picture import svg
+
+        return svg(self)
+
+
+def schedule(
+    source: str | PathLike[str],
+    stages: int | None = None,
+    microbatches: int | None = None,
+    *,
+    chunks: int | None = None,
+    forward: Time = 1,
+    input_gradient: Time = 1,
+    weight_gradient: Time = 1,
+    send: Time = 0,
+    memory_limit: Time | None = None,
+) -> PipelineSchedule:
+    """Make a pipeline schedule and run it without a model or a machine.
+
+    Arguments:
+
+    * `source`: the name of a schedule, or a CSV file in the form of PyTorch's pipelining, which says its sizes itself.
+    * `stages`: devices of the pipeline.
+    * `microbatches`: microbatches of a step.
+    * `chunks`: model chunks of each device; None is one, or two where the schedule refuses one.
+    * `forward`: time of a forward pass of a microbatch on a device, in any unit; its chunks share it.
+    * `input_gradient`: the same of the input's half of a backward pass.
+    * `weight_gradient`: the same of the weights' half.
+    * `send`: time of a send between neighbours.
+    * `memory_limit`: most microbatches whose activations a device may keep.
+
+    Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that it does not meet.
+    """
+    times = {"forward": forward, "input_gradient": input_gradient, "weight_gradient": weight_gradient, "send": send}
+    costs = AskedCosts(**{name: _time(name, value) for name, value in times.items()})
+    limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
+    counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
+    asked = AskedSchedule(path_of("source", source), *counts, costs, limit)
+    return PipelineSchedule.of(run(asked, make(asked)))
+
+
+def _count(name: str, value: int | None) -> int | None:
+    return None if value is None else whole(name, value)
+
+
+def _time(name: str, value: Time) -> Fraction:
+    """An exact time; of a float its shortest digits count."""
+    try:
+        return exact_time(str(float(value)) if isinstance(value, Fraction) else str(value))
+    except ValueError as error:
+        raise InputError(Problem(f"{shown(value)} {error}", path=name, hint=f"write, for example, {name}=1")) from None
