@@ -6,6 +6,20 @@ A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and ke
 from simulator.training.schedules.base import SCHEDULES, Maker, Pipeline
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.one_forward import gpipe, interleaved, one_f_one_b
+from simulator.training.schedules.v_shape import v_half, v_min, zb_v
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 
-__all__ = ["SCHEDULES", "Maker", "Pipeline", "gpipe", "interleaved", "one_f_one_b", "read_schedule", "zb_h1", "zb_h2"]
+__all__ = [
+    "SCHEDULES",
+    "Maker",
+    "Pipeline",
+    "gpipe",
+    "interleaved",
+    "one_f_one_b",
+    "read_schedule",
+    "v_half",
+    "v_min",
+    "zb_h1",
+    "zb_h2",
+    "zb_v",
+]

@@ -5,8 +5,11 @@ from itertools import chain
 
 import numpy as np
 
+from simulator.errors import InputError, Problem
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
+from simulator.program.timing import Ints
+from simulator.training.schedules.base import Pipeline
 
 F, B, I, W = (int(kind) for kind in (Kind.F, Kind.B, Kind.I, Kind.W))  # noqa: E741 - the field's names
 """Codes as plain numbers, which fill large columns faster than members of an enumeration."""
@@ -21,6 +24,21 @@ def from_rows(rows: Sequence[Sequence[Pass]]) -> Schedule:
     flat = np.fromiter(_numbers(rows), np.int32, 3 * count).reshape(count, 3)
     edges = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
     return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges)
+
+
+def v_home(ranks: int) -> Ints:
+    """Rank of each of the 2 p stages of a model that goes down the ranks and back up; shape (2 p,)."""
+    down = np.arange(ranks)
+    return np.concatenate((down, down[::-1]))
+
+
+def two_chunks(pipeline: Pipeline, name: str) -> None:
+    """InputError unless each rank holds the two chunks that a V has there."""
+    if pipeline.chunks != 2:
+        message = (
+            f"schedule `{name}` runs two chunks a rank, stage s on rank min(s, 2 p - 1 - s), not {pipeline.chunks}"
+        )
+        raise InputError(Problem(message, hint="write `vpp: 2`"))
 
 
 def _numbers(rows: Sequence[Sequence[Pass]]) -> Iterable[int]:

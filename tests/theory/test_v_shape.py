@@ -1,0 +1,45 @@
+"""Bubbles and activations of schedules in a V, against their papers: arXiv:2401.10241 section 6, arXiv:2405.15362."""
+
+import pytest
+
+from simulator.program.timing import Costs, least_makespan, time_schedule
+from simulator.training.schedules import Maker, Pipeline, v_half, v_min, zb_v
+from simulator.training.schedules.orders import v_home
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 7, 12])
+def test_zb_v(ranks: int, factor: int) -> None:
+    """At F = I = W no rank idles between its first and last pass; each keeps p microbatches, 2 p chunks."""
+    timing = time_schedule(zb_v(Pipeline(ranks, 2, factor * ranks)), Costs.equal(2 * ranks))
+    assert timing.own_idle.tolist() == [0] * ranks
+    assert timing.idle.tolist() == [ranks - 1] * ranks
+    assert timing.peak.tolist() == [2 * ranks] * ranks
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+@pytest.mark.parametrize("ranks", [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16])
+def test_v_half(ranks: int, factor: int) -> None:
+    """Idle 3 p - 7 chunks for even p (two more from 14 on), 3 p - 4 for odd p, whatever m; (p + 2) // 2 units kept."""
+    timing = time_schedule(v_half(Pipeline(ranks, 2, factor * ranks)), Costs.equal(2 * ranks))
+    idle = 3 * ranks - (7 if ranks % 2 == 0 else 4) + 2 * (ranks % 2 == 0 and ranks >= 14)
+    assert timing.idle.tolist() == [idle] * ranks
+    assert timing.peak.max() == 2 * ((ranks + 2) // 2)
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+@pytest.mark.parametrize("ranks", [3, 4, 5, 6, 7, 8, 9, 10, 11, 16])
+def test_v_min(ranks: int, factor: int) -> None:
+    """Idle 4 p - 5 chunks, 4 p - 4 where 3 divides p (the authors' search finds 4 p - 7); (p + 4) // 3 units kept."""
+    timing = time_schedule(v_min(Pipeline(ranks, 2, factor * ranks)), Costs.equal(2 * ranks))
+    assert timing.idle.tolist() == [4 * ranks - (4 if ranks % 3 == 0 else 5)] * ranks
+    assert timing.peak.max() == 2 * ((ranks + 4) // 3)
+
+
+@pytest.mark.parametrize("costs", [(1, 1, 1), (2, 3, 1), (3, 4, 2), (4, 4, 3), (1, 2, 2)])
+@pytest.mark.parametrize("maker", [zb_v, v_half, v_min])
+def test_no_order_beats_the_bound(maker: Maker, costs: tuple[int, int, int]) -> None:
+    ticks = Costs.equal(10, *costs)
+    for microbatches in (1, 4, 10, 20):
+        made = maker(Pipeline(5, 2, microbatches, costs=ticks))
+        assert time_schedule(made, ticks).makespan >= least_makespan(ticks, v_home(5), microbatches)

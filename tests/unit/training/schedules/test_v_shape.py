@@ -1,0 +1,41 @@
+"""Schedules in a V: sound for all sizes, with the chunks where they belong."""
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.program.timing import Costs
+from simulator.program.validate import validate
+from simulator.training.schedules import Maker, Pipeline, v_half, v_min, zb_v
+from tests.orders import lines
+
+MAKERS = [zb_v, v_half, v_min]
+
+
+def test_zb_v_of_one_microbatch() -> None:
+    assert lines(zb_v(Pipeline(2, 2, 1))) == ["0F0 3F0 3I0 3W0 0I0 0W0", "1F0 2F0 2I0 2W0 1I0 1W0"]
+
+
+def test_v_min_of_two_ranks() -> None:
+    assert lines(v_min(Pipeline(2, 2, 2))) == [
+        "0F0 3F0 3I0 3W0 0F1 0I0 0W0 3F1 3I1 3W1 0I1 0W1",
+        "1F0 2F0 2I0 1I0 1F1 2F1 2W0 1W0 2I1 1I1 2W1 1W1",
+    ]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(("ranks", "microbatches"), [(1, 1), (1, 4), (2, 3), (3, 1), (3, 9), (4, 5), (6, 24), (7, 20)])
+def test_sound(maker: Maker, ranks: int, microbatches: int) -> None:
+    schedule = validate(maker(Pipeline(ranks, 2, microbatches)))
+    assert schedule.rank_of_stage().tolist() == [min(s, 2 * ranks - 1 - s) for s in range(2 * ranks)]
+    assert schedule.microbatches == microbatches
+
+
+def test_v_half_sees_costs() -> None:
+    uneven = Pipeline(4, 2, 12, costs=Costs.equal(8, 3, 4, 2))
+    assert lines(v_half(uneven)) != lines(v_half(Pipeline(4, 2, 12)))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_other_numbers_of_chunks_are_refused(maker: Maker) -> None:
+    with pytest.raises(InputError, match=r"runs two chunks a rank, .*, not 1; write `vpp: 2`"):
+        maker(Pipeline(4, 1, 8))
