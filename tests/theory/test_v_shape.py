@@ -4,7 +4,7 @@ import pytest
 
 from simulator.program.timing import Costs, least_makespan, time_schedule
 from simulator.training.schedules import Maker, Pipeline, v_half, v_min, zb_v
-from simulator.training.schedules.orders import v_home
+from simulator.training.schedules.orders import wave_home
 
 
 @pytest.mark.parametrize("factor", [2, 4])
@@ -42,4 +42,4 @@ def test_no_order_beats_the_bound(maker: Maker, costs: tuple[int, int, int]) -> 
     ticks = Costs.equal(10, *costs)
     for microbatches in (1, 4, 10, 20):
         made = maker(Pipeline(5, 2, microbatches, costs=ticks))
-        assert time_schedule(made, ticks).makespan >= least_makespan(ticks, v_home(5), microbatches)
+        assert time_schedule(made, ticks).makespan >= least_makespan(ticks, wave_home(5, 2), microbatches)

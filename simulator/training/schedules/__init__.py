@@ -3,8 +3,10 @@
 A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and keep is in docs/models/pipeline.md.
 """
 
+from simulator.training.schedules.automatic import auto
 from simulator.training.schedules.base import SCHEDULES, Maker, Pipeline
 from simulator.training.schedules.files import read_schedule
+from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
 from simulator.training.schedules.one_forward import gpipe, interleaved, one_f_one_b
 from simulator.training.schedules.v_shape import v_half, v_min, zb_v
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
@@ -13,7 +15,11 @@ __all__ = [
     "SCHEDULES",
     "Maker",
     "Pipeline",
+    "auto",
+    "breadth_first",
+    "depth_first",
     "gpipe",
+    "hanayo",
     "interleaved",
     "one_f_one_b",
     "read_schedule",

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Ints
-from simulator.training.schedules.orders import F, I, Pass, W, from_rows
+from simulator.training.schedules.orders import B, F, I, Pass, W, from_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Rules:
     """Most that a rank keeps, in the unit of `Costs.kept`."""
     urgency: Callable[[int, int], int] | None = None
     """Of F or I (`orders`) of a stage, the smaller the sooner; None: I before F, later stages before earlier ones."""
+    split: bool = True
+    """Whether backward passes are cut in two."""
     patience: float = 0.0
     """Part of a weight gradient's time that a rank would rather be idle than be late by for what is under way."""
 
@@ -36,7 +38,7 @@ def arrange(home: Ints, microbatches: int, costs: Costs, rules: Rules) -> Schedu
     """The order that comes out; `home` (stages,) is the rank of each stage. None where the limit lets nobody go on."""
     line = _Line(home, microbatches, costs, rules)
     line.run()
-    return from_rows(line.rows) if line.left == 0 else None
+    return from_rows(line.rows) if line.left == 0 else None  # a W that is owed can always run
 
 
 class _Line:
@@ -54,6 +56,8 @@ class _Line:
         for kind, ticks in ((F, costs.forward), (I, costs.input_gradient), (W, costs.weight_gradient)):
             self.ticks[kind] = ticks.tolist()
         self.kept, self.rest = costs.kept.tolist(), costs.kept_for_weights.tolist()
+        if not rules.split:
+            self.ticks[I] = (costs.input_gradient + costs.weight_gradient).tolist()
         self.caps: list[int] = rules.caps.tolist()
         self.done = [[0] * stages for _ in range(4)]
         self.arrived: list[list[deque[int]]] = [[deque() for _ in range(stages)] for _ in range(I + 1)]
@@ -61,7 +65,7 @@ class _Line:
         self.level = [0.0] * ranks
         self.free = [0] * ranks
         self.rows: list[list[Pass]] = [[] for _ in range(ranks)]
-        self.left = 3 * stages * microbatches
+        self.left = 2 * stages * microbatches
         self.events = [(0, rank) for rank in range(ranks)]
 
     def run(self) -> None:
@@ -105,8 +109,8 @@ class _Line:
         """Run a pass and hand its output on."""
         number = self.done[kind][stage]
         self.done[kind][stage] = number + 1
-        self.rows[rank].append((kind, stage, number))
-        self.left -= 1
+        self.rows[rank].append((kind if self.rules.split or kind == F else B, stage, number))
+        self.left -= kind != W
         end = self.free[rank] = now + self.ticks[kind][stage]
         heappush(self.events, (end, rank))
         if kind == W:
@@ -121,6 +125,9 @@ class _Line:
             self.level[rank] -= self.kept[stage] - self.rest[stage]
             if stage:
                 self.hand(end, rank, I, stage - 1)
+            if not self.rules.split:
+                self.done[W][stage] = number + 1
+                self.level[rank] -= self.rest[stage]
 
     def hand(self, end: int, rank: int, kind: int, stage: int) -> None:
         """Make an output known to the stage that takes it, when it gets there."""

@@ -26,10 +26,15 @@ def from_rows(rows: Sequence[Sequence[Pass]]) -> Schedule:
     return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges)
 
 
-def v_home(ranks: int) -> Ints:
-    """Rank of each of the 2 p stages of a model that goes down the ranks and back up; shape (2 p,)."""
+def loop_home(ranks: int, chunks: int) -> Ints:
+    """Rank of each stage of a model that goes down the ranks again and again; shape (p v,)."""
+    return np.tile(np.arange(ranks), chunks)
+
+
+def wave_home(ranks: int, chunks: int) -> Ints:
+    """Rank of each stage of a model that goes down the ranks and back up, in a V where chunks are two; shape (p v,)."""
     down = np.arange(ranks)
-    return np.concatenate((down, down[::-1]))
+    return np.concatenate([down[::-1] if chunk % 2 else down for chunk in range(chunks)])
 
 
 def two_chunks(pipeline: Pipeline, name: str) -> None:

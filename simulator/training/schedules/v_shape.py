@@ -15,7 +15,7 @@ import numpy as np
 from simulator.program.schedule import Schedule
 from simulator.training.schedules.base import SCHEDULES, Pipeline
 from simulator.training.schedules.greedy import Rules, arrange
-from simulator.training.schedules.orders import F, I, Pass, W, from_rows, two_chunks, v_home
+from simulator.training.schedules.orders import F, I, Pass, W, from_rows, two_chunks, wave_home
 
 PERIOD = 6
 """Passes of a microbatch on a rank: F, I and W of two chunks."""
@@ -73,7 +73,7 @@ def v_half(pipeline: Pipeline) -> Schedule:
         up = stage >= ranks
         return 1 - up if kind == F else 2 + (up if even else 1 - up)
 
-    made = arrange(v_home(ranks), pipeline.microbatches, pipeline.known_costs, Rules(caps, urgency=urgency))
+    made = arrange(wave_home(ranks, 2), pipeline.microbatches, pipeline.known_costs, Rules(caps, urgency=urgency))
     assert made is not None  # caps alone never stop anybody
     return made
 

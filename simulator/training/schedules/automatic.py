@@ -1,0 +1,96 @@
+"""The shortest order that keeps no more than a limit, of all that are tried.
+
+Tried are the schedules with names that take these sizes, and the list scheduler on the placements that several chunks
+have, with different urgencies, patience and caps. With caps of one microbatch a stage it keeps the least that there is:
+one microbatch of every chunk of a rank. A limit below that no schedule meets.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from simulator.errors import InfeasibleError, InputError
+from simulator.program.schedule import Schedule
+from simulator.program.timing import Costs, Floats, Ints, time_schedule
+from simulator.training.schedules.base import SCHEDULES, Pipeline
+from simulator.training.schedules.greedy import Rules, arrange
+from simulator.training.schedules.orders import F, loop_home, wave_home
+
+ROUNDING = 1e-9
+"""Relative excess over a limit that is rounding."""
+NAME = "auto"
+
+
+@SCHEDULES.add(NAME)
+def auto(pipeline: Pipeline) -> Schedule:
+    """The order of the least makespan within the limit, of equal ones that which keeps less; InfeasibleError where
+    there is none."""
+    costs, best, kept = pipeline.known_costs, None, float("inf")
+    found: tuple[int, float] | None = None
+    for made in _candidates(pipeline):
+        timing = time_schedule(made, costs)
+        peak = float(timing.peak.max())
+        kept = min(kept, peak)
+        if peak <= pipeline.limit * (1 + ROUNDING) and (found is None or (timing.makespan, peak) < found):
+            best, found = made, (timing.makespan, peak)
+    if best is None:
+        message = f"no schedule keeps {pipeline.limit:,.6g} or less: {kept:,.6g} is the least"
+        raise InfeasibleError(f"{message} (one microbatch of each chunk of a rank)")
+    return best
+
+
+def _candidates(pipeline: Pipeline) -> Iterator[Schedule]:
+    """Every order that is tried."""
+    for name in SCHEDULES.names():
+        if name != NAME:
+            try:
+                yield SCHEDULES.get(name)(pipeline)
+            except InputError:  # it does not take these sizes
+                continue
+    for home in _homes(pipeline):
+        for rules in _rules(pipeline, home):
+            made = arrange(home, pipeline.microbatches, pipeline.known_costs, rules)
+            if made is not None:
+                yield made
+
+
+def _homes(pipeline: Pipeline) -> list[Ints]:
+    """Ranks of the stages: looped, and to and fro where that differs."""
+    ranks, chunks = pipeline.ranks, pipeline.chunks
+    return [loop_home(ranks, chunks)] + ([wave_home(ranks, chunks)] if chunks > 1 and ranks > 1 else [])
+
+
+def _rules(pipeline: Pipeline, home: Ints) -> Iterator[Rules]:
+    """Ways for ranks to choose, the frugal one last."""
+    stages = pipeline.stages
+    urgencies = (
+        None,
+        lambda kind, stage: -stage if kind == F else stage - 2 * stages,
+        lambda kind, stage: stage if kind == F else -1,
+        lambda kind, stage: kind * stages - stage,
+    )
+    many = np.full(stages, pipeline.microbatches)
+    for caps, urgency, patience in product((many, *_shares(pipeline, home)), urgencies, (0.0, 1.0)):
+        yield Rules(caps, pipeline.limit * (1 + ROUNDING), urgency, patience=patience)
+    yield Rules(np.ones(stages, np.int64))
+
+
+def _shares(pipeline: Pipeline, home: Ints) -> Iterator[Ints]:
+    """Caps of the stages: as many as 1F1B keeps on stages one after the other; and such as share out what a rank may
+    keep, by how long a microbatch is under way and equally."""
+    stages = pipeline.stages
+    yield -(np.arange(stages) - stages) // pipeline.chunks + (pipeline.chunks > 1)
+    if not np.isfinite(pipeline.limit) or pipeline.chunks == 1:
+        return
+    costs = pipeline.known_costs
+    under_way = np.cumsum((costs.forward + costs.input_gradient)[::-1])[::-1].astype(float)
+    for weight in (under_way, np.ones(stages)):
+        yield _caps(costs, home, weight, pipeline.limit)
+
+
+def _caps(costs: Costs, home: Ints, weight: Floats, limit: float) -> Ints:
+    """Microbatches of each stage in proportion to a weight, so that no rank keeps more than the limit."""
+    kept = np.maximum(costs.kept, np.finfo(np.float64).tiny)
+    asked = np.bincount(home, weight * kept)[home]
+    return np.maximum(weight * limit / asked, 1.0).astype(np.int64)

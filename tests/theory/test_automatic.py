@@ -1,0 +1,108 @@
+"""What `auto` finds, against an exact search and against the schedules with names."""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import product
+from math import inf
+
+import numpy as np
+import pytest
+
+from simulator.errors import InfeasibleError, InputError
+from simulator.program.timing import Costs, least_makespan, time_schedule
+from simulator.program.validate import validate
+from simulator.training.schedules import SCHEDULES, Pipeline, auto
+
+State = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]
+"""Passes F, I, W that each rank has begun, and the kind and ticks left of the one under way (0 ticks: none)."""
+
+
+def exact(ranks: int, microbatches: int, ticks: tuple[int, int, int], limit: float) -> int:
+    """The least makespan of one stage a rank: all states that can be reached, in the order of time."""
+    start: State = (((0, 0, 0),) * ranks, ((0, 0),) * ranks)
+    queue, seen = [(0, start)], set()
+    while queue:
+        now, state = heappop(queue)
+        begun, running = state
+        if all(one == (microbatches,) * 3 for one in begun) and not any(left for _, left in running):
+            return now
+        if state in seen:
+            continue
+        seen.add(state)
+        for chosen in product(*(options(state, rank, microbatches, limit) for rank in range(ranks))):
+            new_begun, new_running = list(begun), list(running)
+            for rank, kind in enumerate(chosen):
+                if kind is not None:
+                    new_begun[rank] = tuple(n + (k == kind) for k, n in enumerate(begun[rank]))  # type: ignore[call-overload]
+                    new_running[rank] = (kind, ticks[kind])
+            lefts = [left for _, left in new_running if left]
+            if lefts:
+                step = min(lefts)
+                after = tuple((kind, left - step) if left > step else (0, 0) for kind, left in new_running)
+                heappush(queue, (now + step, (tuple(new_begun), after)))
+    raise AssertionError("no schedule")
+
+
+def options(state: State, rank: int, microbatches: int, limit: float) -> Iterator[int | None]:
+    """What a rank may begin: None is to wait, or to go on."""
+    begun, running = state
+    yield None
+    if running[rank][1]:
+        return
+
+    def ended(other: int, kind: int) -> int:
+        return begun[other][kind] - (running[other][1] > 0 and running[other][0] == kind)
+
+    forward, backward, weights = begun[rank]
+    if forward < microbatches and forward - weights < limit and (rank == 0 or ended(rank - 1, 0) > forward):
+        yield 0
+    if backward < forward and (rank == len(begun) - 1 or ended(rank + 1, 1) > backward):
+        yield 1
+    if weights < backward:
+        yield 2
+
+
+@pytest.mark.parametrize("costs", [(1, 1, 1), (2, 3, 1), (3, 4, 2), (1, 2, 2)])
+@pytest.mark.parametrize(("ranks", "microbatches"), [(2, 3), (2, 4), (3, 3), (3, 4)])
+@pytest.mark.parametrize("limit", [1, 2, 3, inf])
+def test_within_two_percent_of_an_exact_search(
+    ranks: int, microbatches: int, costs: tuple[int, int, int], limit: float
+) -> None:
+    ticks = Costs.equal(ranks, *costs)
+    made = time_schedule(auto(Pipeline(ranks, 1, microbatches, costs=ticks, limit=limit)), ticks)
+    assert made.makespan <= 1.02 * exact(ranks, microbatches, costs, limit)
+    assert made.peak.max() <= limit
+
+
+@pytest.mark.parametrize("costs", [(1, 1, 1), (2, 3, 1)])
+@pytest.mark.parametrize(("ranks", "chunks", "microbatches"), [(4, 1, 8), (4, 2, 8), (3, 2, 7)])
+@pytest.mark.parametrize("limit", [2, 6, 9, inf])
+def test_not_worse_than_any_name(
+    ranks: int, chunks: int, microbatches: int, costs: tuple[int, int, int], limit: float
+) -> None:
+    ticks = Costs.equal(ranks * chunks, *costs)
+    sizes = Pipeline(ranks, chunks, microbatches, costs=ticks, limit=limit)
+    schedule = validate(auto(sizes))
+    made = time_schedule(schedule, ticks)
+    assert made.peak.max() <= limit
+    assert made.makespan >= least_makespan(ticks, schedule.rank_of_stage(), microbatches)
+    for name in set(SCHEDULES.names()) - {"auto"}:
+        try:
+            other = time_schedule(SCHEDULES.get(name)(sizes), ticks)
+        except InputError:
+            continue
+        assert made.makespan <= other.makespan or other.peak.max() > limit
+
+
+def test_published_bubble_within_a_limit() -> None:
+    """ZB-1p of arXiv:2401.10241, Table 5: 1.5B on 8 devices, 24 microbatches, at most p of them kept: 0.1585."""
+    ones = np.ones(8, np.int64)
+    costs = Costs(10_000 * ones, 9_765 * ones, 5_041 * ones, 1.0 * ones, 1.0 * ones, send=324)
+    timing = time_schedule(auto(Pipeline(8, 1, 24, costs=costs, limit=8)), costs)
+    assert 1 - timing.work[0] / timing.makespan <= 0.1586
+
+
+def test_a_limit_that_no_schedule_meets() -> None:
+    with pytest.raises(InfeasibleError, match=r"no schedule keeps 1.5 or less: 2 is the least .one microbatch of each"):
+        auto(Pipeline(4, 2, 8, limit=1.5))
+    assert auto(Pipeline(4, 2, 8, limit=2.0)).ranks == 4
