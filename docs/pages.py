@@ -31,6 +31,8 @@ class Command:
     """Program and arguments."""
     exit: int = 0
     """The exit code that the page promises."""
+    shown: bool = False
+    """Whether it stands in an `output` block: building the site runs it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def read_page(path: Path) -> Page:
         kind, body = match["kind"].strip(), match["body"]
         options, body = _options(body)
         if kind.startswith("{output}"):
-            commands.append(Command(words(kind.removeprefix("{output}")), int(options.get("exit", 0))))
+            commands.append(Command(words(kind.removeprefix("{output}")), int(options.get("exit", 0)), shown=True))
         elif kind == "console":
             commands += _typed(body)
         elif (name := options.get("caption") or _first_line(body)) is not None:

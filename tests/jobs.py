@@ -1,5 +1,6 @@
 """Small training scenarios for tests, with a device and a network that need no measured tables."""
 
+from functools import cache
 from typing import Any
 
 from simulator.specs import load_spec
@@ -7,6 +8,9 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
+
+shipped = cache(load_spec)
+"""A spec of the catalogue; specs do not change, so that each is read once."""
 
 LAYER = LayerKind("grouped", "dense")
 """The kind of the layers of `model`."""
@@ -27,7 +31,7 @@ def model(**changes: Any) -> Model:
 
 def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
     """A stack of the catalogue with some fields changed; small layers would all wait for the host of Megatron-Core."""
-    found = load_spec(Stack, name)
+    found = shipped(Stack, name)
     if name == "megatron-core":
         changes.setdefault("layer_overhead", found.layer_overhead.model_copy(update={"value": 0.0}))
     return found.model_copy(update=changes)
@@ -35,7 +39,7 @@ def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
 
 def cluster(nodes: int = 1, devices: int = 8, name: str = "generic-a100") -> Cluster:
     """A cluster of the catalogue in another size."""
-    found = load_spec(Cluster, name)
+    found = shipped(Cluster, name)
     return found.model_copy(update={"nodes": nodes, "node": found.node.model_copy(update={"devices": devices})})
 
 

@@ -14,13 +14,13 @@ from simulator.run.jobs.parts import as_serving, as_training
 from simulator.run.jobs.placing import place
 from simulator.run.jobs.simulate import Together
 from simulator.run.jobs.training import Trainer
-from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster, Network, ScaleUp
 from simulator.specs.jobs import AnyJob, JobsScenario, ServingJob, TrainingJob
 from simulator.specs.requests import Requests
 from simulator.specs.serving import Serving, ServingStack
 from simulator.specs.training import Parallel, Training
 from tests import jobs, machines
+from tests.jobs import shipped
 
 FULL = 1e-6
 """Relative excess of a rate over a capacity that is rounding."""
@@ -80,7 +80,7 @@ def serves(
     asked = {"arrivals": {"poisson": rate}, "lengths": {"prompt": {"fixed": prompt}, "output": {"fixed": output}}}
     own: dict[str, Any] = {
         "model": jobs.model(max_sequence=8192),
-        "stack": load_spec(ServingStack, "vllm"),
+        "stack": shipped(ServingStack, "vllm"),
         "serving": Serving.model_validate(system),
         "requests": Requests.model_validate(asked | {"count": count}),
         "leap": leap,

@@ -354,7 +354,7 @@ def test_validation_is_listed_by_one_key_or_by_several(by, tmp_path: Path) -> No
 
 
 def test_validation_has_the_form_of_the_command_line() -> None:
-    found = sim.validate(kind="training", sample=1)
+    found = sim.validate(kind="exchanges", sample=1)
     assert set(found) == {"summary", "rows"}
     assert found["summary"]["rows"] == len(found["rows"]) > 0
 

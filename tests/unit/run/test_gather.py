@@ -128,9 +128,9 @@ def test_a_stack_is_extrapolated_to_devices_that_it_has_no_kernels_for(
 
 
 def test_a_device_is_never_busy_for_more_than_the_whole_step() -> None:
-    """150 ordinary settings of one device: shares of whole ticks are not more than 1, sums of rounded seconds are."""
+    """48 ordinary settings of one device: shares of whole ticks are not more than 1, sums of rounded seconds are."""
     shares, rounded = [], []
-    for sequence, micro, batches in product((256, 512, 768, 1024, 2048), (1, 2, 3, 5, 7, 8), (1, 2, 3, 5, 6)):
+    for sequence, micro, batches in product((256, 768, 1024, 2048), (1, 3, 5, 8), (1, 2, 5)):
         layout = {"tp": 1, "pp": 1, "dp": 1, "zero": 0}
         step = simulate(jobs.scenario(devices=1, batch=micro * batches, micro=micro, sequence=sequence, **layout))
         power = jobs.cluster(1, 1).node.accelerator.power
@@ -140,7 +140,7 @@ def test_a_device_is_never_busy_for_more_than_the_whole_step() -> None:
         shares.append((step.metrics["energy_j"] / seconds - idle) / (peak - idle))
         parts = step.breakdown[0]
         rounded.append(sum(parts[name] for name in ("compute", "recompute", "optimizer", "stall")) / seconds)
-    assert len(shares) == 150
+    assert len(shares) == 48
     assert max(shares) <= 1 + 1e-12
     assert max(rounded) > 1
 

@@ -1,4 +1,5 @@
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,12 @@ def test_lists_of_profiles_say_it_too() -> None:
 
 
 def _trains(name: str) -> bool:
-    return name in ROOMS["training stacks"].names()
+    return name in _training_stacks()
+
+
+@cache
+def _training_stacks() -> frozenset[str]:
+    return frozenset(ROOMS["training stacks"].names())
 
 
 def test_the_command_that_writes_the_validation_page_ships_its_errors(
