@@ -2,32 +2,39 @@
 
 `norm`: norms before blocks; `activation`: nonlinearities of MLPs and experts; `latent`: the products that expand the
 latents of attention, with their positions (Megatron-Core's `layernorm`, `moe_act` and `mla_up_proj`; DeepSeek-V3,
-arXiv:2412.19437, section 3.2.3, drops all three).
+arXiv:2412.19437, section 3.2.3, drops all three); `experts`: a mixture from its router on, exchanges and shared experts
+included (Megatron-Core's `moe`), of which only the input is kept.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from simulator.model.blocks.around import ACTIVATION, NORM, ROTARY
+from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL, ROTARY
 from simulator.model.ops import AttentionCore, Comm, Elementwise, Linear, Op
 
-MODULES = ("norm", "activation", "latent")
+MODULES = ("norm", "activation", "latent", "experts")
 _EXPANDED = ("query up", "key and value up")
 
 
 def computed_again(ops: Sequence[Op], modules: Collection[str]) -> list[Op]:
     """The operations of a layer that its backward pass runs again."""
     latent = any(op.name in _EXPANDED for op in ops)
-    return [op for op in ops if _module(op, latent) in modules]
+    whole = _mixture(ops) if "experts" in modules else range(0)
+    return [op for i, op in enumerate(ops) if i in whole or _module(op, latent) in modules]
 
 
 def dropping(ops: Sequence[Op], modules: Collection[str]) -> Iterator[Op]:
     """The operations of a layer; those that read only what is dropped do not keep it."""
     latent = any(op.name in _EXPANDED for op in ops)
-    dropped = False
-    for op in ops:
+    dropped, whole, entered = False, _mixture(ops) if "experts" in modules else range(0), False
+    for i, op in enumerate(ops):
         does = op.does
-        if isinstance(does, Linear) and dropped:
+        if i in whole and isinstance(does, Elementwise):
+            op = replace(op, does=replace(does, kept=0.0))
+        elif i in whole and isinstance(does, Linear):
+            op = replace(op, does=replace(does, keeps=not entered and not dropped))
+            entered = True
+        elif isinstance(does, Linear) and dropped:
             op = replace(op, does=replace(does, keeps=False))
         elif isinstance(does, AttentionCore) and latent and "latent" in modules:
             op = replace(op, does=replace(does, kept=0.0))
@@ -35,6 +42,16 @@ def dropping(ops: Sequence[Op], modules: Collection[str]) -> Iterator[Op]:
         dropped = (_module(op, latent) in ("norm", "activation") and _module(op, latent) in modules) or (
             dropped and isinstance(does, Comm)
         )
+
+
+def _mixture(ops: Sequence[Op]) -> range:
+    """Places of the operations of a mixture of experts, from what follows its norm to the residual."""
+    kinds = [op.does.kind if isinstance(op.does, Elementwise) else "" for op in ops]
+    router = next((i for i, op in enumerate(ops) if op.name == "router"), None)
+    if router is None:
+        return range(0)
+    first = max((i + 1 for i in range(router) if kinds[i] == NORM), default=router)
+    return range(first, next((i for i in range(router, len(ops)) if kinds[i] == RESIDUAL), len(ops)))
 
 
 def _module(op: Op, latent: bool) -> str:

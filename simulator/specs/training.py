@@ -194,9 +194,10 @@ class Training(Spec):
     recompute: Recompute | None = None
     """Activations dropped in the forward pass and computed again: none, selective (attention scores) or full (whole
     layers)."""
-    recompute_modules: tuple[Literal["norm", "activation", "latent"], ...] = ()
+    recompute_modules: tuple[Literal["norm", "activation", "latent", "experts"], ...] = ()
     """With `recompute: selective`, what of each layer is dropped and computed again besides: outputs of norms, of the
-    nonlinearity of MLPs and experts, or of the products that expand the latents of attention."""
+    nonlinearity of MLPs and experts, of the products that expand the latents of attention, or whole mixtures of
+    experts with their exchanges."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage, or of each chunk where vpp > 1; all where left out."""
     recompute_share: PositiveFraction | None = None

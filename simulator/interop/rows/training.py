@@ -125,6 +125,8 @@ class Open:
     """Model chunks of a pipeline rank at least where their number is to be chosen; None where it is settled."""
     gives_way: bool
     """Whether recomputation and offloading may make room for a run that does not fit."""
+    modules: bool = False
+    """Whether it says that parts of layers with experts are recomputed, and not which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,9 @@ def _open(row: Row) -> Open:
     least = None
     if row.vpp is None and _may_interleave(row, stack_name(row)):
         least = 2 if names.schedule(row.schedule, row.pp or 1) == "interleaved-1f1b" else 1
-    return Open(row.micro_batch is None, least, not _states_recompute(row))
+    said = names.recomputation(row.recompute)
+    parts = said.what == "selective" and not said.modules and (row.experts or 0) > 1
+    return Open(row.micro_batch is None, least, not _states_recompute(row), parts)
 
 
 def _cluster(row: Row, assumed: list[str]) -> Cluster:
@@ -389,6 +393,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "schedule": "gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
         "stages": stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
         "recompute": recompute,
+        "recompute_modules": names.recomputation(row.recompute).modules,
         "recompute_layers": layers,
         "recompute_share": share,
         "precision": formats.precision,
@@ -459,6 +464,8 @@ def _sharding(
     row: Row, shard: names.Sharding, stack: Stack, assumed: list[str]
 ) -> tuple[names.Zero | None, int | None]:
     """(ZeRO stage, ranks of a shard set); None for the stack's, and for all ranks."""
+    if (shard.zero or 1) == 1 and re.search(r"(?<![a-z])fsdp", plain(row.flags or "")):
+        shard = shard._replace(zero=3)
     dp = row.devices // ((row.tp or 1) * (row.pp or 1) * (row.cp or 1))
     size = row.devices_per_node if shard.group == "node" else shard.group
     if shard.zero is None and stack.zero and dp > 1:

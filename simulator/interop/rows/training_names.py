@@ -188,6 +188,8 @@ class Recomputation:
     share: float | None = None
     """With `full`, the share of the layers."""
     assumed: str = ""
+    modules: tuple[str, ...] = ()
+    """With `selective`, what is dropped besides scores."""
 
 
 _POLICY = re.compile(r"minimal\w*|save.(dot|qkv|out)[\w.]*")
@@ -226,7 +228,8 @@ _FULL = (
 _NONE = r"none|no|off|false|disabled|nothing|without|0|no recomputation|ac none|no ac|not used"
 _MORE = (
     r"recompute|recomputation|checkpointing|activation|activations|granularity|method|block|uniform|ac|layers?|all"
-    r"|short context|norm|act|attention|core|mode|per|gradient|every|transformer|\d+ (layers?|blocks?)|="
+    r"|short context|(layer ?)?norms?|(moe )?act|moe|experts|mla( up( proj)?)?|attn"
+    r"|attention|core|mode|per|gradient|every|transformer|\d+ (layers?|blocks?)|="
     r"|deepspeed|megatron|full"
 )
 
@@ -237,8 +240,25 @@ def _plain_recomputation(words: str | None, text: str) -> Recomputation:
         if named and re.fullmatch(rf"(\s*({_MORE})(?!\w))*\s*", text[named.end() :]):
             counted = what == "full" and "uniform" not in text  # of the uniform method the number is a group's size
             layers = re.search(r"(\d+) (layers?|blocks?)", text) if counted else None
-            return Recomputation(what, int(layers[1]) if layers else None)  # type: ignore[arg-type]
+            modules = _modules(words) if what == "selective" else ()
+            return Recomputation(what, int(layers[1]) if layers else None, modules=modules)  # type: ignore[arg-type]
     raise Refused(f"recomputation `{words}`")
+
+
+_MODULES = (
+    (r"(layer ?)?norms?", "norm"),
+    (r"(moe )?act(ivation)?", "activation"),
+    (r"mla( up)?( proj)?", "latent"),
+    (r"moe|experts", "experts"),
+)
+"""Modules of selective recomputation by their words (Megatron-Core's `recompute_modules`)."""
+
+
+def _modules(words: str | None) -> tuple[str, ...]:
+    """What is dropped besides scores, of a list in brackets: (norm, act)."""
+    listed = re.search(r"\(([^()]*)\)", words or "")
+    named = [plain(word) for word in re.split(r"[,;+]| and ", listed[1])] if listed else []
+    return tuple(module for pattern, module in _MODULES if any(re.fullmatch(pattern, name) for name in named))
 
 
 PIPELINES = (

@@ -31,6 +31,29 @@ def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
     return best
 
 
+MODULES: tuple[tuple[str, ...], ...] = (
+    (),
+    ("norm", "activation"),
+    ("norm", "activation", "latent"),
+    ("norm", "experts"),
+)
+"""Parts of layers with experts that are recomputed together, cheapest first (Megatron-Core's `recompute_modules`)."""
+
+
+def choose_modules(scenario: Scenario, assumed: list[str]) -> Scenario:
+    """Where parts of layers are said to be recomputed and not which: the cheapest that make it fit; those that spare
+    most where none does."""
+    found = scenario
+    for modules in MODULES:
+        training = scenario.training.model_copy(update={"recompute_modules": modules})
+        found = scenario.model_copy(update={"training": training})
+        if _fits(found, build_job(found), 1.0):
+            break
+    if modules:
+        assumed.append(f"{' and '.join(modules)} computed again, the cheapest that fit")
+    return found
+
+
 def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]) -> Scenario:
     """Model chunks of a pipeline rank: of those of equal layers that fit in the memory, the fastest.
 

@@ -13,7 +13,7 @@ from simulator.interop.rows.training import Draft, Row, draft
 from simulator.interop.rows.training_names import counts_half_square, counts_recomputation
 from simulator.results.result import Result
 from simulator.run.gather import gather
-from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch, made_to_fit
+from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch, choose_modules, made_to_fit
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
@@ -52,6 +52,8 @@ def _settled(drafted: Draft, assumed: list[str]) -> Scenario:
         scenario = choose_micro_batch(scenario, assumed)
     if left.least_chunks is not None:
         scenario = choose_chunks(scenario, left.least_chunks, left.gives_way, assumed)
+    if left.modules:
+        scenario = choose_modules(scenario, assumed)
     return made_to_fit(scenario, assumed) if left.gives_way else scenario
 
 

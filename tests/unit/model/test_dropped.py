@@ -44,3 +44,14 @@ def test_norms_are_kept_by_nobody() -> None:
     dense = ops("dense")
     assert elements(dense) - elements(list(dropping(dense, ("norm",)))) == 2 * V3.hidden
     assert {op.name for op in computed_again(dense, MODULES)} >= {"norm", "activation", "query up"}
+
+
+def test_a_mixture_that_is_run_again_keeps_its_input_alone() -> None:
+    before = [op.name for op in ops()].index("router")
+    whole = list(dropping(ops(), ("experts",)))
+    assert elements(whole) == elements(ops()[: before - 3]) + V3.hidden
+    assert elements(list(dropping(ops(), ("norm", "experts")))) == elements(whole) - 2 * V3.hidden
+    again = [op.name for op in computed_again(ops(), ("experts",))]
+    assert {"router", "dispatch", "experts in", "experts out", "combine", "mlp in"} <= set(again)
+    assert "attention out" not in again and "norm" not in again
+    assert list(dropping(ops("dense"), ("experts",))) == ops("dense")

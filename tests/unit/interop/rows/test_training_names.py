@@ -374,6 +374,40 @@ def test_a_gate_that_deals_experts_out_in_turn_sends_rows_to_neighbours() -> Non
     assert free.targets.distinct(4) > 1.5
 
 
+@pytest.mark.parametrize(
+    ("words", "modules"),
+    [
+        ("selective (norm, act)", ("norm", "activation")),
+        ("selective (layernorm, moe_act, mla_up_proj)", ("norm", "activation", "latent")),
+        ("selective (layernorm, moe)", ("norm", "experts")),
+        ("selective (core attn)", ()),
+        ("selective activation recomputation", ()),
+        ("full", ()),
+    ],
+)
+def test_modules_that_are_recomputed(words: str, modules: tuple[str, ...]) -> None:
+    assert names.recomputation(words).modules == modules
+
+
+MIXTURE = {"experts": 8, "topk": 2, "moe_ffn": 512, "tp": 1, "pp": 1, "vpp": None, "schedule": None, "dp": 8, "ep": 4}
+
+
+def test_parts_that_are_recomputed_and_not_named_are_the_cheapest_that_fit() -> None:
+    layout = MIXTURE | {"devices": 8, "devices_per_node": 8, "recompute": "selective"}
+    small = mapped(**layout)
+    assert small.job.recompute_modules == ()
+    large = mapped(**layout | {"seq_len": 65536, "layers": 32})
+    assert large.job.recompute_modules == ("norm", "experts")
+    assert any("computed again, the cheapest that fit" in said for said in large.assumed)
+    assert mapped(**layout | {"recompute": "selective (norm)", "seq_len": 65536}).job.recompute_modules == ("norm",)
+
+
+def test_a_flag_that_names_fully_sharded_parameters_is_used() -> None:
+    layout = MIXTURE | {"devices": 8, "devices_per_node": 8, "shard": "distributed optimizer"}
+    assert mapped(**layout, flags="DeepEP, Megatron-FSDP").job.zero == 3
+    assert mapped(**layout, flags="DeepEP").job.zero == 1
+
+
 def test_attention_kernels_are_those_that_the_row_names() -> None:
     assert mapped(framework="Megatron-DeepSpeed, FlashAttention 2").job.attention == "fused"
     assert mapped(framework="Megatron-DeepSpeed").job.attention == "unfused"
