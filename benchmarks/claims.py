@@ -112,6 +112,8 @@ class Figure(Spec):
     """For `goodput`: iterations take what was fitted to this engine, see `Fit`, in place of our prices."""
     gaps: Literal["variation"] | None = None
     """Coefficient of variation of the gaps between arrivals."""
+    forward: Literal["seconds"] | None = None
+    """Seconds of the forward pass of a training step's first microbatch, which is what a prompt takes."""
     curve: Curve | None = None
     """A point of a sweep."""
     longest: Reach | None = None
@@ -277,6 +279,8 @@ class Bench:
             return figure.value
         if figure.metric is not None:
             return self.metrics(figure.of, figure.changes).get(figure.metric, float("nan"))
+        if figure.forward is not None:
+            return self.forward(figure.of, figure.changes)
         if figure.iteration is not None:
             return self.iteration(figure.of, figure.changes, figure.iteration)
         if figure.cache_bytes is not None:
@@ -295,6 +299,12 @@ class Bench:
     def named(self, name: str) -> str:
         """The model of a scenario."""
         return scenario(name).model.name
+
+    def forward(self, name: str, changes: tuple[str, ...] = ()) -> float:
+        """From the start of the first microbatch to the end of its forward pass."""
+        spans = simulate(any_scenario(name, changes)).spans
+        first = (spans.name == spans.names.index("forward")) & (spans.microbatch == 0)
+        return units.to_seconds(int(spans.end[first].max()))
 
     def metrics(self, name: str, changes: tuple[str, ...] = ()) -> dict[str, float]:
         """Metrics of a run."""

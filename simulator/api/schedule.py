@@ -107,7 +107,8 @@ def schedule(
     * `send`: time of a send between neighbours.
     * `memory_limit`: most microbatches whose activations a device may keep.
 
-    Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that it does not meet.
+    Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
+    it does not meet.
     """
     times = {"forward": forward, "input_gradient": input_gradient, "weight_gradient": weight_gradient, "send": send}
     costs = AskedCosts(**{name: _time(name, value) for name, value in times.items()})

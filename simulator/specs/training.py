@@ -45,7 +45,7 @@ class Parallel(Spec):
     """Context parallelism: every sequence is cut across this many devices."""
     cp_kind: str | None = None
     """How attention sees the whole of a cut sequence: `ring`, `striped`, `zigzag`, `all-gather`, `ulysses`, `usp`,
-    `lightseq`, `tokenring`, `rsa`; the stack's default where left out."""
+    `lightseq`, `tokenring`, `rsa`, or `halo` (windows only); the stack's default where left out."""
     ulysses: Count | None = None
     """With `cp_kind: usp`, neighbouring ranks that share heads; the others pass keys and values around. As many as
     divide cp, query and key heads and fit in a node where left out."""

@@ -522,6 +522,8 @@ def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> s
     heads = model.heads // mesh.sizes[TP.name]
     context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")
     check_masks(training, model, mesh, kind)
+    seen = [layer.window for layer in dict.fromkeys(model.kinds) if layer.attends]
+    context.check_windows(kind, ranks, training.sequence_length, seen)
     if training.documents is not None:
         context.check_documents(kind)
     return kind

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simulator import units
 from simulator.cost import Device, compile_device, kernel_cost
 from simulator.cost.work import Attention, Stream
+from simulator.errors import InputError
 from simulator.model.ops import AttentionCore
 from simulator.run.dispatch import simulate
 from simulator.training import flops, memory, operators
@@ -350,3 +351,28 @@ def test_longer_sequences_on_more_ranks_keep_as_much_and_only_gathers_hold_more(
     assert len({kept for kept, _ in peaks}) == 1
     growth = {later / earlier for (_, earlier), (_, later) in pairwise(peaks)}
     assert growth == ({2.0} if kind == "all-gather" else {1.0})  # which holds the keys of all
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("backward", [False, True])
+def test_windows_over_consecutive_tokens_take_one_window_of_a_neighbour(ranks: int, backward: bool) -> None:
+    """w keys and values, whatever the sequence; pairs of s rows with w keys each; backward the gradients return."""
+    window, s = 128, 512
+    core = replace(GROUPED, window=window)
+    taken = steps("halo", sharing(ranks, s * ranks, core, backward))
+    assert [one.size for one in sent(taken)] == [window * 2 * 4 * 64 * ELEMENT] * (1 + backward)
+    turn = next(step for step in taken if isinstance(step, Turn))
+    work = turn.ranks[0][0]
+    assert isinstance(work, Attention)
+    pairs = s * window  # those of the first block count w / 2 more where a causal square is halved without its diagonal
+    assert work.flops == pytest.approx(4 * 16 * 64 * pairs * (2.5 if backward else 1), rel=2e-3)
+
+
+def test_a_halo_needs_windows_in_all_layers_that_are_no_longer_than_a_part() -> None:
+    shape = jobs.model(window=128, windowed_layers=4)
+    with pytest.raises(InputError, match="layers look back to more than its 128 tokens"):
+        build_job(jobs.scenario(devices=8, cp=8, cp_kind="halo", shape=shape, training={"attention": "fused"}))
+    fits = {"training": {"attention": "fused"}, "devices": 8, "cp": 8, "cp_kind": "halo"}
+    assert build_job(jobs.scenario(shape=jobs.model(window=128), **fits)).cp == 8
+    with pytest.raises(InputError, match="more than its 128 tokens"):
+        build_job(jobs.scenario(shape=jobs.model(window=256), **fits))

@@ -95,6 +95,8 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
         ("first token after 128 tokens", 700, 1200),
         ("folded over not folded, Mixtral 8x22B-G8T8", 1.4, 1.8),
         ('ring over blocks on each device, 7B on 8 A100 ("8x")', 8, 8),
+        ("time to the first token of SpikingBrain-7B, 256K tokens on 8 H100", 0.9, 1.15),
+        ("training throughput over FlashAttention-2 (Transformer++) at 2,048 tokens, comparable", 0.85, 1.15),
     ],
 )
 def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> None:

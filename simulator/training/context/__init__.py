@@ -5,8 +5,8 @@ A scheme is how the ranks of a group come to see all keys: which tokens lie wher
 attention, and what is in flight. `SCHEMES.add("name")(Scheme(...))` makes it a value of `training.parallel.cp_kind`.
 """
 
-from simulator.training.context import balanced, both_ways, gather, ring, scores, ulysses, usp
-from simulator.training.context.base import SCHEMES, Scheme, Sharing, check, check_documents
+from simulator.training.context import balanced, both_ways, gather, halo, ring, scores, ulysses, usp
+from simulator.training.context.base import SCHEMES, Scheme, Sharing, check, check_documents, check_windows
 from simulator.training.context.usp import TWO_LEVELS
 
 __all__ = [
@@ -18,7 +18,9 @@ __all__ = [
     "both_ways",
     "check",
     "check_documents",
+    "check_windows",
     "gather",
+    "halo",
     "ring",
     "scores",
     "ulysses",

@@ -1,6 +1,6 @@
 """What the schemes of context parallelism share: the attention that they carry out, and their registry."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from simulator.axes import CP
@@ -137,6 +137,8 @@ class Scheme:
     """Whether it needs fused attention."""
     windows: bool = True
     """Whether layers may look back to a window of tokens only."""
+    only_windows: bool = False
+    """Whether all layers that attend have to."""
     by_heads: bool = False
     """Whether ranks share heads, so that there cannot be more of them."""
     keeps_results: bool = False
@@ -153,6 +155,16 @@ SCHEMES: Registry[Scheme] = Registry("kind of context parallelism")
 def _part(own: int, positions: int, tokens: int) -> int:
     """Positions of a document of which a rank has `own` tokens, where so many of all of its tokens take part."""
     return max(own * positions // tokens, 1)
+
+
+def check_windows(kind: str, ranks: int, sequence: int, windows: Iterable[int | None]) -> None:
+    """Refuse layers that attend beyond a neighbour's tokens, by the windows of all that attend."""
+    least = sequence // ranks
+    if SCHEMES.get(kind).only_windows and any(window is None or window > least for window in windows):
+        message = (
+            f"`cp_kind: {kind}` takes keys of one neighbour, and layers look back to more than its {least:,} tokens"
+        )
+        raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `all-gather` or `ulysses`"))
 
 
 def check_documents(kind: str) -> None:

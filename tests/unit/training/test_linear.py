@@ -67,3 +67,13 @@ def test_ranks_of_a_cut_sequence_scan_their_part_and_gather_states() -> None:
     assert isinstance(scan, Scan)
     assert (scan.length, states.operation, states.axis) == (whole.sequence // 2, "all_gather", "cp")
     assert states.size == 2 * 16 * 64 * 64 * 4
+
+
+def test_a_device_of_a_context_parallel_group_scans_its_part_beside_a_gather_of_all_states() -> None:
+    """N b states of 16 heads x 64 x 64 numbers in fp32, forward and backward: LASP-2, arXiv:2502.07563."""
+    own = job(cp=2)
+    steps = [*layer_forward(own, own.model.kinds[0]), *layer_backward(own, own.model.kinds[0])]
+    turns = [step for step in steps if isinstance(step, Turn)]
+    lengths = [work.length for turn in turns for works in turn.ranks for work in works if isinstance(work, Scan)]
+    assert lengths == [512, 512]
+    assert [one.size for turn in turns for one in turn.beside] == [2 * 4 * 16 * 64 * 64] * 2
