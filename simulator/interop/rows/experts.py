@@ -52,19 +52,28 @@ def _in_turn(row: "Row") -> bool:
     return "automodel" in said and bool(re.search(r"balanced gate", said))
 
 
+NEMO = re.compile(r"(?<![a-z])nemo(?![a-z])")
+BRIDGE = re.compile(r"megatron.?bridge")
+
+
 def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
-    """Sizes of the axes of the experts; benchmarks of NeMo and Megatron-Bridge do not cut experts unless they say so
-    (NVIDIA-NeMo/Megatron-Bridge scripts/performance, `expert_tensor_parallel_size=1`)."""
+    """Sizes of the axes of the experts.
+
+    Experts are cut as Megatron does where nobody says otherwise, over `tp`, in benchmarks of NeMo (v25.02 of
+    NVIDIA/dgxc-benchmarking, grok1: 32 devices with tp 4 and ep 8 are one replica of the experts). Recipes of
+    Megatron-Bridge (scripts/performance) and runs of Megatron-Core itself (Megatron-MoE-ModelZoo) say otherwise: 1.
+    """
     if (row.experts or 0) <= 1:
         return {}
+    said = (row.framework or "").lower()
+    usual = (row.tp or 1) if NEMO.search(said) and not BRIDGE.search(said) else 1
     if row.etp is None and (row.tp or 1) > 1:
-        assumed.append("etp 1")
-    return {"ep": row.ep or 1, "etp": row.etp or 1}
+        assumed.append(f"etp {usual}")
+    return {"ep": row.ep or 1, "etp": row.etp or usual}
 
 
 LIBRARIES = ((r"deep ?ep", "deepep"), (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"))
 """Who sends rows to experts, by the words of a row."""
-BRIDGE = re.compile(r"megatron.?bridge")
 
 
 def dispatcher(row: "Row", assumed: list[str]) -> str | None:

@@ -402,6 +402,15 @@ def test_parts_that_are_recomputed_and_not_named_are_the_cheapest_that_fit() -> 
     assert mapped(**layout | {"recompute": "selective (norm)", "seq_len": 65536}).job.recompute_modules == ("norm",)
 
 
+def test_experts_are_cut_as_the_framework_does_unless_the_row_says() -> None:
+    layout = MIXTURE | {"tp": 2, "dp": 4, "ep": 4, "devices": 8, "devices_per_node": 8}
+    nemo = mapped(**layout, framework="NeMo/Megatron-Core")
+    assert (nemo.job.experts.sizes["etp"], "etp 2" in nemo.assumed) == (2, True)
+    assert mapped(**layout, framework="NeMo/Megatron-Core", etp=1).job.experts.sizes["etp"] == 1
+    assert mapped(**layout, framework="Megatron-Bridge (NeMo)").job.experts.sizes["etp"] == 1
+    assert mapped(**layout, framework="Megatron-Core").job.experts.sizes["etp"] == 1
+
+
 def test_a_flag_that_names_fully_sharded_parameters_is_used() -> None:
     layout = MIXTURE | {"devices": 8, "devices_per_node": 8, "shard": "distributed optimizer"}
     assert mapped(**layout, flags="DeepEP, Megatron-FSDP").job.zero == 3
