@@ -17,6 +17,10 @@ class Routing(NamedTuple):
     """Copies of rows that are sent, of those that the router chose; padding counts."""
     busiest: float = 1.0
     """Rows for the experts of the busiest device, over the mean of what was chosen."""
+    copies: int = 0
+    """Experts of other devices of which a device has copies."""
+    travels: float = 1.0
+    """Of the rows that would leave their device without copies, those that do."""
 
 
 EVEN = Routing()

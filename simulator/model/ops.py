@@ -49,6 +49,8 @@ class Linear:
     """Rows that it takes for each row on the device."""
     rows: Axis | None = None
     """The axis that cuts its rows."""
+    copies: int = 0
+    """Of these matrices, those that are copies of other devices'."""
     keeps: bool = True
     """Whether it keeps its rows for the backward pass; not where another product of the same rows does."""
 
@@ -56,6 +58,11 @@ class Linear:
     def weights(self) -> float:
         """Elements of all its matrices."""
         return float(self.inputs * self.outputs * self.matrices)
+
+    @property
+    def copied(self) -> float:
+        """Elements of those that are copies."""
+        return float(self.inputs * self.outputs * self.copies)
 
     def to_input(self) -> "Linear":
         """The product that gives the gradient of its rows."""

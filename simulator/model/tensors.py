@@ -58,7 +58,7 @@ def _tensors(op: Op) -> Iterator[Tensor]:
     does = op.does
     if isinstance(does, Linear):
         cut = _only(does.axis) + _only(does.spread)
-        yield Tensor(op.name, MATRIX, does.weights, does.format, cut, does.rows)
+        yield Tensor(op.name, MATRIX, does.weights - does.copied, does.format, cut, does.rows)
         if does.bias:
             cut, rows = cut if does.cut == COLUMN else _only(does.spread), does.rows if does.spread else None
             yield Tensor(op.name, BIAS, float(does.outputs * does.matrices), WIDE, cut, rows)

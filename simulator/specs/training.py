@@ -116,6 +116,9 @@ class RouterLoad(Spec):
     """With `capacity`, whether experts always take that many rows, filled up with empty ones."""
     placement: Literal["in-order", "packed"] = "in-order"
     """Which experts share a device: neighbours, or heavy ones with light ones (EPLB's packing)."""
+    replicas: int = Field(default=0, ge=0, le=1000)
+    """Copies of heavy experts that a device holds besides its own: their parameters are gathered before every layer's
+    pass and their gradients summed after it (Hecate)."""
 
 
 class Documents(Distribution):

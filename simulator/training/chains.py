@@ -130,6 +130,7 @@ class StepCosts:
             operators.head_forward(job),
             operators.head_backward(job),
         ]
+        passes += [operators.copied_experts(job, kind, back) for kind in job.kinds for back in (False, True)]
         for step in (step for steps in passes for step in operators.collectives(steps)):
             comm = called(step)
             groups = None if step.part is None else parts(self.network.mesh.groups(step.axis), *step.part)

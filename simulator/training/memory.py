@@ -25,6 +25,7 @@ from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
 from simulator.training.operators import (
     context_of,
+    copied_elements,
     embedding_ops,
     embedding_parameters,
     encoder_ops,
@@ -139,6 +140,9 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["gathered parameters"] = sum(parameters(job, chunk) for chunk in chunks) * job.element
     if job.sharded and not job.lora and (job.zero == 2 or (job.zero == 3 and job.stack.unit != "bucket")):
         states["unreduced gradients"] = unreduced_gradients(job, stage)
+    kinds = [kind for chunk in chunks for kind in chunk.kinds]
+    if copied := over_layers(kinds, lambda kind: copied_elements(job, kind)):
+        states["copies of experts"] = copied * (job.element + job.stack.gradient_bytes)
     if job.runtime is not None:
         states["runtime"] = job.runtime
     return states

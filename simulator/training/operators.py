@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import ceil
 from typing import cast
 
-from simulator.axes import CP, TP, Axis
+from simulator.axes import CP, EP, TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
 from simulator.model.backward import DISPATCH, GATHER, REDUCE, backward
 from simulator.model.blocks import ends
@@ -151,6 +151,20 @@ def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:
     if read:
         size = times * matrices
         yield Kernel("cast weights", Stream(size * read, size * written * recipe.weight, kernels=times))
+
+
+def copied_experts(job: Job, kind: LayerKind, gradients: bool = False) -> tuple[Collective, ...]:
+    """What devices send each other of experts that others have copies of: parameters before a pass, or gradients."""
+    elements, ranks = copied_elements(job, kind), job.experts.sizes.get(EP.name, 1)
+    if not elements or ranks == 1:
+        return ()
+    name, element = ("gradients of copies", job.reduce_bytes) if gradients else ("copies of experts", job.element)
+    return (Collective(name, "all_to_all", elements * element * ranks / (ranks - 1), EP.name),)
+
+
+def copied_elements(job: Job, kind: LayerKind) -> float:
+    """Elements of the matrices of a layer that are copies of other devices'."""
+    return sum(op.does.copied for op in layer_ops(job, kind) if isinstance(op.does, Linear))
 
 
 # ---- parameters --------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 
+EXPERTS = "experts"
+"""Lane of copies of experts."""
 Ticks = Callable[[Comm], int]
 """Ticks of a collective of the group that this device belongs to."""
 
@@ -126,16 +128,19 @@ class PassCosts:
             tuple(map(self._works, stages.later)),
         )
 
-    def layer_pass(self, steps: Iterable[Step], kind: LayerKind) -> Piece:
-        """A pass through one layer, beside it the host's launches and the copies of what is offloaded."""
+    def layer_pass(self, steps: Iterable[Step], kind: LayerKind, copies: Sequence[Collective] = ()) -> Piece:
+        """A pass through one layer, beside it the host's launches, the copies of what is offloaded, and of experts."""
         launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self._launches(kind)))
         if self.job.blocking:
-            return self.piece(steps) + single(launches)
+            return self.piece([*copies, *steps]) + single(launches)
         listed = list(steps)
         exchanges = [one for one in listed if self.job.overlap_experts and _is_exchange(one)]
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
         beside = [part for part in ahead if part.content.total]
-        return self.piece((one for one in listed if one not in exchanges), beside + self._hidden(exchanges))
+        experts = [self._aside(one)._replace(lane=EXPERTS) for one in copies]
+        return self.piece(
+            (one for one in listed if one not in exchanges), [*beside, *self._hidden(exchanges), *experts]
+        )
 
     def _hidden(self, exchanges: Iterable[Step]) -> list[Part]:
         """Exchanges with experts, on a lane of their own."""
@@ -172,11 +177,13 @@ class PassCosts:
         gathers = len(operators.gathered_units(job, kind, job.dense))
         reductions = len(operators.layer_units(job, kind, job.dense))
         inputs, weights = _halves(operators.layer_backward(job, kind))
+        copies, summed = (operators.copied_experts(job, kind, back) for back in (False, True))
         return LayerPasses(
-            forward=self.layer_pass(operators.layer_forward(job, kind), kind) + self._lists(gathers),
-            backward=self.layer_pass(operators.layer_backward(job, kind), kind) + self._lists(gathers + reductions),
+            forward=self.layer_pass(operators.layer_forward(job, kind), kind, copies) + self._lists(gathers),
+            backward=self.layer_pass(operators.layer_backward(job, kind), kind, summed)
+            + self._lists(gathers + reductions),
             again=self._again(kind),
-            input_gradient=self.layer_pass(inputs, kind),
+            input_gradient=self.layer_pass(inputs, kind, summed),
             weight_gradient=self.piece(weights),
         )
 

@@ -166,6 +166,31 @@ def test_parts_of_an_exchange_shorten_a_step_that_waits_for_it() -> None:
     assert times[4]["exposed_communication_s"] < 0.8 * times[1]["exposed_communication_s"]
 
 
+def test_copies_of_experts_are_gathered_before_a_layer_and_summed_after_it() -> None:
+    """Two copies a device, of two matrices and a gate: 2 x 3 x hidden x inner elements to each device, gradients back;
+    they are kept besides, and updated by their owners alone."""
+    hot = {"routing": {"load": "zipf", "replicas": 2}}
+    plain, copied = (job(ep=8, training={"routing": {"load": "zipf"}}), job(ep=8, training=hot))
+    each = 2 * 3 * SHAPE.hidden * 512
+    gathered, summed = (operators.copied_experts(copied, SPARSE, back)[0] for back in (False, True))
+    assert (gathered.size * 7 / 8, summed.size * 7 / 8) == pytest.approx((each * 2, each * copied.reduce_bytes))
+    assert not operators.copied_experts(plain, SPARSE)
+    before, after = (memory.static_memory(one, 0) for one in (plain, copied))
+    assert after.pop("copies of experts") == SHAPE.layers * each * (2 + copied.stack.gradient_bytes)
+    assert before == after
+
+
+def test_copies_of_experts_even_out_a_hot_device() -> None:
+    times: dict[int, float] = {}
+    software = jobs.stack("megatron-core")
+    for replicas in (0, 1, 2):
+        load = {"load": "zipf", "replicas": replicas}
+        hot = jobs.scenario(shape=SHAPE, nodes=2, sequence=4096, ep=16, software=software, training={"routing": load})
+        times[replicas] = simulate(hot).metrics["step_time_s"]
+    even = simulate(jobs.scenario(shape=SHAPE, nodes=2, sequence=4096, ep=16, software=software))
+    assert even.metrics["step_time_s"] < times[1] < 0.8 * times[0]
+
+
 def test_more_parts_than_rows() -> None:
     with pytest.raises(InputError, match="expert_chunks 2,000 of the 512 rows"):
         job(tp=2, ep=4, etp=1, training={"expert_chunks": 2000})
@@ -179,6 +204,7 @@ def test_more_parts_than_rows() -> None:
         {"pp": 2, "ep": 8},
         {"ep": 16, "zero": 3},
         {"tp": 2, "ep": 4, "pp": 2, "training": {"expert_chunks": 4}},
+        {"ep": 8, "pp": 2, "training": {"routing": {"load": "zipf", "replicas": 2}}},
     ],
 )
 def test_folded_equals_unfolded(layout: dict[str, Any]) -> None:

@@ -50,7 +50,8 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
 def experts(model: Model, cut: Cut) -> Iterator[Op]:
     """Sending rows to the experts, their products, and sending the results back."""
     assert model.experts is not None and model.top_k is not None
-    hidden, rows, local = model.expert_hidden or model.hidden, cut.rows, model.experts // cut.over(EP)
+    hidden, rows, copies = model.expert_hidden or model.hidden, cut.rows, cut.routing.copies
+    local, leaves = model.experts // cut.over(EP) + copies, model.top_k * cut.routing.sent * cut.routing.travels
     sent, busiest, shared = model.top_k * cut.routing.sent, model.top_k * cut.routing.busiest, cut.over(EP)
     inner, met = cut.share(model.expert_ffn or model.ffn, ETP), busiest * cut.over(ETP)
     merged = cut.merged if shared > 1 else None
@@ -58,7 +59,7 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
     if merged is None:
         yield _copies("permute", 1, sent, hidden, cut)
     if shared > 1:
-        yield Op("dispatch", Comm(DISPATCH, EP, sent * hidden, rows))
+        yield Op("dispatch", Comm(DISPATCH, EP, leaves * hidden, rows))
     if merged is not None:
         yield _copies("permute", merged, busiest, hidden, cut)
     if cut.over(ETP) > 1:
@@ -66,8 +67,18 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
     if sorts:
         yield _copies("sort", met, met, hidden, cut)
     columns = inner * (2 if model.gated_ffn else 1)
-    bias = model.expert_biases
-    first = Linear(hidden, columns, COLUMN, ETP, bias=bias, spread=EP, matrices=local, visits=met, rows=rows)
+    first = Linear(
+        hidden,
+        columns,
+        COLUMN,
+        ETP,
+        bias=model.expert_biases,
+        spread=EP,
+        matrices=local,
+        copies=copies,
+        visits=met,
+        rows=rows,
+    )
     yield Op("experts in", first)
     yield activation(met * inner, model.gated_ffn, rows)
     yield Op("experts out", replace(first, inputs=inner, outputs=hidden, cut=ROW))
@@ -78,7 +89,7 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
     if merged is not None:
         yield _copies("unpermute", busiest, merged, hidden, cut)
     if shared > 1:
-        yield Op("combine", Comm(COMBINE, EP, sent * hidden, rows))
+        yield Op("combine", Comm(COMBINE, EP, leaves * hidden, rows))
     if merged is None:
         yield _copies("unpermute", sent, 1, hidden, cut)
 
