@@ -48,17 +48,17 @@ def backward(ops: Iterable[Op]) -> Iterator[Op]:
     waiting: list[Op] = []
     for op, source in zip(reversed(forward), reversed(before[:-1]), strict=True):
         if isinstance(op.does, Comm):
-            yield Op(f"gradient of {op.name}", replace(op.does, operation=DUAL[op.does.operation]))
+            yield Op(f"gradient of {op.name}", replace(op.does, operation=DUAL[op.does.operation]), shared=op.shared)
             continue
         yield from waiting
         waiting = []
         if isinstance(op.does, Linear):
             if isinstance(source, Comm) and source.operation == GATHER and not op.frozen:
-                yield Op(f"input of {op.name} again", source)
-            yield Op(op.name, op.does.to_input(), frozen=op.frozen)
-            waiting = [] if op.frozen else [Op(op.name, WeightGradient(op.does), gradient=True)]
+                yield Op(f"input of {op.name} again", source, shared=op.shared)
+            yield Op(op.name, op.does.to_input(), frozen=op.frozen, shared=op.shared)
+            waiting = [] if op.frozen else [Op(op.name, WeightGradient(op.does), gradient=True, shared=op.shared)]
         else:
-            yield from _alone(op)
+            yield from (replace(one, shared=op.shared) for one in _alone(op))
     yield from waiting
 
 

@@ -328,4 +328,6 @@ class Op:
     frozen: bool = False
     """Whether its parameters are not trained: they have no gradient, and its rows are not kept for one."""
     shared: bool = False
+    """Whether it belongs to shared experts, which need nothing of rows that travel to the others."""
+    tied: bool = False
     """Whether its parameters are those of another operation, and counted there."""

@@ -50,7 +50,7 @@ class Tensor:
 def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
     """Parameters of operations, in their order."""
     for op in ops:
-        if not op.shared:
+        if not op.tied:
             yield from (replace(one, frozen=True) for one in _tensors(op)) if op.frozen else _tensors(op)
 
 

@@ -180,19 +180,26 @@ class PieceBuilder:
             self.parts[-1] = self.parts[-1]._replace(content=self.parts[-1].content + content)
         self.waits = others
 
-    def run_in_parts(self, part: InParts, parts: int) -> None:
-        """Go on with so many parts; what comes next waits for all that they send."""
+    def begin_parts(self, part: InParts, parts: int) -> list[tuple[int, ...]]:
+        """Begin with what so many parts need, beside what comes next; returns what each waits for."""
         start = self._settled()
+        return [self._chain(part.needs, start) for _ in range(parts)]
+
+    def run_parts(self, part: InParts, arrived: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+        """Work on parts that have arrived and send what they give, beside what comes next; returns what to wait for."""
         sent: tuple[int, ...] = ()
-        arrived = [self._chain(part.needs, start) for _ in range(parts)]
-        for last in arrived:
-            self.waits = last
+        for needed in arrived:
+            self.wait(needed)
             for content in part.works:
                 self.run(content)
             sent = self._chain(part.sends, self._settled())
             for content in part.later:
                 self.run(content)
-        self.waits = sent
+        return sent
+
+    def wait(self, places: tuple[int, ...]) -> None:
+        """What comes next waits for parts on other lanes."""
+        self.waits = (*self.waits, *places)
 
     def _chain(self, parts: Sequence[Part], after: int) -> tuple[int, ...]:
         """Parts on other lanes, one after the other; returns the place of the last, if there is any."""

@@ -177,6 +177,7 @@ class Training(Spec):
         "overlap_moe_expert_parallel_comm": "overlap_experts",
         "pipeline_parallel_schedule": "schedule",
         "a2a_ffn_overlap_degree": "expert_chunks",
+        "moe_shared_expert_overlap": "overlap_shared_experts",
     }
 
     global_batch: Count
@@ -268,6 +269,8 @@ class Training(Spec):
     expert_lanes: Literal["apart", "one"] = "apart"
     """With `expert_chunks`, whether gathers and sums over `etp` travel beside the exchanges over `ep` of other parts
     (FSMoE), or both one after the other (Tutel)."""
+    overlap_shared_experts: bool | None = None
+    """Shared experts work while rows travel to the others and back; the stack's default where left out."""
     routing: RouterLoad = RouterLoad()
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None
@@ -328,6 +331,8 @@ class Stack(Spec):
     one for each expert (Transformer Engine's grouped linear layers over cuBLAS)."""
     dispatcher: str = "alltoall"
     """Who sends rows to the experts of other devices."""
+    overlap_shared_experts: bool = False
+    """Whether shared experts work while rows travel (Megatron-Core's `--moe-shared-expert-overlap`)."""
     unit: Literal["bucket", "layer", "tensor"] = "bucket"
     """What one data-parallel collective carries: a bucket of `bucket_size`, under ZeRO-3 a layer; a layer under every
     ZeRO stage, from 2 on around every pass (FSDP's wrapped units); or under ZeRO-3 a tensor (DeepSpeed)."""

@@ -1,4 +1,4 @@
-"""What lies between sending rows to experts and their results' return, which may be done in parts.
+"""What lies between sending rows to experts and their results' return, which may be done in parts, and what beside it.
 
 In N parts, the rows of one travel while those of another are worked on (Tutel, arXiv:2206.03382, section 3.2). With
 exchanges of t each way and e of work for a part, all of it lasts 2t + Ne where a part is worked on for longer than the
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from simulator.axes import EP
-from simulator.model.ops import Comm, Op, WeightGradient
+from simulator.model.ops import Comm, Elementwise, Op, WeightGradient
 from simulator.training.step import Collective, Kernel, Single, Turn
 
 
@@ -23,6 +23,14 @@ def exchanged(ops: Sequence[Op]) -> range:
     while last < len(ops) and isinstance(ops[last].does, WeightGradient):
         last += 1
     return range(sent[0], last)
+
+
+def shared_halves(ops: Sequence[Op]) -> tuple[list[int], list[int]]:
+    """Places of the operations of shared experts, up to the nonlinearity and behind it: the first half stands beside
+    the way to the experts, the second beside the way back (Megatron-Core's `--moe-shared-expert-overlap`)."""
+    found = [i for i, op in enumerate(ops) if op.shared]
+    middle = next((n for n, i in enumerate(found) if isinstance(ops[i].does, Elementwise)), -1) + 1
+    return found[:middle], found[middle:]
 
 
 class Staged(NamedTuple):

@@ -141,6 +141,8 @@ class Job:
     """Parts in which the rows of an exchange with experts are sent, worked on and returned."""
     one_lane: bool = False
     """Whether all that those parts send travels one after the other."""
+    shared_beside: bool = False
+    """Whether shared experts work beside the exchanges."""
     part: float = 1.0
     """Share of the rows of a microbatch that operations are evaluated for."""
     logits_in_flight: int = 1
@@ -426,8 +428,9 @@ def build_job(scenario: Scenario) -> Job:
         overlap_experts=training.overlap_experts and parallel.ep > 1 and not training.blocking_launches,
         cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
-        expert_chunks=_chunks(training, mesh, experts),
+        expert_chunks=_chunks(training, mesh),
         one_lane=training.expert_lanes == "one",
+        shared_beside=_shared_beside(training, stack),
         logits_in_flight=_logits_in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
@@ -600,17 +603,29 @@ def _routed(training: Training, mesh: Mesh, experts: Mesh) -> float:
     return training.micro_batch * training.sequence_length * group / cut
 
 
-def _chunks(training: Training, mesh: Mesh, experts: Mesh) -> int:
+def _chunks(training: Training, mesh: Mesh) -> int:
     """Parts of an exchange with experts; InputError for more of them than rows."""
-    chunks, ep = training.expert_chunks, experts.sizes.get(EP.name, 1)
-    if chunks > 1 and training.overlap_experts:
-        message = "rows travel in parts, or beside another microbatch (overlap_experts), not both"
-        raise InputError(Problem(message, path="training.expert_chunks", hint="leave one of them out"))
+    chunks, travels_beside = training.expert_chunks, training.overlap_experts
+    for path, given in (("expert_chunks", chunks > 1), ("overlap_shared_experts", training.overlap_shared_experts)):
+        if given and travels_beside:
+            message = "with `overlap_experts` rows travel beside another microbatch, and beside nothing of their own"
+            raise InputError(Problem(message, path=f"training.{path}", hint="leave one of them out"))
     rows = training.micro_batch * training.sequence_length // (mesh.sizes[TP.name] * mesh.sizes[CP.name])
     if chunks > rows:
         message = f"expert_chunks {chunks:,} of the {rows:,} rows that a device sends in a microbatch"
         raise InputError(Problem(message, path="training.expert_chunks", hint="write fewer, usually 2 to 8"))
-    return chunks if ep > 1 and not training.blocking_launches else 1
+    return chunks if _exchanges(training) else 1
+
+
+def _shared_beside(training: Training, stack: Stack) -> bool:
+    """Whether shared experts work beside the exchanges; not where these stand beside another microbatch."""
+    said = _switch(training.overlap_shared_experts, stack.overlap_shared_experts)
+    return said and _exchanges(training) and not training.overlap_experts
+
+
+def _exchanges(training: Training) -> bool:
+    """Whether exchanges with experts may run beside work."""
+    return training.parallel.ep > 1 and not training.blocking_launches
 
 
 def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero: int) -> tuple[Replicas, ...]:

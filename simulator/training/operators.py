@@ -44,7 +44,7 @@ from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
 from simulator.training import adapters
 from simulator.training.context import SCHEMES, Sharing
-from simulator.training.exchanged import exchanged
+from simulator.training.exchanged import exchanged, shared_halves
 from simulator.training.job import Job, Replicas
 from simulator.training.recipes import Recipe
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
@@ -233,20 +233,24 @@ def local_rows(job: Job, axis: Axis | None) -> float:
 def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
     """Kernels and collectives of operations, in order; collectives that run beside a product stand with its kernel.
 
-    Where the job says so, what lies between an exchange with experts and its way back is done in parts.
+    Where the job says so, what lies between an exchange with experts and its way back is done in parts, and shared
+    experts beside it.
     """
     listed = list(ops)
-    inside = exchanged(listed) if job.expert_chunks > 1 else range(0)
+    inside = exchanged(listed) if job.expert_chunks > 1 or job.shared_beside else range(0)
     if not inside:
         yield from _between(job, listed, range(len(listed)))
         return
+    halves = shared_halves(listed) if job.shared_beside else ([], [])
+    moved = {place for half in halves for place in half}
     part = replace(job, part=1 / job.expert_chunks)
-    yield from _between(job, listed, range(inside.start))
-    yield Chunks(job.expert_chunks, tuple(_between(part, listed, inside)))
-    yield from _between(job, listed, range(inside.stop, len(listed)))
+    aside = (tuple(_between(job, listed, half)) for half in halves)
+    yield from _between(job, listed, (i for i in range(inside.start) if i not in moved))
+    yield Chunks(job.expert_chunks, tuple(_between(part, listed, inside)), *aside)
+    yield from _between(job, listed, (i for i in range(inside.stop, len(listed)) if i not in moved))
 
 
-def _between(job: Job, ops: list[Op], places: range) -> Iterator[Single]:
+def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]:
     """Those of the operations at some places."""
     sent = [i for i, op in enumerate(ops) if isinstance(op.does, Comm) and op.does.operation != COPY]
     hosts = {i: _host(job, ops, i) for i in sent}
@@ -283,7 +287,10 @@ def collectives(steps: Iterable[Step]) -> Iterator[Collective]:
 def each(steps: Iterable[Step]) -> Iterator[Single]:
     """Steps one by one, those of every part."""
     for step in steps:
-        yield from step.parts * step.steps if isinstance(step, Chunks) else (step,)
+        if isinstance(step, Chunks):
+            yield from (*step.meanwhile, *(step.parts * step.steps), *step.afterwards)
+        else:
+            yield step
 
 
 def _collective(job: Job, op: Op, element: float) -> Collective:

@@ -109,14 +109,22 @@ class PassCosts:
     def piece(self, steps: Iterable[Step], beside: Iterable[Part] = ()) -> Piece:
         """Steps one after the other; `beside` all of them run parts on other lanes."""
         built = PieceBuilder(beside)
+        self._run(built, steps)
+        return built.build()
+
+    def _run(self, built: PieceBuilder, steps: Iterable[Step]) -> None:
         for step in steps:
             if isinstance(step, Collective):
                 built.run(self._call(step))
             elif isinstance(step, Chunks):
-                built.run_in_parts(self._part(step), step.parts)
+                part = self._part(step)
+                arrived = built.begin_parts(part, step.parts)
+                self._run(built, step.meanwhile)
+                sent = built.run_parts(part, arrived)
+                self._run(built, step.afterwards)
+                built.wait(sent)
             else:
                 built.run(self._works(step), self._beside(step))
-        return built.build()
 
     def _part(self, step: Chunks) -> InParts:
         """One of the parts of a work on lanes."""
@@ -235,9 +243,9 @@ def _halves(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     weights: list[Step] = []
     for step in steps:
         if isinstance(step, Chunks):
-            gradients = [one for one in step.steps if isinstance(one, Kernel) and one.weight_gradient]
-            inputs.append(step._replace(steps=tuple(one for one in step.steps if one not in gradients)))
-            weights += step.parts * gradients
+            halves = [_halves(some) for some in (step.steps, step.meanwhile, step.afterwards)]
+            inputs.append(Chunks(step.parts, *(tuple(operators.each(own)) for own, _ in halves)))
+            weights += step.parts * halves[0][1] + halves[1][1] + halves[2][1]
         elif isinstance(step, Kernel) and step.weight_gradient:
             inputs += step.beside
             weights.append(step._replace(beside=()))

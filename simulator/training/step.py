@@ -56,6 +56,10 @@ class Chunks(NamedTuple):
     parts: int
     steps: tuple[Single, ...]
     """Those of one part: what it needs, kernels, what it sends."""
+    meanwhile: tuple[Single, ...] = ()
+    """Other work while the first part travels."""
+    afterwards: tuple[Single, ...] = ()
+    """Other work while the results of the last one travel."""
 
 
 Step = Single | Chunks

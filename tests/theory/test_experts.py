@@ -100,8 +100,7 @@ def test_a_busy_device_holds_all_up() -> None:
 def test_parts_hide_their_exchanges_exactly_when_they_are_worked_on_for_longer(parts: int, travels: float) -> None:
     """With exchanges of t and e of work a part: 2t + Ne, or 2Nt where the exchanges beside a part take longer."""
     built = job(ep=8, training={"expert_chunks": parts})
-    quality = built.stack.overlap_quality.model_copy(update={"value": 1.0})
-    quick = replace(built, stack=built.stack.model_copy(update={"overlap_quality": quality}))
+    quick = quiet(built)
     steps = list(operators.layer_forward(quick, SPARSE))
     (chunks,) = (step for step in steps if isinstance(step, Chunks))
     works = [step.work for step in chunks.steps if isinstance(step, Kernel)]
@@ -113,6 +112,33 @@ def test_parts_hide_their_exchanges_exactly_when_they_are_worked_on_for_longer(p
     content = PassCosts(quick, device, lambda comm: t).piece(steps).content
     assert content.total == rest + max(2 * t + parts * e, 2 * parts * t)
     assert content.exposed == max(2 * t, 2 * parts * t - parts * e)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("travels", [0.5, 3.0])
+def test_shared_experts_work_while_rows_travel(travels: float, back: bool) -> None:
+    """What comes before their nonlinearity beside the way there, what comes after beside the way back: the longer of
+    both each, where they stand in line with the exchanges otherwise."""
+    shape = SHAPE.model_copy(update={"shared_experts": 1})
+    passes = operators.layer_backward if back else operators.layer_forward
+    whole, beside = (job(shape, ep=8, training={"overlap_shared_experts": on}, dp=8) for on in (False, True))
+    costs = PassCosts(quiet(beside), compile_device(jobs.cluster().node.accelerator), lambda comm: 0)
+    (chunks,) = (step for step in passes(beside, SPARSE) if isinstance(step, Chunks))
+    first, last = (
+        sum(costs.kernel(step.work).total for step in half if isinstance(step, Kernel))
+        for half in (chunks.meanwhile, chunks.afterwards)
+    )
+    assert min(first, last) > 0
+    t = round(travels * max(first, last))
+    costs.ticks = lambda comm: t
+    apart, together = (costs.piece(passes(one, SPARSE)).content.total for one in (whole, beside))
+    assert apart - together == min(t, first) + min(t, last)
+
+
+def quiet(built: Job) -> Job:
+    """The same where collectives take nothing of the device beside them."""
+    quality = built.stack.overlap_quality.model_copy(update={"value": 1.0})
+    return replace(built, stack=built.stack.model_copy(update={"overlap_quality": quality}))
 
 
 @pytest.mark.parametrize("apart", [True, False])

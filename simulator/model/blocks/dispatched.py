@@ -11,6 +11,7 @@ that balances.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from simulator.axes import EP, ETP
 from simulator.model.backward import COMBINE, DISPATCH, GATHER, SCATTER
@@ -31,9 +32,9 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
     hidden, rows = model.hidden, cut.rows
     shared = model.shared_ffn or model.shared_experts * (model.expert_ffn or model.ffn)
     if shared:
-        yield from enter(cut, "shared experts", hidden)
-        yield from matrices(model, cut.share(shared))
-        yield from leave(cut, "shared experts", hidden)
+        entered, left = enter(cut, "shared experts", hidden), leave(cut, "shared experts", hidden)
+        products = matrices(model, cut.share(shared))
+        yield from (replace(op, shared=True) for op in chain(entered, products, left))
     yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows, keeps=not shared))
     scores = Traffic(2.0 * model.experts, model.experts, 3)
     yield Op(CHOICE, Elementwise(CHOICE, scores, ((CHOICE, scores),), model.experts, axis=rows, element=4.0))

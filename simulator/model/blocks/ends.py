@@ -37,7 +37,7 @@ def head(model: Model, cut: Cut) -> Iterator[Op]:
 def with_loss(model: Model, cut: Cut) -> Iterator[Op]:
     """The head of training, once for the next token and once for each token that a further module predicts."""
     for module in range(1 + model.mtp_layers):
-        yield from (replace(op, shared=module > 0 and op.name == "head") for op in head(model, cut))
+        yield from (replace(op, tied=module > 0 and op.name == "head") for op in head(model, cut))
         yield Op("loss", Loss(cut.share(model.vocabulary)))
 
 

@@ -22,7 +22,7 @@ JOIN = "join"
 def joined(model: Model, cut: Cut) -> Iterator[Op]:
     """From the rows of the last layer to those of the module's own layer."""
     width = model.hidden
-    yield from (replace(op, shared=True) for op in embedding(model, cut))
+    yield from (replace(op, tied=True) for op in embedding(model, cut))
     yield norm(model, cut)
     yield norm(model, cut)
     both = Traffic(2.0 * width, 2.0 * width)

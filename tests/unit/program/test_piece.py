@@ -95,31 +95,37 @@ def pieces(draw: st.DrawFn) -> Piece:
         else:
             later = tuple(kernels(draw(ticks)) for _ in range(draw(st.integers(0, 1))))
             part = InParts((beside(draw(ticks), share),), (kernels(draw(ticks)),), (beside(draw(ticks), share),), later)
-            built.run_in_parts(part, draw(st.integers(1, 4)))
+            arrived = built.begin_parts(part, draw(st.integers(1, 4)))
+            if draw(st.booleans()):
+                built.run(kernels(draw(ticks)), [beside(draw(ticks), share)] * draw(st.integers(0, 1)))
+            sent = built.run_parts(part, arrived)
+            if draw(st.booleans()):
+                built.run(kernels(draw(ticks)))
+            built.wait(sent)
+    return built.build()
+
+
+def in_parts(part: InParts, parts: int) -> Piece:
+    built = PieceBuilder()
+    built.wait(built.run_parts(part, built.begin_parts(part, parts)))
     return built.build()
 
 
 def test_parts_of_a_work_travel_beside_each_other() -> None:
     """Arrivals at 10, 20, 30; work until 50, 90, 130, its last beside nothing; results at 60, 100, 140."""
-    built = PieceBuilder()
-    built.run_in_parts(InParts((beside(10, 0.0),), (kernels(40),), (beside(10, 0.0),)), 3)
-    content = built.build().content
+    content = in_parts(InParts((beside(10, 0.0),), (kernels(40),), (beside(10, 0.0),)), 3).content
     assert (content.total, content.compute, content.exposed) == (140, 120, 20)
     assert sum(each.runs for each in content.calls) == 6
 
 
 def test_parts_that_travel_longer_than_they_are_worked_on() -> None:
     """Three arrivals until 90, and only then three results."""
-    built = PieceBuilder()
-    built.run_in_parts(InParts((beside(30, 0.0),), (kernels(20),), (beside(30, 0.0),)), 3)
-    content = built.build().content
+    content = in_parts(InParts((beside(30, 0.0),), (kernels(20),), (beside(30, 0.0),)), 3).content
     assert (content.total, content.exposed) == (180, 120)
 
 
 def test_gradients_of_weights_do_not_hold_up_what_a_part_sends() -> None:
-    built = PieceBuilder()
-    built.run_in_parts(InParts((beside(10, 0.0),), (kernels(20),), (beside(10, 0.0),), (kernels(15),)), 2)
-    content = built.build().content
+    content = in_parts(InParts((beside(10, 0.0),), (kernels(20),), (beside(10, 0.0),), (kernels(15),)), 2).content
     assert (content.total, content.exposed) == (10 + 2 * 35, 10)
 
 
