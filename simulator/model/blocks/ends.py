@@ -23,7 +23,7 @@ def embedding(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
 
 def encoder_ends(model: Model, cut: Cut) -> Iterator[Op]:
     """Looking up the tokens of an encoder in the same table, and the norm of its output."""
-    yield from (replace(op, shared=True) for op in embedding(model, cut))
+    yield from (replace(op, tied=True) for op in embedding(model, cut))
     yield norm(model, cut)
 
 
