@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from simulator.errors import InputError, Problem
 
-Value = str | int | float | bool | None | list[int] | list[dict[str, str | int | bool]]
+Value = str | int | float | bool | None | list[int] | list[str] | list[dict[str, str | int | bool]]
 MOST_LISTED = 300
 """Names of what was ignored that are written out."""
 _WIDTH = 110
@@ -122,11 +122,11 @@ def scalar(value: Value) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _listed(value: int | dict[str, str | int | bool]) -> str:
+def _listed(value: int | str | dict[str, str | int | bool]) -> str:
     """An entry of a list."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {scalar(each)}" for name, each in value.items()) + "}"
-    return str(value)
+    return scalar(value)
 
 
 def printable(text: str) -> str:

@@ -7,6 +7,7 @@ from simulator.interop.arguments import Arguments
 COUNT = ("num_experts", "num_moe_experts")
 DISPATCHERS = {"alltoall": "alltoall", "allgather": "allgather", "flex": "deepep", "alltoall_seq": "alltoall"}
 """Words of `--moe-token-dispatcher-type`; `flex` calls a library that merges copies, DeepEP unless told otherwise."""
+BACKEND = "moe_flex_dispatcher_backend"
 RUN = re.compile(r"\[([01])\](?:\*(\d+))?")
 
 
@@ -65,10 +66,14 @@ def sending(arguments: Arguments) -> None:
     draft, note = arguments.draft, arguments.note
     if "model.experts" not in draft.settings:
         return
-    sends = arguments.choice(DISPATCHERS, "moe_token_dispatcher_type")
-    if sends == "deepep":
-        arguments.taken.update(("moe_enable_deepep", "moe_flex_dispatcher_backend"))
-    draft.put("training.dispatcher", sends, note("moe_token_dispatcher_type"))
+    said = arguments.text("moe_token_dispatcher_type") is not None
+    sends = arguments.choice(DISPATCHERS, "moe_token_dispatcher_type") if said else "allgather"
+    draft.put("training.dispatcher", sends, note("moe_token_dispatcher_type") or "Megatron's default")
+    backend, eager = arguments.text(BACKEND), arguments.on("moe_enable_deepep")
+    if sends != "deepep" and (backend or eager):
+        draft.left_out.append("--moe-enable-deepep, --moe-flex-dispatcher-backend: only the flex dispatcher calls them")
+    elif sends == "deepep" and backend not in (None, "deepep"):
+        draft.left_out.append(f"--moe-flex-dispatcher-backend {backend[:40]}: its exchange is priced as DeepEP's")
     capacity, padded = arguments.text("moe_expert_capacity_factor"), arguments.on("moe_pad_expert_input_to_capacity")
     if capacity is not None:
         draft.put("training.routing.capacity", float(capacity), note("moe_expert_capacity_factor"))

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from math import ceil
 
 from simulator.interop.arguments import Arguments, typed
-from simulator.interop.draft import Draft
+from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
 from simulator.interop.megatron import experts
 from simulator.interop.megatron.files import read_arguments
+from simulator.interop.megatron.windows import windows
 
 NEEDED = frozenset({"num_layers", "hidden_size", "encoder_num_layers"})
 """Without one of these it is no model."""
@@ -48,7 +49,6 @@ LATENT = (
 
 LEFT_OUT = {
     "rampup_batch_size": "the batch is the full one from the first step on",
-    "window_size": "attention windows are not simulated: every token attends to all before it",
     "squared_relu": "the activation counts as GeLU does",
     "cpu_offloading": "see training.offload_layers",
     "use_precision_aware_optimizer": "optimizer states count as the stack keeps them",
@@ -170,6 +170,7 @@ def _model(arguments: Arguments, tp: int) -> int:
     draft.put("model.gated_ffn", gated, note(*gates) or "no --swiglu")
     if arguments.on("multi_latent_attention"):
         _latent(arguments)
+    windows(arguments, layers or 1)
     experts.mixture(arguments, layers or 1)
     if arguments.text("mtp_num_layers") not in (None, "0"):
         draft.put("model.mtp_layers", arguments.whole("mtp_num_layers"), note("mtp_num_layers"))
@@ -398,9 +399,22 @@ def _memory(arguments: Arguments) -> None:
         draft.put("training.recompute_layers", count, note("recompute_num_layers"))
     elif word == "full" and (count or 1) > 1:
         draft.left_out.append(f"--recompute-num-layers {count}: each layer is kept and recomputed on its own")
-    modules = arguments.text("recompute_modules")
-    if word == "selective" and modules not in (None, "core_attn"):
-        draft.left_out.append("--recompute-modules: selective recomputation is that of attention alone")
+    if word == "selective":
+        _modules(arguments)
+
+
+MODULES = {"layernorm": "norm", "moe_act": "activation", "mla_up_proj": "latent"}
+"""Words of `--recompute-modules` that a scenario has; `core_attn` alone is what selective recomputation is of."""
+
+
+def _modules(arguments: Arguments) -> None:
+    """What selective recomputation drops besides the scores of attention."""
+    words = (arguments.text("recompute_modules") or "core_attn").split()
+    known = [MODULES[word] for word in words if word in MODULES]
+    arguments.draft.put("training.recompute_modules", known or None, arguments.note("recompute_modules"))
+    other = [word[:40] for word in words if word not in MODULES and word != "core_attn"]
+    if other:
+        arguments.draft.left_out.append(f"--recompute-modules {printable(' '.join(other))}: kept here")
 
 
 RECIPES = {"delayed": "fp8", "tensorwise": "fp8-current", "blockwise": "fp8-block", "mxfp8": "mxfp8"}

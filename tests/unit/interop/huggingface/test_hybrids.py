@@ -9,7 +9,7 @@ from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.translate import translate
 from simulator.model.parameters import active_parameters, total_parameters
 from simulator.specs import load_spec
-from simulator.specs.model import Model
+from simulator.specs.model import LayerKind, Model
 
 SIZES = {"hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 2, "vocab_size": 151936}
 NEXT = {
@@ -92,10 +92,10 @@ def test_layers_of_one_block_may_be_named_in_words() -> None:
 
 
 def test_modules_for_multi_token_prediction_come_with_their_layer() -> None:
-    assert shape(DENSE).predicting == (("grouped", "dense", None, (), True),)
+    assert shape(DENSE).predicting == (LayerKind("grouped", "dense", predicts=True),)
     super_ = {**NANO, "num_nextn_predict_layers": 1, "mtp_hybrid_override_pattern": "*E"}
     ultra = {**NANO, "num_nextn_predict_layers": 1, "mtp_layers_block_type": ["attention", "moe"]}
-    assert shape(super_).predicting == shape(ultra).predicting == (("grouped", "moe", None, (), True),)
+    assert shape(super_).predicting == shape(ultra).predicting == (LayerKind("grouped", "moe", predicts=True),)
     assert shape(NANO).predicting == ()
     assert "prediction" not in str(translate(DENSE).fields["source"])
 

@@ -239,3 +239,68 @@ def test_a_mixture_of_experts_comes_with_its_mesh(tmp_path: Path) -> None:
     assert model["pattern"] == [{"repeat": 1, "mlp": "dense"}, {"repeat": 3, "mlp": "moe"}]
     assert (training["parallel"]["ep"], training["parallel"]["etp"], training["dispatcher"]) == (4, 1, "deepep")
     assert training["routing"] == {"capacity": 1.25, "padded": True}
+
+
+EXPERTS = "--num-experts 16 --moe-router-topk 4 --expert-model-parallel-size 4 --swiglu "
+
+
+@pytest.mark.parametrize(
+    ("words", "dispatcher", "left_out"),
+    [
+        ("", "allgather", ""),
+        ("--moe-token-dispatcher-type alltoall", "alltoall", ""),
+        ("--moe-token-dispatcher-type allgather", "allgather", ""),
+        ("--moe-token-dispatcher-type flex", "deepep", ""),
+        ("--moe-token-dispatcher-type flex --moe-enable-deepep", "deepep", ""),
+        ("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep", "deepep", ""),
+        ("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep", "deepep", "priced as DeepEP's"),
+        ("--moe-token-dispatcher-type alltoall --moe-enable-deepep", "alltoall", "only the flex dispatcher"),
+    ],
+)
+def test_who_sends_rows_to_experts(words: str, dispatcher: str, left_out: str, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"run {LIST} {EXPERTS} {words}", encoding="utf-8")
+    text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
+    assert yaml.safe_load(text)["training"]["dispatcher"] == dispatcher
+    assert ("only the flex dispatcher" in text, "priced as DeepEP's" in text) == (
+        left_out.startswith("only"),
+        left_out.startswith("priced"),
+    )
+
+
+def test_an_unknown_dispatcher_is_refused(tmp_path: Path) -> None:
+    found = problems(f"run {LIST} {EXPERTS} --moe-token-dispatcher-type alltoal", tmp_path)
+    assert "--moe-token-dispatcher-type `alltoal` is not known" in found
+    assert "alltoall" in found
+
+
+@pytest.mark.parametrize(
+    ("words", "window", "windowed"),
+    [
+        ("--window-size 127,0", 128, None),
+        ("--window-size '(127,0)' --window-attn-skip-freq 2", 128, 2),
+        ("--window-size '(127, 0)' --window-attn-skip-freq [1]*3+[0]*1", 128, 3),
+        ("--window-size '(-1,0)'", None, None),
+        ("", None, None),
+    ],
+)
+def test_windows_of_attention(words: str, window: int | None, windowed: int | None, tmp_path: Path) -> None:
+    model = imported(f"run {LIST} {words}", tmp_path)["model"]
+    assert (model.get("window"), model.get("windowed_layers")) == (window, windowed)
+
+
+@pytest.mark.parametrize("words", ["--window-size far", "--window-size 127,0 --window-attn-skip-freq [1]*9"])
+def test_windows_that_are_not_read(words: str, tmp_path: Path) -> None:
+    assert "is not read" in problems(f"run {LIST} {words}", tmp_path)
+
+
+def test_scores_without_a_value(tmp_path: Path) -> None:
+    assert imported(f"run {LIST} --softmax-type learnable", tmp_path)["model"]["attention_sinks"] is True
+    assert "attention_sinks" not in imported(f"run {LIST} --softmax-type vanilla", tmp_path)["model"]
+
+
+def test_modules_that_are_computed_again(tmp_path: Path) -> None:
+    words = "--recompute-granularity selective --recompute-modules core_attn moe_act layernorm mlp"
+    (tmp_path / "run.sh").write_text(f"run {LIST} {words}", encoding="utf-8")
+    text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
+    assert yaml.safe_load(text)["training"]["recompute_modules"] == ["activation", "norm"]
+    assert "--recompute-modules mlp: kept here" in text
