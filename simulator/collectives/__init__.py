@@ -1,7 +1,7 @@
 """Collective operations as plans of transfers, and what they cost."""
 
 from simulator.collectives.closed_form import CollectiveCost, cost, cost_of
-from simulator.collectives.library import library_of, way_of
+from simulator.collectives.library import library_of, unfit, way_of
 from simulator.collectives.phase import Phase
 from simulator.collectives.plan import EXCHANGED, OPERATIONS, Plan, activities, duration, plan, steps
 from simulator.collectives.routing import TOKEN_FORMATS, Routing, token_bytes
@@ -22,5 +22,6 @@ __all__ = [
     "plan",
     "steps",
     "token_bytes",
+    "unfit",
     "way_of",
 ]

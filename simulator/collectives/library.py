@@ -5,8 +5,10 @@ libraries with kernels of their own have profiles in hardware_profiles/collectiv
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, nearest
+from simulator.specs.catalog import find, names
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
@@ -29,9 +31,26 @@ def way_of(word: str) -> str:
     return OF_COLLECTIVES[word] if word in OF_COLLECTIVES else _profile(word).algorithms["dispatch"][0]
 
 
+def unfit(word: str) -> Problem | None:
+    """What is wrong with the word of a library, and what to write; None where it is one."""
+    if word in OF_COLLECTIVES:
+        return None
+    if not Path(word).is_file() and find(word, (CollectiveProfile.folder,)) is None:
+        return Problem(f"there is no exchange library `{word[:80]}`", hint=_instead(word))
+    if "dispatch" not in load_spec(CollectiveProfile, word).algorithms:
+        return Problem(f"the library `{word[:80]}` dispatches no tokens", hint=_instead(word))
+    return None
+
+
+def _instead(word: str) -> str:
+    """The nearest of the words that dispatch, or all of them."""
+    profiles = names(CollectiveProfile)
+    own = [name for name in profiles if "dispatch" in load_spec(CollectiveProfile, name).algorithms]
+    known = [*OF_COLLECTIVES, *own]
+    return nearest(word.lower(), known) or f"write one of {', '.join(known)}"
+
+
 def _profile(word: str) -> CollectiveProfile:
-    profile = load_spec(CollectiveProfile, word)
-    if "dispatch" not in profile.algorithms:
-        known = ", ".join(OF_COLLECTIVES)
-        raise InputError(Problem(f"the library `{word}` dispatches no tokens", hint=f"write {known}, or deepep"))
-    return profile
+    if problem := unfit(word):
+        raise InputError(problem)
+    return load_spec(CollectiveProfile, word)

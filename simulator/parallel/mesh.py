@@ -63,7 +63,8 @@ class Mesh:
         if flat % (ep * etp):
             stage = _product({name: size for name, size in self.sizes.items() if name != PP.name})
             message = f"experts lie over the devices of a stage, {stage}: {_product({ETP.name: etp, EP.name: ep})}"
-            raise _refuse(EP.name, f"{message} does not divide it", f"a divisor of {flat // etp or 1}")
+            axis, hint = (ETP, f"a divisor of {flat}") if flat % etp else (EP, f"a divisor of {flat // etp}")
+            raise _refuse(axis.name, f"{message} does not divide it", hint)
         if self.order[-1] != PP.name and pp > 1:
             raise _refuse("order", "experts on a mesh of their own need pp as the slowest axis", "tp-cp-ep-dp-pp")
         sizes = {ETP.name: etp, EP.name: ep, DP.name: flat // (ep * etp), PP.name: pp}

@@ -149,7 +149,7 @@ def too_long(training: Training, model: Model) -> list[str]:
 
 def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, masked: bool = False) -> list[str]:
     """What the scenario says without effect."""
-    parallel = training.parallel
+    parallel, routing = training.parallel, training.routing
     fused = (training.attention or stack.attention) == "fused"
     no_tensor, no_data = mesh.sizes[TP.name] == 1, mesh.sizes[DP.name] * mesh.sizes[CP.name] == 1
     not_full = (training.recompute or stack.recompute) != "full"
@@ -174,6 +174,8 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, mask
             training.recompute == "selective" and fused and not training.recompute_modules,
             "recompute: selective: fused attention keeps no scores to drop",
         ),
+        (routing.counts and routing.load != "counts", f"routing.counts: routing.load is {routing.load}"),
+        (routing.padded and routing.capacity is None, "routing.padded: there is no routing.capacity"),
         (training.overlap_parameters and not zero, "overlap_parameters: parameters are not sharded"),
         (
             training.overlap_parameters is False and always,

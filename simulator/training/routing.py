@@ -7,7 +7,7 @@ lightest devices. Left out: loads that drift from step to step, layers that diff
 """
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ def exchange(
     if model.experts is None or model.top_k is None:
         return None
     library = training.dispatcher or stack.dispatcher
+    if problem := collectives.unfit(library):
+        raise InputError(replace(problem, path="training.dispatcher" if training.dispatcher else "stack.dispatcher"))
     spread, held = routing(training.routing, model, devices, rows, seed)
     groups, limit = model.expert_groups, model.expert_group_limit
     targets = collectives.Routing(model.experts, model.top_k, groups, limit, held)

@@ -107,7 +107,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     cost = compiled(usual)
     if pool.replicas % layout.ep:
         message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
-        raise InputError(Problem(message, path="serving.parallel.ep", hint="write a divisor of the replicas"))
+        hint = f"write a divisor of the replicas, or `replicas: {layout.ep}`: each is one of those that share"
+        raise InputError(Problem(message, path="serving.parallel.ep", hint=hint))
     taken = _placed(pool, layout, free, cluster.partitions[part].name if cluster.more_nodes else "")
     warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.numbering)
     if layout.ep > 1 and not in_step:

@@ -56,5 +56,5 @@ def test_words_of_libraries() -> None:
     assert library_of("allgather", machine) == (machine, "all_gather")
     with pytest.raises(InputError, match="dispatches no tokens"):
         library_of("nccl-a100", machine)
-    with pytest.raises(InputError, match="nosuch"):
+    with pytest.raises(InputError, match="there is no exchange library `nosuch`; write one of alltoall, hierarchical"):
         library_of("nosuch", machine)

@@ -57,5 +57,8 @@ def test_experts_lie_on_a_mesh_of_their_own() -> None:
     assert np.array_equal(experts.chains(), np.stack([np.arange(8), np.arange(8, 16)], axis=1))
     with pytest.raises(InputError, match="tp 2 x cp 1 x dp 4 = 8: etp 1 x ep 3 = 3 does not divide it"):
         mesh.experts(ep=3, etp=1)
+    with pytest.raises(InputError, match="etp 3 x ep 1 = 3 does not divide it; a divisor of 8") as caught:
+        mesh.experts(ep=1, etp=3)
+    assert caught.value.problems[0].path == "training.parallel.etp"
     with pytest.raises(InputError, match="pp as the slowest axis"):
         build_mesh(Parallel(tp=2, dp=4, pp=2, order="pp-tp-cp-ep-dp"), 16).experts(4, 1)

@@ -5,6 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.model.cut import Routing
 from simulator.specs.training import RouterLoad
+from simulator.training.job import build_job
 from simulator.training.routing import routing
 from tests import jobs
 
@@ -78,3 +79,53 @@ def test_loads_that_do_not_fit(load: dict[str, object], path: str, words: str) -
     with pytest.raises(InputError, match=words) as caught:
         spread(rows=8, **load)
     assert caught.value.problems[0].path == path
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "hint"),
+    [
+        ("deepeb", "there is no exchange library `deepeb`", "did you mean `deepep`?"),
+        ("carrier-pigeon", "there is no exchange library", "write one of alltoall, hierarchical, allgather"),
+        ("nccl-h100", "the library `nccl-h100` dispatches no tokens", "write one of alltoall"),
+    ],
+)
+def test_a_library_that_sends_no_rows_to_experts_is_refused_where_it_is_written(
+    word: str, message: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        build_job(jobs.scenario(shape=SHAPE, ep=2, training={"dispatcher": word}))
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.message.startswith(message)) == ("training.dispatcher", True)
+    assert problem.hint.startswith(hint)
+
+
+def test_a_stack_names_its_own_library() -> None:
+    software = jobs.stack("megatron-core", dispatcher="nosuch")
+    with pytest.raises(InputError) as caught:
+        build_job(jobs.scenario(software=software, shape=SHAPE, ep=2))
+    assert caught.value.problems[0].path == "stack.dispatcher"
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ({"counts": [1.0] * 8}, "no effect: routing.counts: routing.load is balanced"),
+        ({"padded": True}, "no effect: routing.padded: there is no routing.capacity"),
+    ],
+)
+def test_keys_of_a_router_without_effect(load: dict[str, object], words: str) -> None:
+    job = build_job(jobs.scenario(shape=SHAPE, ep=2, training={"routing": load}))
+    assert words in job.warnings
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"window": 4096, "max_sequence": 2048}, "window 4,096 is more than max_sequence 2,048"),
+        ({"experts": 8, "top_k": 2, "expert_groups": 3}, "expert_groups 3 does not divide the 8 experts"),
+        ({"experts": 8, "top_k": 2, "expert_group_limit": 2}, "expert_group_limit 2 is more than the expert_groups, 1"),
+    ],
+)
+def test_sizes_of_windows_and_groups_that_do_not_fit(sizes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        jobs.model(**sizes)
