@@ -39,41 +39,45 @@ class Lowered:
     """`compute`, `send forward` or `send backward`."""
 
 
-def lower(schedule: Schedule, durations: Ints, sends: Ints, overlap_sends: bool = True) -> Lowered:
+def lower(
+    schedule: Schedule, durations: Ints, sends: Ints, overlap_sends: bool = True, pair: int | None = None
+) -> Lowered:
     """Lower a valid schedule (see `validate`); its own sends and receives are dropped and placed anew.
 
     `durations[stage, kind]` or `durations[stage, kind, microbatch]` and `sends[boundary, direction]` count ticks; kinds
-    beyond the table last no time. Boundary b lies between the stages b and b + 1, direction 0 is forward. A schedule
-    that waits for itself gives a tape that deadlocks.
+    beyond the table last no time. Boundary b lies between the stages b and b + 1, direction 0 is forward. Passes side
+    by side begin and end together: they are parts of one stretch of the compute lane, which waits for what any of them
+    takes, and after which all is sent. It lasts `pair`, or as long as they do one after the other. A schedule that
+    waits for itself gives a tape that deadlocks.
     """
     rows = schedule.only([kind for kind in Kind if kind not in COMMUNICATION])
     forward, backward = _senders(rows)
     place = _place(rows, forward, backward, overlap_sends)
     columns = _columns(rows, forward, backward, place)
     ticks = _ticks(rows, durations, sends, forward, backward, place)
-    after = _after(rows, place)
+    if pair is not None:
+        _pair(rows, ticks, place, pair)
+    after_start, after = _after(rows, place, len(ticks))
     lane_start, lane_rank, purpose = _lanes(rows, forward, backward, overlap_sends)
-    waits = after >= 0
     none = np.full(len(ticks), -1, np.int64)
     tape = Tape(
         lane_start,
         ticks,
-        np.concatenate(([0], np.cumsum(waits))),
-        after[waits],
+        after_start,
+        after,
         none,
         none,
         lane_names=tuple(f"rank {rank} {what}" for rank, what in zip(lane_rank.tolist(), purpose, strict=True)),
-        names=Labels(*columns),
+        names=Labels(columns[0], columns[1] % rows.depth, columns[2]),
     )
     return Lowered(tape, *columns, lane_rank, purpose)
 
 
 def _senders(rows: Schedule) -> tuple[Ints, Ints]:
     """Instructions whose output goes to another rank, forward and backward."""
-    home = rows.rank_of_stage()
-    rank, last = rows.rank, rows.stages - 1
-    ahead = home[np.minimum(rows.stage + 1, last)] != rank
-    behind = home[np.maximum(rows.stage - 1, 0)] != rank
+    home, rank, within, last = rows.rank_of_stage(), rows.rank, rows.stage_of_model, rows.depth - 1
+    ahead = home[np.where(within < last, rows.stage + 1, rows.stage)] != rank
+    behind = home[np.where(within > 0, rows.stage - 1, rows.stage)] != rank
     backward = (rows.kind == Kind.B) | (rows.kind == Kind.I)
     return np.flatnonzero((rows.kind == Kind.F) & ahead), np.flatnonzero(backward & behind)
 
@@ -96,8 +100,10 @@ def _place(rows: Schedule, forward: Ints, backward: Ints, overlap: bool) -> _Pla
         return _Place(np.arange(n), send)
     sending = np.zeros(n, np.int64)
     sending[forward] = sending[backward] = 1
-    own = np.arange(n) + np.cumsum(sending) - sending
-    return _Place(own, np.where(sending > 0, own + 1, -1))
+    last = rows.groups()[1]
+    before = np.cumsum(sending) - sending
+    own = np.arange(n) + before[rows.groups()[0]]
+    return _Place(own, np.where(sending > 0, last + before + 1, -1))
 
 
 def _columns(
@@ -125,16 +131,43 @@ def _ticks(rows: Schedule, durations: Ints, sends: Ints, forward: Ints, backward
     return ticks
 
 
-def _after(rows: Schedule, place: _Place) -> Ints:
-    """The operation that each operation comes after, -1 for none."""
-    source = takes_from(rows)
+def _pair(rows: Schedule, ticks: Ints, place: _Place, pair: int) -> None:
+    """Let passes side by side last `pair` together: the first as long as it does, the others what is left."""
+    first, last = rows.groups()
+    several = np.flatnonzero(last > first)
+    own, left = place.own[several], np.full(len(rows), pair, np.int64)
+    for step in range(int((several - first[several]).max(initial=-1)) + 1):
+        at = several - first[several] == step
+        ends = several[at] == last[several[at]]
+        group = first[several[at]]
+        ticks[own[at]] = np.where(ends, left[group], np.minimum(ticks[own[at]], left[group]))
+        left[group] -= ticks[own[at]]
+
+
+def _after(rows: Schedule, place: _Place, count: int) -> tuple[Ints, Ints]:
+    """What each of `count` operations comes after, as columns of a tape."""
+    later, earlier = waits(rows)
+    takes = takes_from(rows)
+    takes = takes[takes >= 0]
+    sent = place.send[takes]
+    needed = (sent >= 0) | (earlier > later)  # an earlier one of the same lane has ended
     senders = np.flatnonzero(place.send >= 0)
-    after = np.full(len(rows) + len(senders), -1, np.int64)
-    sent = place.send[source]
-    local = np.where(source > np.arange(len(rows)), place.own[source], -1)  # an earlier one of the same lane has ended
-    after[place.own] = np.where(source < 0, -1, np.where(sent >= 0, sent, local))
-    after[place.send[senders]] = place.own[senders]
-    return after
+    made = rows.groups()[1][senders]
+    after = np.concatenate((np.where(sent >= 0, sent, place.own[earlier])[needed], place.own[made]))
+    waiting = np.concatenate((place.own[later[needed]], place.send[senders]))
+    order = np.argsort(waiting, kind="stable")
+    return np.concatenate(([0], np.cumsum(np.bincount(waiting, minlength=count)))), after[order]
+
+
+def waits(rows: Schedule) -> tuple[Ints, Ints]:
+    """Instructions that take the output of a neighbouring stage, and the passes whose end they wait for; shapes (k,).
+
+    Of passes side by side the first waits for all, and what any of them makes is there when the last has ended.
+    """
+    source = takes_from(rows)
+    takes = np.flatnonzero(source >= 0)
+    first, last = rows.groups()
+    return first[takes], last[source[takes]]
 
 
 def takes_from(rows: Schedule) -> Ints:
@@ -142,8 +175,8 @@ def takes_from(rows: Schedule) -> Ints:
     source = np.full(len(rows), -1, np.int64)
     for kinds, step in (((Kind.F,), -1), ((Kind.B, Kind.I), 1)):
         made = rows.find(kinds)
-        stage = rows.stage + step
-        takes = np.flatnonzero(np.isin(rows.kind, kinds) & (stage >= 0) & (stage < rows.stages))
+        stage, within = rows.stage + step, rows.stage_of_model + step
+        takes = np.flatnonzero(np.isin(rows.kind, kinds) & (within >= 0) & (within < rows.depth))
         source[takes] = made[stage[takes], rows.microbatch[takes]]
     return source
 

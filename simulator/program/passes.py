@@ -47,8 +47,9 @@ class _Turns:
         self.placed: Ranks = [[] for _ in ranks]
         self.here: list[set[Pass]] = [set() for _ in ranks]
         """What has run or arrived on each rank: passes, and receives as passes of the neighbouring stage."""
-        self.home = {p.stage: rank for rank, row in enumerate(ranks) for action in row for p in action.passes()}
-        self.last = max(self.home, default=-1)
+        places = enumerate(ranks)
+        self.home = {(p.stage, p.microbatch): r for r, row in places for action in row for p in action.passes()}
+        self.last = max((stage for stage, _ in self.home), default=-1)
 
     def left(self) -> bool:
         """Whether any rank has instructions left."""
@@ -89,7 +90,7 @@ class _Turns:
 
     def hand_over(self, rank: int, part: Action, made: Kind, to: int, send: Kind, receive: Kind) -> None:
         """Make the output of a pass known to the stage that takes it."""
-        taker = self.home.get(to, rank)
+        taker = self.home.get((to, part.microbatch), rank)
         if taker != rank:
             self.placed[rank].append(Action(part.stage, send, part.microbatch))
             self.placed[taker].append(Action(to, receive, part.microbatch))
@@ -100,7 +101,7 @@ class _Turns:
         lines = []
         for rank, actions in enumerate(self.ranks):
             if self.next[rank] < len(actions):
-                needs = [f"{s}{k.name}{m} of rank {self.home.get(s, '?')}" for s, k, m in self.missing(rank)]
+                needs = [f"{s}{k.name}{m} of rank {self.home.get((s, m), '?')}" for s, k, m in self.missing(rank)]
                 lines.append(f"rank {rank}: next is {actions[self.next[rank]]}, which waits for {', '.join(needs)}")
         more = [f"and {len(lines) - SHOWN} more ranks"] if len(lines) > SHOWN else []
         return DeadlockError(f"deadlock: {len(lines)} of {len(self.ranks)} ranks wait for ever", *lines[:SHOWN], *more)

@@ -1,11 +1,15 @@
 """A pipeline schedule as columns: what each rank does, in order.
 
 Big schedules (64 ranks, 512 microbatches) live as arrays; `actions` and `from_actions` turn them into the instruction
-language and back. OVERLAP_F_B becomes its parts, one after the other, in columns.
+language and back. OVERLAP_F_B becomes its parts, one after the other, the first ones marked in `beside`.
+
+A model may lie on the pipeline more than once, so that microbatches enter from both ends. Each copy has stage numbers
+of its own: those of copy c begin at c times the stages of the model. Texts show the stage of the model, and the
+microbatch tells the copy.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -26,6 +30,10 @@ class Schedule:
     """Microbatch, -1 where an instruction concerns a stage as a whole."""
     rank_start: NDArray[np.int64]
     """Rank r does the instructions rank_start[r] .. rank_start[r + 1] - 1 in this order."""
+    beside: NDArray[np.bool_] | None = None
+    """Which passes run side by side with the next one; shape (n,), None for no pass."""
+    copies: int = 1
+    """How often the model lies on the pipeline; a microbatch goes through one copy."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -37,8 +45,18 @@ class Schedule:
 
     @property
     def stages(self) -> int:
-        """Stages (model chunks) in all."""
+        """Stages (model chunks) in all, those of every copy."""
         return int(self.stage.max(initial=-1)) + 1
+
+    @property
+    def depth(self) -> int:
+        """Stages that a microbatch goes through."""
+        return max(self.stages // self.copies, 1)
+
+    @property
+    def stage_of_model(self) -> NDArray[np.int32]:
+        """Stage of each instruction whichever copy it belongs to; shape (n,)."""
+        return self.stage % self.depth if self.copies > 1 else self.stage
 
     @property
     def microbatches(self) -> int:
@@ -67,7 +85,18 @@ class Schedule:
         """The instructions of some kinds."""
         keep = np.isin(self.kind, np.fromiter(kinds, np.int8))
         kept = np.concatenate(([0], np.cumsum(keep)))
-        return Schedule(self.kind[keep], self.stage[keep], self.microbatch[keep], kept[self.rank_start])
+        columns = self.kind[keep], self.stage[keep], self.microbatch[keep], kept[self.rank_start]
+        return Schedule(*columns, None if self.beside is None else self.beside[keep], self.copies)
+
+    def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and last instruction of those that run side by side with each; shapes (n,)."""
+        rows = np.arange(len(self))
+        if self.beside is None or not self.beside.any():
+            return rows, rows
+        begins = np.concatenate(([True], ~self.beside[:-1]))[: len(self)]
+        first = np.flatnonzero(begins)
+        number = np.cumsum(begins) - 1
+        return first[number], np.append(first[1:], len(self))[number] - 1
 
     def passes(self) -> "Schedule":
         """The passes through stages alone."""
@@ -76,19 +105,51 @@ class Schedule:
     def actions(self) -> list[list[Action]]:
         """The instructions of each rank."""
         kinds = [Kind(code) for code in range(len(Kind))]
-        columns = zip(self.stage.tolist(), self.kind.tolist(), self.microbatch.tolist(), strict=True)
+        columns = zip(self.stage_of_model.tolist(), self.kind.tolist(), self.microbatch.tolist(), strict=True)
         rows = [Action(stage, kinds[kind], microbatch) for stage, kind, microbatch in columns]
         edges = self.rank_start.tolist()
-        return [rows[a:b] for a, b in pairwise(edges)]
+        if self.beside is None:
+            return [rows[a:b] for a, b in pairwise(edges)]
+        first, last = self.groups()
+        begins = [np.flatnonzero(first[a:b] == np.arange(a, b)) + a for a, b in pairwise(edges)]
+        return [[_together(rows[i : last[i] + 1]) for i in part.tolist()] for part in begins]
+
+
+def _together(parts: Sequence[Action]) -> Action:
+    """One instruction for passes side by side."""
+    return parts[0] if len(parts) == 1 else Action(-1, Kind.OVERLAP_F_B, parts=tuple(parts))
 
 
 def from_actions(ranks: Sequence[Sequence[Action]]) -> Schedule:
-    """Columns of the instructions of each rank."""
+    """Columns of the instructions of each rank.
+
+    Where every stage of several lies on equally many ranks, more than one, these hold copies of the model; a microbatch
+    belongs to the copy whose first stage runs it.
+    """
     rows = [[part for action in actions for part in action.passes()] for actions in ranks]
     flat = list(chain.from_iterable(rows))
-    return Schedule(
+    beside = [i + 1 < len(action.passes()) for row in ranks for action in row for i in range(len(action.passes()))]
+    schedule = Schedule(
         np.fromiter((action.kind for action in flat), np.int8, len(flat)),
         np.fromiter((action.stage for action in flat), np.int32, len(flat)),
         np.fromiter((action.microbatch for action in flat), np.int32, len(flat)),
         np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64),
+        np.array(beside) if any(beside) else None,
     )
+    return _in_copies(schedule)
+
+
+def _in_copies(schedule: Schedule) -> Schedule:
+    """The schedule with stages numbered by copy, where there are several."""
+    places = np.unique(np.stack([schedule.stage, schedule.rank])[:, schedule.stage >= 0], axis=1)
+    counts = np.bincount(places[0]) if places.size else np.ones(1, np.int64)
+    copies = int(counts[0])
+    if copies == 1 or len(counts) == 1 or np.any(counts != copies):
+        return schedule
+    enters = np.flatnonzero((schedule.kind == Kind.F) & (schedule.stage == 0))
+    copy = np.zeros(max(schedule.microbatches, 1), np.int32)
+    copy[schedule.microbatch[enters]] = np.searchsorted(places[1, :copies], schedule.rank[enters])
+    stages, ranks = zip(schedule.stage.tolist(), schedule.rank.tolist(), strict=True), places
+    whole = [np.searchsorted(ranks[1, ranks[0] == stage], rank) for stage, rank in stages]
+    own = np.where(schedule.microbatch >= 0, copy[schedule.microbatch], whole).astype(np.int32)
+    return replace(schedule, stage=schedule.stage + own * np.int32(schedule.stages), copies=copies)

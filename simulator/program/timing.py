@@ -35,6 +35,8 @@ class Costs:
     """What of it is kept on until W has run."""
     send: int = 0
     """Ticks of a send over one boundary, in either direction."""
+    pair: int | None = None
+    """Ticks of a forward and a backward pass side by side; None: as long as one after the other."""
 
     @classmethod
     def equal(cls, stages: int, forward: int = 1, input_gradient: int = 1, weight_gradient: int = 1) -> Self:
@@ -70,6 +72,7 @@ class Timing:
     """Passes alone."""
     start: Ints
     end: Ints
+    """Of passes side by side those of all of them."""
     work: Ints
     """Ticks in which a rank computes."""
     own_idle: Ints
@@ -97,10 +100,12 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     """Run the passes of a valid schedule; DeadlockError where it waits for itself."""
     passes, table = schedule.passes(), costs.table()
     sends = np.full((max(passes.stages - 1, 0), 2), costs.send, np.int64)
-    timeline = sweep(lower(passes, table, sends).tape)
+    timeline = sweep(lower(passes, table, sends, pair=costs.pair).tape)
     start, end = timeline.start[: len(passes)], timeline.end[: len(passes)]  # passes stand before sends
     edges, first = passes.rank_start, passes.rank_start[:-1]
     work = np.add.reduceat(end - start, first)
+    together = passes.groups()
+    start, end = start[together[0]], end[together[1]]
     span = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
     return Timing(passes, start, end, work, span - work, _peaks(passes, costs.released(), edges))
 
@@ -111,17 +116,18 @@ def _peaks(passes: Schedule, released: Floats, edges: Ints) -> Floats:
     return np.array([np.cumsum(part).max(initial=0.0) for part in np.split(change, edges[1:-1])])
 
 
-def least_makespan(costs: Costs, home: Ints, microbatches: int) -> int:
+def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1) -> int:
     """Ticks that no schedule can go below; `home` (stages,) is the rank of each stage.
 
     A rank has all its work to do from when the first microbatch can be there; and a microbatch has to go through all
-    stages and back.
+    stages and back. Of several copies of the model each takes its share of the microbatches.
     """
     back = costs.input_gradient + costs.weight_gradient
-    hops = np.concatenate(([0], np.cumsum(home[1:] != home[:-1]))) * costs.send
-    there = np.cumsum(costs.forward) - costs.forward + hops
-    work = np.bincount(home, costs.forward + back).astype(np.int64) * microbatches
-    enter = np.full(len(work), np.iinfo(np.int64).max)
-    np.minimum.at(enter, home, there)
-    through = costs.forward.sum() + costs.input_gradient.sum() + 2 * hops[-1] + costs.weight_gradient[0]
-    return max(int((enter + work).max()), int(through))
+    work = np.bincount(home, costs.forward + back).astype(np.int64) * microbatches // copies
+    enter, through = np.full(len(work), np.iinfo(np.int64).max), []
+    for own in np.split(np.arange(len(home)), copies):
+        hops = np.concatenate(([0], np.cumsum(home[own][1:] != home[own][:-1]))) * costs.send
+        np.minimum.at(enter, home[own], np.cumsum(costs.forward[own]) - costs.forward[own] + hops)
+        whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1]
+        through.append(int(whole + costs.weight_gradient[own[0]]))
+    return max(int((enter + work).max()), *through)

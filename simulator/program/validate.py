@@ -13,7 +13,7 @@ from simulator.engine.tape import Ints, Tape
 from simulator.errors import DeadlockError, InputError, Problem
 from simulator.program.actions import COMMUNICATION, Action, Kind
 from simulator.program.labels import Labels
-from simulator.program.lowering import takes_from
+from simulator.program.lowering import waits
 from simulator.program.maxplus import sweep
 from simulator.program.schedule import Schedule, from_actions
 
@@ -53,7 +53,7 @@ class _Checks:
         self.rank = columns.rank
         self.width = columns.microbatches
         self.key = columns.stage.astype(np.int64) * max(self.width, 1) + columns.microbatch
-        self.names = Labels(columns.kind, columns.stage, columns.microbatch)
+        self.names = Labels(columns.kind, columns.stage_of_model, columns.microbatch)
 
     def problem(self, message: str, row: int | None = None, hint: str = "") -> Problem:
         """A problem with an instruction, or with all of them."""
@@ -81,16 +81,16 @@ class _Checks:
             yield self.problem(f"{name} belongs to stage {stage[i]}, which rank {rank[i]} runs too", int(order[i + 1]))
 
     def passes(self) -> Iterator[Problem]:
-        """Each stage and microbatch has F once and either B once or I and W once each, and nothing has more."""
+        """Each stage that a microbatch goes through has F once and either B once or I and W once each, none more."""
         for kind in Kind:
             yield from self._doubled(kind)
         forward = self.rows(Kind.F)
-        stages, wanted = self.schedule.stages, self.schedule.stages * self.width
+        stages, wanted = self.schedule.depth, self.schedule.depth * self.width
         if forward.size * 2 < wanted:  # too few to list what is missing, which could be much
             sizes = f"{stages} stages x {self.width} microbatches need {wanted}"
             yield self.problem(f"there are {forward.size} forward passes, but {sizes}")
             return
-        everything = np.arange(wanted)
+        everything = self._everything(forward)
         yield from self._lacking(everything, self.key[forward], Kind.F)
         split = self.key[self.rows(Kind.I, Kind.W)]
         whole = self.key[self.rows(Kind.B)]
@@ -100,8 +100,16 @@ class _Checks:
         for kind in (Kind.I, Kind.W):
             yield from self._lacking(np.unique(split), self.key[self.rows(kind)], kind)
 
+    def _everything(self, forward: Ints) -> Ints:
+        """Keys of all stages and microbatches, each microbatch in the copy in which it is found."""
+        copy, microbatch = np.zeros(self.width, np.int64), self.schedule.microbatch[forward]
+        copy[microbatch] = self.schedule.stage[forward] // self.schedule.depth
+        stages = copy * self.schedule.depth + np.arange(self.schedule.depth)[:, None]
+        keys: Ints = (stages * self.width + np.arange(self.width)).ravel()
+        return np.sort(keys)
+
     def _name(self, key: int, kind: Kind) -> str:
-        return f"{key // self.width}{kind.name}{key % self.width}"
+        return f"{key // self.width % self.schedule.depth}{kind.name}{key % self.width}"
 
     def _doubled(self, kind: Kind) -> Iterator[Problem]:
         rows = self.rows(kind)
@@ -147,8 +155,8 @@ class _Checks:
         ways = ((1, (Kind.F,), Kind.SEND_F, Kind.RECV_F), (-1, (Kind.B, Kind.I), Kind.SEND_B, Kind.RECV_B))
         for way, makers, send, receive in ways:
             rows = self.rows(*makers)
-            to = self.schedule.stage[rows] + way
-            inside = (to >= 0) & (to < self.schedule.stages)
+            to, within = self.schedule.stage[rows] + way, self.schedule.stage_of_model[rows] + way
+            inside = (within >= 0) & (within < self.schedule.depth)
             rows = rows[inside][home[to[inside]] != self.rank[rows[inside]]]
             for kind, wanted in ((send, self.key[rows]), (receive, self.key[rows] + way * self.width)):
                 yield from self._lacking(wanted, self.key[self.rows(kind)], kind)
@@ -162,16 +170,19 @@ def dry_run(schedule: Schedule) -> None:
     Where the schedule has communication a receive waits for its send, and a send for nobody; else a pass waits for the
     pass of the neighbouring stage.
     """
-    after = takes_from(schedule)
+    later, earlier = waits(schedule)
     if np.isin(schedule.kind, COMMUNICATION).any():
         rank = schedule.rank
-        after[(after >= 0) & (rank[after] != rank)] = -1  # the receives before it wait instead
+        here = rank[later] == rank[earlier]  # the receives before the others wait instead
+        later, earlier = later[here], earlier[here]
         for receive, send, step in ((Kind.RECV_F, Kind.SEND_F, -1), (Kind.RECV_B, Kind.SEND_B, 1)):
             rows = np.flatnonzero(schedule.kind == receive)
-            after[rows] = schedule.find([send])[schedule.stage[rows] + step, schedule.microbatch[rows]]
-    waits = after >= 0
+            sends = schedule.find([send])[schedule.stage[rows] + step, schedule.microbatch[rows]]
+            later, earlier = np.concatenate((later, rows)), np.concatenate((earlier, sends))
+    order = np.argsort(later, kind="stable")
+    after_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=len(schedule)))))
     none = np.full(len(schedule), -1, np.int64)
-    names = Labels(schedule.kind, schedule.stage, schedule.microbatch)
-    ticks, after_start = np.ones(len(schedule), np.int64), np.concatenate(([0], np.cumsum(waits)))
+    names = Labels(schedule.kind, schedule.stage_of_model, schedule.microbatch)
+    ticks = np.ones(len(schedule), np.int64)
     lanes = tuple(f"rank {rank}" for rank in range(schedule.ranks))
-    sweep(Tape(schedule.rank_start, ticks, after_start, after[waits], none, none, lane_names=lanes, names=names))
+    sweep(Tape(schedule.rank_start, ticks, after_start, earlier[order], none, none, lane_names=lanes, names=names))

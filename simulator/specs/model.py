@@ -466,8 +466,6 @@ class Model(Spec):
                 raise ValueError("latent attention with `prompt_layers` or `window` is not described")
         elif latent["kv_lora_rank"] is not None or self.q_lora_rank is not None:
             raise ValueError("`kv_lora_rank` and `q_lora_rank` are about `attention: mla`")
-        if self.window is not None and self.max_sequence is not None and self.window > self.max_sequence:
-            raise ValueError(f"window {self.window:,} is more than max_sequence {self.max_sequence:,}: leave it out")
         groups, limit = self.expert_groups, self.expert_group_limit
         if groups > 1 and (self.experts or 0) % groups:
             raise ValueError(f"expert_groups {groups} does not divide the {self.experts or 0} experts")

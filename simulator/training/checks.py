@@ -39,6 +39,16 @@ def check_split(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
+def check_copies(schedule: Schedule) -> None:
+    """Refuse what no program exists for: several copies of the model, whose gradients are summed both ways."""
+    if schedule.copies > 1:
+        message = (
+            f"the schedule runs {schedule.copies} copies of the model on one pipeline, not simulated in training yet"
+        )
+        hint = "write `dualpipev` or `zb-v` with `vpp: 2`, which do the same with one copy"
+        raise InputError(Problem(message, path="training.schedule", hint=hint))
+
+
 def check_model(model: Model) -> None:
     """Refuse models that can only be served."""
     if model.prompt_layers is not None:

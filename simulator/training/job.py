@@ -27,6 +27,7 @@ from simulator.training import context
 from simulator.training.checks import (
     check_axes,
     check_blocking,
+    check_copies,
     check_encoder,
     check_heads,
     check_layers,
@@ -380,6 +381,7 @@ def build_job(scenario: Scenario) -> Job:
     check_passes(parallel, microbatches)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     schedule = _schedule(name, parallel, microbatches)
+    check_copies(schedule)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)
     if sharded_per_pass(zero, stack):
@@ -498,7 +500,11 @@ def _schedule(name: str, parallel: Parallel, microbatches: int) -> Schedule:
     if name.endswith(".csv"):
         found = next((path for path in (Path(name), data_root() / name) if path.is_file()), Path(name))
         return read_schedule(found, parallel.pp, parallel.pp * parallel.vpp, microbatches)
-    return SCHEDULES.get(name, "training.schedule")(Pipeline(parallel.pp, parallel.vpp, microbatches))
+    maker = SCHEDULES.get(name, "training.schedule")
+    try:
+        return maker(Pipeline(parallel.pp, parallel.vpp, microbatches))
+    except InputError as error:
+        raise InputError(*(replace(one, path=one.path or "training.schedule") for one in error.problems)) from None
 
 
 def _switch(given: bool | None, default: bool) -> bool:

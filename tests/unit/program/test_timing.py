@@ -13,16 +13,7 @@ def test_one_forward_one_backward_by_hand() -> None:
     """F 2, B 3 + 1, sends of 1: two ranks, two microbatches."""
     two, kept = np.full(2, 2, np.int64), np.ones(2)
     timing = time_schedule(one_f_one_b(Pipeline(2, 1, 2)), Costs(two, two + 1, two - 1, kept, kept, send=1))
-    assert timing.start.tolist() == [0, 2, 10, 16, 3, 9, 7, 13][:0] or timing.start.tolist() == [
-        0,
-        2,
-        10,
-        16,
-        3,
-        7,
-        9,
-        13,
-    ]
+    assert timing.start.tolist() == [0, 2, 10, 16, 3, 5, 9, 11]
     assert timing.makespan == 20
     assert timing.work.tolist() == [12, 12]
     assert timing.own_idle.tolist() == [8, 0]

@@ -121,11 +121,10 @@ def test_keys_of_a_router_without_effect(load: dict[str, object], words: str) ->
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"window": 4096, "max_sequence": 2048}, "window 4,096 is more than max_sequence 2,048"),
         ({"experts": 8, "top_k": 2, "expert_groups": 3}, "expert_groups 3 does not divide the 8 experts"),
         ({"experts": 8, "top_k": 2, "expert_group_limit": 2}, "expert_group_limit 2 is more than the expert_groups, 1"),
     ],
 )
-def test_sizes_of_windows_and_groups_that_do_not_fit(sizes: dict[str, object], words: str) -> None:
+def test_sizes_of_groups_that_do_not_fit(sizes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         jobs.model(**sizes)

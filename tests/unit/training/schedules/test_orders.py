@@ -1,7 +1,7 @@
 """Orders of four ranks and eight microbatches, pass by pass.
 
 The files hold what public generators make at these sizes: PyTorch's `InterleavedZeroBubble` for ZB-H1 and
-`Interleaved1F1B`, `ZBVZeroBubble`.
+`Interleaved1F1B`, `ZBVZeroBubble`, `DualPipeV`; DeepSeek's dualpipe.py; the slots of Chimera's paper.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from simulator.program.validate import validate
 from simulator.training.schedules import SCHEDULES, Pipeline
 from tests.orders import lines
 
-CASES = [("zb-h1", 1), ("interleaved-1f1b", 2), ("zb-v", 2)]
+CASES = [("zb-h1", 1), ("interleaved-1f1b", 2), ("zb-v", 2), ("dualpipe", 1), ("dualpipev", 2), ("chimera", 1)]
 
 
 @pytest.mark.parametrize(("name", "chunks"), CASES)
