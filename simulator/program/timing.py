@@ -97,8 +97,12 @@ class Timing:
 
 
 def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
-    """Run the passes of a valid schedule; DeadlockError where it waits for itself."""
-    passes, table = schedule.passes(), costs.table()
+    """Run the passes of a valid schedule; DeadlockError where it waits for itself.
+
+    Costs of the stages of the model stand for those of each copy of it.
+    """
+    passes, times = schedule.passes(), schedule.stages // max(costs.stages, 1) if schedule.copies > 1 else 1
+    table, released = np.tile(costs.table(), (times, 1)), np.tile(costs.released(), (times, 1))
     sends = np.full((max(passes.stages - 1, 0), 2), costs.send, np.int64)
     timeline = sweep(lower(passes, table, sends, pair=costs.pair).tape)
     start, end = timeline.start[: len(passes)], timeline.end[: len(passes)]  # passes stand before sends
@@ -107,7 +111,7 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     together = passes.groups()
     start, end = start[together[0]], end[together[1]]
     span = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
-    return Timing(passes, start, end, work, span - work, _peaks(passes, costs.released(), edges))
+    return Timing(passes, start, end, work, span - work, _peaks(passes, released, edges))
 
 
 def _peaks(passes: Schedule, released: Floats, edges: Ints) -> Floats:

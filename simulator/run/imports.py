@@ -78,10 +78,10 @@ def _checked(draft: Draft) -> str:
     text = draft.text()
     scenario = _load(text, draft.file)
     if isinstance(scenario, Scenario):
-        from simulator.training.job import build_job
+        from simulator.training.arranged import arranged_job
 
         try:
-            build_job(scenario)
+            arranged_job(scenario)
         except InputError as error:
             raise InputError(*(replace(problem, file=draft.file) for problem in error.problems)) from None
     return text

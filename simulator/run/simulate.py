@@ -29,9 +29,10 @@ from simulator.run.steps import Lowered, Steps, perturbed
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.scenario import Scenario
+from simulator.training.arranged import arranged_job
 from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
-from simulator.training.job import Job, build_job
+from simulator.training.job import Job
 from simulator.training.noise import Perturbation, joined, perturb, slowdowns
 from simulator.training.passes.program import Program, build_program
 
@@ -120,7 +121,7 @@ def prepare(
     """Resolve a scenario and put it on its machine: the first devices of a fabric of its own, or its `seat`."""
     cluster, training = scenario.cluster, scenario.training
     _check_devices(cluster.devices)
-    job, device = build_job(scenario), compile_device(cluster.node.accelerator)
+    job, device = arranged_job(scenario), compile_device(cluster.node.accelerator)
     profile = profile or load_spec(CollectiveProfile, cluster.collectives)
     links = fabric.build(cluster) if seat is None else seat.fabric
     noise = perturb(training.noise, links, training.steps, scenario.seed, cluster.devices)

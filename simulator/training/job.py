@@ -380,7 +380,8 @@ def build_job(scenario: Scenario) -> Job:
     microbatches = _microbatches(training, mesh)
     check_passes(parallel, microbatches)
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
-    schedule = _schedule(name, parallel, microbatches)
+    split = not sharded_per_pass(zero, stack)
+    schedule = named_schedule(name, Pipeline(parallel.pp, parallel.vpp, microbatches, split=split))
     check_copies(schedule)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)
@@ -433,7 +434,7 @@ def build_job(scenario: Scenario) -> Job:
         expert_chunks=_chunks(training, mesh),
         one_lane=training.expert_lanes == "one",
         shared_beside=_shared_beside(training, stack),
-        logits_in_flight=_logits_in_flight(schedule),
+        logits_in_flight=logits_in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
         warnings=(
@@ -471,7 +472,7 @@ def _exchange(scenario: Scenario, mesh: Mesh, experts: Mesh, precision: str) -> 
     return exchange(training, stack, model, training.parallel.ep, rows, element, scenario.seed)
 
 
-def _logits_in_flight(schedule: Schedule) -> int:
+def logits_in_flight(schedule: Schedule) -> int:
     """Most microbatches between forward and backward pass of the last stage."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
     return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))
@@ -495,14 +496,14 @@ def _host_link(scenario: Scenario) -> float:
     return 0.0
 
 
-def _schedule(name: str, parallel: Parallel, microbatches: int) -> Schedule:
+def named_schedule(name: str, pipeline: Pipeline) -> Schedule:
     """The schedule by name or from a CSV file, which lies in the working folder or in the installed data."""
     if name.endswith(".csv"):
         found = next((path for path in (Path(name), data_root() / name) if path.is_file()), Path(name))
-        return read_schedule(found, parallel.pp, parallel.pp * parallel.vpp, microbatches)
+        return read_schedule(found, pipeline.ranks, pipeline.stages, pipeline.microbatches)
     maker = SCHEDULES.get(name, "training.schedule")
     try:
-        return maker(Pipeline(parallel.pp, parallel.vpp, microbatches))
+        return maker(pipeline)
     except InputError as error:
         raise InputError(*(replace(one, path=one.path or "training.schedule") for one in error.problems)) from None
 

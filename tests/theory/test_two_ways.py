@@ -17,7 +17,7 @@ def costs_of(stages: int, forward: int, inputs: int, weights: int, pair: int | N
 def test_dualpipe(ranks: int, factor: int) -> None:
     """Idle (p/2 - 1)(FB + B - 3 W) at F = I = W, the same for DualPipeV on p/2 ranks; p + 1 and 2 p' + 1 kept."""
     unit = 5
-    two = time_schedule(dualpipe(Pipeline(ranks, 1, factor * ranks)), costs_of(2 * ranks, unit, unit, unit))
+    two = time_schedule(dualpipe(Pipeline(ranks, 1, factor * ranks)), costs_of(ranks, unit, unit, unit))
     assert two.idle.max() == (ranks // 2 - 1) * (3 * unit + 2 * unit - 3 * unit)
     assert two.peak.tolist() == [ranks + 1] * ranks
     one = time_schedule(dualpipev(Pipeline(ranks // 2, 2, factor * ranks)), costs_of(ranks, unit, unit, unit))

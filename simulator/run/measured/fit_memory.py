@@ -10,7 +10,8 @@ from simulator.interop.rows.training import stage_layers
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
-from simulator.training.job import Job, build_job
+from simulator.training.arranged import arranged_job
+from simulator.training.job import Job
 
 
 def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
@@ -21,7 +22,7 @@ def choose_micro_batch(scenario: Scenario, assumed: list[str]) -> Scenario:
             update={"training": scenario.training.model_copy(update={"micro_batch": micro})}
         )
         try:
-            job = build_job(candidate)
+            job = arranged_job(candidate)
         except InputError:
             continue
         if micro > 1 and (job.microbatches < 4 * job.pp * (job.pp > 1) or not _fits(candidate, job)):
@@ -47,7 +48,7 @@ def choose_modules(scenario: Scenario, assumed: list[str]) -> Scenario:
     for modules in MODULES:
         training = scenario.training.model_copy(update={"recompute_modules": modules})
         found = scenario.model_copy(update={"training": training})
-        if _fits(found, build_job(found), 1.0):
+        if _fits(found, arranged_job(found), 1.0):
             break
     if modules:
         assumed.append(f"{' and '.join(modules)} computed again, the cheapest that fit")
@@ -72,7 +73,7 @@ def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]
         given: list[str] = []
         try:
             candidate = made_to_fit(candidate, given) if free else candidate
-            fits = _fits(candidate, build_job(candidate), 1.0)
+            fits = _fits(candidate, arranged_job(candidate), 1.0)
         except InputError:  # fewer microbatches than the schedule needs
             continue
         # With closed forms, as a user would estimate it: what meets on links is left to the run itself.
@@ -102,12 +103,12 @@ def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:
     fewest layers that suffice wait in the host's memory; else the fewest layers are recomputed. A run that neither
     makes fit stays as it is. Where scores are kept in memory, recomputing them alone comes before whole layers.
     """
-    job = build_job(scenario)
+    job = arranged_job(scenario)
     if _fits(scenario, job, 1.0):
         return scenario
     training = scenario.training.model_copy(update={"recompute": "selective"})
     scores = scenario.model_copy(update={"training": training})
-    if job.recompute == "none" and job.attention == "unfused" and _fits(scores, build_job(scores), 1.0):
+    if job.recompute == "none" and job.attention == "unfused" and _fits(scores, arranged_job(scores), 1.0):
         assumed.append("recompute selective, which fits")
         return scores
     for key in ("offload_layers", "recompute_layers"):
@@ -122,12 +123,12 @@ def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:
 
 def _fewest_layers(scenario: Scenario, key: str, fixed: dict[str, Any]) -> Scenario | None:
     """The scenario with the smallest value of `key` that fits in the memory, None where none does."""
-    most = max(build_job(scenario).chunks)
+    most = max(arranged_job(scenario).chunks)
     for count in range(1, most + 1):
         training = scenario.training.model_copy(update={key: count, **fixed})
         candidate = scenario.model_copy(update={"training": training})
         try:
-            if _fits(candidate, build_job(candidate), 1.0):
+            if _fits(candidate, arranged_job(candidate), 1.0):
                 return candidate
         except InputError:
             return None
@@ -136,7 +137,7 @@ def _fewest_layers(scenario: Scenario, key: str, fixed: dict[str, Any]) -> Scena
 
 def _copied_in_time(scenario: Scenario) -> bool:
     """Whether offloaded activations cross the host's link in less time than the layers take at the device's peak."""
-    job, peaks = build_job(scenario), scenario.cluster.node.accelerator.peak
+    job, peaks = arranged_job(scenario), scenario.cluster.node.accelerator.peak
     peak = peaks.get(job.counted, peaks.get("bf16"))  # type: ignore[call-overload]
     if not peak or not job.host_link:
         return False

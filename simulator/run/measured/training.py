@@ -17,7 +17,8 @@ from simulator.run.measured.fit_memory import choose_chunks, choose_micro_batch,
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
-from simulator.training.job import Job, build_job
+from simulator.training.arranged import arranged_job
+from simulator.training.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def map_row(row: Row) -> Mapped:
     assumed = list(drafted.assumed)
     try:
         scenario = _settled(drafted, assumed)
-        job = build_job(scenario)
+        job = arranged_job(scenario)
     except (InputError, ValidationError) as error:
         raise Refused(" ".join(str(error).split())) from None
     return Mapped(row, scenario, job, drafted.stack, tuple(assumed))

@@ -7,13 +7,14 @@ from simulator.training.schedules.automatic import auto
 from simulator.training.schedules.base import SCHEDULES, Maker, Pipeline
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
-from simulator.training.schedules.one_forward import gpipe, interleaved, one_f_one_b
+from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interleaved, one_f_one_b
 from simulator.training.schedules.two_ways import chimera, dualpipe, dualpipev
 from simulator.training.schedules.v_shape import v_half, v_min, zb_v
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 
 __all__ = [
     "SCHEDULES",
+    "SIZES_ONLY",
     "Maker",
     "Pipeline",
     "auto",

@@ -1,8 +1,8 @@
 """The shortest order that keeps no more than a limit, of all that are tried.
 
-Tried are the schedules with names that take these sizes, and the list scheduler on the placements that several chunks
-have, with different urgencies, patience and caps. With caps of one microbatch a stage it keeps the least that there is:
-one microbatch of every chunk of a rank. A limit below that no schedule meets.
+Tried are the schedules with names that take these sizes with one copy of the model, and the list scheduler on the
+placements that several chunks have, with different urgencies, patience and caps. With caps of one microbatch a stage it
+keeps the least that there is: one microbatch of every chunk of a rank. A limit below that no schedule meets.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Floats, Ints, time_schedule
 from simulator.training.schedules.base import SCHEDULES, Pipeline
 from simulator.training.schedules.greedy import Rules, arrange
-from simulator.training.schedules.orders import F, loop_home, wave_home
+from simulator.training.schedules.orders import B, F, loop_home, wave_home
 
 ROUNDING = 1e-9
 """Relative excess over a limit that is rounding."""
@@ -29,6 +29,8 @@ def auto(pipeline: Pipeline) -> Schedule:
     costs, best, kept = pipeline.known_costs, None, float("inf")
     found: tuple[int, float] | None = None
     for made in _candidates(pipeline):
+        if made.copies > 1 or not (pipeline.split or np.isin(made.kind, (F, B)).all()):
+            continue  # twice the parameters, or cut where nothing may be
         timing = time_schedule(made, costs)
         peak = float(timing.peak.max())
         kept = min(kept, peak)
@@ -72,8 +74,8 @@ def _rules(pipeline: Pipeline, home: Ints) -> Iterator[Rules]:
     )
     many = np.full(stages, pipeline.microbatches)
     for caps, urgency, patience in product((many, *_shares(pipeline, home)), urgencies, (0.0, 1.0)):
-        yield Rules(caps, pipeline.limit * (1 + ROUNDING), urgency, patience=patience)
-    yield Rules(np.ones(stages, np.int64))
+        yield Rules(caps, pipeline.limit * (1 + ROUNDING), urgency, pipeline.split, patience)
+    yield Rules(np.ones(stages, np.int64), split=pipeline.split)
 
 
 def _shares(pipeline: Pipeline, home: Ints) -> Iterator[Ints]:

@@ -26,6 +26,8 @@ class Pipeline:
     """Passes and sends of the p v stages; None: all passes F, I and W last equally long, sends take no time."""
     limit: float = field(default=float("inf"), kw_only=True)
     """Most that a rank may keep, in the unit of `costs.kept`."""
+    split: bool = field(default=True, kw_only=True)
+    """Whether backward passes may be cut in two where a maker can do without."""
 
     @property
     def stages(self) -> int:

@@ -15,6 +15,8 @@ from simulator.program.schedule import Schedule
 from simulator.training.schedules.base import SCHEDULES, Pipeline
 
 Ints = NDArray[np.int64]
+SIZES_ONLY = frozenset(("gpipe", "1f1b", "interleaved-1f1b"))
+"""Names of schedules that are the same whatever passes cost."""
 
 
 @SCHEDULES.add("gpipe")

@@ -1,9 +1,12 @@
 """Schedules by name in a training step."""
 
+import numpy as np
 import pytest
 
-from simulator.errors import InputError
+from simulator.errors import InfeasibleError, InputError
+from simulator.program.actions import Kind
 from simulator.run.simulate import simulate
+from simulator.training.arranged import arranged_job, relative_costs
 from simulator.training.job import build_job
 from simulator.training.memory import peak_activations
 from tests import jobs
@@ -45,3 +48,34 @@ def test_a_v_keeps_equally_much_on_all_ranks() -> None:
 def test_two_copies_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="2 copies of the model on one pipeline, not simulated in training yet"):
         build_job(jobs.scenario(batch=16, pp=4, training={"schedule": name}))
+
+
+def test_makers_see_what_the_chunks_cost_and_keep() -> None:
+    """A stage of one layer and the head of a large vocabulary; gradients of weights lack attention."""
+    job = build_job(jobs.scenario(batch=16, pp=4, training={"stages": (3, 2, 2, 1), "recompute": "none"}))
+    costs = relative_costs(job)
+    assert costs.forward[0] == pytest.approx(1.5 * costs.forward[1], abs=1)
+    assert np.all(costs.input_gradient > costs.forward)
+    assert np.all(costs.weight_gradient < costs.forward)
+    assert costs.kept[0] > costs.kept[1] == costs.kept[2]
+    again = relative_costs(build_job(jobs.scenario(batch=16, pp=4, training={"recompute": "full"})))
+    assert np.all(again.input_gradient[:3] > 2.0 * again.forward[:3])  # the head is not computed again
+
+
+@pytest.mark.parametrize("vpp", [1, 2])
+def test_auto_is_not_slower_than_the_others(vpp: int) -> None:
+    """By estimated costs it is the fastest; by priced ones within a tenth."""
+    others = ["zb-h1", "1f1b"] if vpp == 1 else ["zb-v", "interleaved-1f1b"]
+    assert step("auto", vpp) < 1.1 * min(step(name, vpp) for name in others)
+
+
+def test_auto_leaves_backward_passes_whole_where_they_may_not_be_cut() -> None:
+    job = arranged_job(jobs.scenario(batch=16, pp=4, zero=3, training={"schedule": "auto"}))
+    assert not len(job.schedule.only([Kind.I, Kind.W]))
+
+
+def test_auto_keeps_what_the_devices_have_room_for() -> None:
+    long = jobs.scenario(batch=64, pp=4, vpp=2, sequence=65536, training={"schedule": "auto", "recompute": "none"})
+    words = "training.schedule: bytes of activations .*: no schedule keeps .* is the least"
+    with pytest.raises(InfeasibleError, match=words):
+        arranged_job(long)

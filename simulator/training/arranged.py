@@ -1,0 +1,75 @@
+"""The schedule of a job whose maker sees what passes cost and keep.
+
+Costs come from the job itself, before anything is priced: FLOPs of the chunks' passes, which say how long they last
+relative to each other (gradients of weights repeat the products, gradients of inputs do so too and attention twice, and
+recompute what was dropped), and bytes of activations. Sends cost nothing here. What a rank may keep is what its device
+has left beside states and workspace.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.errors import InfeasibleError
+from simulator.program.timing import Costs
+from simulator.specs.model import LayerKind
+from simulator.specs.scenario import Scenario
+from simulator.training.checks import check_copies, check_split
+from simulator.training.flops import attention_flops, head_forward_flops, layer_forward_flops
+from simulator.training.job import Job, build_job, logits_in_flight, named_schedule
+from simulator.training.memory import Chunk, all_chunks, chunk_activations, over_layers, static_memory, working_memory
+from simulator.training.schedules import SIZES_ONLY, Pipeline
+
+SCALE = 1_000_000
+"""Ticks of the longest forward pass."""
+
+
+def arranged_job(scenario: Scenario) -> Job:
+    """`build_job`, then its schedule by name made again from the job's costs; raises InputError as that does, and
+    InfeasibleError where no schedule keeps what the devices have room for."""
+    job, name = build_job(scenario), scenario.training.schedule
+    if name is None or name in SIZES_ONLY or name.endswith(".csv"):
+        return job
+    room = float(scenario.cluster.node.accelerator.memory.capacity.value) - _beside(job)
+    costs = relative_costs(job)
+    pipeline = Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, split=not job.per_pass)
+    try:
+        schedule = named_schedule(name, pipeline)
+    except InfeasibleError as error:
+        raise InfeasibleError(f"training.schedule: bytes of activations beside states and workspace: {error}") from None
+    check_copies(schedule)
+    if job.per_pass:
+        check_split(schedule)
+    home = tuple(schedule.rank_of_stage().tolist())
+    return replace(job, schedule=schedule, home=home, logits_in_flight=logits_in_flight(schedule))
+
+
+def _beside(job: Job) -> float:
+    """Most bytes of a rank that are no kept activations."""
+    return max(sum(static_memory(job, stage).values()) + working_memory(job, stage) for stage in range(job.pp))
+
+
+def relative_costs(job: Job) -> Costs:
+    """Passes of the chunks relative to each other, and the bytes that they keep."""
+    chunks = all_chunks(job)
+    forward, inputs, weights = np.array([_passes(job, chunk) for chunk in chunks]).T
+    unit = SCALE / max(float(forward.max()), 1.0)
+    kept = np.array([chunk_activations(job, chunk) for chunk in chunks])
+    forward, inputs, weights = np.maximum(np.rint(np.stack([forward, inputs, weights]) * unit), 1).astype(np.int64)
+    return Costs(forward, inputs, weights, kept, kept)
+
+
+def _passes(job: Job, chunk: Chunk) -> tuple[float, float, float]:
+    """FLOPs of F, I and W of one sequence through a chunk."""
+    products, attention = _flops(job, chunk.kinds)
+    products += head_forward_flops(job) * chunk.last
+    again = sum(_flops(job, chunk.kinds[chunk.layers - job.recomputed(chunk.layers) :]))
+    return products + attention, products + 2 * attention + again, products
+
+
+def _flops(job: Job, kinds: Iterable[LayerKind]) -> tuple[float, float]:
+    """FLOPs of products and of attention in the forward pass of layers."""
+    kinds = list(kinds)
+    attention = over_layers(kinds, lambda kind: attention_flops(job, kind))
+    return over_layers(kinds, lambda kind: layer_forward_flops(job, kind)) - attention, attention
