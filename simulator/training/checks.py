@@ -177,6 +177,7 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, mask
         (training.overlap_experts and parallel.ep == 1, "overlap_experts: no rows are exchanged, as ep is 1"),
         (training.overlap_experts and training.blocking_launches, "overlap_experts: the host waits for every kernel"),
         (training.expert_chunks > 1 and training.blocking_launches, "expert_chunks: the host waits for every kernel"),
+        (training.expert_lanes == "one" and training.expert_chunks == 1, "expert_lanes: expert_chunks is 1"),
         (training.overlap_shared_experts and parallel.ep == 1, "overlap_shared_experts: no rows travel, as ep is 1"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
         (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),

@@ -221,6 +221,9 @@ def test_more_parts_than_rows() -> None:
     with pytest.raises(InputError, match="expert_chunks 2,000 of the 512 rows"):
         job(tp=2, ep=4, etp=1, training={"expert_chunks": 2000})
     assert any("expert_chunks: no rows" in text for text in job(training={"expert_chunks": 2}).warnings)
+    assert any(
+        "expert_lanes: expert_chunks is 1" in text for text in job(ep=8, training={"expert_lanes": "one"}).warnings
+    )
 
 
 @pytest.mark.parametrize(
