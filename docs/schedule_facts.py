@@ -51,6 +51,13 @@ KNOWN: dict[str, Known] = {
         lambda s: s.p + _of(s.p - 1, s.v),
         "A v-th of the bubble for v times as many sends and more memory; m is a multiple of p.",
     ),
+    "depth-first": Known(
+        "(p-1)(F+B)/v",
+        lambda s: _of(3 * (s.p - 1), s.v),
+        "p + (p-1)/v",
+        lambda s: s.p + _of(s.p - 1, s.v),
+        "Another name of the interleaved order.",
+    ),
     "zb-h1": Known(
         "(p-1)(F+I-W)/v",
         lambda s: _of(s.p - 1, s.v),
@@ -75,15 +82,15 @@ KNOWN: dict[str, Known] = {
         own=True,
     ),
     "v-half": Known(
-        "",
-        None,
+        "(3p-7)/v, p even",
+        lambda s: _of(3 * s.p - 7, s.v),
         "(p+2)//2",
         lambda s: _of((s.p + 2) // 2),
         "Half of the activations of 1F1B and less bubble, for twice as many sends.",
     ),
     "v-min": Known(
-        "",
-        None,
+        "(4p-5)/v, p no multiple of 3",
+        lambda s: _of(4 * s.p - 5, s.v),
         "(p+4)//3",
         lambda s: _of((s.p + 4) // 3),
         "A third of the activations with about the bubble of 1F1B, if F, I and W are about equal.",
@@ -110,7 +117,11 @@ KNOWN: dict[str, Known] = {
         "Two pipelines in opposite directions: two copies of the weights, whose gradients are summed.",
     ),
     "hanayo": Known(
-        "", None, "", None, "Waves of chunks: less bubble than 1F1B without a second copy, for many sends."
+        "",
+        None,
+        "",
+        None,
+        "Waves to and fro over the devices, for about p microbatches a step; with more, others idle less.",
     ),
     "breadth-first": Known(
         "(p-1)(F+B)/v",

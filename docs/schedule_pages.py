@@ -40,21 +40,29 @@ class _Shown(NamedTuple):
 
 @cache
 def _shown() -> tuple[_Shown, ...]:
-    """Every registered schedule with one chunk and with two, where it takes them; equal orders once."""
+    """Every registered schedule with one chunk and with two, where it takes them and no earlier one has that order."""
     found: list[_Shown] = []
-    orders: set[tuple[bytes, ...]] = set()
+    orders: set[bytes] = set()
     for name in sorted(SCHEDULES.names(), key=lambda name: (name not in KNOWN, [*KNOWN, name].index(name))):
-        for chunks in (1, 2):
-            asked = AskedSchedule(name, DEVICES, MICROBATCHES, chunks)
-            try:
-                made = make(asked)
-            except InputError:
-                continue
-            order = (made.kind.tobytes(), made.stage.tobytes(), made.microbatch.tobytes())
-            if order not in orders:
-                orders.add(order)
-                found.append(_Shown(name, run(asked, made), _sends(made)))
+        variants = dict(_variants(name))
+        new = [order for order in variants if order not in orders]
+        found += [variants[order] for order in new or [*variants][-1:]]
+        orders |= set(new)
     return tuple(found)
+
+
+def _variants(name: str) -> Iterator[tuple[bytes, _Shown]]:
+    """A schedule with one chunk and with two, as far as it takes them, by their orders."""
+    for chunks in (1, 2):
+        asked = AskedSchedule(name, DEVICES, MICROBATCHES, chunks)
+        try:
+            made = make(asked)
+        except InputError:
+            continue
+        yield (
+            b" ".join(column.tobytes() for column in (made.kind, made.stage, made.microbatch)),
+            _Shown(name, run(asked, made), _sends(made)),
+        )
 
 
 def _sends(schedule: Schedule) -> int:

@@ -124,6 +124,8 @@ def _listed(arguments: Namespace) -> int:
     if given:
         hint = "`clustersim schedule` lists the names"
         raise InputError(Problem(f"`--{given[0]}` needs the name of a schedule", hint=hint))
-    lines = ((name, (SCHEDULES.get(name).__doc__ or "").split("\n")[0]) for name in SCHEDULES.names())
+    lines = (
+        (name, " ".join((SCHEDULES.get(name).__doc__ or "").split("\n\n")[0].split())) for name in SCHEDULES.names()
+    )
     console.write(listing(lines, width=console.width(), colour=console.coloured()))
     return 0
