@@ -173,3 +173,78 @@ MEASURED = [
     )
 ]
 """Costs measured on A100 and the bubbles that the authors count from them; ZB-1p found the order of ZB-H1 each time."""
+
+
+class Stages(NamedTuple):
+    """A run on 8 A100 under 1F1B with 128 microbatches: arXiv:2411.05288, artifact of sail-sg/VocabularyParallelism."""
+
+    method: str
+    """`naive`: equal layers a stage, the logits on the last; `redis`: layers of the last one moved to those before."""
+    sequence: int
+    vocabulary: int
+    step_s: float
+    forward_us: tuple[int, ...]
+    """By stage, as measured."""
+    backward_us: tuple[int, ...]
+
+
+def _stages(row: str, forward: str, backward: str) -> Stages:
+    method, sequence, vocabulary, step_ms = row.split()
+    times = (tuple(map(int, words.split())) for words in (forward, backward))
+    return Stages(method, int(sequence), int(vocabulary), float(step_ms) / 1e3, *times)
+
+
+UNEVEN = [
+    _stages(
+        "naive 2048 128000 8202.6",
+        "10599 10616 10637 10612 10352 10540 10470 24152",
+        "23338 20978 20968 21162 20785 21242 21067 37615",
+    ),
+    _stages(
+        "redis 2048 128000 6140.6",
+        "10696 10629 10572 10612 10444 13674 13660 18708",
+        "23417 21081 20955 21362 20975 27415 27328 26685",
+    ),
+    _stages(
+        "naive 2048 64000 6409.5",
+        "10727 10694 10656 10618 10527 10637 10450 17748",
+        "22614 21304 21212 21117 21227 21450 21016 29803",
+    ),
+    _stages(
+        "redis 2048 64000 5595.5",
+        "10881 10880 10913 10679 10641 10789 13773 14876",
+        "22845 21465 21517 21361 21373 21717 27570 24031",
+    ),
+    _stages(
+        "naive 2048 32000 5489.9",
+        "10761 10887 10681 10573 10554 10674 10612 14603",
+        "21993 21497 21130 21279 21267 21412 21364 25997",
+    ),
+    _stages(
+        "redis 2048 32000 5508.7",
+        "10733 10881 10701 10581 10586 10688 10612 14668",
+        "22002 21472 21194 21311 21249 21508 21289 26045",
+    ),
+    _stages(
+        "naive 4096 64000 13577.1",
+        "24329 23758 23736 23767 23476 23858 23614 37916",
+        "47796 45588 45945 46077 45503 45803 45772 63819",
+    ),
+    _stages(
+        "redis 4096 64000 12151.5",
+        "24488 23783 23836 23906 23586 23922 30213 31623",
+        "48235 45992 46252 46482 45867 46311 60048 51291",
+    ),
+    _stages(
+        "naive 4096 32000 11825.4",
+        "24399 24190 23903 23922 23628 23788 23607 31613",
+        "47648 46570 46361 46502 46310 46298 46179 56466",
+    ),
+    _stages(
+        "redis 4096 32000 11855.7",
+        "24413 24115 23961 24095 23626 23797 23663 31649",
+        "47647 46505 46311 46637 46331 46323 46210 56631",
+    ),
+]
+"""Measured passes of each stage and the time of a step."""
+UNEVEN_MICROBATCHES = 128

@@ -5,16 +5,18 @@ from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 from markdown_tables import table
-from schedule_facts import KNOWN, MEASURED, Measured, Sizes
+from schedule_facts import KNOWN, MEASURED, UNEVEN, UNEVEN_MICROBATCHES, Measured, Sizes, Stages
 
 from simulator.errors import InputError
 from simulator.program.schedule import Schedule
+from simulator.program.timing import Costs, time_schedule
 from simulator.report.schedule.picture import svg
 from simulator.report.text.wording import percent
 from simulator.results.documents.schedule import ScheduleDocument
 from simulator.study.schedule import AskedCosts, AskedSchedule, make, run
-from simulator.training.schedules import SCHEDULES
+from simulator.training.schedules import SCHEDULES, Pipeline
 
 DEVICES, MICROBATCHES = 4, 8
 """Sizes of the gallery."""
@@ -134,3 +136,25 @@ def zero_bubble_rates() -> str:
 def _rates(row: Measured, names: list[str]) -> Iterator[str]:
     yield from (row.model, str(row.p), str(row.m), ", ".join(row.costs))
     yield from (f"{row.bubbles[name]:.4f}, {_bubble_of(name, row):.4f}" for name in names)
+
+
+def uneven_stages() -> str:
+    """Measured steps beside those of 1F1B with the measured passes."""
+    heads = ("stages", "sequence", "vocabulary", "passes of the stages, ms", "measured step", "simulated", "error")
+    return table(heads, (_uneven(row) for row in UNEVEN))
+
+
+def _uneven(row: Stages) -> Iterator[str]:
+    simulated = _step_of(row)
+    passes = [(forward + backward) / 1e3 for forward, backward in zip(row.forward_us, row.backward_us, strict=True)]
+    yield from (row.method, f"{row.sequence:,}", f"{row.vocabulary:,}", ", ".join(f"{time:.1f}" for time in passes))
+    yield from (f"{row.step_s:.2f} s", f"{simulated:.2f} s", percent(simulated / row.step_s - 1, signed=True))
+
+
+def _step_of(row: Stages) -> float:
+    """Seconds of a step under 1F1B, sends left out."""
+    forward, backward = (np.array(times, np.int64) for times in (row.forward_us, row.backward_us))
+    stages = len(forward)
+    costs = Costs(forward, backward, np.zeros_like(forward), np.ones(stages), np.ones(stages))
+    made = SCHEDULES.get("1f1b")(Pipeline(stages, 1, UNEVEN_MICROBATCHES, costs=costs))
+    return time_schedule(made, costs).makespan / 1e6
