@@ -14,7 +14,7 @@ from simulator.errors import InputError, Problem
 from simulator.results.documents.form import plain
 from simulator.results.documents.schedule import ScheduleDocument
 from simulator.results.writing import write
-from simulator.study.schedule import AskedCosts, AskedSchedule, exact_time, make, order_of, run
+from simulator.study.schedule import AskedCosts, AskedSchedule, actions_of, exact_time, make, run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,7 +55,7 @@ class PipelineSchedule(ScheduleDocument):
         if ending == ".csv":
             from simulator.program.csv_form import write_csv
 
-            write_csv(order_of(self).actions(), name)
+            write_csv(actions_of(self.passes), name)
         elif ending in (".svg", ".png"):
             (save_svg if ending == ".svg" else save_png)(self, name)
         else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.engine.tape import NEVER
 from simulator.errors import InfeasibleError, InputError, Problem
-from simulator.program.actions import Kind
+from simulator.program.actions import NO_MICROBATCH, Action, Kind
 from simulator.program.csv_form import read_csv
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Timing, least_makespan, time_schedule
@@ -140,16 +140,18 @@ def _read(asked: AskedSchedule) -> Schedule:
     return schedule
 
 
-def order_of(document: ScheduleDocument) -> Schedule:
-    """The order of the passes of a document."""
-    passes = document.passes
-    counts = np.bincount(passes.device, minlength=document.devices)
-    return Schedule(
-        np.array([Kind[kind] for kind in passes.kind], np.int8),
-        np.array(passes.stage, np.int32),
-        np.array(passes.microbatch, np.int32),
-        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-    )
+def actions_of(passes: PassColumns) -> list[list[Action]]:
+    """The instructions of each device."""
+    single = [
+        Action(stage, Kind[kind], microbatch)
+        for stage, kind, microbatch in zip(passes.stage, passes.kind, passes.microbatch, strict=True)
+    ]
+    ranks: list[list[Action]] = [[] for _ in range(max(passes.device) + 1)]
+    for group in passes.groups():
+        parts = tuple(single[at] for at in group)
+        one = parts[0] if len(parts) == 1 else Action(-1, Kind.OVERLAP_F_B, NO_MICROBATCH, parts)
+        ranks[passes.device[group[0]]].append(one)
+    return ranks
 
 
 def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:

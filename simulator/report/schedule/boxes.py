@@ -1,9 +1,6 @@
 """What a drawing of a pipeline schedule shows: which devices, and each pass as a box with its chunk and its words."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 
 from simulator.report.text import palette
 from simulator.results.documents.schedule import PassColumns
@@ -24,18 +21,31 @@ class PassBox:
     microbatch: int
     start: float
     end: float
+    part: int = 0
+    """Which of the passes that run side by side in this time it is, from 0."""
+    parts: int = 1
+    """How many run side by side."""
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """Its time, or its equal part of the time of those side by side, as if they followed each other."""
+        length = (self.end - self.start) / self.parts
+        return self.start + self.part * length, self.start + (self.part + 1) * length
 
 
 def rows_of(passes: PassColumns) -> dict[int, list[PassBox]]:
-    """The passes of each device in their order."""
-    columns = (passes.device, passes.kind, passes.stage, passes.microbatch, passes.start, passes.end)
-    return {device: _row(group) for device, group in groupby(zip(*columns, strict=True), itemgetter(0))}
-
-
-def _row(group: Iterable[tuple[int, str, int, int, float, float]]) -> list[PassBox]:
-    passes = list(group)
-    chunks = {stage: chunk for chunk, stage in enumerate(sorted({stage for _, _, stage, _, _, _ in passes}))}
-    return [PassBox(kind, chunks[stage], number, start, end) for _, kind, stage, number, start, end in passes]
+    """The passes of each device in their order; of those side by side start and end are the same."""
+    held: dict[int, set[int]] = {}
+    for device, stage in zip(passes.device, passes.stage, strict=True):
+        held.setdefault(device, set()).add(stage)
+    chunks = {device: {stage: chunk for chunk, stage in enumerate(sorted(stages))} for device, stages in held.items()}
+    rows: dict[int, list[PassBox]] = {device: [] for device in held}
+    for group in passes.groups():
+        for part, at in enumerate(group):
+            device, chunk = passes.device[at], chunks[passes.device[at]][passes.stage[at]]
+            what = passes.kind[at], chunk, passes.microbatch[at], passes.start[at], passes.end[at]
+            rows[device].append(PassBox(*what, part, len(group)))
+    return rows
 
 
 def kinds_of(passes: PassColumns) -> list[str]:

@@ -71,7 +71,7 @@ def chart(document: ScheduleDocument, *, width: int, colour: bool) -> Iterator[R
     chunks = max((box.chunk for row in rows.values() for box in row), default=0) + 1
     look = Look(colour, chunks, len(str(document.microbatches - 1)))
     shown = sorted(rows)
-    short = _shortest(document)
+    short = _shortest(rows)
     for cells in (look.widest, 1):
         scale = cells / short
         bands = _bands(document.makespan, scale, columns // cells * cells)
@@ -91,13 +91,11 @@ def chart(document: ScheduleDocument, *, width: int, colour: bool) -> Iterator[R
     yield from _band(rows, shown, begin, min(begin + length, document.makespan), look.widest / short, look)
 
 
-def _shortest(document: ScheduleDocument) -> float:
+def _shortest(rows: dict[int, list[PassBox]]) -> float:
     """The shortest pass that gets its microbatch, where it lasts at all; W may be shorter."""
-    passes = document.passes
-    lasts = dict(
-        zip(passes.kind, (end - start for start, end in zip(passes.start, passes.end, strict=True)), strict=True)
-    )
-    return min((time for kind, time in lasts.items() if kind != "W" and time > 0), default=max(lasts.values()))
+    shares = ((box.kind, *box.share) for row in rows.values() for box in row)
+    lasts = [(kind == "W", end - start) for kind, start, end in shares if end > start]
+    return min(lasts)[1]
 
 
 def _legend(document: ScheduleDocument, look: Look, chunks: int) -> Iterator[RenderableType]:
@@ -136,7 +134,7 @@ def _band(
         line = Text(_name(device), no_wrap=True, end="")
         at = 0
         for box in rows[device]:
-            first, last = (min(max(round((time - begin) * scale), 0), cells) for time in (box.start, box.end))
+            first, last = (min(max(round((time - begin) * scale), 0), cells) for time in box.share)
             if last <= first:
                 continue
             line.append(_IDLE * (first - at), "dim")
@@ -188,8 +186,8 @@ def _busy_until(times: Floats, row: Sequence[PassBox]) -> Floats:
     """How long passes that follow each other have run until each moment."""
     if not row:
         return np.zeros_like(times)
-    moments = np.array([(box.start, box.end) for box in row]).ravel()
-    lengths = np.array([box.end - box.start for box in row])
+    moments = np.array([box.share for box in row]).ravel()
+    lengths = np.array([box.share[1] - box.share[0] for box in row])
     done = np.repeat(np.cumsum(lengths), 2)
     done[::2] -= lengths
     return np.asarray(np.interp(times, moments, done, left=0.0))

@@ -141,10 +141,11 @@ def _passes(frame: _Frame, areas: dict[str, list[Area]]) -> Iterator[Word]:
             x, width = _LEFT + box.start * scale, (box.end - box.start) * scale
             colour = _colour(box.kind, box.chunk)
             seam = _SEAM if width > 4 * _SEAM else 0.0
-            areas.setdefault(colour, []).append(Area(x, top, width - seam, frame.high - 2))
+            high = (frame.high - 2) / box.parts
+            areas.setdefault(colour, []).append(Area(x, top + box.part * high, width - seam, high))
             text = str(box.microbatch)
-            if len(text) * _LETTER + 2 <= width and frame.high > FONT + 2:
-                yield Word(x + width / 2, top + frame.high / 2 - 1, text, "middle", _on(box))
+            if len(text) * _LETTER + 2 <= width and high > FONT * 0.85:
+                yield Word(x + width / 2, top + (box.part + 0.5) * high, text, "middle", _on(box))
 
 
 def _colour(kind: str, chunk: int) -> str:

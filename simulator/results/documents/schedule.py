@@ -1,5 +1,6 @@
 """A pipeline schedule in time, as it is written and drawn; times are in the unit in which the costs were given."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from simulator.results.documents.form import LEFT_OUT
@@ -59,6 +60,17 @@ class PassColumns:
 
     def __len__(self) -> int:
         return len(self.device)
+
+    def groups(self) -> Iterator[range]:
+        """Passes that run side by side, in order: those of a device that take the same time; most are alone."""
+        first = 0
+        for at in range(1, len(self) + 1):
+            if at == len(self) or self._place(at) != self._place(first) or self.start[at] == self.end[at]:
+                yield range(first, at)
+                first = at
+
+    def _place(self, at: int) -> tuple[int, float, float]:
+        return self.device[at], self.start[at], self.end[at]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

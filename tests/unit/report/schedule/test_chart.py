@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from simulator.report.schedule.drawing import drawing
 from simulator.report.schedule.page import page
 from simulator.report.schedule.picture import save_png, save_svg, svg
 from simulator.results.documents.schedule import ScheduleDocument
-from simulator.study.schedule import AskedSchedule, make, run
+from simulator.study.schedule import AskedSchedule, actions_of, make, run
 
 ZB = "workloads/schedules/zb-h1-4x8.csv"
 
@@ -83,3 +84,17 @@ def test_pictures_of_long_schedules_stay_small() -> None:
     assert plan.width < 2700
     assert plan.height < 1800
     assert not [word for word in plan.words if word.anchor == "middle"]
+
+
+def test_passes_side_by_side_share_their_time() -> None:
+    """One under the other in a picture, one after the other on a terminal."""
+    shown = document("1f1b", 1, 2)
+    passes = replace(shown.passes, kind=("F", "F", "B", "B"), microbatch=(0, 1, 0, 1))
+    passes = replace(passes, start=(0.0, 1.0, 1.0, 4.0), end=(1.0, 4.0, 4.0, 6.0))
+    shown = replace(shown, passes=passes)
+    assert [list(group) for group in passes.groups()] == [[0], [1, 2], [3]]
+    assert [str(action) for action in actions_of(passes)[0]] == ["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]
+    assert rows(page(shown))[0].startswith("F0F1 B0 B1")
+    (_, *forward), (_, *backward) = drawing(shown).areas.values()
+    assert forward[1].height == backward[0].height == forward[0].height / 2
+    assert forward[1].y + forward[1].height == backward[0].y
