@@ -110,10 +110,10 @@ KNOWN: dict[str, Known] = {
         "As DualPipe, on a V of two chunks a device in place of a second copy of the weights.",
     ),
     "chimera": Known(
-        "",
-        None,
-        "",
-        None,
+        "(p-2)(m/p+1)F, B = 2F",
+        lambda s: (s.p - 2) * (_of(s.m, s.p) + 1),
+        "p",
+        lambda s: _of(s.p),
         "Two pipelines in opposite directions: two copies of the weights, whose gradients are summed.",
     ),
     "hanayo": Known(

@@ -91,6 +91,7 @@ def schedule(
     input_gradient: Time = 1,
     weight_gradient: Time = 1,
     send: Time = 0,
+    pair: Time | None = None,
     memory_limit: Time | None = None,
 ) -> PipelineSchedule:
     """Make a pipeline schedule and run it without a model or a machine.
@@ -105,13 +106,15 @@ def schedule(
     * `input_gradient`: the same of the input's half of a backward pass.
     * `weight_gradient`: the same of the weights' half.
     * `send`: time of a send between neighbours.
+    * `pair`: time of a forward and a backward pass side by side; None is the sum of both.
     * `memory_limit`: most microbatches whose activations a device may keep.
 
     Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
     it does not meet.
     """
     times = {"forward": forward, "input_gradient": input_gradient, "weight_gradient": weight_gradient, "send": send}
-    costs = AskedCosts(**{name: _time(name, value) for name, value in times.items()})
+    together = None if pair is None else _time("pair", pair)
+    costs = AskedCosts(**{name: _time(name, value) for name, value in times.items()}, pair=together)
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
     asked = AskedSchedule(path_of("source", source), *counts, costs, limit)

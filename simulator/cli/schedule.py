@@ -36,6 +36,7 @@ def configure(parser: ArgumentParser) -> None:
     _offer_time(parser, "--input-gradient", "1", "time of the input's half of a backward pass")
     _offer_time(parser, "--weight-gradient", "1", "time of the weights' half of it")
     _offer_time(parser, "--send", "0", "time of a send between neighbours")
+    parser.add_argument("--pair", metavar="TIME", type=_time, help="time of F and B side by side (default: their sum)")
     parser.add_argument("--memory-limit", metavar="N", type=_limit, help="microbatches that a device may keep at most")
     parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
     parser.add_argument("--png", metavar="FILE", help="write the chart as PNG")
@@ -103,7 +104,7 @@ def execute(arguments: Namespace) -> int:
 def _asked(arguments: Namespace) -> "AskedSchedule":
     from simulator.study.schedule import AskedCosts, AskedSchedule
 
-    costs = (arguments.forward, arguments.input_gradient, arguments.weight_gradient, arguments.send)
+    costs = (arguments.forward, arguments.input_gradient, arguments.weight_gradient, arguments.send, arguments.pair)
     return AskedSchedule(
         arguments.schedule,
         arguments.stages,

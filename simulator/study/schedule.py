@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.engine.tape import NEVER
+from simulator.engine.tape import NEVER, Ints
 from simulator.errors import InfeasibleError, InputError, Problem
 from simulator.program.actions import NO_MICROBATCH, Action, Kind
 from simulator.program.csv_form import read_csv
@@ -42,20 +42,22 @@ class AskedCosts:
     weight_gradient: Fraction = Fraction(1)
     send: Fraction = Fraction(0)
     """Over one boundary."""
+    pair: Fraction | None = None
+    """A forward and a backward pass side by side; None: as long as one after the other."""
 
     def ticks(self, chunks: Fraction) -> int:
         """Ticks of a unit: the fewest that make the costs of a chunk whole."""
-        passes = (self.forward, self.input_gradient, self.weight_gradient)
+        passes = (self.forward, self.input_gradient, self.weight_gradient, self.pair or Fraction(0))
         return lcm(*((cost / chunks).denominator for cost in passes), self.send.denominator)
 
-    def of_stages(self, stages: int, ranks: int) -> Costs:
-        """Costs of equal stages that keep an equal part of a microbatch until the end of W."""
-        chunks = Fraction(stages, ranks)
+    def of_stages(self, stages: int, chunks: Fraction) -> Costs:
+        """Costs of equal stages, `chunks` of them a device, that keep as much of a microbatch until the end of W."""
         scale = self.ticks(chunks)
         passes = (self.forward, self.input_gradient, self.weight_gradient)
         forward, back, weights = (np.full(stages, int(cost / chunks * scale), np.int64) for cost in passes)
         kept = np.full(stages, float(1 / chunks))
-        return Costs(forward, back, weights, kept, kept, int(self.send * scale))
+        pair = None if self.pair is None else int(self.pair / chunks * scale)
+        return Costs(forward, back, weights, kept, kept, int(self.send * scale), pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def make(asked: AskedSchedule) -> Schedule:
 
 
 def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chunks: int) -> Schedule:
-    costs = asked.costs.of_stages(ranks * chunks, ranks)
+    costs = asked.costs.of_stages(ranks * chunks, Fraction(chunks))
     _check_clock(costs, microbatches)
     limit = inf if asked.limit is None else asked.limit
     return maker(Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit))
@@ -131,7 +133,7 @@ def _read(asked: AskedSchedule) -> Schedule:
     stages = None if asked.chunks is None else asked.chunks * (asked.ranks or schedule.ranks)
     sizes = (
         ("devices (lines)", schedule.ranks, asked.ranks),
-        ("stages", schedule.stages, stages),
+        ("stages", schedule.depth, stages),
         ("microbatches", schedule.microbatches, asked.microbatches),
     )
     if wrong := [f"{there} {what}, not {wanted}" for what, there, wanted in sizes if wanted not in (None, there)]:
@@ -159,20 +161,22 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
 
     InfeasibleError where a device keeps more than the limit, DeadlockError where the schedule waits for itself.
     """
-    costs = asked.costs.of_stages(schedule.stages, schedule.ranks)
+    chunks = Fraction(schedule.depth, schedule.ranks)
+    costs, scale = asked.costs.of_stages(schedule.stages, chunks), asked.costs.ticks(chunks)
     _check_clock(costs, schedule.microbatches)
     timing = time_schedule(schedule, costs)
-    scale = asked.costs.ticks(Fraction(schedule.stages, schedule.ranks))
+    least = least_makespan(costs, schedule.rank_of_stage(), schedule.microbatches, schedule.copies)
     _check_limit(asked, timing)
     return ScheduleDocument(
         name=asked.source,
         devices=schedule.ranks,
-        stages=schedule.stages,
+        stages=schedule.depth,
+        copies=schedule.copies,
         microbatches=schedule.microbatches,
         costs=_written(asked.costs),
         memory_limit=asked.limit,
         makespan=timing.makespan / scale,
-        least_makespan=least_makespan(costs, schedule.rank_of_stage(), schedule.microbatches) / scale,
+        least_makespan=least / scale,
         bubble=timing.bubble,
         own_bubble=_own_bubble(timing),
         by_device=_devices(timing, scale),
@@ -182,7 +186,7 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
 
 
 def _baseline(asked: AskedCosts, ranks: int, microbatches: int) -> ScheduleFigures:
-    costs = asked.of_stages(ranks, ranks)
+    costs = asked.of_stages(ranks, Fraction(1))
     timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, microbatches, costs=costs)), costs)
     scale = asked.ticks(Fraction(1))
     figures = (timing.makespan / scale, timing.bubble, _own_bubble(timing), float(timing.peak.max()))
@@ -194,8 +198,8 @@ def _own_bubble(timing: Timing) -> float:
 
 
 def _written(asked: AskedCosts) -> PassCosts:
-    costs = (asked.forward, asked.input_gradient, asked.weight_gradient, asked.send)
-    return PassCosts(*map(float, costs))
+    forward, back, weights, send = map(float, (asked.forward, asked.input_gradient, asked.weight_gradient, asked.send))
+    return PassCosts(forward, back, weights, send, None if asked.pair is None else float(asked.pair))
 
 
 def _devices(timing: Timing, scale: int) -> tuple[DeviceShare, ...]:
@@ -208,11 +212,19 @@ def _columns(timing: Timing, scale: int) -> PassColumns:
     return PassColumns(
         tuple(passes.rank.tolist()),
         tuple(names[code] for code in passes.kind.tolist()),
-        tuple(passes.stage.tolist()),
+        tuple(passes.stage_of_model.tolist()),
+        tuple(_chunks(passes).tolist()),
         tuple(passes.microbatch.tolist()),
         tuple((timing.start / scale).tolist()),
         tuple((timing.end / scale).tolist()),
     )
+
+
+def _chunks(passes: Schedule) -> Ints:
+    """Which of the stages of its rank each pass goes through, in the order of their numbers; shape (n,)."""
+    first = passes.rank * passes.stages
+    held, at = np.unique(first + passes.stage, return_inverse=True)
+    return np.asarray(at - np.searchsorted(held, first))
 
 
 def _check_limit(asked: AskedSchedule, timing: Timing) -> None:

@@ -24,7 +24,7 @@ def test_formulas_give_what_is_simulated() -> None:
     for name, _, idle, idle_formula, kept, kept_formula, _ in rows:
         for formula, simulated in ((idle_formula, idle), (kept_formula, kept)):
             if formula.strip():
-                assert formula.split(" = ")[1] == simulated.removesuffix(", own"), name
+                assert formula.rsplit(" = ", 1)[1] == simulated.removesuffix(", own"), name
 
 
 @pytest.mark.parametrize("row", schedule_facts.MEASURED, ids=lambda row: f"{row.model}-{row.m}")

@@ -35,16 +35,11 @@ class PassBox:
 
 def rows_of(passes: PassColumns) -> dict[int, list[PassBox]]:
     """The passes of each device in their order; of those side by side start and end are the same."""
-    held: dict[int, set[int]] = {}
-    for device, stage in zip(passes.device, passes.stage, strict=True):
-        held.setdefault(device, set()).add(stage)
-    chunks = {device: {stage: chunk for chunk, stage in enumerate(sorted(stages))} for device, stages in held.items()}
-    rows: dict[int, list[PassBox]] = {device: [] for device in held}
+    rows: dict[int, list[PassBox]] = {device: [] for device in sorted(set(passes.device))}
     for group in passes.groups():
         for part, at in enumerate(group):
-            device, chunk = passes.device[at], chunks[passes.device[at]][passes.stage[at]]
-            what = passes.kind[at], chunk, passes.microbatch[at], passes.start[at], passes.end[at]
-            rows[device].append(PassBox(*what, part, len(group)))
+            what = passes.kind[at], passes.chunk[at], passes.microbatch[at], passes.start[at], passes.end[at]
+            rows[passes.device[at]].append(PassBox(*what, part, len(group)))
     return rows
 
 

@@ -107,7 +107,7 @@ def _legend(document: ScheduleDocument, look: Look, chunks: int) -> Iterator[Ren
             line.append(f" {kind} " if look.colour else kind, style)
         line.append(f" {WORDS[kind]}  ")
     if chunks > 1:
-        line.append(f" chunks: {_chunk_words(look)}", "dim")
+        line.append(f" {'copies' if document.copies > 1 else 'chunks'}: {_chunk_words(look)}", "dim")
     yield line
 
 

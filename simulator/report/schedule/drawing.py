@@ -78,7 +78,8 @@ def drawing(document: ScheduleDocument) -> Drawing:
     """A schedule with its legend, names and figures."""
     rows = rows_of(document.passes)
     shown = {device: rows[device] for device in sample(len(rows), MOST_DEVICES)}
-    high = min(_HIGHEST, _ALL_ROWS / len(shown))
+    beside = any(box.parts > 1 for row in shown.values() for box in row)
+    high = min(_HIGHEST * (1.4 if beside else 1.0), _ALL_ROWS / len(shown))
     frame = _Frame(document, shown, _across(document, shown), high)
     areas: dict[str, list[Area]] = {}
     words = [*_title(frame), *_legend(frame, areas), *_names(frame)]
@@ -111,7 +112,8 @@ def _legend(frame: _Frame, areas: dict[str, list[Area]]) -> Iterator[Word]:
         yield Word(x + 2, 28.5, f"{kind} {WORDS[kind]}")
         x += (len(WORDS[kind]) + 4) * _LETTER
     if chunks > 1:
-        yield Word(x, 28.5, "second chunk lighter" if chunks == 2 else f"{chunks} chunks, lighter in turn")
+        noun = "copy" if frame.document.copies > 1 else "chunk"
+        yield Word(x, 28.5, f"second {noun} lighter" if chunks == 2 else f"{chunks} chunks, lighter in turn")
 
 
 def _names(frame: _Frame) -> Iterator[Word]:

@@ -45,9 +45,11 @@ def _blocks(document: ScheduleDocument, width: int, colour: bool) -> Iterator[Re
 
 def _sizes(document: ScheduleDocument) -> tuple[str, str]:
     chunks = "" if document.stages == document.devices else f" of {document.stages / document.devices:.4g} chunks"
+    chunks += "" if document.copies == 1 else f" with {document.copies} copies of the model"
     costs = document.costs
     limit = "" if document.memory_limit is None else f"; at most {document.memory_limit:g} microbatches are kept"
     passes = f"F {costs.forward:g}, I {costs.input_gradient:g}, W {costs.weight_gradient:g}, a send {costs.send:g}"
+    passes += "" if costs.pair is None else f", F and B side by side {costs.pair:g}"
     return (
         f"{wording.plural(document.devices, 'device')}{chunks}, {wording.plural(document.microbatches, 'microbatch')}",
         f"a microbatch on a device: {passes}{limit}",

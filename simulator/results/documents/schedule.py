@@ -15,6 +15,8 @@ class PassCosts:
     weight_gradient: float
     send: float
     """One send over one boundary between devices, which takes no time of theirs."""
+    pair: float | None = field(default=None, metadata=LEFT_OUT)
+    """A forward and a backward pass side by side; None: as long as one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class PassColumns:
     kind: tuple[str, ...]
     """`F`, `I`, `W`, or `B` of a whole backward pass."""
     stage: tuple[int, ...]
+    """Of the model, of whichever copy."""
+    chunk: tuple[int, ...]
+    """Which of the stages of its device, those of the first copy first."""
     microbatch: tuple[int, ...]
     start: tuple[float, ...]
     end: tuple[float, ...]
@@ -83,6 +88,9 @@ class ScheduleDocument:
     """Registered name, or the file."""
     devices: int
     stages: int
+    """That a microbatch goes through."""
+    copies: int
+    """How often the model lies on the pipeline."""
     microbatches: int
     costs: PassCosts
     makespan: float

@@ -37,7 +37,7 @@ def test_chunks_share_what_a_device_does_and_keeps() -> None:
 def test_decimal_times_are_whole_ticks() -> None:
     """A fifth of 0.5041 is no float, and yet the sum of what a device does is m times the sum of the costs."""
     asked = AskedSchedule("interleaved-1f1b", 5, 10, 5, costs("1", "0.9765", "0.5041", "0.0324"))
-    stages = asked.costs.of_stages(25, 5)
+    stages = asked.costs.of_stages(25, Fraction(5))
     scale = asked.costs.ticks(Fraction(5))
     assert Fraction(int(stages.weight_gradient[0]), scale) == Fraction("0.5041") / 5
     assert Fraction(stages.send, scale) == Fraction("0.0324")
@@ -117,3 +117,18 @@ def test_sizes_and_costs_out_of_range() -> None:
         make(AskedSchedule("1f1b", 2, 2, costs=costs("0", "0", "0")))
     with pytest.raises(InputError, match="too far apart"):
         make(AskedSchedule("1f1b", 512, 512, costs=costs("1000000", "1", "1", "0.000000001")))
+
+
+def test_two_copies_of_the_model_share_the_microbatches_and_a_pair_may_be_shorter() -> None:
+    """DualPipe at equal costs idles (p / 2 - 1)(FB + I - 2W) and keeps p + 1."""
+    asked = AskedSchedule("dualpipe", 4, 8)
+    document = run(asked, make(asked))
+    assert (document.stages, document.copies, document.makespan, document.peak) == (4, 2, 26, 5)
+    assert document.least_makespan <= 26
+    passes = document.passes
+    assert {one for one in zip(passes.device, passes.stage, passes.chunk, strict=True) if one[0] == 3} == {
+        (3, 3, 0),
+        (3, 0, 1),
+    }
+    asked = AskedSchedule("dualpipe", 4, 8, costs=AskedCosts(pair=Fraction("2.4")))
+    assert run(asked, make(asked)).makespan < 26
