@@ -63,7 +63,7 @@ def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]
     """
     parallel, layers = scenario.training.parallel, scenario.model.layers
     most = -(-layers // parallel.pp)
-    timed = []
+    possible = []
     for chunks in (count for count in range(least, most + 1) if most % count == 0):
         changes = {
             "parallel": parallel.model_copy(update={"vpp": chunks}),
@@ -73,17 +73,20 @@ def choose_chunks(scenario: Scenario, least: int, free: bool, assumed: list[str]
         given: list[str] = []
         try:
             candidate = made_to_fit(candidate, given) if free else candidate
-            fits = _fits(candidate, arranged_job(candidate), 1.0)
+            possible.append((_fits(candidate, arranged_job(candidate), 1.0), chunks, given, candidate))
         except InputError:  # fewer microbatches than the schedule needs
             continue
-        # With closed forms, as a user would estimate it: what meets on links is left to the run itself.
-        step = run(candidate, fold="tiers", share_links=False).timeline.makespan
-        timed.append((not fits, step, chunks, given, candidate))
-    if not timed:
+    if not possible:
         return scenario
-    *_, chunks, given, best = min(timed, key=lambda found: found[:3])
+    timed = [found for found in possible if found[0]] or possible
+    _, chunks, given, best = min(timed, key=lambda found: _estimated(found[-1])) if len(timed) > 1 else timed[0]
     assumed += [f"vpp {chunks}, the fastest that fits", *given]
     return best
+
+
+def _estimated(scenario: Scenario) -> int:
+    """Ticks of a step with closed forms, as a user would estimate it: what meets on links is left to the run itself."""
+    return run(scenario, fold="tiers", share_links=False).timeline.makespan
 
 
 def _fits(scenario: Scenario, job: Job, share: float = 0.9) -> bool:
