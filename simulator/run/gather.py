@@ -74,7 +74,7 @@ def gather(run: Run) -> Result:
     breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
-    kept = np.array([memory.chunk_activations(run.job, chunk) for chunk in memory.all_chunks(run.job)])
+    kept = np.array(memory.kept_of_chunks(run.job))
     always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
     working = [memory.working_memory(run.job, rank) for rank in range(run.job.pp)]
     used = tuple(_memory(run, i, kept, always[i % run.job.pp], working[i % run.job.pp]) for i in range(len(classes)))

@@ -66,7 +66,8 @@ def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
 def all_chunks(job: Job) -> tuple[Chunk, ...]:
     """Model chunks in the order of the layers."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
-    kinds = [job.model.kinds[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
+    every = job.model.kinds
+    kinds = [every[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
     kinds[0] = job.model.encoding + kinds[0]
     kinds[-1] += job.model.predicting
     return tuple(Chunk(own, i == 0, i == last) for i, own in enumerate(kinds))
@@ -310,7 +311,14 @@ def shared_in_flight(job: Job, kind: LayerKind) -> float:
 
 def peak_activations(job: Job, stage: int) -> float:
     """Most bytes of kept activations on a rank of the stage, whose passes follow each other as its schedule says."""
-    return _most_in_flight(job, stage, [chunk_activations(job, c) for c in all_chunks(job)])
+    return _most_in_flight(job, stage, kept_of_chunks(job))
+
+
+def kept_of_chunks(job: Job) -> list[float]:
+    """`chunk_activations` of each chunk, worked out once for those that are alike."""
+    chunks = all_chunks(job)
+    known = {chunk: chunk_activations(job, chunk) for chunk in set(chunks)}
+    return [known[chunk] for chunk in chunks]
 
 
 def _most_in_flight(job: Job, stage: int, sizes: list[float]) -> float:
@@ -354,7 +362,8 @@ def fullest_host(job: Job, devices: int) -> dict[int, float]:
 
 def peak_memory(job: Job) -> float:
     """Bytes of the fullest rank at its worst moment."""
+    sizes = kept_of_chunks(job)
     return max(
-        sum(static_memory(job, stage).values()) + peak_activations(job, stage) + working_memory(job, stage)
+        sum(static_memory(job, stage).values()) + _most_in_flight(job, stage, sizes) + working_memory(job, stage)
         for stage in range(job.pp)
     )
