@@ -243,6 +243,21 @@ def _opt(config: Config) -> None:
         config.left_out.append("the projection of narrower embeddings")
 
 
+def _t5(config: Config) -> None:
+    """T5 and Flan-T5: an encoder and a decoder that attends to it."""
+    config.number("encoder_layers", "num_layers")
+    config.number("layers", "num_decoder_layers", "num_layers")
+    config.number("hidden", "d_model")
+    config.number("heads", "num_heads")
+    config.number("head_dim", "d_kv")
+    config.number("ffn", "d_ff")
+    config.number("vocabulary", "vocab_size")
+    config.flag("tied_embeddings", "tie_word_embeddings", True)
+    gated = str(config.entries.get("feed_forward_proj", "relu")).startswith("gated")
+    config.imply(gated_ffn=gated, position="none", norm="rmsnorm", biases=False)
+    config.left_out.append("relative positions")
+
+
 def _gpt2(config: Config) -> None:
     sizes(config, kv_heads=False)
     config.optional("ffn", "n_inner")
@@ -330,6 +345,7 @@ FAMILIES: dict[str, Family] = {
     "qwen3_vl_moe_text": _qwen3_vl_moe,
     "qwen3_vl_text": _qwen3_vl,
     "starcoder2": _starcoder2,
+    "t5": _t5,
     **LAYERED,
     **HYBRIDS,
 }
@@ -349,7 +365,6 @@ REFUSED = {
     "mamba": _STATE,
     "rwkv": _STATE,
     "bert": "it generates nothing",
-    "t5": "it has an encoder",
     "bart": "it has an encoder",
     "whisper": "it has an encoder",
 }

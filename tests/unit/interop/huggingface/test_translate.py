@@ -14,9 +14,10 @@ from simulator.interop.huggingface.hybrids import HYBRIDS
 from simulator.interop.huggingface.layered import LAYERED
 from simulator.interop.huggingface.translate import FAMILIES, REFUSED, translate
 from simulator.interop.machine import Machine
+from simulator.model.parameters import total_parameters
 from simulator.run.dispatch import simulate
 from simulator.run.imports import import_file
-from simulator.specs import load_file, load_scenario
+from simulator.specs import load_file, load_scenario, load_spec
 from simulator.specs.model import Model
 from tests.effort import examples
 from tests.parameters import parameters
@@ -422,7 +423,36 @@ def test_a_config_has_the_parameters_that_its_authors_count(name: str) -> None:
 
 def test_every_family_is_tested() -> None:
     kinds = {config.get("text_config", config)["model_type"] for config, _ in CONFIGS.values()}
-    assert set(FAMILIES) - set(LAYERED) - set(HYBRIDS) - kinds == {"RefinedWebModel"}
+    assert set(FAMILIES) - set(LAYERED) - set(HYBRIDS) - kinds == {"RefinedWebModel", "t5"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shipped"),
+    [
+        ({}, "t5-base"),
+        ({"d_model": 1024, "d_kv": 128, "d_ff": 65536, "num_layers": 24, "num_heads": 128}, "t5-11b"),
+        (
+            {
+                "d_model": 4096,
+                "d_ff": 10240,
+                "num_layers": 24,
+                "num_heads": 64,
+                "feed_forward_proj": "gated-gelu",
+                "tie_word_embeddings": False,
+            },
+            "flan-t5-xxl",
+        ),
+    ],
+)
+def test_an_encoder_and_a_decoder_have_the_parameters_of_the_shipped_model(
+    changes: dict[str, Any], shipped: str
+) -> None:
+    base = {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "vocab_size": 32128}
+    found = shape({"model_type": "t5", **base, **changes})
+    assert found.encoder_layers == found.layers
+    assert total_parameters(found) == total_parameters(load_spec(Model, f"models/{shipped}"))
+    fewer = shape({"model_type": "t5", **base, **changes, "num_decoder_layers": 4})
+    assert (fewer.encoder_layers, fewer.layers) == (found.layers, 4)
 
 
 @pytest.mark.parametrize(
