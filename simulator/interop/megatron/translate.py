@@ -11,7 +11,7 @@ from math import ceil
 from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
-from simulator.interop.megatron import experts
+from simulator.interop.megatron import experts, schedules
 from simulator.interop.megatron.files import read_arguments
 from simulator.interop.megatron.windows import windows
 
@@ -278,9 +278,10 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
     draft, note = arguments.draft, arguments.note
     draft.put("training.parallel.tp", tp, note("tensor_model_parallel_size", "model_parallel_size") or "default")
     draft.put("training.parallel.pp", pp, note("pipeline_model_parallel_size") or "default")
-    vpp = _chunks(arguments, pp, layers)
+    asked = schedules.zero_bubble(arguments) if pp > 1 else None
+    vpp = 2 if asked in schedules.IN_A_V.values() else _chunks(arguments, pp, layers)
     if vpp > 1:
-        names = "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size"
+        names = "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size", *schedules.NAMES
         draft.put("training.parallel.vpp", vpp, note("num_layers_per_virtual_pipeline_stage", *names))
     cp = arguments.whole("context_parallel_size") or 1
     draft.put("training.parallel.dp", dp, f"devices / ({_product(tp, pp, cp)})")
@@ -290,8 +291,9 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
         spread = arguments.on("sequence_parallel")
         draft.put("training.parallel.sequence_parallel", spread, note("sequence_parallel") or "no --sequence-parallel")
     zero = _zero(arguments)
-    schedule = "interleaved-1f1b" if vpp > 1 else "1f1b"
-    draft.put("training.schedule", schedule, "Megatron's schedule" + (" of several chunks a rank" if vpp > 1 else ""))
+    schedule = asked or ("interleaved-1f1b" if vpp > 1 else "1f1b")
+    plain = "Megatron's schedule" + (" of several chunks a rank" if vpp > 1 else "")
+    draft.put("training.schedule", schedule, note(*schedules.NAMES) if asked else plain)
     _stages(arguments, pp, vpp, layers)
     if zero < 3 and dp > 1:
         overlaps = (

@@ -361,7 +361,7 @@ def _with_gradients(stack: Stack, name: str, precision: str, assumed: list[str])
 
 def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
     tp, pp = _accumulating(row, assumed) or (_axis(row, "tp", assumed), _axis(row, "pp", assumed))
-    vpp, cp = row.vpp or 1, row.cp or 1
+    vpp, cp, said = row.vpp or 1, row.cp or 1, names.schedule(row.schedule, pp)
     adapters, open_ones = names.lora(row.task, row.flags, row.notes)
     assumed += open_ones
     formats, shard = names.numbers(row.precision), names.sharding(row.shard)
@@ -390,7 +390,7 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "micro_batch": row.micro_batch or 1,
         "sequence_length": row.seq_len,
         "parallel": parallel,
-        "schedule": "gpipe" if names.schedule(row.schedule, pp) == "gpipe" else None,
+        "schedule": None if said in (None, "1f1b", "interleaved-1f1b") else said,
         "stages": stage_layers(row.layers, pp * vpp, assumed, names.predicting(row.flags)),
         "recompute": recompute,
         "recompute_modules": names.recomputation(row.recompute).modules,

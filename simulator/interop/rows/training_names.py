@@ -268,6 +268,14 @@ PIPELINES = (
         r"pipeline|flexible interleaved 1f1b|circular",
         "interleaved-1f1b",
     ),
+    (r"zb ?(h1|1p)|zero ?bubble h1|interleaved ?zero ?bubble", "zb-h1"),
+    (r"zb ?(h2|2p)|zero ?bubble h2", "zb-h2"),
+    (r"zb ?v|zero ?bubble v|zbv ?zero ?bubble", "zb-v"),
+    (r"v ?half", "v-half"),
+    (r"v ?min", "v-min"),
+    (r"dual ?pipe ?v", "dualpipev"),
+    (r"(looped )?(bfs|breadth first)( pipeline)?|looped ?bfs", "breadth-first"),
+    (r"hanayo( waves?)?", "hanayo"),
     (r"gpipe|fill drain|f then b|all forward all backward|afab", "gpipe"),
 )
 """Pipeline schedules by the words of a row, all of them."""

@@ -36,8 +36,17 @@ FLAVORS = {
 """Shipped model of each flavor of each family (torchtitan/models/*/__init__.py: dim, n_layers, n_heads, n_kv_heads,
 ffn_dim_multiplier, multiple_of)."""
 
-SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "interleaved-1f1b", "LoopedBFS": "gpipe"}
-LOOPED = ("Interleaved1F1B", "LoopedBFS")
+SCHEDULES = {
+    "1F1B": "1f1b",
+    "GPipe": "gpipe",
+    "Interleaved1F1B": "interleaved-1f1b",
+    "LoopedBFS": "breadth-first",
+    "InterleavedZeroBubble": "zb-h1",
+    "ZBVZeroBubble": "zb-v",
+    "DualPipeV": "dualpipev",
+}
+IN_A_V = ("ZBVZeroBubble", "DualPipeV")
+LOOPED = ("Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", *IN_A_V)
 CONTEXT = {"allgather": "all-gather", "alltoall": "zigzag"}
 """Kinds of context parallelism by `context_parallel_rotate_method`; `alltoall` passes keys on rank by rank."""
 RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
@@ -349,7 +358,7 @@ def _schedule(settings: Settings, pp: int, model: str) -> int:
     stages = pp * (2 if word in LOOPED else 1)
     if each > 0:
         stages = ceil((layers + first + last) / each)
-    if stages % pp or (word not in LOOPED and stages != pp):
+    if stages % pp or (word not in LOOPED and stages != pp) or (word in IN_A_V and stages != 2 * pp):
         message = f"{layers} layers in stages of {each} are {stages} stages, which {pp} ranks cannot share under {word}"
         settings.wrong(message, "", "parallelism.pipeline_parallel_layers_per_stage")
         return pp

@@ -124,6 +124,13 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
             "training.parallel.vpp",
             2,
         ),
+        ("--pipeline-model-parallel-size 2 --enable-zero-bubble", "training.schedule", "zb-h1"),
+        (
+            "--pipeline-model-parallel-size 2 --zero-bubble-v-schedule --zero-bubble-v-schedule-mem-setup half",
+            "training.schedule",
+            "v-half",
+        ),
+        ("--pipeline-model-parallel-size 2 --zero-bubble-v-schedule", "training.parallel.vpp", 2),
         ("--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1", "training.stages", [1, 3]),
         ("--nnodes 2 --nproc_per_node 8", "cluster.nodes", 2),
         ("--fp8-format hybrid", "training.precision", "fp8"),

@@ -233,6 +233,25 @@ def test_sizes_that_contradict_the_devices_are_listed() -> None:
     assert mapped(dp=8).assumed == ("16 devices, where tp x pp x cp x dp says 32",)
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "vpp"),
+    [
+        ("ZB-H1", "zb-h1", 1),
+        ("zb-2p", "zb-h2", 1),
+        ("zbv", "zb-v", 2),
+        ("V-Half", "v-half", 2),
+        ("v-min", "v-min", 2),
+        ("DualPipeV", "dualpipev", 2),
+        ("looped BFS", "breadth-first", 2),
+        ("Hanayo", "hanayo", 2),
+        ("GPipe", "gpipe", 1),
+        ("1f1b", None, 1),
+    ],
+)
+def test_schedules_by_the_names_of_their_papers(words: str, name: str | None, vpp: int) -> None:
+    assert mapped(schedule=words, vpp=vpp).scenario.training.schedule == name
+
+
 def test_an_open_number_of_chunks_is_the_fastest_that_fits() -> None:
     found = mapped(vpp=None, schedule=None, global_batch=32, micro_batch=1)
     assert found.scenario.training.parallel.vpp > 1

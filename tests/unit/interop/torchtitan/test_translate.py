@@ -164,6 +164,19 @@ def test_stages_as_torchtitan_splits() -> None:
             "training.schedule",
             "gpipe",
         ),
+        *(
+            (
+                "[parallelism]\npipeline_parallel_degree = 2\ndata_parallel_shard_degree = 1\n"
+                f"data_parallel_replicate_degree = 4\npipeline_parallel_schedule = '{theirs}'",
+                "training.schedule",
+                ours,
+            )
+            for theirs, ours in (
+                ("InterleavedZeroBubble", "zb-h1"),
+                ("ZBVZeroBubble", "zb-v"),
+                ("LoopedBFS", "breadth-first"),
+            )
+        ),
         ("[experimental]\npipeline_parallel_degree = 4", "training.parallel.pp", 4),
         ("[activation_checkpoint]\nmode = 'selective'\nselective_ac_option = '2'", "training.recompute_layers", 16),
         (
@@ -211,7 +224,20 @@ def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) 
         (JOB + f"[parallelism]\ntensor_parallel_degree = {10**30}", "from 1 to"),
         (JOB + "[parallelism]\ntensor_parallel_degree = 1000000000", "are the sizes right?"),
         (JOB + "[parallelism]\ndata_parallel_shard_degree = 3", "3 devices are needed"),
-        (JOB + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'DualPipeV'", "as CSV"),
+        (JOB + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'MyOwn'", "as CSV"),
+        (
+            JOB + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'ZBVZeroBubble'\n"
+            "pipeline_parallel_layers_per_stage = 4",
+            "which 2 ranks cannot share under ZBVZeroBubble",
+        ),
+        (
+            JOB + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'dualpipev'",
+            "`dualpipev` needs 4 microbatches or more, not 2",
+        ),
+        (
+            JOB + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = 'ZBVZeroBubble'",
+            "the schedule splits backward passes (I, W), not simulated with ZeRO-3 (nor ZeRO-2 of FSDP) yet",
+        ),
         (
             JOB + "[parallelism]\npipeline_parallel_degree = 64\npipeline_parallel_schedule = 'Interleaved1F1B'",
             "do not make",

@@ -1,0 +1,15 @@
+"""Zero-bubble schedules by the arguments of the fork of Megatron-LM that has them, github.com/sail-sg/zero-bubble."""
+
+from simulator.interop.arguments import Arguments
+
+IN_A_V = {"zb": "zb-v", "half": "v-half", "min": "v-min"}
+"""Schedules of two chunks a rank by `--zero-bubble-v-schedule-mem-setup`."""
+NAMES = ("zero_bubble_v_schedule", "zero_bubble_v_schedule_mem_setup", "enable_zero_bubble")
+
+
+def zero_bubble(arguments: Arguments) -> str | None:
+    """The schedule that is asked for, None for Megatron's own: `--enable-zero-bubble` alone keeps what 1F1B does."""
+    setup = arguments.choice(IN_A_V, "zero_bubble_v_schedule_mem_setup")
+    if arguments.on("zero_bubble_v_schedule"):
+        return setup or "zb-v"
+    return "zb-h1" if arguments.on("enable_zero_bubble") else None
