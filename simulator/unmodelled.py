@@ -15,7 +15,10 @@ _COMPRESSED = (
     "attention to compressed tokens or to blocks of them is not modelled; `deepseek-v3.2` and `glm-5`, whose indexer "
     "chooses single tokens, are"
 )
-_STATE = "models with state-space layers are not modelled; those with attention in every layer are"
+_STATE = (
+    "of models with state-space layers `mamba-1.4b`, `mamba-2-1.3b`, `jamba-1.5-large` and those of `nemotron-3` and "
+    "`nemotron-h` are known; others are described by `attention` and `linear`"
+)
 _SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
 _SCHEDULE = (
     "it has another name here or none: zero bubble is `zb-h1` (with `vpp` PyTorch's InterleavedZeroBubble), `zb-h2`, "
