@@ -344,10 +344,16 @@ def gemm(job: Job, product: Linear) -> Gemm:
     return Gemm(m=_rows_each(job, product), n=n, k=k, batch=product.matrices, dtype=dtype)
 
 
+FILLED = 16
+"""Rows of an expert are summed over in multiples of: Transformer Engine pads them (`Fp8Padding`), and 16-bit products
+of rows one after the other need no alignment of their number."""
+
+
 def _to_weight(job: Job, product: Linear) -> Gemm:
     dtype = job.narrow if product.format == LAYER else job.wide
-    m, n = max(product.outputs, 1), max(product.inputs, 1)
-    return Gemm(m=m, n=n, k=_rows_each(job, product), batch=product.matrices, dtype=dtype)
+    m, n, rows = max(product.outputs, 1), max(product.inputs, 1), _rows_each(job, product)
+    summed = rows if product.matrices == 1 else ceil(rows / FILLED) * FILLED
+    return Gemm(m=m, n=n, k=summed, batch=product.matrices, dtype=dtype)
 
 
 def _launches(job: Job, product: Linear) -> int:

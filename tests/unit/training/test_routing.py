@@ -2,11 +2,14 @@
 
 import pytest
 
+from simulator.cost import Gemm
 from simulator.errors import InputError
 from simulator.model.cut import Routing
 from simulator.specs.training import RouterLoad
+from simulator.training import operators
 from simulator.training.job import build_job
 from simulator.training.routing import routing
+from simulator.training.step import Kernel
 from tests import jobs
 
 SHAPE = jobs.model(experts=8, top_k=2)
@@ -128,3 +131,15 @@ def test_keys_of_a_router_without_effect(load: dict[str, object], words: str) ->
 def test_sizes_of_groups_that_do_not_fit(sizes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         jobs.model(**sizes)
+
+
+def test_uneven_numbers_of_rows_do_not_slow_the_gradients_of_experts() -> None:
+    """Rows of an expert are padded: one row more is no product at a fourth of the rate."""
+    job = build_job(jobs.scenario(shape=SHAPE, ep=2, sequence=1023))
+    summed = [
+        step.work.k
+        for step in operators.layer_backward(job, job.kinds[0])
+        if isinstance(step, Kernel) and isinstance(step.work, Gemm) and step.work.batch > 1 and step.weight_gradient
+    ]
+    assert summed
+    assert all(k % 16 == 0 for k in summed)
