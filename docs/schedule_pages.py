@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from markdown_tables import table
-from schedule_facts import KNOWN, MEASURED, UNEVEN, UNEVEN_MICROBATCHES, Measured, Sizes, Stages
+from schedule_facts import KNOWN, MEASURED, Measured, Sizes
+from stage_times import MEASURED_STAGES, Stages
+from stage_times import MICROBATCHES as STEP_MICROBATCHES
 
 from simulator.errors import InputError
 from simulator.program.schedule import Schedule
@@ -141,7 +143,7 @@ def _rates(row: Measured, names: list[str]) -> Iterator[str]:
 def uneven_stages() -> str:
     """Measured steps beside those of 1F1B with the measured passes."""
     heads = ("stages", "sequence", "vocabulary", "passes of the stages, ms", "measured step", "simulated", "error")
-    return table(heads, (_uneven(row) for row in UNEVEN))
+    return table(heads, (_uneven(row) for row in MEASURED_STAGES))
 
 
 def _uneven(row: Stages) -> Iterator[str]:
@@ -156,5 +158,5 @@ def _step_of(row: Stages) -> float:
     forward, backward = (np.array(times, np.int64) for times in (row.forward_us, row.backward_us))
     stages = len(forward)
     costs = Costs(forward, backward, np.zeros_like(forward), np.ones(stages), np.ones(stages))
-    made = SCHEDULES.get("1f1b")(Pipeline(stages, 1, UNEVEN_MICROBATCHES, costs=costs))
+    made = SCHEDULES.get("1f1b")(Pipeline(stages, 1, STEP_MICROBATCHES, costs=costs))
     return time_schedule(made, costs).makespan / 1e6

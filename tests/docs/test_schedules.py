@@ -1,6 +1,7 @@
 """The gallery of pipeline schedules: all of them are in it, formulas hold, and published bubbles come out."""
 
 import re
+from itertools import combinations
 
 import pytest
 
@@ -9,6 +10,7 @@ from simulator.training.schedules import SCHEDULES
 
 import schedule_facts  # isort: skip
 import schedule_pages  # isort: skip
+import stage_times  # isort: skip
 
 
 def test_every_schedule_is_drawn_and_weighed() -> None:
@@ -34,7 +36,17 @@ def test_bubbles_of_zero_bubble_at_measured_costs(row: schedule_facts.Measured) 
         assert schedule_pages._bubble_of(name, row) == pytest.approx(published, abs=1e-4)
 
 
-@pytest.mark.parametrize("row", schedule_facts.UNEVEN, ids=lambda row: f"{row.method}-{row.sequence}-{row.vocabulary}")
-def test_steps_of_uneven_stages_at_measured_passes(row: schedule_facts.Stages) -> None:
-    """arXiv:2411.05288, artifact: too fast by what is not in the passes, and by no more than 3 %."""
-    assert row.step_s * 0.97 < schedule_pages._step_of(row) < row.step_s
+@pytest.mark.parametrize(
+    "row", stage_times.MEASURED_STAGES, ids=lambda row: f"{row.method}-{row.sequence}-{row.vocabulary}"
+)
+def test_steps_at_measured_passes(row: stage_times.Stages) -> None:
+    """arXiv:2411.05288, artifact: within 2 %, of which the optimizer and the spread of microbatches are a part."""
+    assert schedule_pages._step_of(row) == pytest.approx(row.step_s, rel=0.02)
+
+
+def test_cutting_the_vocabulary_gains_what_was_measured() -> None:
+    """The order of the five ways at each size is that of the measurement, but for ways within 1 % of each other."""
+    for one, other in combinations(stage_times.MEASURED_STAGES, 2):
+        if one[1:3] == other[1:3] and abs(one.step_s / other.step_s - 1) > 0.01:
+            simulated = schedule_pages._step_of(one) < schedule_pages._step_of(other)
+            assert simulated == (one.step_s < other.step_s), (one[:3], other[:3])
