@@ -234,11 +234,18 @@ class Absent(Spec):
 class Papers(Spec):
     """The file of claims."""
 
-    titles: dict[str, str]
-    """Title of each paper by its folder."""
+    serving: dict[str, str]
+    """Title of each paper on serving by its folder."""
+    training: dict[str, str]
+    """Title of each paper on training by its folder."""
     claims: tuple[Claim, ...]
     fits: tuple[Fits, ...] = ()
     absent: tuple[Absent, ...] = ()
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Titles of all papers."""
+        return self.serving | self.training
 
 
 Figure.model_rebuild()

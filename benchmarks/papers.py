@@ -1,8 +1,8 @@
-"""Reproduce what the authors of published serving systems claim, and write docs/papers.md.
+"""Reproduce what the authors of published systems claim, and write docs/papers.md.
 
     python -m benchmarks.papers [--only PAPER ...]
 
-Runs the scenarios of scenarios/papers as workloads/measurements/papers.yaml asks, in about a minute. With `--only` the
+Runs the scenarios of scenarios/papers as workloads/measurements/papers.yaml asks, in some minutes. With `--only` the
 page is not written, the tables of those papers are printed.
 """
 
@@ -15,11 +15,11 @@ from typing import NamedTuple
 from benchmarks.claims import Bench, Claim, Fits, Papers, changed, known_claims
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "papers.md"
-HEAD = """# Published serving systems
+HEAD = """# Published systems
 
-What the authors of serving systems claim, and what the simulator makes of the set-ups that they state. The scenarios
-are in `scenarios/papers`; they say what the authors say, and everything else is the default of the hardware profile and
-the software stack. The claims are data, `workloads/measurements/papers.yaml`; this page is written from them by
+What the authors of systems for serving and training claim, and what the simulator makes of the set-ups that they state.
+The scenarios are in `scenarios/papers`; they say what the authors say, and everything else is the default of the
+hardware profile and the software stack. The claims are data, `workloads/measurements/papers.yaml`; this page is written from them by
 
 ```sh
 python -m benchmarks.papers
@@ -122,16 +122,23 @@ def page(papers: Papers, bench: Bench, only: Iterable[str] = ()) -> Iterator[str
     rows = {paper: [row(claim, bench) for claim in papers.claims if claim.paper == paper] for paper in chosen}
     yield summary([each for found in rows.values() for each in found])
     yield ""
-    for paper in chosen:
-        yield f"## {papers.titles[paper]}"
-        yield ""
-        yield from table(rows[paper])
-        for found in papers.fits:
-            if found.paper == paper:
-                yield from fits(found, bench)
-        absent = [each for each in papers.absent if each.paper == paper]
-        if absent:
-            yield from ("Not reproduced:", "", *(f"- {each.claim}: {each.why}" for each in absent), "")
+    for half, titles in (("Serving", papers.serving), ("Training", papers.training)):
+        here = [paper for paper in chosen if paper in titles]
+        if here:
+            yield from (f"## {half}", "", summary([each for paper in here for each in rows[paper]]), "")
+        for paper in here:
+            yield from _entry(papers, bench, paper, rows[paper])
+
+
+def _entry(papers: Papers, bench: Bench, paper: str, rows: Sequence[Row]) -> Iterator[str]:
+    """What a page says of a paper."""
+    yield from (f"### {papers.titles[paper]}", "", *table(rows))
+    for found in papers.fits:
+        if found.paper == paper:
+            yield from fits(found, bench)
+    absent = [each for each in papers.absent if each.paper == paper]
+    if absent:
+        yield from ("Not reproduced:", "", *(f"- {each.claim}: {each.why}" for each in absent), "")
 
 
 def main() -> None:
