@@ -19,7 +19,8 @@ HEAD = """# Published systems
 
 What the authors of systems for serving and training claim, and what the simulator makes of the set-ups that they state.
 The scenarios are in `scenarios/papers`; they say what the authors say, and everything else is the default of the
-hardware profile and the software stack. The claims are data, `workloads/measurements/papers.yaml`; this page is written from them by
+hardware profile and the software stack. The claims are data, `workloads/measurements/papers.yaml`; this page is written
+from them by
 
 ```sh
 python -m benchmarks.papers
