@@ -19,15 +19,17 @@ from simulator.training.checks import check_copies, check_split
 from simulator.training.flops import attention_flops, head_forward_flops, layer_forward_flops
 from simulator.training.job import Job, build_job, logits_in_flight, named_schedule
 from simulator.training.memory import Chunk, all_chunks, chunk_activations, over_layers, static_memory, working_memory
-from simulator.training.schedules import SIZES_ONLY, Pipeline
+from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal
 
 SCALE = 1_000_000
 """Ticks of the longest forward pass."""
 
 
 def arranged_job(scenario: Scenario) -> Job:
-    """`build_job`, then its schedule by name made again from the job's costs; raises InputError as that does, and
-    InfeasibleError where no schedule keeps what the devices have room for."""
+    """`build_job`, then its schedule by name made again from the job's costs; raises InputError as that does.
+
+    Where none keeps so little that the devices have room for it, it is the one that keeps least.
+    """
     job, name = build_job(scenario), scenario.training.schedule
     if name is None or name in SIZES_ONLY or name.endswith(".csv"):
         return job
@@ -36,8 +38,8 @@ def arranged_job(scenario: Scenario) -> Job:
     pipeline = Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, split=not job.per_pass)
     try:
         schedule = named_schedule(name, pipeline)
-    except InfeasibleError as error:
-        raise InfeasibleError(f"training.schedule: bytes of activations beside states and workspace: {error}") from None
+    except InfeasibleError:  # the run says so, as of every job: what it needs is then the least that there is
+        schedule = frugal(pipeline)
     check_copies(schedule)
     if job.per_pass:
         check_split(schedule)

@@ -3,7 +3,7 @@
 A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and keep is in docs/models/pipeline.md.
 """
 
-from simulator.training.schedules.automatic import auto
+from simulator.training.schedules.automatic import auto, frugal
 from simulator.training.schedules.base import SCHEDULES, Maker, Pipeline
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
@@ -23,6 +23,7 @@ __all__ = [
     "depth_first",
     "dualpipe",
     "dualpipev",
+    "frugal",
     "gpipe",
     "hanayo",
     "interleaved",
