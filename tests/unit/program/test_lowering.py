@@ -8,6 +8,7 @@ from simulator.engine.tape import Ints
 from simulator.errors import DeadlockError
 from simulator.program.actions import Action, Kind, parse
 from simulator.program.lowering import lower
+from simulator.program.maxplus import sweep
 from simulator.program.passes import add_communication
 from simulator.program.schedule import Schedule, from_actions
 from simulator.training.schedules import Pipeline, gpipe, interleaved, one_f_one_b
@@ -166,3 +167,13 @@ def test_names_are_a_sequence() -> None:
     names = lower(TWO, ticks(2), sends(2)).tape.names
     assert (len(names), names[-1], list(names[:2])) == (12, "1SEND_B1", ["0F0", "0F1"])
     assert "1F1" in names
+
+
+def test_sends_that_block_follow_all_passes_that_run_side_by_side() -> None:
+    """0F1 is sent when the pair has ended, on the compute lane; the pair begins when the gradient is there."""
+    pair = schedule("0F0,(0F1;0B0)OVERLAP_F_B,0B1", "1F0,1B0,1F1,1B1")
+    lowered = lower(pair, ticks(2, F=1, B=1), sends(2, 10, 10), overlap_sends=False, pair=5)
+    assert list(lowered.tape.names)[:6] == ["0F0", "0SEND_F0", "0F1", "0B0", "0SEND_F1", "0B1"]
+    timeline = execute(lowered.tape)
+    assert timeline.start[2:5].tolist() == [1 + 10 + 1 + 1 + 10, 24, 28]
+    assert np.array_equal(timeline.end, sweep(lowered.tape).end)
