@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.effort import PATIENCE_S
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -55,7 +57,7 @@ def browsed(page: Path, profile: Path) -> tuple[str, str]:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=True,
     )
     return done.stdout, done.stderr

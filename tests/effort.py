@@ -11,6 +11,8 @@ ORDINARY = 100
 EXPLORED = 10_000
 SIMULATED = 2_000
 """Examples of an exploration where each one simulates, or takes as long."""
+PATIENCE_S = 300
+"""Seconds after which what a test waits for hangs: many times what it takes, so that a busy machine fails no test."""
 
 
 def examples(ordinary: int = ORDINARY, explored: int = EXPLORED, **others: Any) -> settings:

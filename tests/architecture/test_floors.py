@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from tests.architecture.source import PACKAGE, modules
+from tests.effort import PATIENCE_S
 
 LIGHT = ("simulator", "simulator.units", "simulator.errors", "simulator.registry", "simulator.specs", "simulator.cli")
 """Rooms that every command imports; they must start fast."""
@@ -16,7 +17,7 @@ def test_the_floors_hold() -> None:
     """The contracts of pyproject.toml, as `lint-imports` checks them."""
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     command = (sys.executable, "-c", code, "--no-cache")
-    found = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=120)
+    found = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
 
 

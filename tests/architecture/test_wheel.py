@@ -13,13 +13,16 @@ import pytest
 
 from simulator import __version__
 from tests.architecture.source import PACKAGE
+from tests.effort import PATIENCE_S
 
 SCENARIO = "scenarios/quickstart.yaml"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
     """What a command prints; its messages, if it fails."""
-    found = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
+    found = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, timeout=4 * PATIENCE_S
+    )
     assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-4000:]
     return found.stdout
 

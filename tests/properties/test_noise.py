@@ -100,7 +100,7 @@ def test_slow_links_slow_exactly_those_who_use_them(choices: dict[str, Any]) -> 
         assert card.metrics["step_time_s"] == clean.metrics["step_time_s"]
 
 
-@simulations(10)
+@simulations(5)
 @given(choices=CHOICES, seed=st.integers(0, 2**63))
 def test_the_seed_decides(choices: dict[str, Any], seed: int) -> None:
     noise = {"jitter": 0.05, **STRAGGLERS}

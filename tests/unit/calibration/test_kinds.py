@@ -45,7 +45,6 @@ def all_reduce_tables(folder: Path, table: pd.DataFrame) -> Path:
         (["stack"], "stack takes ROWS, not 0 files"),
         (["stack", "nothing.jsonl"], "nothing.jsonl: there is no such file or folder"),
         (["stack", str(ROWS / "training.jsonl"), "--starts", "2"], "`--starts` has no meaning for stack"),
-        (["stack", str(ROWS / "training.jsonl"), "--samples", "1", "--profile", "fsdq"], "did you mean `fsdp`?"),
         (["stack", str(ROWS / "serving.jsonl"), "--samples", "2"], "`--samples` has no meaning for rows that serve"),
         (["collectives", ".", "--profile", "nccl"], "there are no measurements for collective profile `nccl`"),
         (["collectives", ".", "--profile", "nccl-v100"], "AR_GPU2_1M_1024M_LUT: cannot be read"),
@@ -68,6 +67,11 @@ def test_what_is_refused(
     assert words in said
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_profile_that_no_row_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", "stack", str(two_rows(tmp_path)), "--samples", "1", "--profile", "megatron-cora"]) == 2
+    assert "did you mean `megatron-core`?" in capsys.readouterr().err
 
 
 def test_a_table_that_is_none_or_lacks_a_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

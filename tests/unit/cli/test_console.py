@@ -7,6 +7,7 @@ import pytest
 from simulator.cli import console
 from simulator.cli.progress import progress
 from simulator.errors import InputError
+from tests.effort import PATIENCE_S
 
 
 class Terminal(io.StringIO):
@@ -93,7 +94,7 @@ def test_progress_shows_and_removes_itself(terminal: Terminal, monkeypatch: pyte
     monkeypatch.setattr("simulator.cli.progress._INTERVAL_S", 0.001)
     with progress("working"):
         begin = monotonic()
-        while "working" not in terminal.getvalue() and monotonic() < begin + 10:
+        while "working" not in terminal.getvalue() and monotonic() < begin + PATIENCE_S:
             pass
     assert terminal.getvalue().endswith("\r\x1b[K")
 

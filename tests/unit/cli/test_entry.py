@@ -9,6 +9,7 @@ from simulator import __version__
 from simulator.cli import main
 from simulator.cli.commands import COMMANDS, command
 from simulator.errors import DeadlockError, InfeasibleError, InputError, Problem, SimulatorError
+from tests.effort import PATIENCE_S
 from tests.unit.cli.conftest import QUICKSTART, ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -22,7 +23,7 @@ def run(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> s
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "PYTHONPATH": path, **environment},
     )
@@ -163,7 +164,7 @@ def test_output_that_knows_no_unicode() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no shell")
 def test_closed_output() -> None:
     shell = f"'{sys.executable}' -m simulator --version >&- 2>&-"
-    assert subprocess.run(["sh", "-c", shell], cwd=ROOT, timeout=60, check=False).returncode == 0
+    assert subprocess.run(["sh", "-c", shell], cwd=ROOT, timeout=PATIENCE_S, check=False).returncode == 0
 
 
 HEAVY = {"numpy", "networkx", "matplotlib", "scipy", "rich", "pandas"}
@@ -174,7 +175,7 @@ def imported(*arguments: str) -> set[str]:
     called = f"main({list(arguments)!r})"
     script = f"import sys\nfrom simulator.cli import main\n{called}\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S, check=True
     )
     return set(done.stderr.split())
 

@@ -17,6 +17,7 @@ from simulator.run.imports import import_file, pairs
 from simulator.specs import load_scenario, names
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.study import doctor
+from tests.effort import PATIENCE_S
 
 FILES = Path(__file__).resolve().parents[1] / "interop" / "files"
 GPT = str(FILES / "gpt-175b.sh")
@@ -189,7 +190,7 @@ def completed(words: list[str], path: Path, folder: Path) -> list[str]:
     """What bash offers for the last word."""
     code = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _clustersim; printf "%s\\n" "${COMPREPLY[@]}"'
     command = ["bash", "--norc", "-c", code, str(path), *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stderr == ""
     return [line for line in done.stdout.splitlines() if line]
 
@@ -226,7 +227,7 @@ def test_fish_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         command = ["fish", "-N", "-c", f"source {path}; complete -C '{line}'"]
         environment = {**os.environ, "HOME": str(tmp_path)}
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=60
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S
         )
         return sorted(row.split("\t")[0] for row in done.stdout.splitlines())
 
@@ -249,7 +250,7 @@ words=(clustersim $@); CURRENT=$#words; _clustersim
 
     def offered(*words: str) -> list[str]:
         command = ["zsh", "-f", "-c", code, "zsh", *words, ""]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         return done.stdout.split()
 
     (tmp_path / "x").touch()

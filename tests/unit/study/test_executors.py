@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.study.executors import cores, each
+from tests.effort import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,7 +39,7 @@ import os, time
 from simulator.study.executors import each
 def work(number):
     os.write(1, f'{os.getpid()}\\n'.encode())  # in one piece
-    time.sleep(600)
+    time.sleep(3600)
 list(each(work, range(4), jobs=2))
 """
 
@@ -55,7 +56,7 @@ def test_workers_end_with_their_parent_however_it_ends(tmp_path: Path, how: sign
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     parent.send_signal(how)
     try:
-        parent.communicate(timeout=20)
+        parent.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
@@ -79,12 +80,12 @@ def test_a_command_that_is_stopped_leaves_no_worker(command: str, how: signal.Si
     asked = [sys.executable, "-m", "simulator", *COMMANDS[command], "--jobs", "2"]
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     running = subprocess.Popen(asked, cwd=ROOT, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_S
     while len(processes_of(running.pid, busy_s=0.2)) < 3 and time.monotonic() < until:
         time.sleep(0.02)  # a signal to what is just being forked may get lost
     (os.kill if how is signal.SIGKILL else os.killpg)(running.pid, how)
     try:
-        error = running.communicate(timeout=20)[1]
+        error = running.communicate(timeout=PATIENCE_S)[1]
     finally:
         for process in processes_of(running.pid):
             os.kill(process, signal.SIGKILL)

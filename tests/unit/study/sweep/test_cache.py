@@ -13,6 +13,7 @@ from simulator.errors import InputError
 from simulator.study.sweep import cache as caches
 from simulator.study.sweep.cache import VERSION, Cache
 from simulator.study.sweep.evaluate import Outcome
+from tests.effort import PATIENCE_S
 
 GOOD = Outcome("ok", "", {"mfu": 0.1 + 0.2, "step_time_s": None}, ("careful",))
 
@@ -176,7 +177,7 @@ def test_processes_that_write_at_once_lose_and_damage_nothing(tmp_path: Path) ->
         assert aside.execute("SELECT key FROM outcomes").fetchall() == [("mine",)]
         aside.close()
     for writer in writers:
-        writer.communicate(timeout=120)
+        writer.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(
