@@ -345,15 +345,14 @@ def gemm(job: Job, product: Linear) -> Gemm:
 
 
 FILLED = 16
-"""Rows of an expert are summed over in multiples of: Transformer Engine pads them (`Fp8Padding`), and 16-bit products
-of rows one after the other need no alignment of their number."""
+"""Rows are summed over in multiples of: Transformer Engine pads those of experts (`Fp8Padding`), and 16-bit products of
+rows one after the other need no alignment of their number, as columns lie side by side in both factors."""
 
 
 def _to_weight(job: Job, product: Linear) -> Gemm:
     dtype = job.narrow if product.format == LAYER else job.wide
     m, n, rows = max(product.outputs, 1), max(product.inputs, 1), _rows_each(job, product)
-    summed = rows if product.matrices == 1 else ceil(rows / FILLED) * FILLED
-    return Gemm(m=m, n=n, k=summed, batch=product.matrices, dtype=dtype)
+    return Gemm(m=m, n=n, k=ceil(rows / FILLED) * FILLED, batch=product.matrices, dtype=dtype)
 
 
 def _launches(job: Job, product: Linear) -> int:
