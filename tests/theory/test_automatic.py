@@ -11,7 +11,7 @@ import pytest
 from simulator.errors import InfeasibleError, InputError
 from simulator.program.timing import Costs, least_makespan, time_schedule
 from simulator.program.validate import validate
-from simulator.training.schedules import SCHEDULES, Pipeline, auto
+from simulator.training.schedules import SCHEDULES, Pipeline, auto, one_f_one_b
 
 State = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]
 """Passes F, I, W that each rank has begun, and the kind and ticks left of the one under way (0 ticks: none)."""
@@ -108,3 +108,10 @@ def test_a_limit_that_no_schedule_meets() -> None:
     with pytest.raises(InfeasibleError, match=r"no schedule keeps 1.5 or less: 2 is the least .one microbatch of each"):
         auto(Pipeline(4, 2, 8, limit=1.5))
     assert auto(Pipeline(4, 2, 8, limit=2.0)).ranks == 4
+
+
+def test_a_maker_that_ignores_chunks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would seem to take half of the time."""
+    things = dict(SCHEDULES._things) | {"first-chunk-only": lambda p: one_f_one_b(Pipeline(p.ranks, 1, p.microbatches))}
+    monkeypatch.setattr(SCHEDULES, "_things", things)
+    assert auto(Pipeline(3, 2, 6)).stages == 6

@@ -29,8 +29,8 @@ def auto(pipeline: Pipeline) -> Schedule:
     costs, best, kept = pipeline.known_costs, None, float("inf")
     found: tuple[int, float] | None = None
     for made in _candidates(pipeline):
-        if made.copies > 1 or not (pipeline.split or np.isin(made.kind, (F, B)).all()):
-            continue  # twice the parameters, or cut where nothing may be
+        if not _suits(made, pipeline):
+            continue
         timing = time_schedule(made, costs)
         peak = float(timing.peak.max())
         kept = min(kept, peak)
@@ -40,6 +40,13 @@ def auto(pipeline: Pipeline) -> Schedule:
         message = f"no schedule keeps {pipeline.limit:,.6g} or less: {kept:,.6g} is the least"
         raise InfeasibleError(f"{message} (one microbatch of each chunk of a rank)")
     return best
+
+
+def _suits(made: Schedule, pipeline: Pipeline) -> bool:
+    """Whether an order runs what is asked, with one copy of the model, and cuts backward passes only where it may."""
+    sizes = (made.ranks, made.stages, made.microbatches)
+    asked = (pipeline.ranks, pipeline.stages, pipeline.microbatches)
+    return made.copies == 1 and sizes == asked and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
 
 
 def frugal(pipeline: Pipeline) -> Schedule:
