@@ -20,10 +20,10 @@ run: $(VENV)/.package  ## replay the GPT-1T step of Megatron-LM on 3,072 A100
 	$(BIN)/clustersim run $(SCENARIO)
 
 test: $(VENV)/.dev  ## the tests, without the slow ones
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 explore: $(VENV)/.dev  ## the properties on many random examples (hours); what fails becomes an @example of its test
 	$(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=explore

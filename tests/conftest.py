@@ -37,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Half a million objects of libraries, modules and tests stay: no later search for garbage looks at them."""
+    """Half a million objects of libraries, modules and tests stay: no later search for garbage looks at them, and a
+    simulation, which makes many objects and few cycles, is not searched every 700 of them."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
