@@ -28,7 +28,7 @@ from simulator.specs.base import Count, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.study.plan.layouts import Candidate
 from simulator.study.plan.plan import Options, plan_layout
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from simulator.training.memory import peak_memory
 
 CLAIMS = Path("workloads") / "measurements" / "papers.yaml"

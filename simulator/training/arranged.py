@@ -15,9 +15,10 @@ from simulator.errors import InfeasibleError
 from simulator.program.timing import Costs
 from simulator.specs.model import LayerKind
 from simulator.specs.scenario import Scenario
+from simulator.training.build import build_job, logits_in_flight, named_schedule
 from simulator.training.checks import check_copies, check_split
 from simulator.training.flops import attention_flops, head_forward_flops, layer_forward_flops
-from simulator.training.job import Job, build_job, logits_in_flight, named_schedule
+from simulator.training.job import Job
 from simulator.training.memory import Chunk, all_chunks, chunk_activations, over_layers, static_memory, working_memory
 from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal
 

@@ -14,7 +14,8 @@ from simulator.run.gather import gather
 from simulator.run.simulate import run, simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import flops
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.passes import pipeline
 from tests import jobs
 from tests.effort import simulations

@@ -13,7 +13,8 @@ from simulator.specs import load_scenario
 from simulator.specs.model import BlockMask
 from simulator.specs.scenario import ServingScenario
 from simulator.training import flops, operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.step import Kernel, Step, Turn
 from tests import jobs
 

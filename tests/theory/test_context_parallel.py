@@ -15,9 +15,10 @@ from simulator.errors import InputError
 from simulator.model.ops import AttentionCore
 from simulator.run.dispatch import simulate
 from simulator.training import flops, memory, operators
+from simulator.training.build import build_job
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.ring import contiguous, striped, zigzag
-from simulator.training.job import Job, build_job
+from simulator.training.job import Job
 from simulator.training.pass_costs import PassCosts
 from simulator.training.step import Collective, Kernel, Step, Turn
 from tests import jobs

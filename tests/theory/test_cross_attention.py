@@ -13,7 +13,8 @@ from simulator.specs import load_scenario, load_spec
 from simulator.specs.model import Model
 from simulator.specs.scenario import ServingScenario
 from simulator.training import flops, memory, operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.step import Kernel
 from tests import jobs
 

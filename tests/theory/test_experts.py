@@ -13,7 +13,8 @@ from simulator.specs import load_scenario
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory, operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.pass_costs import PassCosts
 from simulator.training.step import Chunks, Collective, Kernel, Step
 from tests import jobs

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.training import memory
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from tests import jobs
 
 

@@ -12,8 +12,9 @@ from simulator.run.simulate import simulate
 from simulator.specs import load_spec
 from simulator.specs.model import Model
 from simulator.training import flops, memory
+from simulator.training.build import build_job
 from simulator.training.chains import StepCosts
-from simulator.training.job import Job, build_job
+from simulator.training.job import Job
 from tests import jobs
 
 PLAIN: dict[str, Any] = {

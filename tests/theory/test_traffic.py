@@ -5,7 +5,7 @@ import pytest
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import operators
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from simulator.training.operators import Collective
 from tests import jobs
 

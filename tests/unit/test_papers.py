@@ -26,7 +26,7 @@ from simulator.run.serve import serve
 from simulator.serving.fleet.system import resolve
 from simulator.specs import names
 from simulator.specs.scenario import Scenario, ServingScenario
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from simulator.training.memory import peak_memory
 
 PAPERS = known_claims()

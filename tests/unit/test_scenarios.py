@@ -15,7 +15,8 @@ from simulator.run.simulate import simulate
 from simulator.serving.fleet.system import resolve
 from simulator.specs import data_root, load_scenario, names
 from simulator.specs.scenario import Scenario, ServingScenario
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 
 FAMILIES = [name for name in names(Scenario) if "families/" in name]
 PAPERS = [name for name in names(Scenario) if name.startswith("papers/")]

@@ -18,7 +18,7 @@ from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from tests import jobs
 
 BF16 = Formats("bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", 2.0, "bf16", whole=False)

@@ -8,7 +8,8 @@ from simulator.cost.work import Gemm, Stream
 from simulator.errors import InputError
 from simulator.run.simulate import simulate
 from simulator.training import flops, memory, operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.operators import Kernel
 from tests import jobs
 

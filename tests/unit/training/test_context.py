@@ -8,8 +8,8 @@ import pytest
 from simulator.errors import InputError
 from simulator.specs.scenario import Scenario
 from simulator.training import memory, operators
+from simulator.training.build import build_job
 from simulator.training.context import SCHEMES
-from simulator.training.job import build_job
 from simulator.training.step import Collective, Kernel, Turn
 from tests import jobs
 

@@ -6,7 +6,7 @@ from simulator.errors import InputError
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
 from simulator.training import flops, memory
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from tests import jobs
 
 

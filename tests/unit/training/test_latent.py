@@ -6,8 +6,8 @@ import pytest
 
 from simulator.run.simulate import simulate
 from simulator.specs.model import Model
+from simulator.training.build import build_job
 from simulator.training.flops import attention_flops, causal_flops, model_flops
-from simulator.training.job import build_job
 from simulator.training.memory import layer_activations
 from simulator.training.operators import Collective, Kernel, collectives, layer_backward, layer_forward
 from tests import jobs

@@ -6,7 +6,8 @@ from simulator.cost.work import Scan
 from simulator.errors import InputError
 from simulator.model.ops import StateScan
 from simulator.training import flops, memory
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.operators import layer_backward, layer_forward, layer_ops
 from simulator.training.step import Turn
 from tests import jobs

@@ -10,7 +10,7 @@ from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
 from simulator.training import memory, operators
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from tests import jobs
 
 MIDDLE = memory.Chunk((jobs.LAYER,) * 4, first=False, last=False)

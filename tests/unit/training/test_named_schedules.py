@@ -7,7 +7,7 @@ from simulator.errors import InputError
 from simulator.program.actions import Kind
 from simulator.run.simulate import simulate
 from simulator.training.arranged import arranged_job, relative_costs
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from simulator.training.memory import peak_activations
 from tests import jobs
 

@@ -4,7 +4,8 @@ import pytest
 
 from simulator.cost.work import Attention, Gemm, Stream
 from simulator.training import operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.operators import Kernel
 from tests import jobs
 

@@ -13,7 +13,8 @@ from simulator.specs.base import Figure
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.training import operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.pass_costs import LayerPasses, PassCosts
 from simulator.training.step import Kernel
 from tests import jobs

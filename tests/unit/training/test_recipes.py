@@ -7,7 +7,8 @@ import pytest
 from simulator.cost.work import Gemm, Stream
 from simulator.errors import InputError
 from simulator.training import memory, operators
-from simulator.training.job import Job, build_job
+from simulator.training.build import build_job
+from simulator.training.job import Job
 from simulator.training.operators import Collective, Kernel
 from simulator.training.recipes import RECIPES
 from tests import jobs

@@ -8,7 +8,7 @@ from simulator.model.cut import Routing
 from simulator.specs.model import Model
 from simulator.specs.training import RouterLoad
 from simulator.training import operators
-from simulator.training.job import build_job
+from simulator.training.build import build_job
 from simulator.training.routing import routing
 from simulator.training.step import Kernel
 from tests import jobs
