@@ -1,9 +1,12 @@
 """Schedules in a V: sound for all sizes, with the chunks where they belong."""
 
+from pathlib import Path
+
 import pytest
 
 from simulator.errors import InputError
-from simulator.program.timing import Costs
+from simulator.program.actions import parse
+from simulator.program.timing import Costs, time_schedule
 from simulator.program.validate import validate
 from simulator.training.schedules import Maker, Pipeline, v_half, v_min, zb_v
 from tests.orders import lines
@@ -28,6 +31,15 @@ def test_sound(maker: Maker, ranks: int, microbatches: int) -> None:
     schedule = validate(maker(Pipeline(ranks, 2, microbatches)))
     assert schedule.rank_of_stage().tolist() == [min(s, 2 * ranks - 1 - s) for s in range(2 * ranks)]
     assert schedule.microbatches == microbatches
+
+
+@pytest.mark.parametrize(("maker", "name"), [(v_half, "v-half"), (v_min, "v-min")])
+def test_as_short_and_as_frugal_as_the_search_of_the_authors(maker: Maker, name: str) -> None:
+    """The files hold what their greedy search makes of four ranks and eight microbatches at equal costs."""
+    text = (Path(__file__).parent / f"{name}.txt").read_text().splitlines()
+    theirs = time_schedule(validate([[parse(cell) for cell in row.split()] for row in text]), Costs.equal(8))
+    ours = time_schedule(maker(Pipeline(4, 2, 8)), Costs.equal(8))
+    assert (ours.makespan, ours.peak.max()) == (theirs.makespan, theirs.peak.max())
 
 
 def test_v_half_sees_costs() -> None:
