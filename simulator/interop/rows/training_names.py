@@ -431,8 +431,8 @@ def counts_half_square(words: str | None, framework: str | None, experts: bool) 
 
 
 STACKS = (
-    (r"automodel|torchtitan|torch titan|fsdp ?2", "fsdp2"),
-    (r"composer|mosaic\w*|llm foundry|foundry|fsdp ?1?|fully sharded\w*", "fsdp"),
+    (r"automodel", "fsdp2"),
+    (r"composer|mosaic\w*|llm foundry|foundry|fsdp ?[12]?|torchtitan|torch titan|fully sharded\w*", "fsdp"),
     (r"megatron ?deepspeed|gpt neox|neox", "megatron-deepspeed"),
     (r"deepspeed", "deepspeed"),
     (r"maxtext|jax|pax|paxml|praxis|levanter|t5x", "maxtext"),

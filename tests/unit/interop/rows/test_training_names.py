@@ -327,7 +327,7 @@ def test_words_of_recomputation(words: str, what: str, layers: int | None, share
     [
         ("NeMo 24.05", "nemo"),
         ("NVIDIA NeMo Framework", "nemo"),
-        ("torchtitan", "fsdp2"),
+        ("torchtitan", "fsdp"),
         ("NeMo AutoModel (PyTorch FSDP2 + TE + DeepEP)", "fsdp2"),
         ("MosaicML LLM Foundry", "fsdp"),
         ("Megatron-LM + FlashAttention-2", "megatron-lm-2021"),
