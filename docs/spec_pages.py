@@ -38,7 +38,7 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
-from simulator.specs.model import Layers, LinearSizes, Model, PublishedParameters
+from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
     Arrivals,
@@ -54,7 +54,7 @@ from simulator.specs.requests import (
 )
 from simulator.specs.scenario import Published, Scenario, ServingScenario
 from simulator.specs.serving import Batching, GroupedDecode, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
-from simulator.specs.training import Algorithms, Lora, Parallel, RouterLoad, Stack, Training
+from simulator.specs.training import Algorithms, Documents, Lora, Parallel, RouterLoad, Stack, Training
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
@@ -75,7 +75,7 @@ KERNELS = (
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    of_training = Training, Parallel, Algorithms, RouterLoad, Lora
+    of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora
     return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, Published)
 
 
@@ -98,7 +98,7 @@ def job_specs() -> str:
 
 def model_specs() -> str:
     """The keys of a model."""
-    return _sections(Model, Layers, LinearSizes, PublishedParameters)
+    return _sections(Model, Layers, LinearSizes, BlockMask, PublishedParameters)
 
 
 def hardware_specs() -> str:
