@@ -8,6 +8,11 @@ COUNT = ("num_experts", "num_moe_experts")
 DISPATCHERS = {"alltoall": "alltoall", "allgather": "allgather", "flex": "deepep", "alltoall_seq": "alltoall"}
 """Words of `--moe-token-dispatcher-type`; `flex` calls a library that merges copies, DeepEP unless told otherwise."""
 BACKEND = "moe_flex_dispatcher_backend"
+BESIDE = {
+    "overlap_moe_expert_parallel_comm": "overlap_experts",
+    "moe_shared_expert_overlap": "overlap_shared_experts",
+}
+"""What exchanges run beside: the passes of another microbatch, shared experts."""
 RUN = re.compile(r"\[([01])\](?:\*(\d+))?")
 
 
@@ -74,6 +79,8 @@ def sending(arguments: Arguments) -> None:
         draft.left_out.append("--moe-enable-deepep, --moe-flex-dispatcher-backend: only the flex dispatcher calls them")
     elif sends == "deepep" and backend not in (None, "deepep"):
         draft.left_out.append(f"--moe-flex-dispatcher-backend {backend[:40]}: its exchange is priced as DeepEP's")
+    for name, key in BESIDE.items():
+        draft.put(f"training.{key}", arguments.on(name) or None, note(name))
     capacity, padded = arguments.text("moe_expert_capacity_factor"), arguments.on("moe_pad_expert_input_to_capacity")
     if capacity is not None:
         draft.put("training.routing.capacity", float(capacity), note("moe_expert_capacity_factor"))

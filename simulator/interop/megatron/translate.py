@@ -11,7 +11,7 @@ from math import ceil
 from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
-from simulator.interop.megatron import experts, schedules
+from simulator.interop.megatron import experts, graphs, schedules
 from simulator.interop.megatron.files import read_arguments
 from simulator.interop.megatron.windows import windows
 
@@ -55,9 +55,6 @@ LEFT_OUT = {
     "optimizer_cpu_offload": "the optimizer runs on the device",
     "attention_dropout": "whether dropout runs is the stack's",
     "hidden_dropout": "whether dropout runs is the stack's",
-    "cuda_graph_impl": "launches cost what they cost in the stack",
-    "enable_cuda_graph": "launches cost what they cost in the stack",
-    "external_cuda_graph": "launches cost what they cost in the stack",
     "tp_comm_overlap": "whether tensor-parallel collectives overlap is the stack's",
     "add_qkv_bias": "biases of query, key and value alone are not simulated",
     "qk_layernorm": "normalised queries and keys are not simulated",
@@ -113,6 +110,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _memory(arguments)
     _numbers(arguments)
     experts.sending(arguments)
+    graphs.captured(arguments)
     for argument in arguments.rest():
         reason = LEFT_OUT.get(argument.name)
         if reason and not argument.doubt:
@@ -405,7 +403,7 @@ def _memory(arguments: Arguments) -> None:
         _modules(arguments)
 
 
-MODULES = {"layernorm": "norm", "moe_act": "activation", "mla_up_proj": "latent"}
+MODULES = {"layernorm": "norm", "moe_act": "activation", "mla_up_proj": "latent", "moe": "experts"}
 """Words of `--recompute-modules` that a scenario has; `core_attn` alone is what selective recomputation is of."""
 
 

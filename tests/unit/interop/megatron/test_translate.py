@@ -311,3 +311,33 @@ def test_modules_that_are_computed_again(tmp_path: Path) -> None:
     text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
     assert yaml.safe_load(text)["training"]["recompute_modules"] == ["activation", "norm"]
     assert "--recompute-modules mlp: kept here" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "graphs", "left_out"),
+    [
+        ("", None, ""),
+        ("--cuda-graph-impl none", None, ""),
+        ("--enable-cuda-graph", ["all"], ""),
+        (
+            "--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router moe_preprocess",
+            ["attention", "router"],
+            "",
+        ),
+        ("--cuda-graph-impl local --cuda-graph-scope full_iteration", ["all"], ""),
+        ("--cuda-graph-impl local --cuda-graph-scope attn mamba", ["attention"], "--cuda-graph-scope mamba"),
+    ],
+)
+def test_what_is_captured_as_graphs(words: str, graphs: list[str] | None, left_out: str, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"run {LIST} {EXPERTS} {words}", encoding="utf-8")
+    text = import_file(str(tmp_path / "run.sh"), Machine("dgx-h100"))
+    assert yaml.safe_load(text)["training"].get("cuda_graphs") == graphs
+    assert left_out in text
+
+
+def test_what_exchanges_run_beside(tmp_path: Path) -> None:
+    beside = imported(f"run {LIST} {EXPERTS} --overlap-moe-expert-parallel-comm", tmp_path)["training"]
+    assert (beside.get("overlap_experts"), beside.get("overlap_shared_experts")) == (True, None)
+    shared = "--moe-shared-expert-intermediate-size 512 --moe-shared-expert-overlap"
+    own = imported(f"run {LIST} {EXPERTS} {shared}", tmp_path)["training"]
+    assert (own.get("overlap_experts"), own.get("overlap_shared_experts")) == (None, True)
