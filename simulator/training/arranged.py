@@ -19,24 +19,48 @@ from simulator.training.build import build_job, logits_in_flight, named_schedule
 from simulator.training.checks import check_copies, check_split
 from simulator.training.flops import attention_flops, head_forward_flops, layer_forward_flops
 from simulator.training.job import Job
-from simulator.training.memory import Chunk, all_chunks, chunk_activations, over_layers, static_memory, working_memory
+from simulator.training.memory import (
+    Chunk,
+    all_chunks,
+    chunk_activations,
+    over_layers,
+    peak_memory,
+    static_memory,
+    working_memory,
+)
 from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal
 
 SCALE = 1_000_000
 """Ticks of the longest forward pass."""
+TRIES = 3
+"""Orders that are made at most before one that does not fit is taken."""
 
 
 def arranged_job(scenario: Scenario) -> Job:
     """`build_job`, then its schedule by name made again from the job's costs; raises InputError as that does.
 
-    Where none keeps so little that the devices have room for it, it is the one that keeps least.
+    Where none keeps so little that the devices have room for it, it is the one that keeps least. What devices have left
+    depends on the order itself, which says who holds the head and how many logits wait: one that turns out to need more
+    than there is is made again with what that would keep.
     """
     job, name = build_job(scenario), scenario.training.schedule
     if name is None or name in SIZES_ONLY or name.endswith(".csv"):
         return job
-    room = float(scenario.cluster.node.accelerator.memory.capacity.value) - _beside(job)
-    costs = relative_costs(job)
-    pipeline = Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, split=not job.per_pass)
+    capacity = float(scenario.cluster.node.accelerator.memory.capacity.value)
+    room, kept = np.inf, np.zeros(len(job.chunks))
+    for tried in range(TRIES):
+        costs, before = relative_costs(job), (room, kept.sum())
+        room, kept = min(room, capacity - _beside(job)), np.maximum(kept, costs.kept)
+        if tried and (peak_memory(job) <= capacity or (room, kept.sum()) == before):
+            break
+        costs = replace(costs, kept=kept, kept_for_weights=kept)
+        pipeline = Pipeline(job.pp, job.vpp, job.microbatches, costs=costs, limit=room, split=not job.per_pass)
+        job = _arranged(job, name, pipeline)
+    return job
+
+
+def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
+    """The job with the schedule that the maker of that name makes of its costs."""
     try:
         schedule = named_schedule(name, pipeline)
     except InfeasibleError:  # the run says so, as of every job: what it needs is then the least that there is

@@ -6,9 +6,10 @@ import pytest
 from simulator.errors import InputError
 from simulator.program.actions import Kind
 from simulator.run.simulate import simulate
+from simulator.specs.scenario import Scenario
 from simulator.training.arranged import arranged_job, relative_costs
 from simulator.training.build import build_job
-from simulator.training.memory import peak_activations
+from simulator.training.memory import peak_activations, peak_memory
 from tests import jobs
 
 TWO_CHUNKS = ["zb-v", "v-half", "v-min", "dualpipev", "hanayo", "breadth-first", "depth-first", "zb-h1"]
@@ -81,3 +82,23 @@ def test_what_does_not_fit_under_auto_fits_under_nothing() -> None:
     sizes = relative_costs(job).kept
     assert peak_activations(job, 0) == pytest.approx(sizes[0] + sizes[4])
     assert not simulate(long).feasible
+
+
+@pytest.mark.parametrize(("vpp", "zero"), [(1, 1), (2, 1), (2, 3)])
+def test_auto_counts_logits_and_ends_as_its_order_has_them(vpp: int, zero: int) -> None:
+    """Head and embedding of a large vocabulary meet in a V, and logits of several microbatches wait under some orders:
+    what is found needs no more than there is."""
+    settings, shape = {"schedule": "auto", "recompute": "none"}, jobs.model(vocabulary=256_000)
+    scenario = jobs.scenario(batch=64, pp=4, vpp=vpp, zero=zero, shape=shape, training=settings)
+    least = peak_memory(arranged_job(_with_memory(scenario, 1.0)))
+    for share in (1.05, 1.3, 2.0):
+        assert peak_memory(arranged_job(_with_memory(scenario, least * share))) <= least * share
+
+
+def _with_memory(scenario: Scenario, capacity: float) -> Scenario:
+    """The scenario on devices with so many bytes."""
+    node, accelerator = scenario.cluster.node, scenario.cluster.node.accelerator
+    figure = accelerator.memory.capacity.model_copy(update={"value": capacity})
+    memory = accelerator.memory.model_copy(update={"capacity": figure})
+    node = node.model_copy(update={"accelerator": accelerator.model_copy(update={"memory": memory})})
+    return scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"node": node})})
