@@ -207,7 +207,7 @@ def _noisy(
     """
     job, network, factors = prepared.job, prepared.network, prepared.noise.factors
     assert factors is not None
-    pace = slowdowns(job.mesh, network.chains, factors)
+    pace = slowdowns(job.meeting().values(), network.chains, factors)
     clean, first = _apart(prepared, ran)
     kinds, number = first.kinds, clean.classes.number
 

@@ -101,7 +101,7 @@ def perturbed(
     `on_links` is for operations that share links with each other, None where none do; each chain then counts. `folds`
     is False where every chain is to be run on its own. InputError where that would take minutes.
     """
-    said = ["devices of a tensor-parallel group go at the pace of the slowest of them"] if job.tp > 1 else []
+    said = [f"devices of {group} go at the pace of the slowest of them" for group in job.meeting()]
     own = fold_keys(pace)
     if job.pp > 1 or not folds or on_links is not None:
         timed = shown = lower(own)

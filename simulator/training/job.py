@@ -6,7 +6,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.axes import CP, DP, EP, PP, TP
+from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.model.cut import SENT, Cut
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
@@ -196,6 +196,15 @@ class Job:
     def replicas_of(self, tensor: Tensor) -> Replicas:
         """Who copies a tensor."""
         return self.replicas[-1] if EP in tensor.cut else self.replicas[0]
+
+    def meeting(self) -> dict[str, NDArray[np.int64]]:
+        """Groups of more than one rank that meet in every layer, (groups, ranks) by what one is called: those that a
+        layer is cut over, and those that experts lie over."""
+        called = "a tensor-parallel group" if self.cp == 1 else "a tensor- and context-parallel group"
+        found = {called: self.mesh.groups(TP.name, CP.name)}
+        if self.exchange is not None:
+            found["a group that experts lie over"] = self.experts.groups(ETP.name, EP.name)
+        return {name: groups for name, groups in found.items() if groups.shape[1] > 1}
 
     def grid(self, copies: Replicas) -> NDArray[np.int64]:
         """Groups of ranks that copy the same parameters, in the order in which shards are dealt; (groups, count)."""

@@ -6,16 +6,14 @@ negative, and a device's mean step computes as long as without it. Steps, and de
 What is left out: noise that lasts (a device that is warm for minutes), slowness that nodes share, noise of the network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.axes import CP, TP
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
-from simulator.parallel import Mesh
 from simulator.random import stream
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 
@@ -55,14 +53,17 @@ def perturb(noise: Noise, fabric: Fabric, steps: int, seed: int, devices: int | 
     return Perturbation(fabric, factors, slow, tuple(said))
 
 
-def slowdowns(mesh: Mesh, chains: Ints, factors: Floats) -> Floats:
+def slowdowns(meeting: Collection[Ints], chains: Ints, factors: Floats) -> Floats:
     """Factors of each place of each chain by step: (steps, devices) to (chains, pp, steps).
 
-    A group of tensor- and context-parallel ranks meets in every layer and so goes at the pace of its slowest device.
+    Devices of a group that meets in every layer go at the pace of its slowest; `meeting` has the groups of every kind
+    (groups, devices of a group), which may overlap.
     """
-    groups = mesh.groups(TP.name, CP.name)
-    by_rank = np.empty_like(factors)
-    by_rank[:, groups] = factors[:, groups].max(axis=2, keepdims=True)
+    by_rank, before = factors.copy(), np.zeros(0)
+    while not np.array_equal(by_rank, before):
+        before = by_rank.copy()
+        for groups in meeting:
+            by_rank[:, groups] = by_rank[:, groups].max(axis=2, keepdims=True)
     return np.ascontiguousarray(np.moveaxis(by_rank[:, chains], 0, -1))
 
 

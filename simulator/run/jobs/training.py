@@ -117,7 +117,7 @@ class Trainer:
         factors = self.prepared.noise.factors
         if self.prepared.still or factors is None:
             return None
-        return slowdowns(self.prepared.job.mesh, self.prepared.network.chains, factors)
+        return slowdowns(self.prepared.job.meeting().values(), self.prepared.network.chains, factors)
 
     def bind(self, links: Ints, load: Load) -> None:
         """Run on some links of the fabric, whose load is written down."""

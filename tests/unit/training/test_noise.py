@@ -8,9 +8,10 @@ import pytest
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build
 from simulator.parallel import Mesh
+from simulator.run.simulate import simulate
 from simulator.specs.noise import Noise
 from simulator.training.noise import MOST_FACTORS, fold_keys, perturb, slowdowns
-from tests import machines
+from tests import jobs, machines
 
 
 def fabric(nodes: int = 2, **of_node: Any) -> Fabric:
@@ -129,10 +130,29 @@ def test_too_many_draws_are_refused() -> None:
 def test_a_tensor_parallel_group_goes_at_the_pace_of_its_slowest() -> None:
     mesh = Mesh({"tp": 2, "cp": 1, "ep": 1, "dp": 2, "pp": 2}, ("tp", "cp", "ep", "dp", "pp"))
     factors = np.array([[1, 3, 1, 1, 2, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 5]], np.float64)
-    pace = slowdowns(mesh, mesh.chains(), factors)
+    pace = slowdowns([mesh.groups("tp", "cp")], mesh.chains(), factors)
     assert pace.shape == (4, 2, 2)
     by_first_rank = {int(chain[0]): pace[i].tolist() for i, chain in enumerate(mesh.chains())}
     assert by_first_rank[0] == by_first_rank[1] == [[3, 1], [2, 1]]
     assert by_first_rank[2] == by_first_rank[3] == [[1, 1], [1, 5]]
     number = dict(zip(mesh.chains()[:, 0].tolist(), fold_keys(pace).tolist(), strict=True))
     assert number[0] == number[1] != number[2] == number[3]
+
+
+def test_devices_that_experts_lie_over_go_at_the_pace_of_the_slowest() -> None:
+    """Experts over two pairs of neighbours; with tensor parallelism across them, all four meet."""
+    pairs, across, chains = np.array([[0, 1], [2, 3]]), np.array([[0, 2], [1, 3]]), np.arange(4).reshape(4, 1)
+    factors = np.array([[1, 3, 1, 1]], np.float64)
+    assert slowdowns([pairs], chains, factors).ravel().tolist() == [3, 3, 1, 1]
+    assert slowdowns([pairs, across], chains, factors).ravel().tolist() == [3, 3, 3, 3]
+
+
+def test_a_slow_device_slows_those_that_it_shares_experts_with() -> None:
+    """Merged or not, chains beside it are as late as it is; where every device has all experts they are not."""
+    shape = jobs.model(experts=8, top_k=2, expert_ffn=512)
+    slow = {"noise": {"stragglers": {"devices": [7], "slowdown": 2.0}}}
+    for ep, classes in ((1, [7, 1]), (4, [4, 4])):
+        scenario = jobs.scenario(shape=shape, ep=ep, zero=1, training=slow)
+        folded, apart = (simulate(scenario, fold=fold) for fold in ("exact", "none"))
+        assert [one.ranks for one in folded.classes] == classes
+        assert folded.metrics["exposed_communication_s"] == pytest.approx(apart.metrics["exposed_communication_s"])
