@@ -34,9 +34,41 @@ MODELS = (
     "qwen2.5-1.5b",
     "mixtral-8x7b",
 )
-TRAINERS = ("megatron-core", "deepspeed", "fsdp", "megatron-deepspeed", "megatron-lm-2021", "nemo", "pytorch-ddp")
+TRAINED: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    ({"extends": "models/olmoe-1b-7b", "layers": 4}, ("experts",)),
+    ({"extends": "models/qwen1.5-moe-a2.7b", "layers": 4}, ("experts",)),
+    ({"extends": "models/deepseek-v3", "layers": 4, "hidden": 1024, "experts": 16, "expert_groups": 4}, ("experts",)),
+    ({"extends": "models/llama-3-8b", "layers": 6, "mtp_layers": 1}, ()),
+    (
+        {
+            "extends": "models/llama-3-8b",
+            "layers": 6,
+            "block_mask": {"block": 64, "local_blocks": 2, "global_blocks": 1},
+        },
+        (),
+    ),
+    ({"extends": "models/llama-3-8b", "layers": 8, "block_mask": {"density": 0.3}}, ()),
+    ({"extends": "models/llama-3-8b", "layers": 8, "window": 256}, ()),
+    ({"extends": "models/gemma-3-1b"}, ()),
+    ({"extends": "models/mamba-2-1.3b", "layers": 8}, ()),
+    ({"extends": "models/t5-base"}, ("encoder",)),
+    ({"extends": "models/whisper-large-v3", "layers": 8, "encoder_layers": 8}, ("encoder",)),
+)
+"""Models of further kinds, cut so that a step is cheap, and what they have."""
+TRAINERS = (
+    "megatron-core",
+    "deepspeed",
+    "fsdp",
+    "fsdp2",
+    "megatron-deepspeed",
+    "megatron-lm-2021",
+    "nemo",
+    "pytorch-ddp",
+)
 SERVERS = ("vllm", "vllm-0.5", "vllm-v0", "sglang", "tensorrt-llm", "tgi", "deepspeed-fastgen", "fastertransformer")
 TINY = 1e-9
+ROUNDING = 1e-6
+"""Relative difference of what is summed in another order."""
 
 
 def training(random: Random) -> Input:
@@ -44,32 +76,68 @@ def training(random: Random) -> Input:
     cluster, per_node = random.choice(CLUSTERS)
     nodes = 1 if per_node == 1 else random.choice((1, 1, 1, 2, 4))
     devices = nodes * per_node
-    tp = random.choice([size for size in (1, 1, 2, 4, 8) if size <= per_node])
-    pp = random.choice([size for size in (1, 1, 2, 4) if size * tp <= devices])
-    dp, micro = devices // (tp * pp), random.choice((1, 1, 2, 4))
+    model, traits = random.choice(TRAINED) if random.random() < 0.6 else (f"models/{random.choice(MODELS)}", ())
+    schedule = random.choice(SCHEDULES) if random.random() < 0.5 else None
+    tp, cp, pp = (random.choice(sizes) for sizes in ((1, 1, 2, 4), (1, 1, 1, 2), (1, 2, 4) if schedule else (1, 1, 2)))
+    if tp * cp * pp > devices or "encoder" in traits:
+        tp, cp, pp = 1, 1, 1
+    dp, micro = devices // (tp * cp * pp), random.choice((1, 1, 2, 4))
+    layout = {"tp": tp, "pp": pp, "cp": cp, "zero": random.choice((0, 0, 1, 2, 3))}
+    layout |= {"vpp": 2} if schedule in FOLDED and pp > 1 else {}
+    layout |= {"cp_kind": random.choice(CONTEXTS)} if cp > 1 and random.random() < 0.7 else {}
+    layout |= (
+        {"ep": random.choice([one for one in (1, 2, 4, 8) if (cp * dp) % one == 0])} if "experts" in traits else {}
+    )
     job: dict[str, Any] = {
-        "global_batch": dp * micro * random.choice((1, 2, 4, pp, 2 * pp)),
+        "global_batch": dp * micro * random.choice((1, 2, 4, pp, 2 * pp, 4 * pp)),
         "micro_batch": micro,
-        "sequence_length": random.choice((128, 512, 1024, 2048, 4096)),
-        "parallel": {"tp": tp, "pp": pp, "zero": random.choice((0, 0, 1, 2, 3))},
+        "sequence_length": random.choice((512, 512, 1024, 2048, 4096)),
+        "parallel": layout,
     }
-    for key, choices in _OPTIONS.items():
-        if random.random() < 0.3:
-            job[key] = random.choice(choices)
+    job |= {"schedule": schedule} if schedule else {}
+    job |= {"encoder_sequence_length": random.choice((128, 512, 1500))} if "encoder" in traits else {}
+    for drawn, often in ((_OPTIONS, 0.3), (_RARE, 0.08), (_ROUTED if "experts" in traits else {}, 0.25)):
+        for key, choices in drawn.items():
+            if random.random() < often:
+                job[key] = random.choice(choices)
     document = {
         "version": 1,
         "name": "fuzz",
         "cluster": {"extends": f"clusters/{cluster}", "nodes": nodes},
-        "model": f"models/{random.choice(MODELS)}",
+        "model": model,
         "stack": random.choice(TRAINERS),
         "training": job,
         "seed": random.randrange(5),
     }
-    return _checked(document, training_faults, random)
+    return _checked(document, training_faults, random, unfolded=0.3)
 
 
+FOLDED = ("interleaved-1f1b", "zb-v", "v-half", "v-min", "breadth-first", "depth-first", "hanayo", "dualpipev")
+"""Schedules of several chunks on a device."""
+SCHEDULES = (*FOLDED, "1f1b", "gpipe", "zb-h1", "zb-h2", "dualpipe", "chimera", "auto", "auto")
+CONTEXTS = ("ring", "striped", "zigzag", "all-gather", "ulysses", "usp", "lightseq", "tokenring", "rsa", "halo")
+_RARE: Mapping[str, tuple[Any, ...]] = {
+    "documents": (100, {"lognormal": [300, 1.0], "high": 4096}, [300, 212], [1], {"uniform": [1, 900]}),
+    "tile_tokens": (1, 100, 1024),
+    "recompute_modules": (["experts"], ["norm", "activation"], ["latent"]),
+    "recompute_layers": (1, 2),
+    "lora": ({}, {"rank": 4, "base_format": "nf4"}),
+    "blocking_launches": (True,),
+    "offload_layers": (1,),
+    "overlap_pipeline": (True, False),
+    "overlap_gradients": (True, False),
+}
+_ROUTED: Mapping[str, tuple[Any, ...]] = {
+    "expert_chunks": (2, 3),
+    "expert_lanes": ("one",),
+    "overlap_experts": (True,),
+    "overlap_shared_experts": (True, False),
+    "cuda_graphs": (["attention"], ["router"], ["all"]),
+    "routing": ({"load": "zipf", "replicas": 1}, {"load": "zipf", "replicas": 20}, {"load": "random", "capacity": 1.1}),
+    "dispatcher": ("alltoall", "hierarchical", "allgather", "deepep"),
+    "dispatch_precision": ("fp8", "int8"),
+}
 _OPTIONS: Mapping[str, tuple[Any, ...]] = {
-    "schedule": ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1"),
     "recompute": ("none", "full", "selective"),
     "precision": ("bf16", "fp16", "fp32", "fp8"),
     "steps": (2, 5),
@@ -78,7 +146,7 @@ _OPTIONS: Mapping[str, tuple[Any, ...]] = {
         {"stragglers": {"count": 1, "slowdown": 1.5}},
         {"slow_links": {"count": 1, "factor": 0.5}},
     ),
-    "tokens": ("1000000 tokens",),
+    "tokens": (10**6,),
 }
 
 
@@ -163,9 +231,10 @@ def scenario_of(given: Input) -> dict[str, Any]:
     return document
 
 
-def _checked(document: dict[str, Any], faults: Any, random: Random) -> Input:
-    """The scenario with the checks of its kind; some are run again, and some once more with twice the memory."""
+def _checked(document: dict[str, Any], faults: Any, random: Random, unfolded: float = 0.0) -> Input:
+    """The scenario with the checks of its kind; some are run again, some with more memory, a share unfolded."""
     text, again, larger = json.dumps(document).encode(), random.random() < 0.15, random.random() < 0.3
+    apart = random.random() < unfolded
     words = ["run", "s.yaml", "--json", "-"]
 
     def check(answer: Answer) -> str | None:
@@ -177,9 +246,21 @@ def _checked(document: dict[str, Any], faults: Any, random: Random) -> Input:
         if told is None and larger and answer.code == 0:
             more = answered([*words, "cluster.node.accelerator.memory.capacity=1000 GB"])
             told = f"does not fit into more memory: {more.err[-300:]}" if more.code else None
-        return told
+        return told or (_apart(answer, answered([*words, "--no-fold"])) if apart and answer.code == 0 else None)
 
     return Input(words, {"s.yaml": text}, check)
+
+
+def _apart(folded: Answer, unfolded: Answer) -> str | None:
+    """Where a step whose equal ranks were merged differs from that of all of them."""
+    if unfolded.code:
+        return f"ends unfolded with {unfolded.code}: {unfolded.err[-300:]}"
+    one, other = (json.loads(answer.out)["metrics"] for answer in (folded, unfolded))
+    if unequal := {
+        name: (value, other[name]) for name, value in one.items() if value and abs(other[name] / value - 1) > ROUNDING
+    }:
+        return f"differs unfolded: {unequal}"
+    return None
 
 
 def training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
