@@ -65,7 +65,7 @@ def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
         schedule = named_schedule(name, pipeline)
     except InfeasibleError:  # the run says so, as of every job: what it needs is then the least that there is
         schedule = frugal(pipeline)
-    check_copies(schedule)
+    check_copies(schedule, job.zero)
     if job.per_pass:
         check_split(schedule)
     home = tuple(schedule.rank_of_stage().tolist())

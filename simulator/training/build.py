@@ -134,7 +134,9 @@ def build_job(scenario: Scenario) -> Job:
         cp_kind=_cp_kind(resolver, model, mesh, attention),
         by_heads=_by_heads(resolver, model, mesh, scenario.cluster.node.devices),
         zero=zero,
-        replicas=_replicas(parallel, model, mesh, experts, zero),
+        replicas=tuple(
+            _both_ways(one, schedule.copies, zero) for one in _replicas(parallel, model, mesh, experts, zero)
+        ),
         blocking=training.blocking_launches,
         **_overlaps(training, stack),
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
@@ -181,7 +183,7 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
     split = not sharded_per_pass(zero, stack)
     schedule = named_schedule(name, Pipeline(parallel.pp, parallel.vpp, microbatches, split=split))
-    check_copies(schedule)
+    check_copies(schedule, zero)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)
     if not split:
@@ -377,6 +379,11 @@ def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero:
         return (dense,)
     copies = sizes[DP.name]
     return dense, Replicas(True, copies, gcd(copies, dense.shard) if zero else 1)
+
+
+def _both_ways(replicas: Replicas, copies: int, zero: int) -> Replicas:
+    """Who copies parameters where the model lies on the pipeline so often; shards are spread over its copies too."""
+    return Replicas(replicas.experts, replicas.count * copies, replicas.shard * copies if zero else 1)
 
 
 def _of_modules(training: Training) -> str | None:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator.axes import CP, DP, PP, TP
 from simulator.errors import InputError, Problem
 from simulator.model.cut import Cut
 from simulator.model.layers import layer
 from simulator.parallel import Mesh
-from simulator.program.actions import Kind
+from simulator.program.actions import COMPUTE, Kind
 from simulator.program.schedule import Schedule
 from simulator.specs.model import Model
 from simulator.specs.training import Parallel, Stack, Training
@@ -39,14 +42,35 @@ def check_split(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
-def check_copies(schedule: Schedule) -> None:
-    """Refuse what no program exists for: several copies of the model, whose gradients are summed both ways."""
-    if schedule.copies > 1:
-        message = (
-            f"the schedule runs {schedule.copies} copies of the model on one pipeline, not simulated in training yet"
-        )
-        hint = "write `dualpipev` or `zb-v` with `vpp: 2`, which do the same with one copy"
+def check_copies(schedule: Schedule, zero: int) -> None:
+    """Refuse copies of the model that no program exists for: others than two of which one is the mirror of the other,
+    and such whose gradients or parameters are sharded."""
+    if schedule.copies == 1:
+        return
+    if not _mirrored(schedule):
+        message = f"{schedule.copies} copies of the model, not simulated in training unless two mirror each other"
+        hint = "rank r runs what rank p - 1 - r does of the other copy; `dualpipe` and `chimera` are such"
         raise InputError(Problem(message, path="training.schedule", hint=hint))
+    if zero > 1:
+        message = f"ZeRO-{zero} with {schedule.copies} copies of the model on one pipeline is not simulated"
+        hint = "write `zero: 1`, or `dualpipev` or `zb-v` with `vpp: 2`, which do the same with one copy"
+        raise InputError(Problem(message, path="training.parallel.zero", hint=hint))
+
+
+def _mirrored(schedule: Schedule) -> bool:
+    """Whether two copies lie the other way round on the ranks, and mirrored ranks take up and finish the same layers in
+    the same order, in which they meet to gather and to sum."""
+    home = schedule.rank_of_stage().reshape(schedule.copies, -1)
+    if schedule.copies != 2 or np.any(home[0] != schedule.ranks - 1 - home[1]):
+        return False
+    ranks = np.split(np.stack([schedule.kind, schedule.stage_of_model]), schedule.rank_start[1:-1], axis=1)
+    return all(_order(one) == _order(other) for one, other in zip(ranks, reversed(ranks), strict=True))
+
+
+def _order(passes: NDArray[np.int32]) -> tuple[list[int], list[int]]:
+    """Layers in the order of their first and of their last passes; `passes` are kinds and stages, shape (2, n)."""
+    stage = passes[1][np.isin(passes[0], COMPUTE)].tolist()
+    return list(dict.fromkeys(stage)), list(dict.fromkeys(reversed(stage)))
 
 
 def check_model(model: Model) -> None:

@@ -21,7 +21,7 @@ from simulator.specs.model import LayerKind
 from simulator.specs.training import Lora
 from simulator.training.adapters import adapted
 from simulator.training.job import Job
-from simulator.training.memory import all_chunks, over_layers
+from simulator.training.memory import chunks_of_model, over_layers
 from simulator.training.operators import context_of
 
 CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
@@ -123,7 +123,7 @@ def hardware_flops(job: Job) -> float:
 
 def _recomputed(job: Job) -> float:
     if job.recompute == "full":
-        again = [chunk.kinds[chunk.layers - job.recomputed(chunk.layers) :] for chunk in all_chunks(job)]
+        again = [chunk.kinds[chunk.layers - job.recomputed(chunk.layers) :] for chunk in chunks_of_model(job)]
         return over_layers(
             chain.from_iterable(again),
             lambda kind: layer_forward_flops(job, kind) - (attention_flops(job, kind) if job.keeps_attention else 0.0),

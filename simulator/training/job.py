@@ -45,12 +45,12 @@ class Job:
     experts: Mesh
     """The mesh of the experts over the same devices."""
     chunks: tuple[int, ...]
-    """Layers of each model chunk, in the order of the layers; shape (pp x vpp,)."""
+    """Layers of each model chunk, in the order of the layers and the same in every copy; shape (pp x vpp,)."""
     vpp: int
     schedule: Schedule
     """What each pipeline rank does, in order."""
     home: tuple[int, ...]
-    """Pipeline rank of each model chunk; shape (pp x vpp,)."""
+    """Pipeline rank of each model chunk, copy after copy; shape (copies x pp x vpp,)."""
     global_batch: int
     micro_batch: int
     sequence: int
@@ -148,6 +148,11 @@ class Job:
         return self.mesh.sizes[CP.name]
 
     @property
+    def copies(self) -> int:
+        """How often the model lies on the pipeline."""
+        return self.schedule.copies
+
+    @property
     def keeps_attention(self) -> bool:
         """Whether full recomputation leaves out attention, whose results are kept."""
         return self.cp > 1 and context.SCHEMES.get(self.cp_kind).keeps_results
@@ -209,7 +214,18 @@ class Job:
     def grid(self, copies: Replicas) -> NDArray[np.int64]:
         """Groups of ranks that copy the same parameters, in the order in which shards are dealt; (groups, count)."""
         mesh, axes = (self.experts, (DP.name,)) if copies.experts else (self.mesh, (DP.name, CP.name))
-        return mesh.grid(*axes).reshape(-1, copies.count)
+        groups = mesh.grid(*axes).reshape(-1, copies.count // self.copies)
+        return groups if self.copies == 1 else self._with_mirrored(groups, copies)
+
+    def _with_mirrored(self, groups: NDArray[np.int64], copies: Replicas) -> NDArray[np.int64]:
+        """Groups of data parallelism joined with those of the pipeline rank that holds the same layers; each shard set
+        with its own."""
+        chains = self.mesh.chains()
+        mirror, stage = np.empty((2, self.mesh.world), np.int64)
+        mirror[chains], stage[chains] = chains[:, ::-1], np.arange(self.pp)
+        sets = copies.shard // self.copies or copies.count // self.copies
+        own = groups[stage[groups[:, 0]] < self.pp // 2].reshape(-1, copies.count // self.copies // sets, sets)
+        return np.concatenate([own, mirror[own]], axis=2).reshape(-1, copies.count)
 
     @property
     def cut(self) -> Cut:

@@ -64,7 +64,12 @@ def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
 
 
 def all_chunks(job: Job) -> tuple[Chunk, ...]:
-    """Model chunks in the order of the layers."""
+    """Model chunks in the order of the layers, copy after copy."""
+    return chunks_of_model(job) * job.copies
+
+
+def chunks_of_model(job: Job) -> tuple[Chunk, ...]:
+    """Model chunks of one copy in the order of the layers."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
     every = job.model.kinds
     kinds = [every[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
@@ -338,7 +343,8 @@ def offloaded(job: Job) -> list[float]:
 
 def copied_a_step(job: Job) -> list[float]:
     """Bytes that a device of each stage sends to its host in a step, and gets back from it; shape (pp,)."""
-    return [job.microbatches * sum(offloaded_of(job, c) for c in chunks_of_stage(job, s)) for s in range(job.pp)]
+    through = job.microbatches / job.copies
+    return [through * sum(offloaded_of(job, c) for c in chunks_of_stage(job, s)) for s in range(job.pp)]
 
 
 def copy_time(job: Job, kind: LayerKind) -> float:

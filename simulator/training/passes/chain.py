@@ -89,9 +89,24 @@ class Chain:
         """Chunks of a rank."""
         return [chunk for chunk, home in enumerate(self.job.home) if home == rank]
 
+    @property
+    def meets(self) -> bool:
+        """Whether data-parallel collectives wait for other ranks than those that behave alike."""
+        return self.group >= 0 or self.job.copies > 1
+
+    def holders(self, rank: int) -> int:
+        """The first of the ranks of a chain that hold the same layers as one of them."""
+        return min(rank, self.job.pp - 1 - rank) if self.job.copies > 1 else rank
+
+    def layers(self, chunk: int) -> int:
+        """Chunk of the model whose layers a chunk of any copy holds."""
+        return chunk % len(self.job.chunks)
+
     def meetings(self, name: Sequence[object], count: int) -> Ints | int:
-        """Meetings with the same operations of the other chains of the group."""
-        return self.builder.meetings((self.group, *name), count) if self.group >= 0 else -1
+        """Meetings with the same operations of the other chains of the group, and of ranks that hold the same layers;
+        `name` tells these."""
+        group = (True, self.group) if self.group >= 0 else (False, self.number)
+        return self.builder.meetings((*group, *name), count) if self.meets else -1
 
     def shared(self, rank: int, ticks: Iterable[int], rate: float = 1.0, weight: float = 1.0) -> Ints:
         """Activities that take `rate` of a rank's multiprocessors for so long each; -1 for what lasts no time."""
@@ -103,7 +118,7 @@ class Chain:
         each = {n: self.builder.contents[n].ticks for n in set(content.tolist())}
         known = dict(zip(each, self._collectives(rank, each.values()), strict=True))
         activity = np.array([known[n] for n in content.tolist()], np.int64)
-        meeting = self.meetings((rank, *name), len(content))
+        meeting = self.meetings((self.holders(rank), *name), len(content))
         lane = self.lane(rank, "data")
         return self.builder.append(lane, turn, content, activity=activity, meeting=meeting, **columns)
 

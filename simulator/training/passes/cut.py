@@ -47,12 +47,14 @@ def _of_rank(chain: Chain, rank: int, kind: Ints, stage: Ints, ticks: Ints) -> M
         gathers = sum(_lasts(chain.costs.gather[chunk]) for chunk in chain.chunks(rank))
         equal[first] = True
         equal |= np.cumsum(ticks) - ticks < gathers
-        met[: max(first) + 1] = chain.group >= 0
+        met[: max(first) + 1] = chain.meets
     if job.overlap_gradients:
         reduced = _reduced(chain, rank, kind, stage)
         equal |= _under_way(reduced, ticks)
         started = np.flatnonzero(reduced)
-        met[started[0] if len(started) else 0 :] |= chain.group >= 0
+        met[started[0] if len(started) else 0 :] |= chain.meets
+    if job.copies > 1:  # the mirrored rank makes it wait among equal chains too
+        equal |= met
     return np.stack([equal | met, equal])
 
 

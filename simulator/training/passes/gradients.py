@@ -61,7 +61,7 @@ def _earlier(chain: Chain, rank: int, chunk: int) -> None:
     each = np.full(len(turn), content)
     columns: dict[str, Ints | int] = {"stage": chunk, "microbatch": turns.microbatch[turn]}
     if chain.job.overlap_gradients:
-        builder.after(_reduce(chain, rank, ("earlier", chunk), turn, each, **columns), turns.exit[turn])
+        builder.after(_reduce(chain, rank, ("earlier", chain.layers(chunk)), turn, each, **columns), turns.exit[turn])
         return
     chain.serial(rank, ("earlier", rank, chunk), turn, each, kind=d.REDUCE, **columns)
 
@@ -72,7 +72,9 @@ def _beside_the_last(chain: Chain, rank: int, chunk: int) -> None:
     turn = turns.whole(turns.of(chunk, d.BACKWARD, d.WEIGHT), -1)
     ends = np.flatnonzero(chain.builder.ticks(content))
     if len(ends):
-        reductions = _reduce(chain, rank, ("last", chunk), turn[ends], content[ends], stage=chunk, piece=ends)
+        reductions = _reduce(
+            chain, rank, ("last", chain.layers(chunk)), turn[ends], content[ends], stage=chunk, piece=ends
+        )
         chain.builder.after(reductions, turns.exit[turn[ends]])
 
 
@@ -80,4 +82,4 @@ def _at_the_end(chain: Chain, rank: int) -> None:
     """One reduction of all of a rank, when its passes are done."""
     pieces = [piece for chunk in chain.chunks(rank) for piece in chain.costs.reduce[chunk]]
     content = np.array([chain.builder.content(pieces)])
-    chain.serial(rank, ("end", rank), len(chain.turns[rank]), content, kind=d.REDUCE)
+    chain.serial(rank, ("end", chain.holders(rank)), len(chain.turns[rank]), content, kind=d.REDUCE)

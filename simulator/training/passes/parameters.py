@@ -21,7 +21,8 @@ def gather_parameters(chain: Chain) -> None:
         if job.per_pass:
             _around_passes(chain, rank)
         elif job.zero > 0 and job.overlap_parameters:
-            for chunk in chain.chunks(rank):
+            turns = chain.turns[rank]
+            for chunk in sorted(chain.chunks(rank), key=lambda one: int(turns.of(one, d.FORWARD)[0])):
                 _ahead(chain, rank, chunk)
 
 
@@ -70,7 +71,13 @@ def _ahead(chain: Chain, rank: int, chunk: int) -> None:
     content = chain.builder.pieces(chain.costs.gather[chunk])
     starts = np.flatnonzero(chain.builder.ticks(content))
     gathers = chain.beside(
-        rank, ("ahead", chunk), np.full(len(starts), BEGIN), content[starts], kind=d.GATHER, stage=chunk, piece=starts
+        rank,
+        ("ahead", chain.layers(chunk)),
+        np.full(len(starts), BEGIN),
+        content[starts],
+        kind=d.GATHER,
+        stage=chunk,
+        piece=starts,
     )
     chain.builder.after(turns.entry[pieces[starts]], gathers)
 
@@ -79,4 +86,4 @@ def gather_after(chain: Chain, rank: int) -> None:
     """ZeRO-1 and -2 without overlap: a gather of all of a rank after its optimizer."""
     pieces = [piece for chunk in chain.chunks(rank) for piece in chain.costs.gather[chunk]]
     content = np.array([chain.builder.content(pieces)])
-    chain.serial(rank, ("after", rank), len(chain.turns[rank]), content, kind=d.GATHER)
+    chain.serial(rank, ("after", chain.holders(rank)), len(chain.turns[rank]), content, kind=d.GATHER)

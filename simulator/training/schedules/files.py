@@ -16,7 +16,7 @@ def read_schedule(path: str | Path, ranks: int, stages: int, microbatches: int) 
     """
     actions = read_csv(path)
     schedule = validate(actions, str(path))
-    found = {"ranks (lines)": schedule.ranks, "stages": schedule.stages, "microbatches": schedule.microbatches}
+    found = {"ranks (lines)": schedule.ranks, "stages": schedule.depth, "microbatches": schedule.microbatches}
     sizes = zip(found.items(), (ranks, stages, microbatches), strict=True)
     wrong = [f"{there} {what}, not {wanted}" for (what, there), wanted in sizes if there != wanted]
     if wrong:

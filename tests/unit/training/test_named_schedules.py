@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from simulator.errors import InputError
 from simulator.program.actions import Kind
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
@@ -43,12 +42,6 @@ def test_a_v_keeps_equally_much_on_all_ranks() -> None:
         assert max(middle) == pytest.approx(min(middle))
         kept[name] = middle[0]
     assert kept["v-min"] < kept["v-half"] < kept["zb-v"]
-
-
-@pytest.mark.parametrize("name", ["dualpipe", "chimera"])
-def test_two_copies_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="2 copies of the model on one pipeline, not simulated in training yet"):
-        build_job(jobs.scenario(batch=16, pp=4, training={"schedule": name}))
 
 
 def test_makers_see_what_the_chunks_cost_and_keep() -> None:
