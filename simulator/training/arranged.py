@@ -21,8 +21,8 @@ from simulator.training.flops import attention_flops, head_forward_flops, layer_
 from simulator.training.job import Job
 from simulator.training.memory import (
     Chunk,
-    all_chunks,
     chunk_activations,
+    chunks_of_model,
     over_layers,
     peak_memory,
     static_memory,
@@ -79,7 +79,7 @@ def _beside(job: Job) -> float:
 
 def relative_costs(job: Job) -> Costs:
     """Passes of the chunks relative to each other, and the bytes that they keep."""
-    chunks = all_chunks(job)
+    chunks = chunks_of_model(job)
     forward, inputs, weights = np.array([_passes(job, chunk) for chunk in chunks]).T
     unit = SCALE / max(float(forward.max()), 1.0)
     kept = np.array([chunk_activations(job, chunk) for chunk in chunks])
