@@ -37,6 +37,7 @@ from simulator.training.checks import (
     sharded_per_pass,
     too_long,
     without_effect,
+    without_experts,
 )
 from simulator.training.documents import Packing, packing
 from simulator.training.job import BYTES, Job, Replicas
@@ -150,6 +151,7 @@ def build_job(scenario: Scenario) -> Job:
         assumptions=tuple(resolver.assumptions),
         warnings=(
             *without_effect(training, mesh, stack, zero, model.block_mask is not None),
+            *without_experts(training, model),
             *too_long(training, model),
         ),
     )

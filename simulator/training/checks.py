@@ -13,7 +13,7 @@ from simulator.parallel import Mesh
 from simulator.program.actions import COMPUTE, Kind
 from simulator.program.schedule import Schedule
 from simulator.specs.model import Model
-from simulator.specs.training import Parallel, Stack, Training
+from simulator.specs.training import Parallel, RouterLoad, Stack, Training
 
 MOST_PASSES = 3_000_000
 """Passes of a pipeline above which a step is refused rather than simulated for minutes."""
@@ -123,9 +123,11 @@ def check_encoder(training: Training, model: Model) -> None:
 
 def check_recompute(training: Training, recompute: str) -> None:
     """Refuse two answers to one question, and tiles of layers that keep what tiles are to spare."""
-    some = training.recompute_layers is not None or (training.recompute_share or 1.0) < 1.0
+    some = recompute == "full" and (training.recompute_layers is not None or (training.recompute_share or 1.0) < 1.0)
     if training.tile_tokens is not None and (recompute != "full" or some):
-        message = f"tile_tokens needs `recompute: full` of all layers, and recompute is {recompute}{' of some' * some}"
+        message = (
+            f"tile_tokens needs `recompute: full` of all layers, and recompute is {recompute}{' of some layers' * some}"
+        )
         raise InputError(Problem(message, path="training.tile_tokens", hint="write `recompute: full`"))
     if training.recompute_layers is not None and training.recompute_share is not None:
         message = "recompute_share and recompute_layers both say how many layers are recomputed"
@@ -224,6 +226,37 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, mask
         (training.overlap_gradients and waits, "overlap_gradients: the stack waits for every reduction of ZeRO-3"),
     ]
     return [f"no effect: {text}" for applies, text in found if applies]
+
+
+def without_experts(training: Training, model: Model) -> list[str]:
+    """What the scenario says about parts of layers that the model does not have."""
+    routing, experts = training.routing, model.experts is not None
+    exchanged = experts and training.parallel.ep > 1
+    apart = experts and (exchanged or (training.parallel.etp or training.parallel.tp) > 1)
+    no_experts, no_rows = f"{model.name} has no experts", "no rows are exchanged, as ep is 1"
+    found: list[tuple[object, str]] = [
+        (not experts and routing != RouterLoad(), f"routing: {no_experts}"),
+        (not experts and "router" in training.cuda_graphs, f"cuda_graphs: router: {no_experts}"),
+        (not experts and "experts" in training.recompute_modules, f"recompute_modules: experts: {no_experts}"),
+        (model.kv_lora_rank is None and "latent" in training.recompute_modules, _no_latent(model)),
+        (training.dispatcher and not exchanged, f"dispatcher: {no_rows}"),
+        (training.dispatch_precision and not apart, f"dispatch_precision: {no_rows}"),
+        (training.algorithms.ep != "auto" and not exchanged, f"algorithms.ep: {no_rows}"),
+        (
+            training.overlap_shared_experts and exchanged and not model.shared_experts,
+            f"overlap_shared_experts: {model.name} has no shared experts",
+        ),
+        (experts and "exponent" in routing.model_fields_set and routing.load != "zipf", _not_zipf(routing)),
+    ]
+    return [f"no effect: {text}" for applies, text in found if applies]
+
+
+def _no_latent(model: Model) -> str:
+    return f"recompute_modules: latent: {model.name} has no latent attention"
+
+
+def _not_zipf(routing: RouterLoad) -> str:
+    return f"routing.exponent: routing.load is {routing.load}"
 
 
 def sharded_per_pass(zero: int, stack: Stack) -> bool:

@@ -1,10 +1,13 @@
 """How evenly a router spreads rows over experts and devices."""
 
+from typing import Any
+
 import pytest
 
 from simulator.cost import Gemm
 from simulator.errors import InputError
 from simulator.model.cut import Routing
+from simulator.run.simulate import simulate
 from simulator.specs.model import Model
 from simulator.specs.training import RouterLoad
 from simulator.training import operators
@@ -120,6 +123,32 @@ def test_a_stack_names_its_own_library() -> None:
 def test_keys_of_a_router_without_effect(load: dict[str, object], words: str) -> None:
     job = build_job(jobs.scenario(shape=SHAPE, ep=2, training={"routing": load}))
     assert words in job.warnings
+
+
+DENSE = [
+    ({"routing": {"replicas": 1}}, "routing: small has no experts"),
+    ({"cuda_graphs": ["router"]}, "cuda_graphs: router: small has no experts"),
+    ({"recompute_modules": ["experts"], "recompute": "selective"}, "recompute_modules: experts: small has no experts"),
+    ({"recompute_modules": ["latent"], "recompute": "selective"}, "recompute_modules: latent: small has no latent"),
+    ({"dispatcher": "hierarchical"}, "dispatcher: no rows are exchanged"),
+    ({"dispatch_precision": "fp8"}, "dispatch_precision: no rows are exchanged"),
+    ({"algorithms": {"ep": "ring"}}, "algorithms.ep: no rows are exchanged"),
+]
+
+
+@pytest.mark.parametrize(("training", "words"), DENSE)
+def test_keys_of_parts_that_a_model_lacks_are_said_to_have_no_effect(training: dict[str, Any], words: str) -> None:
+    scenario = jobs.scenario(training=training)
+    assert any(said.startswith(f"no effect: {words}") for said in build_job(scenario).warnings)
+    usual = {"recompute": training["recompute"]} if "recompute" in training else {}
+    assert simulate(scenario).metrics == simulate(jobs.scenario(training=usual)).metrics
+
+
+def test_shared_experts_that_are_not_there_do_not_work_beside_exchanges() -> None:
+    training = {"overlap_shared_experts": True, "routing": {"exponent": 2.0}}
+    warnings = build_job(jobs.scenario(shape=SHAPE, ep=2, training=training)).warnings
+    assert "no effect: overlap_shared_experts: small has no shared experts" in warnings
+    assert "no effect: routing.exponent: routing.load is balanced" in warnings
 
 
 @pytest.mark.parametrize(
