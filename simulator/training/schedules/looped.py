@@ -39,13 +39,14 @@ def depth_first(pipeline: Pipeline) -> Schedule:
 
 @SCHEDULES.add("hanayo")
 def hanayo(pipeline: Pipeline) -> Schedule:
-    """Waves: every stage keeps at most p microbatches; whoever is farthest along goes first, or backward passes do and
-    then those that have only begun, whichever takes less time."""
+    """Waves: every stage keeps p microbatches at most, or as many more as it takes to be idle no longer than `1f1b`;
+    whoever is farthest along goes first, or backward passes do and then those that have only begun, or those of later
+    stages, whichever takes least time."""
     if pipeline.chunks % 2:
         message = f"schedule `hanayo` runs two chunks a rank and wave, and {pipeline.chunks} are no multiple of two"
         raise InputError(Problem(message, hint="write `vpp: 2` for one wave, `vpp: 4` for two"))
-    home, stages = wave_home(pipeline.ranks, pipeline.chunks), pipeline.stages
-    caps, costs = np.full(stages, pipeline.ranks), pipeline.known_costs
+    ranks, most, stages, costs = pipeline.ranks, pipeline.microbatches, pipeline.stages, pipeline.known_costs
+    home, enough = wave_home(ranks, pipeline.chunks), _in_line(pipeline)
 
     def farthest(kind: int, stage: int) -> int:
         return -stage if kind == F else stage - 2 * stages
@@ -53,6 +54,18 @@ def hanayo(pipeline: Pipeline) -> Schedule:
     def nearest(kind: int, stage: int) -> int:
         return stage if kind == F else -1
 
-    tried = [Rules(caps, split=False, urgency=urgency) for urgency in (farthest, nearest)]
-    made = [arrange(home, pipeline.microbatches, costs, rules) for rules in tried]
-    return min(filter(None, made), key=lambda one: time_schedule(one, costs).makespan)
+    found: list[tuple[int, Schedule]] = []
+    for kept in sorted({min(many, most) for many in (ranks, ranks + 1, -(-3 * ranks // 2), 2 * ranks, most)}):
+        tried = [Rules(np.full(stages, kept), split=False, urgency=urgency) for urgency in (farthest, nearest, None)]
+        made = filter(None, (arrange(home, most, costs, rules) for rules in tried))
+        found += [(time_schedule(one, costs).makespan, one) for one in made]
+        if min(lasts for lasts, _ in found) <= enough:
+            break
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _in_line(pipeline: Pipeline) -> float:
+    """Ticks of `1f1b` on the same ranks, of which each had its share of the chunks in a row."""
+    costs = pipeline.known_costs
+    once = float((costs.forward + costs.input_gradient + costs.weight_gradient).sum()) / pipeline.ranks
+    return (pipeline.microbatches + pipeline.ranks - 1) * once + 2 * (pipeline.ranks - 1) * costs.send

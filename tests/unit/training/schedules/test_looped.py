@@ -45,3 +45,16 @@ def test_waves(ranks: int, waves: int) -> None:
 def test_waves_have_two_chunks() -> None:
     with pytest.raises(InputError, match="3 are no multiple of two; write `vpp: 2` for one wave"):
         hanayo(Pipeline(4, 3, 8))
+
+
+@pytest.mark.parametrize(("ranks", "chunks"), [(2, 2), (2, 4), (3, 2), (4, 2), (4, 4), (6, 2), (8, 2)])
+@pytest.mark.parametrize("unit", [(1, 1, 1), (2, 3, 1)])
+def test_waves_are_idle_no_longer_than_1f1b(ranks: int, chunks: int, unit: tuple[int, int, int]) -> None:
+    """At any number of microbatches from p on, also where groups of p follow each other; the idle time is (p - 1) times
+    a microbatch's work."""
+    costs = Costs.equal(ranks * chunks, *unit)
+    for microbatches in (*range(ranks, 2 * ranks + 2), 3 * ranks, 4 * ranks - 1, 6 * ranks):
+        timing = time_schedule(validate(hanayo(Pipeline(ranks, chunks, microbatches, costs=costs))), costs)
+        assert timing.idle.max() <= (ranks - 1) * chunks * sum(unit)
+        if microbatches <= ranks:
+            assert timing.peak.max() <= ranks * chunks
