@@ -149,9 +149,9 @@ class PieceBuilder:
         """The last part on the compute lane."""
         self.waits: tuple[int, ...] = ()
         """Parts on other lanes that the next one on the compute lane waits for."""
-        self.whole = self._begin(tuple(beside))
+        self.whole = self.begin(tuple(beside))
 
-    def _begin(self, beside: tuple[Part, ...]) -> tuple[int, ...]:
+    def begin(self, beside: tuple[Part, ...]) -> tuple[int, ...]:
         """Start parts on other lanes where the compute lane is now; returns their places."""
         if not beside:
             return ()
@@ -173,7 +173,7 @@ class PieceBuilder:
 
     def run(self, content: Content, beside: Iterable[Part] = ()) -> None:
         """Go on with `content`, and `beside` it parts on other lanes; what comes next waits for all of it."""
-        others = self._begin(tuple(beside))
+        others = self.begin(tuple(beside))
         if others or not self._joins(content):
             self._append(Part(COMPUTE, content, self.waits))
         else:

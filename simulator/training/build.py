@@ -42,12 +42,15 @@ from simulator.training.checks import (
 from simulator.training.documents import Packing, packing
 from simulator.training.job import BYTES, Job, Replicas
 from simulator.training.layers import split_layers
+from simulator.training.partners import together
 from simulator.training.recipes import any_order, recipe_of, turns_weights
 from simulator.training.routing import exchange
 from simulator.training.schedules import SCHEDULES, Pipeline, read_schedule
 
 Layers = tuple[int, ...]
 """Layers of each chunk."""
+INTERLEAVED = "interleaved-1f1b"
+"""The schedule in whose steady state a forward and a backward pass of a rank need nothing of each other."""
 
 
 @dataclass(slots=True)
@@ -182,9 +185,11 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     """The schedule, and the layers of each of its chunks."""
     parallel = training.parallel
     check_passes(parallel, microbatches)
-    name = training.schedule or ("interleaved-1f1b" if parallel.vpp > 1 else "1f1b")
+    name = training.schedule or (INTERLEAVED if parallel.vpp > 1 else "1f1b")
     split = not sharded_per_pass(zero, stack)
     schedule = named_schedule(name, Pipeline(parallel.pp, parallel.vpp, microbatches, split=split))
+    if name == INTERLEAVED and training.overlap_experts and _exchanges(training):
+        schedule = together(schedule)
     check_copies(schedule, zero)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)

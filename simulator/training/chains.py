@@ -42,7 +42,9 @@ class ChainCosts:
     """What every instruction of a chain (one pipeline replica) consists of; lists are by model chunk or by rank."""
 
     passes: Sequence[ChunkPasses]
-    """Of each chunk."""
+    """Of each chunk, beside one of another microbatch where such go on together."""
+    alone: Sequence[ChunkPasses]
+    """Of each chunk, with no other beside them."""
     send_forward: Sequence[Piece]
     """From chunk i to chunk i + 1."""
     send_backward: Sequence[Piece]
@@ -111,7 +113,7 @@ class StepCosts:
         self.job, self.device, self.network = job, device, network
         self.chunks = memory.all_chunks(job)
         self.outside: set[str] = set()
-        self._known: dict[tuple[int, ...], LayerCosts] = {}
+        self._known: dict[tuple[int, ...], tuple[LayerCosts, LayerCosts]] = {}
         self._passes: dict[tuple[int, int], ChunkPasses] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
@@ -317,11 +319,14 @@ class StepCosts:
         """The price list of one chain, which pays so many ticks for a collective at each place."""
         job = self.job
         by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
-        passes = [self._of_chunk(number, by_rank[home]) for number, home in enumerate(job.home)]
+        passes, alone = (
+            [self._of_chunk(number, by_rank[home][way]) for number, home in enumerate(job.home)] for way in (0, 1)
+        )
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
         return ChainCosts(
             passes=passes,
+            alone=alone,
             send_forward=[_sent(calls.sends.get(hop, []), paid) for hop in hops] + [NOTHING],
             send_backward=[_sent(calls.sends.get(hop[::-1], []), paid) for hop in hops] + [NOTHING],
             gather=_pieces(calls.gathers, paid, job.home),
@@ -347,12 +352,13 @@ class StepCosts:
             self._passes[key] = chunk_passes(self.job, self.chunks[number], costs)
         return self._passes[key]
 
-    def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> LayerCosts:
-        """Costs of the passes of layers and ends on a rank of the pipeline."""
+    def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> tuple[LayerCosts, LayerCosts]:
+        """Costs of the passes of layers and ends on a rank of the pipeline, with another pass beside them and alone."""
         key = tuple(int(paid[comm][rank]) for comm in inside)
         if key not in self._known:
             costs = PassCosts(self.job, self.device, lambda comm: int(paid[comm][rank]))
-            self._known[key] = costs.layers()
+            alone = costs.layers()
+            self._known[key] = costs.layers(paired=True) if self.job.overlap_experts else alone, alone
             self.outside |= costs.invalid
         return self._known[key]
 

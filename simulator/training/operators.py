@@ -49,9 +49,6 @@ from simulator.training.job import Job, Replicas
 from simulator.training.recipes import Recipe
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
 
-EXCHANGES = ("dispatch", "combine", "gradient of dispatch", "gradient of combine")
-"""Names of the collectives that carry rows to experts and back."""
-
 # ---- the passes --------------------------------------------------------------------------------------------------
 
 

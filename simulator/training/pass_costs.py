@@ -5,9 +5,8 @@ the tensor-parallel collectives that block them between; on a lane of its own a 
 product, which takes `1 - overlap_quality` of the multiprocessors meanwhile; beside all of it the host's launches and
 the copies of offloaded activations. Launches and copies run one layer ahead: those that stand beside a layer are the
 next one's, so that the next layer waits for them. Where launches block, the host's time comes on top. Exchanges with
-experts that overlap run beside the layer's kernels too: in a steady pipeline a forward and a backward pass of two
-microbatches go on together, of which each hides the exchanges of the other. Left out: that the first passes of a step
-and the last have no other to hide behind.
+experts that overlap run beside the kernels of another microbatch's pass (`partners`); a pass without a partner, and
+what is computed again, waits for its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from simulator.training import operators
 from simulator.training.exchanged import staged
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
+from simulator.training.partners import EXCHANGES, Stretch, exchanges, stretches
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 
 EXPERTS = "experts"
@@ -136,23 +136,20 @@ class PassCosts:
             tuple(map(self._works, stages.later)),
         )
 
-    def layer_pass(self, steps: Iterable[Step], kind: LayerKind, copies: Sequence[Collective] = ()) -> Piece:
+    def layer_pass(self, stretches: Sequence[Stretch], kind: LayerKind, copies: Sequence[Collective] = ()) -> Piece:
         """A pass through one layer, beside it the host's launches, the copies of what is offloaded, and of experts."""
         launches = Content(host=units.to_ticks(self.job.stack.layer_overhead.value * self._launches(kind)))
         if self.job.blocking:
-            return self.piece([*copies, *steps]) + single(launches)
-        listed = list(steps)
-        exchanges = [one for one in listed if self.job.overlap_experts and _is_exchange(one)]
+            return self.piece([*copies, *(step for one in stretches for step in one.steps)]) + single(launches)
         ahead = (Part(HOST, launches), Part(COPY, Content(offload=units.to_ticks(copy_time(self.job, kind)))))
         beside = [part for part in ahead if part.content.total]
         experts = [self._aside(one)._replace(lane=EXPERTS) for one in copies]
-        return self.piece(
-            (one for one in listed if one not in exchanges), [*beside, *self._hidden(exchanges), *experts]
-        )
-
-    def _hidden(self, exchanges: Iterable[Step]) -> list[Part]:
-        """Exchanges with experts, on a lane of their own."""
-        return [self._aside(one) for one in exchanges if isinstance(one, Collective)]
+        built = PieceBuilder([*beside, *experts])
+        for stretch in stretches:
+            hidden = built.begin(tuple(map(self._aside, stretch.beside)))
+            self._run(built, stretch.steps)
+            built.wait(hidden)
+        return built.build()
 
     def _launches(self, kind: LayerKind) -> float:
         """Launches of a layer, over those of a layer with a dense MLP and the same attention, nothing captured."""
@@ -174,32 +171,35 @@ class PassCosts:
         job, steps = self.job, list(operators.recomputed(self.job, kind))
         if not steps:
             return None
-        found = (self.layer_pass(steps, kind) if job.recompute == "full" else self.piece(steps)).again()
+        found = (
+            self.layer_pass([Stretch(tuple(steps))], kind) if job.recompute == "full" else self.piece(steps)
+        ).again()
         if job.synchronous and job.recompute == "full":
             found += self._lists(len(operators.gathered_units(job, kind, job.dense)))
         return found
 
-    def _layer(self, kind: LayerKind) -> LayerPasses:
-        """All passes of a layer."""
+    def _layer(self, kind: LayerKind, paired: bool) -> LayerPasses:
+        """All passes of a layer; `paired` ones have another pass beside them."""
         job = self.job
         gathers = len(operators.gathered_units(job, kind, job.dense))
         reductions = len(operators.layer_units(job, kind, job.dense))
-        inputs, weights = _halves(operators.layer_backward(job, kind))
-        copies, summed = (operators.copied_experts(job, kind, back) for back in (False, True))
+        forth, back = list(operators.layer_forward(job, kind)), list(operators.layer_backward(job, kind))
+        inputs, weights = _halves(back)
+        forward, backward, half = _stretches(forth, back, inputs) if paired else map(_whole, (forth, back, inputs))
+        copies, summed = (operators.copied_experts(job, kind, late) for late in (False, True))
         return LayerPasses(
-            forward=self.layer_pass(operators.layer_forward(job, kind), kind, copies) + self._lists(gathers),
-            backward=self.layer_pass(operators.layer_backward(job, kind), kind, summed)
-            + self._lists(gathers + reductions),
+            forward=self.layer_pass(forward, kind, copies) + self._lists(gathers),
+            backward=self.layer_pass(backward, kind, summed) + self._lists(gathers + reductions),
             again=self._again(kind),
-            input_gradient=self.layer_pass(inputs, kind, summed),
+            input_gradient=self.layer_pass(half, kind, summed),
             weight_gradient=self.piece(weights),
         )
 
-    def layers(self) -> LayerCosts:
-        """All passes of the job's layers, of embedding and head."""
+    def layers(self, paired: bool = False) -> LayerCosts:
+        """All passes of layers, of embedding and head; `paired` ones have another microbatch's beside them."""
         job = self.job
         return LayerCosts(
-            of={kind: self._layer(kind) for kind in job.kinds},
+            of={kind: self._layer(kind, paired) for kind in job.kinds},
             embedding=(self.piece(operators.embedding_forward(job)), self.piece(operators.embedding_backward(job))),
             head=(self.piece(operators.head_forward(job)), self.piece(operators.head_backward(job))),
             head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
@@ -210,8 +210,18 @@ class PassCosts:
         return self.piece(operators.optimizer_step(self.job, parameters, matrices))
 
 
-def _is_exchange(step: Step) -> bool:
-    return isinstance(step, Collective) and step.name in operators.EXCHANGES
+def _whole(steps: Sequence[Step]) -> list[Stretch]:
+    """A pass that runs its own exchanges."""
+    return [Stretch(tuple(steps))]
+
+
+def _stretches(forth: list[Step], back: list[Step], inputs: list[Step]) -> tuple[list[Stretch], ...]:
+    """Forward pass, backward pass and the backward pass without weights, each beside the other way's exchanges."""
+    return (
+        stretches(forth, exchanges(back)),
+        stretches(back, exchanges(forth), backward=True),
+        stretches(inputs, exchanges(forth), backward=True),
+    )
 
 
 def called(step: Collective) -> Comm:
@@ -232,7 +242,7 @@ def _parts(ops: Sequence[Op]) -> list[str]:
     """The part of a layer that each operation belongs to, as graphs are captured: attention, what comes before rows are
     sent to experts, and the rest."""
     blocks = [i for i, op in enumerate(ops) if isinstance(op.does, Elementwise) and op.does.kind == NORM]
-    sent = next((i for i, op in enumerate(ops) if op.name in ("permute", *operators.EXCHANGES)), len(ops))
+    sent = next((i for i, op in enumerate(ops) if op.name in ("permute", *EXCHANGES)), len(ops))
     second = blocks[1] if len(blocks) > 1 else len(ops)
     return ["attention" if i < second else "router" if i < sent < len(ops) else "rest" for i in range(len(ops))]
 

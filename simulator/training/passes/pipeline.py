@@ -11,6 +11,7 @@ from simulator.engine.tape import RESERVED
 from simulator.program import codes as d
 from simulator.program.lowering import Lowered, lower
 from simulator.program.piece import Piece, single
+from simulator.training.partners import without_partner
 from simulator.training.pass_costs import ChunkPasses
 from simulator.training.passes.chain import Chain, Turns
 from simulator.training.passes.cut import beside
@@ -22,14 +23,19 @@ Mask = NDArray[np.bool_]
 class Placed:
     """A lowered schedule and the operations that stand for its rows."""
 
-    def __init__(self, chain: Chain, lowered: Lowered) -> None:
-        """Nothing is appended yet."""
+    def __init__(self, chain: Chain, lowered: Lowered, alone: Mask | None) -> None:
+        """Nothing is appended yet; `alone` by stage, kind and microbatch, None for no pass."""
         tape = lowered.tape
         counts = np.diff(tape.lane_start)
         self.lowered = lowered
         self.lane: Ints = np.repeat(np.arange(len(counts)), counts)
         self.rank: Ints = lowered.lane_rank[self.lane]
         self.passes: Mask = np.isin(lowered.kind, d.PASSES)
+        self.alone: Ints = np.zeros(len(tape), np.int64)
+        """1 for passes that no other pass runs beside though others have one."""
+        if alone is not None:
+            rows = np.flatnonzero(self.passes)
+            self.alone[rows] = alone[lowered.stage[rows], lowered.kind[rows], lowered.microbatch[rows]]
         cut, equal = beside(chain, lowered, self.rank)
         self.cut = self.passes & cut
         """Which passes run in pieces."""
@@ -48,16 +54,21 @@ class Placed:
 def pipeline(chain: Chain) -> Placed:
     """Append all passes; sends follow with `sends`."""
     job, builder, costs = chain.job, chain.builder, chain.costs
-    whole = np.array([[builder.content(pieces) for pieces in chunk] for chunk in costs.passes])
+    whole = np.array(
+        [[[builder.content(p) for p in chunk] for chunk in passes] for passes in (costs.passes, costs.alone)]
+    )
+    alone = without_partner(job.schedule) if job.overlap_experts else None
+    lasts = builder.ticks(whole)
+    durations = lasts[0] if alone is None else np.where(alone, lasts[1][..., None], lasts[0][..., None])
     forward, backward = (builder.pieces(sent) for sent in (costs.send_forward, costs.send_backward))
     ticks = np.stack([builder.ticks(forward), builder.ticks(backward)], axis=1)
-    placed = Placed(chain, lower(job.schedule, builder.ticks(whole), ticks, job.overlap_pipeline))
+    placed = Placed(chain, lower(job.schedule, durations, ticks, job.overlap_pipeline), alone)
     lowered = placed.lowered
     rows = np.flatnonzero(placed.passes & ~placed.cut)
     kind, stage, microbatch = (column[rows] for column in (lowered.kind, lowered.stage, lowered.microbatch))
     lane, turn = chain.lane(placed.rank[rows], "compute"), placed.turn[rows]
     placed.entry[rows] = placed.exit[rows] = builder.append(
-        lane, turn, whole[stage, kind], kind=kind, stage=stage, microbatch=microbatch
+        lane, turn, whole[placed.alone[rows], stage, kind], kind=kind, stage=stage, microbatch=microbatch
     )
     pieces = [_pieces(chain, placed, rows) for rows in _alike(placed)]
     chain.turns = [_turns(placed, rank, [p for r, p in pieces if r == rank]) for rank in range(job.pp)]
@@ -86,9 +97,9 @@ def sends(chain: Chain, placed: Placed) -> None:
 
 
 def _alike(placed: Placed) -> list[Ints]:
-    """Rows of passes that are cut, those of one chunk and kind together."""
+    """Rows of passes that are cut, those of one chunk and kind together, and of those the ones that run alone."""
     rows = np.flatnonzero(placed.cut)
-    code = placed.lowered.stage[rows] * len(d.KINDS) + placed.lowered.kind[rows]
+    code = (placed.lowered.stage[rows] * len(d.KINDS) + placed.lowered.kind[rows]) * 2 + placed.alone[rows]
     order = np.argsort(code, kind="stable")
     return np.split(rows[order], 1 + np.flatnonzero(np.diff(code[order]))) if len(rows) else []
 
@@ -97,7 +108,8 @@ def _pieces(chain: Chain, placed: Placed, rows: Ints) -> tuple[int, Ints]:
     """Append some equal passes in pieces; returns their rank and (turn, kind, stage, microbatch, piece, entry, exit) of
     the pieces, shape (7, n)."""
     kind, stage = int(placed.lowered.kind[rows[0]]), int(placed.lowered.stage[rows[0]])
-    pieces, rank = _of(chain.costs.passes[stage], kind), int(placed.rank[rows[0]])
+    costs = chain.costs.alone if placed.alone[rows[0]] else chain.costs.passes
+    pieces, rank = _of(costs[stage], kind), int(placed.rank[rows[0]])
     found = []
     for piece in dict.fromkeys(pieces):
         places = np.array([i for i, other in enumerate(pieces) if other == piece])

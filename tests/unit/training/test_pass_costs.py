@@ -15,6 +15,7 @@ from simulator.specs.scenario import Scenario
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
+from simulator.training.partners import exchanges, stretches
 from simulator.training.pass_costs import LayerPasses, PassCosts
 from simulator.training.step import Kernel
 from tests import jobs
@@ -31,14 +32,14 @@ def job(overhead: float = 0.0, **training: Any) -> Job:
     return build_job(jobs.scenario(software=software, shape=shape, devices=4, dp=4, ep=4, training=training))
 
 
-def passes(found: Job, exchange: int = EXCHANGE) -> LayerPasses:
+def passes(found: Job, exchange: int = EXCHANGE, paired: bool = False) -> LayerPasses:
     device = compile_device(jobs.cluster().node.accelerator)
     costs = PassCosts(found, device, lambda comm: exchange if comm.axis == "ep" else 0)
-    return costs.layers().of[found.kinds[0]]
+    return costs.layers(paired).of[found.kinds[0]]
 
 
-def lasts(found: Job, exchange: int = EXCHANGE) -> int:
-    return int(passes(found, exchange).forward.lasts(np.ones(1))[0])
+def lasts(found: Job, exchange: int = EXCHANGE, one: str = "forward", paired: bool = False) -> int:
+    return int(getattr(passes(found, exchange, paired), one).lasts(np.ones(1))[0])
 
 
 def waits(*graphs: str) -> float:
@@ -87,15 +88,36 @@ def biased(shape: Model, biases: bool) -> Scenario:
     return jobs.scenario(software=jobs.stack("megatron-core"), shape=model, devices=4, dp=4, ep=4)
 
 
-def test_exchanges_beside_another_microbatch_are_hidden_where_the_layer_computes_longer() -> None:
-    serial, alone = lasts(job()), lasts(job(), 0)
-    assert serial == alone + 2 * EXCHANGE
-    hidden = job(overlap_experts=True)
-    quality = hidden.stack.overlap_quality.value
-    assert alone <= lasts(hidden) <= alone + 2 * EXCHANGE * (1 - quality) + 2
-    long = 10 * alone
-    assert lasts(hidden, long) == 2 * long
-    assert 0 < passes(hidden, long).forward.content.exposed < 2 * long - alone
+def test_exchanges_of_a_pair_of_passes_are_hidden_in_stretches_that_last_longer() -> None:
+    own = job(overlap_experts=True)
+    quality = own.stack.overlap_quality.value
+    for one in ("forward", "backward"):
+        serial, alone = lasts(job(), one=one), lasts(job(), 0, one)
+        assert serial == alone + 2 * EXCHANGE
+        assert lasts(own, one=one) == serial
+        assert alone <= lasts(own, one=one, paired=True) <= alone + 2 * EXCHANGE * (1 - quality) + 4
+        long = 10 * alone
+        rest = 2 * long + kernels(own, one, 2 if one == "forward" else 0)
+        assert lasts(own, long, one, paired=True) == pytest.approx(rest, abs=4)
+        assert 0 < getattr(passes(own, long, paired=True), one).content.exposed < 2 * long - alone / 2
+
+
+def kernels(own: Job, one: str, which: int) -> int:
+    """Ticks of the kernels of a stretch that nothing runs beside: of what follows combine, or its gradient leads to."""
+    steps = {"forward": operators.layer_forward, "backward": operators.layer_backward}[one](own, own.kinds[0])
+    listed = list(steps)
+    assert len(exchanges(listed)) == 2
+    costs = PassCosts(own, compile_device(jobs.cluster().node.accelerator), lambda comm: 0)
+    bare = stretches(listed, exchanges(listed), backward=one == "backward")[which]
+    assert bare.beside == ()
+    return int(costs.piece(bare.steps).lasts(np.ones(1))[0])
+
+
+def test_what_is_computed_again_waits_for_its_own_exchanges() -> None:
+    own = job(overlap_experts=True, recompute="full")
+    again, serial = (passes(own, exchange, paired=True).again for exchange in (EXCHANGE, 0))
+    assert again is not None and serial is not None
+    assert again.ticks == serial.ticks + 2 * EXCHANGE
 
 
 def test_without_other_devices_there_is_nothing_to_overlap() -> None:
