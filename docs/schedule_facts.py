@@ -51,13 +51,6 @@ KNOWN: dict[str, Known] = {
         lambda s: s.p + _of(s.p - 1, s.v),
         "A v-th of the bubble for v times as many sends and more memory; m is a multiple of p.",
     ),
-    "depth-first": Known(
-        "(p-1)(F+B)/v",
-        lambda s: _of(3 * (s.p - 1), s.v),
-        "p + (p-1)/v",
-        lambda s: s.p + _of(s.p - 1, s.v),
-        "Another name of the interleaved order.",
-    ),
     "zb-h1": Known(
         "(p-1)(F+I-W)/v",
         lambda s: _of(s.p - 1, s.v),
@@ -134,6 +127,7 @@ KNOWN: dict[str, Known] = {
         "", None, "", None, "When costs are uneven or memory is bounded and none of the named ones is made for that."
     ),
 }
+KNOWN["depth-first"] = KNOWN["interleaved-1f1b"]._replace(use="Another name of the interleaved order.")
 """Formulas and advice by name; a schedule without is drawn all the same."""
 
 

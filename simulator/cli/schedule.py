@@ -22,6 +22,7 @@ EXAMPLES = (
     "workloads/schedules/zb-h1-4x8.csv --input-gradient 0.9765 --weight-gradient 0.5041",
 )
 _OUTPUTS = ("svg", "png", "csv", "json")
+_TIMES = {"forward": 1, "input_gradient": 1, "weight_gradient": 1, "send": 0}  # what costs are unless given
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -32,10 +33,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--chunks", metavar="N", type=whole(high=64), help="of each device (default: 1, or 2 if needed)"
     )
-    _offer_time(parser, "--forward", "1", "time of a forward pass")
-    _offer_time(parser, "--input-gradient", "1", "time of the input's half of a backward pass")
-    _offer_time(parser, "--weight-gradient", "1", "time of the weights' half of it")
-    _offer_time(parser, "--send", "0", "time of a send between neighbours")
+    _offer_time(parser, "forward", "time of a forward pass")
+    _offer_time(parser, "input_gradient", "time of the input's half of a backward pass")
+    _offer_time(parser, "weight_gradient", "time of the weights' half of it")
+    _offer_time(parser, "send", "time of a send between neighbours")
     parser.add_argument("--pair", metavar="TIME", type=_time, help="time of F and B side by side (default: their sum)")
     parser.add_argument("--memory-limit", metavar="N", type=_limit, help="microbatches that a device may keep at most")
     parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
@@ -45,9 +46,10 @@ def configure(parser: ArgumentParser) -> None:
     offer_quiet(parser)
 
 
-def _offer_time(parser: ArgumentParser, name: str, default: str, words: str) -> None:
+def _offer_time(parser: ArgumentParser, name: str, words: str) -> None:
+    option, default = f"--{name.replace('_', '-')}", _TIMES[name]
     parser.add_argument(
-        name, metavar="TIME", type=_time, default=Fraction(default), help=f"{words} (default: {default})"
+        option, metavar="TIME", type=_time, default=Fraction(default), help=f"{words} (default: {default})"
     )
 
 
@@ -116,15 +118,17 @@ def _asked(arguments: Namespace) -> "AskedSchedule":
 
 
 def _listed(arguments: Namespace) -> int:
-    """Every registered schedule with a line; InputError where sizes or outputs are given without a name."""
+    """Every registered schedule with a line; InputError where sizes, costs or outputs are given without a name."""
     from simulator.errors import InputError, Problem
     from simulator.report.schedule.page import listing
     from simulator.training.schedules import SCHEDULES
 
-    given = [name for name in ("stages", "microbatches", "chunks", *_OUTPUTS) if getattr(arguments, name) is not None]
+    words = ("stages", "microbatches", "chunks", "pair", "memory_limit", *_OUTPUTS)
+    given = [name for name in words if getattr(arguments, name) is not None]
+    given += [name for name, time in _TIMES.items() if getattr(arguments, name) != Fraction(time)]
     if given:
         hint = "`clustersim schedule` lists the names"
-        raise InputError(Problem(f"`--{given[0]}` needs the name of a schedule", hint=hint))
+        raise InputError(Problem(f"`--{given[0].replace('_', '-')}` needs the name of a schedule", hint=hint))
     lines = (
         (name, " ".join((SCHEDULES.get(name).__doc__ or "").split("\n\n")[0].split())) for name in SCHEDULES.names()
     )

@@ -21,7 +21,7 @@ from simulator.program.timing import Costs, Timing, least_makespan, time_schedul
 from simulator.program.validate import validate
 from simulator.results.documents.schedule import DeviceShare, PassColumns, PassCosts, ScheduleDocument, ScheduleFigures
 from simulator.specs import data_root
-from simulator.training.schedules import SCHEDULES, Maker, Pipeline
+from simulator.training.schedules import SCHEDULES, ChunksError, Maker, Pipeline
 
 MOST_PASSES = 500_000
 """Forward passes of a schedule that is drawn."""
@@ -112,8 +112,8 @@ def make(asked: AskedSchedule) -> Schedule:
     except InputError as refused:
         try:
             return _made(maker, asked, asked.ranks, asked.microbatches, 2)
-        except InputError:
-            raise refused from None
+        except InputError as again:
+            raise (again if isinstance(refused, ChunksError) else refused) from None
 
 
 def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chunks: int) -> Schedule:

@@ -8,7 +8,7 @@ work count nothing. For a GPT of l layers these are 72 B s l h^2 (1 + s/6h + V/1
 96 B s l h^2 (1 + s/6h + V/16lh).
 """
 
-from itertools import chain
+from collections.abc import Sequence
 
 from simulator.cost.work import attended_pairs
 from simulator.model.blocks.ends import head
@@ -122,14 +122,18 @@ def hardware_flops(job: Job) -> float:
 
 
 def _recomputed(job: Job) -> float:
+    return sum(repeated_flops(job, chunk.kinds) for chunk in chunks_of_model(job))
+
+
+def repeated_flops(job: Job, kinds: Sequence[LayerKind]) -> float:
+    """FLOPs that the backward pass of a chunk with such layers computes again, over one sequence."""
     if job.recompute == "full":
-        again = [chunk.kinds[chunk.layers - job.recomputed(chunk.layers) :] for chunk in chunks_of_model(job)]
+        again = kinds[len(kinds) - job.recomputed(len(kinds)) :]
         return over_layers(
-            chain.from_iterable(again),
-            lambda kind: layer_forward_flops(job, kind) - (attention_flops(job, kind) if job.keeps_attention else 0.0),
+            again, lambda kind: layer_forward_flops(job, kind) - attention_flops(job, kind) * job.keeps_attention
         )
     if job.recompute == "selective":
-        return over_layers(job.layers, lambda kind: _selected_flops(job, kind))
+        return over_layers(kinds, lambda kind: _selected_flops(job, kind))
     return 0.0
 
 

@@ -74,10 +74,10 @@ def chart(document: ScheduleDocument, *, width: int, colour: bool) -> Iterator[R
     short = _shortest(rows)
     for cells in (look.widest, 1):
         scale = cells / short
-        bands = _bands(document.makespan, scale, columns // cells * cells)
-        if len(bands) * len(shown) <= MOST_LINES:
+        length = columns // cells * cells / scale
+        if _count(document.makespan, length) * len(shown) <= MOST_LINES:
             yield from _legend(document, look, chunks if colour or cells > 1 else 1)
-            for begin, end in bands:
+            for begin, end in _bands(document.makespan, length):
                 yield from _band(rows, shown, begin, end, scale, look)
             return
     shown = sample(len(rows), MOST_DEVICES)
@@ -117,11 +117,14 @@ def _chunk_words(look: Look) -> str:
     return "F, f" if look.chunks == 2 else ", ".join(f"{chr(ord('a') + at)}F" for at in range(min(look.chunks, 4)))
 
 
-def _bands(makespan: float, scale: float, cells: int) -> list[tuple[float, float]]:
-    """Pieces of the time, each of at most so many cells."""
-    length = cells / scale
-    count = max(int(np.ceil(makespan / length - 1e-9)), 1)
-    return [(at * length, min((at + 1) * length, makespan)) for at in range(count)]
+def _count(makespan: float, length: float) -> int:
+    """Bands of a length that the time takes: astronomically many where one pass is that much shorter than others."""
+    return max(int(np.ceil(makespan / length - 1e-9)), 1)
+
+
+def _bands(makespan: float, length: float) -> list[tuple[float, float]]:
+    """Pieces of the time, none longer than `length`."""
+    return [(at * length, min((at + 1) * length, makespan)) for at in range(_count(makespan, length))]
 
 
 def _band(

@@ -4,7 +4,7 @@ A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and ke
 """
 
 from simulator.training.schedules.automatic import auto, frugal
-from simulator.training.schedules.base import SCHEDULES, Maker, Pipeline
+from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
 from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interleaved, one_f_one_b
@@ -15,6 +15,7 @@ from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 __all__ = [
     "SCHEDULES",
     "SIZES_ONLY",
+    "ChunksError",
     "Maker",
     "Pipeline",
     "auto",

@@ -1,4 +1,4 @@
-"""The shortest order that keeps no more than a limit, of all that are tried.
+"""The shortest order that keeps no more than a limit, of all that are tried; of near ties the one that keeps least.
 
 Tried are the schedules with names that take these sizes with one copy of the model, and the list scheduler on the
 placements that several chunks have, with different urgencies, patience and caps. With caps of one microbatch a stage it
@@ -24,22 +24,25 @@ NAME = "auto"
 
 @SCHEDULES.add(NAME)
 def auto(pipeline: Pipeline) -> Schedule:
-    """The order of the least makespan within the limit, of equal ones that which keeps less; InfeasibleError where
-    there is none."""
-    costs, best, kept = pipeline.known_costs, None, float("inf")
-    found: tuple[int, float] | None = None
+    """The shortest order within the limit, of those about as short the one that keeps least.
+
+    InfeasibleError where no order keeps so little.
+    """
+    costs, kept, found = pipeline.known_costs, float("inf"), list[tuple[float, int, Schedule]]()
     for made in _candidates(pipeline):
         if not _suits(made, pipeline):
             continue
         timing = time_schedule(made, costs)
         peak = float(timing.peak.max())
         kept = min(kept, peak)
-        if peak <= pipeline.limit * (1 + ROUNDING) and (found is None or (timing.makespan, peak) < found):
-            best, found = made, (timing.makespan, peak)
-    if best is None:
+        if peak <= pipeline.limit * (1 + ROUNDING):
+            found.append((peak, timing.makespan, made))
+            enough = min(lasts for _, lasts, _ in found) * (1 + pipeline.near)
+            found = [one for one in found if one[1] <= enough]
+    if not found:
         message = f"no schedule keeps {pipeline.limit:,.6g} or less: {kept:,.6g} is the least"
         raise InfeasibleError(f"{message} (one microbatch of each chunk of a rank)")
-    return best
+    return min(found, key=lambda one: one[:2])[2]
 
 
 def _suits(made: Schedule, pipeline: Pipeline) -> bool:

@@ -7,6 +7,7 @@ keep, and how much may be kept. It returns who runs what in which order; when pa
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from simulator.errors import InputError
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs
 from simulator.registry import Registry
@@ -26,6 +27,8 @@ class Pipeline:
     """Passes and sends of the p v stages; None: all passes F, I and W last equally long, sends take no time."""
     limit: float = field(default=float("inf"), kw_only=True)
     """Most that a rank may keep, in the unit of `costs.kept`."""
+    near: float = field(default=0.0, kw_only=True)
+    """Relative difference of times that says nothing, as the costs are estimates."""
     split: bool = field(default=True, kw_only=True)
     """Whether backward passes may be cut in two where a maker can do without."""
 
@@ -38,6 +41,10 @@ class Pipeline:
     def known_costs(self) -> Costs:
         """The costs, or those of equal passes of one tick."""
         return self.costs or Costs.equal(self.stages)
+
+
+class ChunksError(InputError):
+    """A schedule runs another number of chunks a rank."""
 
 
 Maker = Callable[[Pipeline], Schedule]

@@ -10,10 +10,10 @@ arXiv:2308.15762, whose order comes from the list scheduler here.
 
 import numpy as np
 
-from simulator.errors import InputError, Problem
+from simulator.errors import Problem
 from simulator.program.schedule import Schedule
 from simulator.program.timing import time_schedule
-from simulator.training.schedules.base import SCHEDULES, Pipeline
+from simulator.training.schedules.base import SCHEDULES, ChunksError, Pipeline
 from simulator.training.schedules.greedy import Rules, arrange
 from simulator.training.schedules.one_forward import interleaved
 from simulator.training.schedules.orders import B, F, Pass, from_rows, wave_home
@@ -44,7 +44,7 @@ def hanayo(pipeline: Pipeline) -> Schedule:
     stages, whichever takes least time."""
     if pipeline.chunks % 2:
         message = f"schedule `hanayo` runs two chunks a rank and wave, and {pipeline.chunks} are no multiple of two"
-        raise InputError(Problem(message, hint="write `vpp: 2` for one wave, `vpp: 4` for two"))
+        raise ChunksError(Problem(message, hint="write `vpp: 2` for one wave, `vpp: 4` for two"))
     ranks, most, stages, costs = pipeline.ranks, pipeline.microbatches, pipeline.stages, pipeline.known_costs
     home, enough = wave_home(ranks, pipeline.chunks), _in_line(pipeline)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simulator.errors import InputError, Problem
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
-from simulator.training.schedules.base import SCHEDULES, Pipeline
+from simulator.training.schedules.base import SCHEDULES, ChunksError, Pipeline
 
 Ints = NDArray[np.int64]
 SIZES_ONLY = frozenset(("gpipe", "1f1b", "interleaved-1f1b"))
@@ -34,7 +34,7 @@ def one_f_one_b(pipeline: Pipeline) -> Schedule:
     ranks, microbatches = pipeline.ranks, pipeline.microbatches
     if pipeline.chunks != 1:
         message = f"schedule `1f1b` runs one chunk a rank, not {pipeline.chunks}"
-        raise InputError(Problem(message, hint="write `interleaved-1f1b` or `vpp: 1`"))
+        raise ChunksError(Problem(message, hint="write `interleaved-1f1b` or `vpp: 1`"))
     ahead = ranks - 1 - np.arange(ranks)
     return _one_forward_one_backward(ranks, 1, ahead, np.zeros(microbatches, np.int64), np.arange(microbatches))
 

@@ -5,11 +5,11 @@ from itertools import chain
 
 import numpy as np
 
-from simulator.errors import InputError, Problem
+from simulator.errors import Problem
 from simulator.program.actions import Kind
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Ints
-from simulator.training.schedules.base import Pipeline
+from simulator.training.schedules.base import ChunksError, Pipeline
 
 F, B, I, W = (int(kind) for kind in (Kind.F, Kind.B, Kind.I, Kind.W))  # noqa: E741 - the field's names
 """Codes as plain numbers, which fill large columns faster than members of an enumeration."""
@@ -43,7 +43,7 @@ def two_chunks(pipeline: Pipeline, name: str) -> None:
         message = (
             f"schedule `{name}` runs two chunks a rank, stage s on rank min(s, 2 p - 1 - s), not {pipeline.chunks}"
         )
-        raise InputError(Problem(message, hint="write `vpp: 2`"))
+        raise ChunksError(Problem(message, hint="write `vpp: 2`"))
 
 
 def _numbers(rows: Sequence[Sequence[Pass]]) -> Iterable[int]:

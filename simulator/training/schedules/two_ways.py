@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.program.schedule import Schedule
-from simulator.training.schedules.base import SCHEDULES, Pipeline
+from simulator.training.schedules.base import SCHEDULES, ChunksError, Pipeline
 from simulator.training.schedules.orders import B, F, I, Pass, W, from_rows, two_chunks
 
 
@@ -132,7 +132,7 @@ def _even(pipeline: Pipeline, name: str) -> None:
     """InputError where two copies cannot lie on the ranks, one up and one down."""
     if pipeline.chunks != 1:
         message = f"schedule `{name}` runs one chunk a rank and copy, not {pipeline.chunks}"
-        raise InputError(Problem(message, hint="write `vpp: 1`"))
+        raise ChunksError(Problem(message, hint="write `vpp: 1`"))
     if pipeline.ranks % 2:
         message = (
             f"schedule `{name}` needs an even number of ranks (its two copies meet in the middle), not {pipeline.ranks}"
