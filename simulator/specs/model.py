@@ -444,7 +444,12 @@ class Model(Spec):
         if self.mtp is not None and (not self.mtp_layers or self.mtp.repeat > 1):
             raise ValueError("`mtp` is the one layer of each module of `mtp_layers`: write how many, and no `repeat`")
         for kind in dict.fromkeys(self.predicting):
-            if (kind.mlp == "moe" and self.experts is None) or (kind.stateful and self.linear is None):
+            needed = {
+                "experts": kind.mlp == "moe",
+                "linear": kind.stateful,
+                "kv_lora_rank": kind.attention == "mla",
+            }
+            if any(needs and getattr(self, size) is None for size, needs in needed.items()):
                 raise ValueError(f"`mtp` has {kind.attention} and {kind.mlp}, whose sizes the model does not have")
         return self
 

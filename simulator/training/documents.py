@@ -65,14 +65,17 @@ def packing(training: Training, ranks: int, seed: int) -> Packing | None:
 
 
 def _drawn(given: Documents, length: int, sequences: int, seed: int) -> list[NDArray[np.int64]]:
-    """Lengths of the documents of each sequence."""
+    """Lengths of the documents of each sequence; InputError where one sequence takes more than are drawn."""
     random, reached = stream(seed, "documents"), 0
     ends: list[NDArray[np.int64]] = []
     while reached < sequences * length and len(ends) * AT_ONCE < MOST_DRAWN:
         found = np.maximum(np.rint(sample(given, random, AT_ONCE, step=1)), 1).astype(np.int64)
         ends.append(reached + np.cumsum(np.minimum(found, length * sequences)))
         reached = int(ends[-1][-1])
-    sequences = max(min(sequences, reached // length), 1)
+    if reached < length:
+        message = f"more than {len(ends) * AT_ONCE:,} documents in a sequence of {length:,} tokens"
+        raise InputError(Problem(message, path=PATH, hint="write longer documents, or shorter sequences"))
+    sequences = min(sequences, reached // length)
     cuts = np.union1d(np.concatenate(ends), np.arange(1, sequences + 1) * length)
     cuts = cuts[cuts <= sequences * length]
     lengths = np.diff(cuts, prepend=0)

@@ -229,3 +229,10 @@ def test_a_document_has_a_token() -> None:
 def test_listed_documents_have_to_fill_the_sequence() -> None:
     with pytest.raises(InputError, match="documents of 1,536 tokens do not fill a sequence_length of 2,048"):
         job([1024, 512])
+
+
+def test_documents_that_are_too_many_for_one_sequence_are_refused() -> None:
+    """What is left of a sequence when no more are drawn would pass for one long document."""
+    given = Training(global_batch=2, sequence_length=10_000_000, documents=Documents.model_validate(1))
+    with pytest.raises(InputError, match="documents in a sequence of 10,000,000 tokens"):
+        packing(given, 1, 0)

@@ -151,6 +151,7 @@ def test_a_step_takes_longer_by_about_the_work_of_the_module() -> None:
         ({"mtp": {"mlp": "dense"}}, "mtp_layers"),
         ({"mtp_layers": 1, "mtp": {"repeat": 2}}, "repeat"),
         ({"mtp_layers": 1, "mtp": {"mlp": "moe"}}, "sizes"),
+        ({"mtp_layers": 1, "mtp": {"attention": "mla"}}, "`mtp` has mla and dense, whose sizes"),
     ],
 )
 def test_a_module_without_sizes_is_refused(given: dict[str, Any], words: str) -> None:

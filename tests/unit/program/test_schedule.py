@@ -38,6 +38,6 @@ def test_find() -> None:
     assert schedule.find([Kind.W]).tolist() == [[-1], [-1]]
 
 
-def test_overlapped_passes_become_their_parts() -> None:
+def test_passes_side_by_side_stay_together() -> None:
     schedule = from_actions([[parse("(0F1;0B0)OVERLAP_F_B")]])
     assert [str(action) for action in schedule.actions()[0]] == ["(0F1;0B0)OVERLAP_F_B"]
