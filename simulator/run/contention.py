@@ -24,10 +24,10 @@ from simulator.engine.clock import Clock, Progress
 from simulator.engine.player import Player
 from simulator.engine.tape import Activity, Tape, Timeline, Use, chain
 from simulator.fabric import Fabric
+from simulator.fabric.alike import Bits, first_alike, marks, numbers
 from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.results.result import LinkLoad
-from simulator.run.alike import Bits, first_alike, marks, numbers
 from simulator.run.links import Recorded, scarce_kinds
 from simulator.run.senders import Sender, Senders, Transfers
 from simulator.training.chains import ChainClasses

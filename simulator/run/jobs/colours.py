@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.wires import User
-from simulator.run.alike import marks
+from simulator.fabric.alike import marks
 from simulator.run.jobs.training import Trainer
 
 Ints = NDArray[np.int64]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from simulator import units
 from simulator.engine.load import Load, Span
 from simulator.engine.wires import User, join, meet
+from simulator.fabric.alike import marks
 from simulator.results.result import Result
-from simulator.run.alike import marks
 from simulator.run.clock_overflow import too_long
 from simulator.run.jobs.colours import colours
 from simulator.run.jobs.gather import gather

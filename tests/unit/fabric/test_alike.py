@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from simulator.run.alike import first_alike, marks, numbers
+from simulator.fabric.alike import first_alike, marks, numbers
 
 
 @given(arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 40)), elements=st.sampled_from([0.0, 0.5, 1.0, 7e9])))

@@ -1,136 +1,14 @@
 """The shape of a decoder transformer."""
 
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.specs.base import Count, Format, PositiveFraction, Spec
-
-STATEFUL = ("delta", "kda", "gla", "lightning", "mamba1", "mamba2")
-"""Kinds of `attention` that these sizes describe."""
-
-
-class LinearSizes(Spec):
-    """Sizes of linear attention and of state-space layers; each kind of `attention` reads those that it has."""
-
-    key_heads: Count = 1
-    """Heads of queries and keys; groups of a state-space layer."""
-    value_heads: Count
-    """Heads of values, each with a state of its own; heads (Mamba-2) or channels (Mamba-1) of a state-space layer."""
-    key_dim: Count
-    """Size of a key; of the state of a channel in a state-space layer."""
-    value_dim: Count = 1
-    """Size of a value; of a head in a state-space layer."""
-    conv: Annotated[int, Field(ge=0, le=64)] = 4
-    """Tokens that the short convolution before the state looks at, itself included; 0: there is none."""
-    chunk: Count = 64
-    """Tokens of a chunk of the training and prefill kernels."""
-    decay_rank: Count | None = None
-    """Inner width of the projection of decays (`kda`, `gla`) or of time steps (`mamba1`); `key_dim` where left out."""
-    gate_rank: Count | None = None
-    """Inner width of the projection of the output gate (`kda`); one whole matrix where left out."""
-    state_bytes: Annotated[float, Field(gt=0, le=8)] = 4.0
-    """Bytes of a number of a state as it is kept while a sequence is served."""
-
-    @property
-    def state(self) -> int:
-        """Numbers of the states of all heads of a layer."""
-        return self.value_heads * self.key_dim * self.value_dim
-
-
-class BlockMask(Spec):
-    """Attention to some blocks of keys only, as block-sparse kernels skip the others: either a share of all blocks, or
-    the nearest ones and some that everybody sees."""
-
-    aliases: ClassVar[dict[str, str]] = {
-        "num_local_blocks": "local_blocks",
-        "num_sliding_window_blocks": "local_blocks",
-        "num_global_blocks": "global_blocks",
-    }
-
-    block: Count = 128
-    """Tokens of a side of a block."""
-    density: PositiveFraction | None = None
-    """Share of the blocks under the causal mask that are worked on, wherever they lie."""
-    local_blocks: Count | None = None
-    """Blocks that the tokens of a block see up to their own, it included."""
-    global_blocks: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """With `local_blocks`, blocks at the start of the sequence that everybody sees besides."""
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.density is None) == (self.local_blocks is None):
-            raise ValueError("a block mask says `density` or `local_blocks`, one of the two")
-        if self.global_blocks and self.local_blocks is None:
-            raise ValueError("`global_blocks` goes with `local_blocks`")
-        return self
-
-    def share(self, length: int) -> float:
-        """Blocks of a causal sequence that are worked on, over those under the mask."""
-        if self.local_blocks is None:
-            return self.density or 1.0
-        count, seen = -(-length // self.block), self.local_blocks + self.global_blocks
-        most = min(seen, count)
-        return (most * (most + 1) / 2 + (count - most) * most) / (count * (count + 1) / 2)
-
-
-class LayerKind(NamedTuple):
-    """Which blocks a layer has."""
-
-    attention: str
-    mlp: str
-    window: int | None = None
-    """Tokens that its attention looks back to; None for all."""
-    sizes: tuple[tuple[str, int | bool | None], ...] = ()
-    """Fields of the model that are otherwise in this layer, by name."""
-    predicts: bool = False
-    """Whether it is a module after the last layer that predicts a further token, which also takes that token in."""
-    encodes: bool = False
-    """Whether it is a layer of an encoder, whose tokens all see each other."""
-    crosses: bool = False
-    """Whether it attends to the encoder's output besides, between its own attention and its MLP."""
-
-    @property
-    def attends(self) -> bool:
-        """Whether it looks back at keys and values in a cache, so that its cost grows with the tokens before."""
-        return self.attention != "none" and self.attention not in STATEFUL
-
-    @property
-    def stateful(self) -> bool:
-        """Whether it carries a state of constant size from token to token."""
-        return self.attention in STATEFUL
-
-
-class Layers(Spec):
-    """Consecutive layers of one kind; what is left out is as the model says."""
-
-    repeat: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """How many there are."""
-    attention: str | None = None
-    """Kind of attention, as that of the model; `none`: the layer has only an MLP."""
-    mlp: str | None = None
-    """Kind of MLP: `dense` (of width `ffn`), `moe` (experts of width `expert_ffn`), or one that a plug-in adds; `none`:
-    the layer has only its attention or state."""
-    window: Count | None = None
-    """Tokens that their attention looks back to; the whole context where left out."""
-    heads: Count | None = None
-    """Query heads, where not as the model's."""
-    kv_heads: Count | None = None
-    """Key and value heads, where not as the model's."""
-    head_dim: Count | None = None
-    """Size of a head, where not as the model's."""
-    ffn: Count | None = None
-    """Inner width of a dense MLP, where not as the model's."""
-    keys_as_values: bool | None = None
-    """Whether values are the keys, where not as the model's."""
-
-    @property
-    def sizes(self) -> tuple[tuple[str, int | bool | None], ...]:
-        """Fields that are otherwise than the model's."""
-        named = ("heads", "kv_heads", "head_dim", "ffn", "keys_as_values")
-        return tuple((name, getattr(self, name)) for name in named if getattr(self, name) is not None)
+from simulator.specs.base import Count, Format, Spec
+from simulator.specs.model.layers import LayerKind, Layers, blocks
+from simulator.specs.model.linear import LinearSizes
+from simulator.specs.model.mask import BlockMask
 
 
 class PublishedParameters(Spec):
@@ -527,23 +405,6 @@ class Model(Spec):
         if self.experts is not None and self.top_k is not None and self.top_k > self.experts:
             raise ValueError(f"top_k {self.top_k} is more than the {self.experts} experts")
         return self
-
-
-BLOCKS = {
-    "M": {"mlp": "none"},
-    "E": {"attention": "none", "mlp": "moe"},
-    "*": {"attention": "grouped", "mlp": "none"},
-    "-": {"attention": "none", "mlp": "dense"},
-}
-"""Layers of one block by the letters of Nemotron-H's configurations."""
-
-
-def blocks(letters: str) -> list[dict[str, object]]:
-    """The pattern of a text of letters, equal neighbours together; ValueError for other letters."""
-    other = next((letter for letter in letters if letter not in BLOCKS), None)
-    if other is not None or not letters:
-        raise ValueError(f"a pattern in letters has {' '.join(BLOCKS)}, not {other!r}")
-    return [{"repeat": len(list(alike)), **BLOCKS[letter]} for letter, alike in groupby(letters)]
 
 
 def _whole(group: object, key: str, default: int) -> int:
