@@ -82,7 +82,7 @@ KNOWN: dict[str, Known] = {
         "Half of the activations of 1F1B and less bubble, for twice as many sends.",
     ),
     "v-min": Known(
-        "(4p-5)/v, p no multiple of 3",
+        "(4p-5)/v; (4p-7)/v if 3 divides p",
         lambda s: _of(4 * s.p - 5, s.v),
         "(p+4)//3",
         lambda s: _of((s.p + 4) // 3),

@@ -5,11 +5,12 @@ A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and ke
 
 from simulator.training.schedules.automatic import auto, frugal
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
+from simulator.training.schedules.building_block import v_min
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
 from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interleaved, one_f_one_b
 from simulator.training.schedules.two_ways import chimera, dualpipe, dualpipev
-from simulator.training.schedules.v_shape import v_half, v_min, zb_v
+from simulator.training.schedules.v_shape import v_half, zb_v
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 
 __all__ = [

@@ -1,11 +1,11 @@
 """Two chunks a rank in a V: stage s on rank min(s, 2 p - 1 - s), so that first and last stage share a rank.
 
 What a rank keeps is then the same on all of them, and how much is a matter of how soon I follows F. ZB-V keeps p
-microbatches and is idle only while it fills and drains; V-Half keeps (p + 2) // 2, V-Min (p + 4) // 3.
+microbatches and is idle only while it fills and drains; V-Half keeps (p + 2) // 2; V-Min, (p + 4) // 3, is in
+`building_block`.
 
-Sources: ZB-V, arXiv:2401.10241, section 6, in the order of PyTorch's ZBVZeroBubble; V-Half and V-Min,
-arXiv:2405.15362. V-Half is found by the list scheduler under caps that add up to what may be kept; V-Min repeats a
-building block every six passes, whose free slots take W.
+Sources: ZB-V, arXiv:2401.10241, section 6, in the order of PyTorch's ZBVZeroBubble; V-Half,
+arXiv:2405.15362. V-Half is found by the list scheduler under caps that add up to what may be kept.
 """
 
 from math import ceil
@@ -16,9 +16,6 @@ from simulator.program.schedule import Schedule
 from simulator.training.schedules.base import SCHEDULES, Pipeline
 from simulator.training.schedules.greedy import Rules, arrange
 from simulator.training.schedules.orders import F, I, Pass, W, from_rows, two_chunks, wave_home
-
-PERIOD = 6
-"""Passes of a microbatch on a rank: F, I and W of two chunks."""
 
 
 @SCHEDULES.add("zb-v")
@@ -76,33 +73,3 @@ def v_half(pipeline: Pipeline) -> Schedule:
     made = arrange(wave_home(ranks, 2), pipeline.microbatches, pipeline.known_costs, Rules(caps, urgency=urgency))
     assert made is not None  # caps alone never stop anybody
     return made
-
-
-@SCHEDULES.add("v-min")
-def v_min(pipeline: Pipeline) -> Schedule:
-    """Every leg of the V takes one slot a rank; where 3 divides p two more at the turns keep passes apart."""
-    two_chunks(pipeline, "v-min")
-    ranks = pipeline.ranks
-    turn = 3 if ranks % 3 == 0 else 1
-    return from_rows([_v_min_row(ranks, rank, pipeline.microbatches, turn) for rank in range(ranks)])
-
-
-def _v_min_row(ranks: int, rank: int, microbatches: int, turn: int) -> list[Pass]:
-    """The passes of a rank in the order of their slots; a W takes the first free slot after its I."""
-    back = ranks - 1 - rank
-    down, up = rank, ranks - 1 + turn + back
-    first = 2 * (ranks - 1) + turn + 1
-    last, other = first + ranks - 1 + turn + back, 2 * ranks - 1 - rank
-    legs = ((down, F, rank), (up, F, other), (first + rank, I, other), (last, I, rank))
-    slots = {at + PERIOD * n: (kind, stage, n) for at, kind, stage in legs for n in range(microbatches)}
-    row: list[Pass] = []
-    waiting: list[Pass] = []
-    for slot in range(max(slots) + 1):
-        one = slots.get(slot)
-        if one is not None:
-            row.append(one)
-            if one[0] == I:
-                waiting.append((W, one[1], one[2]))
-        elif waiting:
-            row.append(waiting.pop(0))
-    return row + waiting
