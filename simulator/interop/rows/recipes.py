@@ -3,8 +3,10 @@
 Rows of Megatron-Bridge name the release of their container, the model and the device; who sends rows to experts, what
 is captured in CUDA graphs, what is computed again and what overlaps stand in the recipe of that release
 (NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs: `moe_flex_dispatcher_backend`, `cuda_graph_scope`,
-`recompute_modules`, `moe_a2a_overlap`). Everything taken from here is listed as assumed. Recipes that recompute `mlp`
-mean dense layers, of which these models have few: left out.
+`recompute_modules`, `moe_a2a_overlap`). Each entry names the commit or pull request that it was read in; where two
+releases differ, the release is the one that the pull request went into, or the one whose published layout (pipeline,
+experts, microbatch) is that of the commit. No entry rests on published step times. Everything taken from here is
+listed as assumed. Recipes that recompute `mlp` mean dense layers, of which these models have few: left out.
 """
 
 import re
@@ -24,6 +26,8 @@ WHOLE_GRAPHS = ("all",)
 class Recipe:
     """Settings of one model on some devices, from a release on."""
 
+    source: str
+    """Commit or pull request of Megatron-Bridge that says so."""
     model: str
     """Words of the row's model; empty for all."""
     device: str
@@ -39,26 +43,41 @@ class Recipe:
     overlap: bool = False
 
 
-RACKS, BLACKWELL = r"gb[23]00", r"g?b[23]00"
+RACKS, BLACKWELL, B200 = r"gb[23]00", r"g?b[23]00", r"\bb200"
+DROP, MX, LATENT = r"token ?drop", r"mx", ("latent",)
+DEEPSEEK, QWEN, QWEN_30, QWEN_235, GPT = r"deepseek", r"qwen3.?(30|235)", r"qwen3.?30", r"qwen3.?235", r"gpt.?oss"
 RECIPES = (
-    Recipe("deepseek", BLACKWELL, words="token ?drop", dispatcher="alltoall", modules=("latent",)),
-    Recipe("", BLACKWELL, words="token ?drop", dispatcher="alltoall", graphs=WHOLE_GRAPHS),
-    Recipe("deepseek", RACKS, 2606, r"mx", graphs=WHOLE_GRAPHS, modules=("latent",), overlap=True),
-    Recipe("deepseek", RACKS, 2602, graphs=LAYER_GRAPHS, modules=("latent",)),
-    Recipe("deepseek", "b300", 2604.01, graphs=LAYER_GRAPHS, modules=("latent",)),
-    Recipe("deepseek", r"\bb200", 2604.01, graphs=LAYER_GRAPHS, modules=("latent",), overlap=True),
-    Recipe("deepseek", BLACKWELL, modules=("latent",)),
-    Recipe("deepseek", "h100", modules=("latent",), overlap=True),
-    Recipe("qwen3.?(30|235)", RACKS, 2606, r"mx", graphs=WHOLE_GRAPHS),
-    Recipe("qwen3.?30", "b300", 2606, r"mx", graphs=WHOLE_GRAPHS),
-    Recipe("qwen3.?30", r"\bb200", 2602.01, graphs=LAYER_GRAPHS),
-    Recipe("qwen3.?30", BLACKWELL, 2602, graphs=("router",)),
-    Recipe("qwen3.?235", RACKS, 2511, graphs=LAYER_GRAPHS),
-    Recipe("qwen3.?235", r"\bb[23]00", dispatcher="alltoall"),
-    Recipe("qwen3.?235", "h100", dispatcher="alltoall", overlap=True),
-    Recipe("gpt.?oss", "b300", 2602.01, r"mx", graphs=LAYER_GRAPHS, overlap=True),
-    Recipe("gpt.?oss", "b300", 2602.01, graphs=LAYER_GRAPHS),
-    Recipe("gpt.?oss", "", dispatcher="alltoall", modules=("norm", "activation")),
+    Recipe("27dfb3d", DEEPSEEK, BLACKWELL, words=DROP, dispatcher="alltoall", modules=LATENT),
+    Recipe("27dfb3d", QWEN_235, rf"h100|{B200}", words=DROP, dispatcher="alltoall"),
+    Recipe("27dfb3d, 4054233", QWEN, BLACKWELL, words=DROP, dispatcher="alltoall", graphs=WHOLE_GRAPHS),
+    Recipe("#4226", DEEPSEEK, RACKS, 2606, MX, graphs=WHOLE_GRAPHS, modules=LATENT, overlap=True),
+    Recipe("#2378", DEEPSEEK, RACKS, 2602, graphs=LAYER_GRAPHS, modules=LATENT),
+    Recipe("d19cb73", DEEPSEEK, RACKS, 2511, graphs=("router",), modules=LATENT),
+    Recipe("#4458, 0426418", DEEPSEEK, "b300", 2606.01, MX, graphs=WHOLE_GRAPHS, modules=LATENT, overlap=True),
+    Recipe("#4458, 0426418", DEEPSEEK, "b300", 2604.01, graphs=LAYER_GRAPHS, modules=LATENT),
+    Recipe("0426418", DEEPSEEK, B200, 2604.01, MX, graphs=LAYER_GRAPHS, modules=LATENT, overlap=True),
+    Recipe("d19cb73, f0e2c37", DEEPSEEK, r"\bb[23]00", modules=LATENT),
+    Recipe("f0e2c37", DEEPSEEK, "h100", 2602, modules=LATENT),
+    Recipe("27dfb3d, d19cb73", DEEPSEEK, "h100", modules=LATENT, overlap=True),
+    Recipe("#4249, #4606", QWEN, RACKS, 2606, MX, graphs=WHOLE_GRAPHS, overlap=True),
+    Recipe("#4606", QWEN, r"\bb[23]00", 2606.01, MX, graphs=WHOLE_GRAPHS, overlap=True),
+    Recipe("#4587", QWEN_30, "b300", 2606, MX, graphs=WHOLE_GRAPHS),
+    Recipe("#2499", QWEN_30, B200, 2602.01, graphs=LAYER_GRAPHS),
+    Recipe("f29a269", QWEN_30, BLACKWELL, 2602, graphs=("router",)),
+    Recipe("767255d", QWEN_30, BLACKWELL, 2511, graphs=LAYER_GRAPHS),
+    Recipe("767255d, f29a269", QWEN_235, RACKS, 2511, graphs=LAYER_GRAPHS),
+    Recipe("#3490", QWEN_235, "b300", 2604.01),
+    Recipe("01b2977", QWEN_235, "b300", 2604, dispatcher="alltoall"),
+    Recipe("f29a269", QWEN_235, "b300", 2602, dispatcher="alltoall", overlap=True),
+    Recipe("f29a269, 01b2977", QWEN_235, B200, 2602, dispatcher="alltoall"),
+    Recipe("767255d", QWEN_235, B200, 2511, dispatcher="alltoall", overlap=True),
+    Recipe("767255d, f29a269", QWEN_235, "h100", 2511, dispatcher="alltoall", overlap=True),
+    Recipe("07eea52", GPT, "b300", 2606, MX, graphs=LAYER_GRAPHS, overlap=True),
+    Recipe("#2915", GPT, "b300", 2602.01, graphs=LAYER_GRAPHS),
+    Recipe("1e7adfa", GPT, "b300", 2602, dispatcher="alltoall", graphs=LAYER_GRAPHS),
+    Recipe("#3614", GPT, B200, 2604.01, dispatcher="alltoall", modules=("norm", "activation")),
+    Recipe("#2915", GPT, B200, 2602.01, modules=("norm", "activation")),
+    Recipe("1e7adfa", GPT, rf"h100|{B200}", 2602, dispatcher="alltoall", modules=("norm", "activation")),
 )
 """Recipes of Megatron-Bridge, first match."""
 
@@ -97,5 +116,5 @@ def settings(row: "Row", assumed: list[str]) -> dict[str, Any]:
     if one.overlap:
         found["overlap_experts"] = True
         said.append("exchanges with experts beside other microbatches")
-    assumed.append(f"{', '.join(said)}, as in the recipes of the release")
+    assumed.append(f"{', '.join(said)}, as in the recipe of the release (Megatron-Bridge {one.source})")
     return found

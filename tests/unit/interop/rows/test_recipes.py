@@ -1,6 +1,10 @@
 """Settings of published recipes that rows leave out."""
 
-from simulator.interop.rows.recipes import recipe, settings
+import re
+
+import pytest
+
+from simulator.interop.rows.recipes import RECIPES, recipe, settings
 from simulator.interop.rows.training import Row
 
 BRIDGE = {
@@ -36,12 +40,46 @@ def test_a_recipe_is_that_of_the_release_the_model_and_the_device() -> None:
         "recompute_modules": ("latent",),
         "overlap_experts": True,
     }
-    assert "as in the recipes of the release" in assumed[0]
+    assert "as in the recipe of the release (Megatron-Bridge #4226)" in assumed[0]
     assert settings(row(table="26.02 NeMo container, DeepSeekV3"), [])["cuda_graphs"] == ("attention", "router")
     assert settings(row(device="H100-80GB", model="Qwen3_235B_a22B"), []) == {
         "dispatcher": "alltoall",
         "overlap_experts": True,
     }
+
+
+def test_every_entry_says_where_it_was_read() -> None:
+    """A commit of seven digits or a pull request or issue of Megatron-Bridge."""
+    for one in RECIPES:
+        for source in one.source.split(", "):
+            assert re.fullmatch(r"#\d{4}|[0-9a-f]{7}", source), one
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "release", "precision", "dispatcher", "graphs", "overlap"),
+    [
+        ("DeepSeekV3", "GB200", "25.11", "bf16", "deepep", ("router",), False),  # d19cb73, GB200
+        ("DeepSeekV3", "H100-80GB", "25.09", "fp8", "deepep", (), True),  # d19cb73, H100: moe_a2a_overlap
+        ("DeepSeekV3", "H100-80GB", "26.02", "fp8", "deepep", (), False),  # f0e2c37, H100: moe_a2a_overlap=False
+        ("Qwen3_235B_a22B", "B300", "26.02", "mxfp8", "alltoall", (), True),  # f29a269, B300 V2
+        ("Qwen3_235B_a22B", "B300", "26.04", "mxfp8", "alltoall", (), False),  # 01b2977, B300 V2
+        ("Qwen3_235B_a22B", "B300", "26.04.01", "mxfp8", "deepep", (), False),  # #3490: HybridEP
+        ("Qwen3_30B_a3B", "B200", "26.02.01", "mxfp8", "deepep", ("attention", "router"), False),  # #2499
+        ("Qwen3_30B_a3B", "B300", "26.06", "mxfp8", "deepep", ("all",), False),  # #4587
+        ("Qwen3_30B_a3B", "B300", "26.06.01", "mxfp8", "deepep", ("all",), True),  # #4606
+        ("GPT OSS 120B", "B300", "26.02", "bf16", "alltoall", ("attention", "router"), False),  # 1e7adfa
+    ],
+)
+def test_settings_are_those_of_the_commit(
+    model: str, device: str, release: str, precision: str, dispatcher: str, graphs: tuple[str, ...], overlap: bool
+) -> None:
+    said = row(model=model, device=device, precision=precision, table=f"{release} NeMo container, {model}")
+    found = settings(said, [])
+    assert (found["dispatcher"], found.get("cuda_graphs", ()), found.get("overlap_experts", False)) == (
+        dispatcher,
+        graphs,
+        overlap,
+    )
 
 
 def test_what_a_row_says_is_not_replaced() -> None:
