@@ -109,6 +109,27 @@ KNOWN: dict[str, Known] = {
         lambda s: _of(s.p),
         "Two pipelines in opposite directions: two copies of the weights, whose gradients are summed.",
     ),
+    "vocab-1": Known(
+        "",
+        None,
+        "p+2",
+        lambda s: _of(min(s.m, s.p + 2)),
+        "As `vocab-2`, for less work and one more microbatch kept.",
+    ),
+    "vocab-2": Known(
+        "",
+        None,
+        "p+1",
+        lambda s: _of(min(s.m, s.p + 1)),
+        "A large vocabulary, which the last stage would hold all others up with: work and parameters on all devices.",
+    ),
+    "interlaced": Known(
+        "",
+        None,
+        "3p/2",
+        lambda s: _of(min(s.m, 3 * s.p // 2)),
+        "To compare `vocab-1` with: devices stop for every sum.",
+    ),
     "hanayo": Known(
         "",
         None,

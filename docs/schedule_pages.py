@@ -1,6 +1,7 @@
 """The gallery of pipeline schedules: each registered one drawn and weighed, formulas beside what is simulated."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from simulator.training.schedules import SCHEDULES, Pipeline
 
 DEVICES, MICROBATCHES = 4, 8
 """Sizes of the gallery."""
+PRODUCTS_OF_SCORES = {"vocab-1": 1, "vocab-2": 2, "interlaced": 1}
+"""Of the three products with a part of the vocabulary those that S makes, by schedule."""
 
 
 class _Shown(NamedTuple):
@@ -141,22 +144,28 @@ def _rates(row: Measured, names: list[str]) -> Iterator[str]:
 
 
 def uneven_stages() -> str:
-    """Measured steps beside those of 1F1B with the measured passes."""
+    """Measured steps beside those of the schedule with the measured passes."""
     heads = ("stages", "sequence", "vocabulary", "passes of the stages, ms", "measured step", "simulated", "error")
     return table(heads, (_uneven(row) for row in MEASURED_STAGES))
 
 
 def _uneven(row: Stages) -> Iterator[str]:
     simulated = _step_of(row)
-    passes = [(forward + backward) / 1e3 for forward, backward in zip(row.forward_us, row.backward_us, strict=True)]
+    scores = row.scores_us or (0,) * len(row.forward_us)
+    passes = [sum(times) / 1e3 for times in zip(row.forward_us, row.backward_us, scores, strict=True)]
     yield from (row.method, f"{row.sequence:,}", f"{row.vocabulary:,}", ", ".join(f"{time:.1f}" for time in passes))
     yield from (f"{row.step_s:.2f} s", f"{simulated:.2f} s", percent(simulated / row.step_s - 1, signed=True))
 
 
 def _step_of(row: Stages) -> float:
-    """Seconds of a step under 1F1B, sends left out."""
+    """Seconds of a step, sends left out: under 1F1B, or under the schedule that the vocabulary is cut for."""
     forward, backward = (np.array(times, np.int64) for times in (row.forward_us, row.backward_us))
-    stages = len(forward)
+    stages, name = len(forward), row.method if row.scores_us else "1f1b"
     costs = Costs(forward, backward, np.zeros_like(forward), np.ones(stages), np.ones(stages))
-    made = SCHEDULES.get("1f1b")(Pipeline(stages, 1, STEP_MICROBATCHES, costs=costs))
+    if row.scores_us:
+        both = np.array(row.scores_us, np.int64)
+        scores = np.rint(both * PRODUCTS_OF_SCORES[name] / 3).astype(np.int64)
+        barrier = 0 if name == "interlaced" else row.sum_us
+        costs = replace(costs, scores=scores, scores_gradient=both - scores, barrier=barrier)
+    made = SCHEDULES.get(name)(Pipeline(stages, 1, STEP_MICROBATCHES, costs=costs))
     return time_schedule(made, costs).makespan / 1e6

@@ -2,8 +2,8 @@
 
 Eight A100 of one node, 32 layers of width 3,072, one sequence a microbatch, 128 microbatches (github.com/sail-sg/
 VocabularyParallelism, artifact/exp_one_host.csv, the runs whose time of a step is given). Where the vocabulary is cut
-over all stages, a stage has passes of the logits and of the embedding too; here they are added up with the forward and
-the backward passes of their stage.
+over all stages, a stage has passes of the logits too; those of the embedding are added up here with the forward and the
+backward passes of their stage.
 """
 
 from typing import NamedTuple
@@ -20,15 +20,20 @@ class Stages(NamedTuple):
     vocabulary: int
     step_s: float
     forward_us: tuple[int, ...]
-    """By stage, with the logits and the embedding's forward pass."""
+    """By stage, with the embedding's forward pass."""
     backward_us: tuple[int, ...]
     """By stage, with the embedding's backward pass."""
+    scores_us: tuple[int, ...] = ()
+    """By stage, of its part of the logits, both ways; empty where the last stage has them all. Those of `interlaced`
+    hold the time in which ranks sum, as they wait for it."""
+    sum_us: int = 0
+    """Mean time in which ranks sum what they know of logits."""
 
 
-def _stages(row: str, forward: str, backward: str) -> Stages:
+def _stages(row: str, forward: str, backward: str, scores: str = "", sum_us: int = 0) -> Stages:
     method, sequence, vocabulary, step_ms = row.split()
-    times = (tuple(map(int, words.split())) for words in (forward, backward))
-    return Stages(method, int(sequence), int(vocabulary), float(step_ms) / 1e3, *times)
+    times = (tuple(map(int, words.split())) for words in (forward, backward, scores))
+    return Stages(method, int(sequence), int(vocabulary), float(step_ms) / 1e3, *times, sum_us)
 
 
 MEASURED_STAGES = [
@@ -44,18 +49,24 @@ MEASURED_STAGES = [
     ),
     _stages(
         "vocab-1 2048 128000 5450.4",
-        "15792 16528 16218 15780 16165 16583 16990 16093",
+        "11232 11966 11695 11181 11657 11929 12375 11705",
         "23176 22501 22492 23312 22243 23244 23338 22878",
+        "4560 4562 4523 4599 4508 4654 4615 4388",
+        369,
     ),
     _stages(
         "vocab-2 2048 128000 5438.3",
-        "15684 16296 16022 15623 15940 16235 16738 15769",
+        "11370 11978 11733 11266 11685 11849 12380 11641",
         "23144 22556 22443 23259 22247 23170 23296 22915",
+        "4314 4318 4289 4357 4255 4386 4358 4128",
+        334,
     ),
     _stages(
         "interlaced 2048 128000 5327.3",
-        "16151 15865 15663 15848 15492 15688 15523 16271",
+        "11422 11246 11163 11396 11164 11429 11350 11419",
         "22556 22349 22010 22549 22033 22764 22519 22788",
+        "4729 4619 4500 4452 4328 4259 4173 4852",
+        333,
     ),
     _stages(
         "naive 2048 64000 6409.5",
@@ -69,18 +80,24 @@ MEASURED_STAGES = [
     ),
     _stages(
         "vocab-1 2048 64000 5170.3",
-        "14300 14580 14532 13969 14505 14725 14930 14033",
+        "11577 11914 11851 11281 11862 12027 12296 11633",
         "23705 22716 22949 23317 22500 23322 22974 22424",
+        "2723 2666 2681 2688 2643 2698 2634 2400",
+        345,
     ),
     _stages(
         "vocab-2 2048 64000 5160.6",
-        "14055 14344 14297 13699 14118 14462 14656 13749",
+        "11555 11878 11836 11223 11666 11953 12206 11527",
         "23500 22660 22783 23132 22395 23341 22850 22431",
+        "2500 2466 2461 2476 2452 2509 2450 2222",
+        360,
     ),
     _stages(
         "interlaced 2048 64000 5093.8",
-        "14601 14150 14046 13956 13907 13929 13576 14921",
+        "11630 11303 11287 11286 11321 11467 11218 11253",
         "22795 22361 22283 22346 22336 22742 22092 22268",
+        "2971 2847 2759 2670 2586 2462 2358 3668",
+        341,
     ),
     _stages(
         "naive 2048 32000 5489.9",
@@ -94,18 +111,24 @@ MEASURED_STAGES = [
     ),
     _stages(
         "vocab-1 2048 32000 5045",
-        "12941 13650 13401 12553 13341 13446 14180 13239",
+        "11368 12070 11845 11006 11794 11873 12589 11882",
         "23040 22630 22485 22817 22217 22814 23085 22552",
+        "1573 1580 1556 1547 1547 1573 1591 1357",
+        345,
     ),
     _stages(
         "vocab-2 2048 32000 5026.5",
-        "12665 13465 13195 12446 13076 13207 14025 13041",
+        "11247 12042 11786 11028 11665 11777 12568 11826",
         "22926 22589 22411 22747 22210 22793 23071 22555",
+        "1418 1423 1409 1418 1411 1430 1457 1215",
+        334,
     ),
     _stages(
         "interlaced 2048 32000 4951.9",
-        "13417 13173 13000 12871 12732 12777 13077 13777",
+        "11425 11322 11250 11212 11159 11290 11659 11647",
         "22320 22353 22026 22039 22017 22312 22263 22385",
+        "1992 1851 1750 1659 1573 1487 1418 2130",
+        617,
     ),
     _stages(
         "naive 4096 64000 13577.1",
@@ -119,18 +142,24 @@ MEASURED_STAGES = [
     ),
     _stages(
         "vocab-1 4096 64000 11200.8",
-        "30722 33063 32091 29995 32176 32243 33925 31391",
+        "25741 28100 27168 25026 27266 27262 28966 26806",
         "50372 48420 48978 49827 47838 49383 49265 49083",
+        "4981 4963 4923 4969 4910 4981 4959 4585",
+        633,
     ),
     _stages(
         "vocab-2 4096 64000 11149.9",
-        "29946 32720 31710 29746 31911 31497 33224 30908",
+        "25343 28105 27122 25108 27332 26858 28619 26658",
         "50206 48432 48931 49861 47853 49385 49409 49192",
+        "4603 4615 4588 4638 4579 4639 4605 4250",
+        615,
     ),
     _stages(
         "interlaced 4096 64000 10970",
-        "30878 30734 30403 30580 29818 30417 29611 32078",
+        "25581 25518 25457 25713 25213 25872 25314 25879",
         "50050 47751 49363 48166 49131 48431 49471 48727",
+        "5297 5216 4946 4867 4605 4545 4297 6199",
+        586,
     ),
     _stages(
         "naive 4096 32000 11825.4",
@@ -144,18 +173,24 @@ MEASURED_STAGES = [
     ),
     _stages(
         "vocab-1 4096 32000 10922.7",
-        "28646 31321 30244 28137 30449 30241 31669 29864",
+        "25754 28403 27369 25247 27606 27367 28804 27369",
         "50411 49244 49254 50260 48340 49537 49459 49445",
+        "2892 2918 2875 2890 2843 2874 2865 2495",
+        603,
     ),
     _stages(
         "vocab-2 4096 32000 10912.4",
-        "28024 30784 29456 28134 29973 29724 31055 29154",
+        "25385 28095 26828 25479 27355 27102 28455 26909",
         "50278 49264 49265 50492 48544 49388 49479 49610",
+        "2639 2689 2628 2655 2618 2622 2600 2245",
+        628,
     ),
     _stages(
         "interlaced 4096 32000 10821.4",
-        "29925 30022 29641 29815 28391 28634 27889 30823",
+        "26246 26427 26352 26616 25460 25793 25284 25982",
         "50135 48371 49701 48391 49360 48103 49310 48834",
+        "3679 3595 3289 3199 2931 2841 2605 4841",
+        606,
     ),
 ]
 """All of them."""

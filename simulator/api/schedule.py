@@ -91,6 +91,8 @@ def schedule(
     input_gradient: Time = 1,
     weight_gradient: Time = 1,
     send: Time = 0,
+    scores: Time = 0.5,
+    scores_gradient: Time = 0.5,
     pair: Time | None = None,
     memory_limit: Time | None = None,
 ) -> PipelineSchedule:
@@ -106,6 +108,9 @@ def schedule(
     * `input_gradient`: the same of the input's half of a backward pass.
     * `weight_gradient`: the same of the weights' half.
     * `send`: time of a send between neighbours.
+    * `scores`: time of scores of a device's part of the vocabulary, under schedules that cut it over devices; what
+      these do together then takes as long as a send.
+    * `scores_gradient`: time of their gradients.
     * `pair`: time of a forward and a backward pass side by side; None is the sum of both.
     * `memory_limit`: most microbatches whose activations a device may keep.
 
@@ -113,6 +118,7 @@ def schedule(
     it does not meet.
     """
     times = {"forward": forward, "input_gradient": input_gradient, "weight_gradient": weight_gradient, "send": send}
+    times |= {"scores": scores, "scores_gradient": scores_gradient}
     together = None if pair is None else _time("pair", pair)
     costs = AskedCosts(**{name: _time(name, value) for name, value in times.items()}, pair=together)
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))

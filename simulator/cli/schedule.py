@@ -19,10 +19,18 @@ EXAMPLES = (
     "",
     "1f1b --stages 8 --microbatches 16",
     "interleaved-1f1b --stages 4 --microbatches 8 --chunks 2 --weight-gradient 0.5 --send 0.03 --svg order.svg",
+    "vocab-2 --stages 4 --microbatches 8 --scores 0.4 --scores-gradient 0.2",
     "workloads/schedules/zb-h1-4x8.csv --input-gradient 0.9765 --weight-gradient 0.5041",
 )
 _OUTPUTS = ("svg", "png", "csv", "json")
-_TIMES = {"forward": 1, "input_gradient": 1, "weight_gradient": 1, "send": 0}  # what costs are unless given
+_TIMES = {  # what costs are unless given
+    "forward": Fraction(1),
+    "input_gradient": Fraction(1),
+    "weight_gradient": Fraction(1),
+    "send": Fraction(0),
+    "scores": Fraction(1, 2),
+    "scores_gradient": Fraction(1, 2),
+}
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -37,6 +45,8 @@ def configure(parser: ArgumentParser) -> None:
     _offer_time(parser, "input_gradient", "time of the input's half of a backward pass")
     _offer_time(parser, "weight_gradient", "time of the weights' half of it")
     _offer_time(parser, "send", "time of a send between neighbours")
+    _offer_time(parser, "scores", "time of scores of a device's part of the vocabulary")
+    _offer_time(parser, "scores_gradient", "time of their gradients")
     parser.add_argument("--pair", metavar="TIME", type=_time, help="time of F and B side by side (default: their sum)")
     parser.add_argument("--memory-limit", metavar="N", type=_limit, help="microbatches that a device may keep at most")
     parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
@@ -49,7 +59,7 @@ def configure(parser: ArgumentParser) -> None:
 def _offer_time(parser: ArgumentParser, name: str, words: str) -> None:
     option, default = f"--{name.replace('_', '-')}", _TIMES[name]
     parser.add_argument(
-        option, metavar="TIME", type=_time, default=Fraction(default), help=f"{words} (default: {default})"
+        option, metavar="TIME", type=_time, default=default, help=f"{words} (default: {float(default):g})"
     )
 
 
@@ -106,13 +116,13 @@ def execute(arguments: Namespace) -> int:
 def _asked(arguments: Namespace) -> "AskedSchedule":
     from simulator.study.schedule import AskedCosts, AskedSchedule
 
-    costs = (arguments.forward, arguments.input_gradient, arguments.weight_gradient, arguments.send, arguments.pair)
+    costs = AskedCosts(**{name: getattr(arguments, name) for name in _TIMES}, pair=arguments.pair)
     return AskedSchedule(
         arguments.schedule,
         arguments.stages,
         arguments.microbatches,
         arguments.chunks,
-        AskedCosts(*costs),
+        costs,
         arguments.memory_limit,
     )
 
@@ -125,7 +135,7 @@ def _listed(arguments: Namespace) -> int:
 
     words = ("stages", "microbatches", "chunks", "pair", "memory_limit", *_OUTPUTS)
     given = [name for name in words if getattr(arguments, name) is not None]
-    given += [name for name, time in _TIMES.items() if getattr(arguments, name) != Fraction(time)]
+    given += [name for name, time in _TIMES.items() if getattr(arguments, name) != time]
     if given:
         hint = "`clustersim schedule` lists the names"
         raise InputError(Problem(f"`--{given[0].replace('_', '-')}` needs the name of a schedule", hint=hint))

@@ -3,7 +3,8 @@
 A send starts when the pass that made its data has ended and its lane is free; the pass of the neighbouring stage
 comes after it. Sends that overlap sit on one lane a rank and direction; sends that do not sit on the compute lane of
 the sender, which they block (Megatron-LM 2021). Stages on one rank hand their data over for nothing. Receivers are
-not blocked by a transfer until they need its data, and a sender does not wait for its receiver to be ready.
+not blocked by a transfer until they need its data, and a sender does not wait for its receiver to be ready. Where
+ranks hold parts of the vocabulary, what they do together around its passes (`program.meetings`) has a lane for each.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from simulator.engine.tape import Tape
 from simulator.program.actions import COMMUNICATION, Kind
 from simulator.program.labels import Labels
+from simulator.program.meetings import LANES, Meetings, meetings
 from simulator.program.schedule import Schedule
 
 Ints = NDArray[np.int64]
@@ -36,19 +38,25 @@ class Lowered:
     lane_rank: Ints
     """Rank that each lane belongs to."""
     lane_purpose: tuple[str, ...]
-    """`compute`, `send forward` or `send backward`."""
+    """`compute`, `send forward`, `send backward`, or those of `meetings.LANES`."""
 
 
 def lower(
-    schedule: Schedule, durations: Ints, sends: Ints, overlap_sends: bool = True, pair: int | None = None
+    schedule: Schedule,
+    durations: Ints,
+    sends: Ints,
+    overlap_sends: bool = True,
+    pair: int | None = None,
+    barrier: int = 0,
 ) -> Lowered:
     """Lower a valid schedule (see `validate`); its own sends and receives are dropped and placed anew.
 
     `durations[stage, kind]` or `durations[stage, kind, microbatch]` and `sends[boundary, direction]` count ticks; kinds
     beyond the table last no time. Boundary b lies between the stages b and b + 1, direction 0 is forward. Passes side
     by side begin and end together: they are parts of one stretch of the compute lane, which waits for what any of them
-    takes, and after which all is sent. It lasts `pair`, or as long as they do one after the other. A schedule that
-    waits for itself gives a tape that deadlocks.
+    takes, and after which all is sent. It lasts `pair`, or as long as they do one after the other. What ranks do
+    together around passes over the vocabulary lasts `barrier`. A schedule that waits for itself gives a tape that
+    deadlocks.
     """
     rows = schedule.only([kind for kind in Kind if kind not in COMMUNICATION])
     forward, backward = _senders(rows)
@@ -70,7 +78,39 @@ def lower(
         lane_names=tuple(f"rank {rank} {what}" for rank, what in zip(lane_rank.tolist(), purpose, strict=True)),
         names=Labels(columns[0], columns[1] % rows.depth, columns[2]),
     )
-    return Lowered(tape, *columns, lane_rank, purpose)
+    lowered = Lowered(tape, *columns, lane_rank, purpose)
+    met = meetings(rows)
+    return lowered if met is None else _with_meetings(lowered, met, rows, place.own, barrier)
+
+
+def _with_meetings(lowered: Lowered, met: Meetings, rows: Schedule, own: Ints, barrier: int) -> Lowered:
+    """The tape with what ranks do together around passes over the vocabulary, behind all else."""
+    tape, count = lowered.tape, len(lowered.tape)
+    first, last = rows.groups()
+    numbered = np.concatenate((own, count + np.arange(len(met.kind))))
+    begins, ends = (np.concatenate((own[of], numbered[len(rows) :])) for of in (first, last))
+    later = np.concatenate((np.repeat(np.arange(count), np.diff(tape.after_start)), begins[met.later]))
+    after = np.concatenate((tape.after, ends[met.earlier]))
+    order, size = np.argsort(later, kind="stable"), len(numbered) + count - len(rows)
+    none = np.full(count, -1, np.int64)
+    kind = np.concatenate((lowered.kind, met.kind))
+    stage = np.concatenate((lowered.stage, met.stage))
+    microbatch = np.concatenate((lowered.microbatch, met.microbatch))
+    lanes, ranks = len(met.kind) // met.a_lane, np.arange(rows.ranks)
+    purpose = tuple(name for name in LANES[: lanes // rows.ranks] for _ in ranks)
+    names = tuple(f"rank {lane % rows.ranks} {name}" for lane, name in enumerate(purpose))
+    tape = Tape(
+        np.concatenate((tape.lane_start, count + met.a_lane * np.arange(1, lanes + 1))),
+        np.concatenate((tape.duration, np.full(len(met.kind), barrier))),
+        np.concatenate(([0], np.cumsum(np.bincount(later, minlength=size)))),
+        after[order],
+        np.concatenate((none, met.meeting)),
+        np.full(size, -1, np.int64),
+        lane_names=(*tape.lane_names, *names),
+        names=Labels(kind, stage % rows.depth, microbatch),
+    )
+    lane_rank = np.concatenate((lowered.lane_rank, np.tile(ranks, lanes // rows.ranks)))
+    return Lowered(tape, kind, stage, microbatch, lane_rank, (*lowered.lane_purpose, *purpose))
 
 
 def _senders(rows: Schedule) -> tuple[Ints, Ints]:

@@ -81,6 +81,16 @@ class Schedule:
         table[self.stage[rows], self.microbatch[rows]] = rows
         return table
 
+    @property
+    def vocabulary_sums(self) -> int:
+        """How often ranks sum before the last stage goes back, where each holds a part of the vocabulary: 0 where none
+        does, 2 where T is done before that, 1 where gradients of the last stage's output come with S."""
+        if not np.any(self.kind == Kind.S):
+            return 0
+        back, last = self.find((Kind.B, Kind.I))[self.depth - 1], self.rank_of_stage()[self.depth - 1]
+        rows = np.flatnonzero((self.kind == Kind.T) & (self.rank == last))
+        return 2 if np.any(rows < back[self.microbatch[rows]]) else 1
+
     def only(self, kinds: Iterable[Kind]) -> "Schedule":
         """The instructions of some kinds."""
         keep = np.isin(self.kind, np.fromiter(kinds, np.int8))

@@ -37,6 +37,12 @@ class Costs:
     """Ticks of a send over one boundary, in either direction."""
     pair: int | None = None
     """Ticks of a forward and a backward pass side by side; None: as long as one after the other."""
+    scores: Ints | None = None
+    """Ticks of S on the rank of each stage; None: no time."""
+    scores_gradient: Ints | None = None
+    """Ticks of T there."""
+    barrier: int = 0
+    """Ticks of what ranks do together before S, after S and after T."""
 
     @classmethod
     def equal(cls, stages: int, forward: int = 1, input_gradient: int = 1, weight_gradient: int = 1) -> Self:
@@ -54,6 +60,8 @@ class Costs:
         table = np.zeros((self.stages, len(Kind)), np.int64)
         table[:, Kind.F], table[:, Kind.I], table[:, Kind.W] = self.forward, self.input_gradient, self.weight_gradient
         table[:, Kind.B] = self.input_gradient + self.weight_gradient
+        for kind, ticks in ((Kind.S, self.scores), (Kind.T, self.scores_gradient)):
+            table[:, kind] = 0 if ticks is None else ticks
         return table
 
     def released(self) -> Floats:
@@ -104,7 +112,7 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     passes, times = schedule.passes(), schedule.stages // max(costs.stages, 1) if schedule.copies > 1 else 1
     table, released = np.tile(costs.table(), (times, 1)), np.tile(costs.released(), (times, 1))
     sends = np.full((max(passes.stages - 1, 0), 2), costs.send, np.int64)
-    timeline = sweep(lower(passes, table, sends, pair=costs.pair).tape)
+    timeline = sweep(lower(passes, table, sends, pair=costs.pair, barrier=costs.barrier).tape)
     start, end = timeline.start[: len(passes)], timeline.end[: len(passes)]  # passes stand before sends
     edges, first = passes.rank_start, passes.rank_start[:-1]
     work = np.add.reduceat(end - start, first)
@@ -124,14 +132,20 @@ def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1)
     """Ticks that no schedule can go below; `home` (stages,) is the rank of each stage.
 
     A rank has all its work to do from when the first microbatch can be there; and a microbatch has to go through all
-    stages and back. Of several copies of the model each takes its share of the microbatches.
+    stages and back. Of several copies of the model each takes its share of the microbatches. Where `costs` have passes
+    over the vocabulary, the first stage of each rank in its order runs them, and scores come before the way back.
     """
     back = costs.input_gradient + costs.weight_gradient
     work = np.bincount(home, costs.forward + back).astype(np.int64) * microbatches // copies
+    scores, gradients = (
+        np.zeros(costs.stages, np.int64) if ticks is None else ticks for ticks in (costs.scores, costs.scores_gradient)
+    )
+    parts = np.unique(home, return_index=True)[1]
+    work[home[parts]] += (scores + gradients)[parts] * microbatches
     enter, through = np.full(len(work), np.iinfo(np.int64).max), []
     for own in np.split(np.arange(len(home)), copies):
         hops = np.concatenate(([0], np.cumsum(home[own][1:] != home[own][:-1]))) * costs.send
         np.minimum.at(enter, home[own], np.cumsum(costs.forward[own]) - costs.forward[own] + hops)
-        whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1]
+        whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1] + scores[parts].max()
         through.append(int(whole + costs.weight_gradient[own[0]]))
     return max(int((enter + work).max()), *through)

@@ -11,9 +11,9 @@ import numpy as np
 
 from simulator.engine.tape import Ints, Tape
 from simulator.errors import DeadlockError, InputError, Problem
-from simulator.program.actions import COMMUNICATION, Action, Kind
+from simulator.program.actions import COMMUNICATION, VOCABULARY, Action, Kind
 from simulator.program.labels import Labels
-from simulator.program.lowering import waits
+from simulator.program.lowering import lower, waits
 from simulator.program.maxplus import sweep
 from simulator.program.schedule import Schedule, from_actions
 
@@ -31,7 +31,7 @@ def validate(schedule: Schedule | Sequence[Sequence[Action]], file: str | None =
     """
     columns = schedule if isinstance(schedule, Schedule) else from_actions(schedule)
     checks = _Checks(columns, file)
-    for check in (checks.places, checks.passes, checks.order, checks.transfers):
+    for check in (checks.places, checks.passes, checks.vocabulary, checks.order, checks.transfers):
         problems = list(check())
         if problems:
             raise InputError(*problems[:MAX_PROBLEMS])
@@ -100,6 +100,26 @@ class _Checks:
         for kind in (Kind.I, Kind.W):
             yield from self._lacking(np.unique(split), self.key[self.rows(kind)], kind)
 
+    def vocabulary(self) -> Iterator[Problem]:
+        """Where ranks hold parts of the vocabulary each runs S and T of every microbatch once, all in one order."""
+        scores, own = self.rows(Kind.S), self.rows(*VOCABULARY)
+        if not own.size:
+            return
+        held = np.unique(np.stack([self.rank[own], self.schedule.stage[own]]), axis=1)
+        if held.shape[1] != self.schedule.ranks or self.schedule.copies > 1:
+            hint = "write S and T of one stage of every rank, with one copy of the model"
+            yield self.problem("every rank holds one part of the vocabulary", hint=hint)
+            return
+        wanted = np.sort((held[1].astype(np.int64)[:, None] * self.width + np.arange(self.width)).ravel())
+        for kind in VOCABULARY:
+            yield from self._lacking(wanted, self.key[self.rows(kind)], kind)
+        if len(scores) == len(wanted):
+            order = self.schedule.microbatch[scores].reshape(self.schedule.ranks, -1)
+            wrong = np.flatnonzero((order != order[0]).any(axis=1))
+            if wrong.size:
+                row = int(scores.reshape(order.shape)[wrong[0], np.argmax(order[wrong[0]] != order[0])])
+                yield self.problem(f"{self.names[row]} stands out of the order of rank 0, which all sum in", row)
+
     def _everything(self, forward: Ints) -> Ints:
         """Keys of all stages and microbatches, each microbatch in the copy in which it is found."""
         copy, microbatch = np.zeros(self.width, np.int64), self.schedule.microbatch[forward]
@@ -124,7 +144,8 @@ class _Checks:
         if lacking.size:
             names = ", ".join(self._name(key, kind) for key in lacking[:SHOWN].tolist())
             more = f" and {lacking.size - SHOWN} more" if lacking.size > SHOWN else ""
-            hint = "every stage needs F and B (or I and W) of every microbatch" if kind not in COMMUNICATION else ""
+            hint = "" if kind in COMMUNICATION else "every stage needs F and B (or I and W) of every microbatch"
+            hint = "every rank needs S and T of every microbatch" if kind in VOCABULARY else hint
             yield self.problem(f"lacks {names}{more}", hint=hint)
 
     def order(self) -> Iterator[Problem]:
@@ -133,6 +154,7 @@ class _Checks:
             (Kind.F, Kind.B),
             (Kind.F, Kind.I),
             (Kind.I, Kind.W),
+            (Kind.S, Kind.T),
             (Kind.F, Kind.SEND_F),
             (Kind.B, Kind.SEND_B),
             (Kind.I, Kind.SEND_B),
@@ -168,8 +190,12 @@ def dry_run(schedule: Schedule) -> None:
     """Carry out a valid schedule with instructions of one tick; DeadlockError says who waits for whom.
 
     Where the schedule has communication a receive waits for its send, and a send for nobody; else a pass waits for the
-    pass of the neighbouring stage.
+    pass of the neighbouring stage. Passes over the vocabulary wait for what ranks do together.
     """
+    if schedule.vocabulary_sums:
+        ones = np.ones((schedule.stages, len(Kind)), np.int64)
+        sweep(lower(schedule, ones, np.zeros((schedule.stages, 2), np.int64)).tape)
+        return
     later, earlier = waits(schedule)
     if np.isin(schedule.kind, COMMUNICATION).any():
         rank = schedule.rank

@@ -4,7 +4,7 @@ Costs are those of a microbatch on a device; the chunks of a device share them e
 ticks by their common denominator, so that nothing is rounded.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import inf, lcm
@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.engine.tape import NEVER, Ints
 from simulator.errors import InfeasibleError, InputError, Problem
-from simulator.program.actions import NO_MICROBATCH, Action, Kind
+from simulator.program.actions import NO_MICROBATCH, VOCABULARY, Action, Kind
 from simulator.program.csv_form import read_csv
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Timing, least_makespan, time_schedule
@@ -44,20 +44,28 @@ class AskedCosts:
     """Over one boundary."""
     pair: Fraction | None = None
     """A forward and a backward pass side by side; None: as long as one after the other."""
+    scores: Fraction = Fraction(1, 2)
+    """Scores of a device's part of the vocabulary, where each holds one."""
+    scores_gradient: Fraction = Fraction(1, 2)
+    """Gradients of them."""
 
     def ticks(self, chunks: Fraction) -> int:
         """Ticks of a unit: the fewest that make the costs of a chunk whole."""
         passes = (self.forward, self.input_gradient, self.weight_gradient, self.pair or Fraction(0))
-        return lcm(*((cost / chunks).denominator for cost in passes), self.send.denominator)
+        of_device = (self.send, self.scores, self.scores_gradient)
+        return lcm(*((cost / chunks).denominator for cost in passes), *(cost.denominator for cost in of_device))
 
     def of_stages(self, stages: int, chunks: Fraction) -> Costs:
-        """Costs of equal stages, `chunks` of them a device, that keep as much of a microbatch until the end of W."""
+        """Costs of equal stages, `chunks` of them a device, that keep as much of a microbatch until the end of W. What
+        devices do together takes as long as a send."""
         scale = self.ticks(chunks)
         passes = (self.forward, self.input_gradient, self.weight_gradient)
         forward, back, weights = (np.full(stages, int(cost / chunks * scale), np.int64) for cost in passes)
         kept = np.full(stages, float(1 / chunks))
         pair = None if self.pair is None else int(self.pair / chunks * scale)
-        return Costs(forward, back, weights, kept, kept, int(self.send * scale), pair)
+        scores, gradients = (np.full(stages, int(cost * scale)) for cost in (self.scores, self.scores_gradient))
+        send = int(self.send * scale)
+        return Costs(forward, back, weights, kept, kept, send, pair, scores, gradients, barrier=send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,8 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
     """
     chunks = Fraction(schedule.depth, schedule.ranks)
     costs, scale = asked.costs.of_stages(schedule.stages, chunks), asked.costs.ticks(chunks)
+    if not schedule.vocabulary_sums:
+        costs = replace(costs, scores=None, scores_gradient=None)
     _check_clock(costs, schedule.microbatches)
     timing = time_schedule(schedule, costs)
     least = least_makespan(costs, schedule.rank_of_stage(), schedule.microbatches, schedule.copies)
@@ -173,21 +183,26 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
         stages=schedule.depth,
         copies=schedule.copies,
         microbatches=schedule.microbatches,
-        costs=_written(asked.costs),
+        costs=_written(asked.costs, schedule.vocabulary_sums > 0),
         memory_limit=asked.limit,
         makespan=timing.makespan / scale,
         least_makespan=least / scale,
         bubble=timing.bubble,
         own_bubble=_own_bubble(timing),
         by_device=_devices(timing, scale),
-        against=_baseline(asked.costs, schedule.ranks, schedule.microbatches),
+        against=_baseline(asked.costs, schedule),
         passes=_columns(timing, scale),
     )
 
 
-def _baseline(asked: AskedCosts, ranks: int, microbatches: int) -> ScheduleFigures:
+def _baseline(asked: AskedCosts, schedule: Schedule) -> ScheduleFigures:
+    """1F1B, all of the vocabulary on its last stage where the schedule has it on every device."""
+    ranks = schedule.ranks
     costs = asked.of_stages(ranks, Fraction(1))
-    timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, microbatches, costs=costs)), costs)
+    if schedule.vocabulary_sums and costs.scores is not None and costs.scores_gradient is not None:
+        costs.forward[-1] += costs.scores.sum()
+        costs.weight_gradient[-1] += costs.scores_gradient.sum()
+    timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, schedule.microbatches, costs=costs)), costs)
     scale = asked.ticks(Fraction(1))
     figures = (timing.makespan / scale, timing.bubble, _own_bubble(timing), float(timing.peak.max()))
     return ScheduleFigures(BASELINE, *figures)
@@ -197,9 +212,11 @@ def _own_bubble(timing: Timing) -> float:
     return float((timing.own_idle / (timing.work + timing.own_idle)).max())
 
 
-def _written(asked: AskedCosts) -> PassCosts:
+def _written(asked: AskedCosts, vocabulary: bool) -> PassCosts:
     forward, back, weights, send = map(float, (asked.forward, asked.input_gradient, asked.weight_gradient, asked.send))
-    return PassCosts(forward, back, weights, send, None if asked.pair is None else float(asked.pair))
+    pair = None if asked.pair is None else float(asked.pair)
+    parts = (float(asked.scores), float(asked.scores_gradient)) if vocabulary else (None, None)
+    return PassCosts(forward, back, weights, send, pair, *parts)
 
 
 def _devices(timing: Timing, scale: int) -> tuple[DeviceShare, ...]:
@@ -240,8 +257,8 @@ def _check_limit(asked: AskedSchedule, timing: Timing) -> None:
 def _check_clock(costs: Costs, microbatches: int) -> None:
     """InputError where the times, made whole, could leave the clock's range, in the worst of all orders."""
     table = costs.table()
-    work = sum(int(ticks) for kind in (Kind.F, Kind.B) for ticks in table[:, kind].tolist())
-    if not work:
+    work = sum(int(ticks) for kind in (Kind.F, Kind.B, *VOCABULARY) for ticks in table[:, kind].tolist())
+    if not table[:, : Kind.S].any():
         raise InputError(Problem("all passes take no time", hint="write a `--forward` of more than 0"))
     if microbatches * (work + 2 * costs.stages * costs.send) >= NEVER:
         message = "the costs are too far apart for the clock"

@@ -33,6 +33,7 @@ from simulator.training.checks import (
     check_passes,
     check_recompute,
     check_split,
+    check_vocabulary,
     check_window,
     sharded_per_pass,
     too_long,
@@ -191,6 +192,7 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     if name == INTERLEAVED and training.overlap_experts and _exchanges(training):
         schedule = together(schedule)
     check_copies(schedule, zero)
+    check_vocabulary(schedule)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)
     if not split:

@@ -42,6 +42,13 @@ def check_split(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
+def check_vocabulary(schedule: Schedule) -> None:
+    """Refuse what no program exists for: passes over a part of the vocabulary."""
+    if schedule.vocabulary_sums:
+        message = "the schedule cuts the vocabulary over all ranks (S, T), not simulated in training yet"
+        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
+
+
 def check_copies(schedule: Schedule, zero: int) -> None:
     """Refuse copies of the model that no program exists for: others than two of which one is the mirror of the other,
     and such whose gradients or parameters are sharded."""

@@ -5,10 +5,26 @@ from dataclasses import dataclass
 from simulator.report.text import palette
 from simulator.results.documents.schedule import PassColumns
 
-SLOTS = {"F": palette.BLUE, "B": palette.ORANGE, "I": palette.GREEN, "W": palette.PURPLE}
+SLOTS = {
+    "F": palette.BLUE,
+    "B": palette.ORANGE,
+    "I": palette.GREEN,
+    "W": palette.PURPLE,
+    "S": palette.SKY,
+    "T": palette.VERMILION,
+}
 """Colour of each kind of pass."""
-WORDS = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
+WORDS = {
+    "F": "forward",
+    "B": "backward",
+    "I": "input gradient",
+    "W": "weight gradient",
+    "S": "scores",
+    "T": "score gradient",
+}
 """What each kind of pass is."""
+SHORT = ("W", "S", "T")
+"""Kinds of passes that may be too short for words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.text import Text
 
-from simulator.report.schedule.boxes import WORDS, PassBox, kinds_of, rows_of
+from simulator.report.schedule.boxes import SHORT, WORDS, PassBox, kinds_of, rows_of
 from simulator.report.svg.gantt import sample
 from simulator.results.documents.schedule import ScheduleDocument
 
@@ -30,6 +30,8 @@ _STYLES = {
     "B": ("black on yellow", "black on bright_yellow"),
     "I": ("black on green", "black on bright_green"),
     "W": ("white on magenta", "black on bright_magenta"),
+    "S": ("white on cyan", "black on bright_cyan"),
+    "T": ("white on red", "black on bright_red"),
 }
 """Of each kind: even chunks, odd chunks."""
 _MIXED_STYLE = "blue on yellow"
@@ -92,9 +94,9 @@ def chart(document: ScheduleDocument, *, width: int, colour: bool) -> Iterator[R
 
 
 def _shortest(rows: dict[int, list[PassBox]]) -> float:
-    """The shortest pass that gets its microbatch, where it lasts at all; W may be shorter."""
+    """The shortest pass that gets its microbatch, where it lasts at all; W, S and T may be shorter."""
     shares = ((box.kind, *box.share) for row in rows.values() for box in row)
-    lasts = [(kind == "W", end - start) for kind, start, end in shares if end > start]
+    lasts = [(kind in SHORT, end - start) for kind, start, end in shares if end > start]
     return min(lasts)[1]
 
 

@@ -7,7 +7,7 @@ may be; then they become narrower, at last too narrow for words.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from simulator.report.schedule.boxes import SLOTS, WORDS, PassBox, kinds_of, rows_of
+from simulator.report.schedule.boxes import SHORT, SLOTS, WORDS, PassBox, kinds_of, rows_of
 from simulator.report.svg.gantt import sample
 from simulator.report.text import palette, wording
 from simulator.report.text.plain import clean
@@ -90,7 +90,9 @@ def drawing(document: ScheduleDocument) -> Drawing:
 
 
 def _across(document: ScheduleDocument, rows: dict[int, list[PassBox]]) -> float:
-    lasts = [box.end - box.start for row in rows.values() for box in row if box.kind != "W" and box.end > box.start]
+    lasts = [
+        box.end - box.start for row in rows.values() for box in row if box.kind not in SHORT and box.end > box.start
+    ]
     cell = len(str(document.microbatches - 1)) * _LETTER + _AROUND
     wanted = document.makespan / min(lasts) * cell if lasts else LEAST_WIDTH
     return min(max(wanted, LEAST_WIDTH), MOST_WIDTH)

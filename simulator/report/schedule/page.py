@@ -49,6 +49,8 @@ def _sizes(document: ScheduleDocument) -> tuple[str, str]:
     costs = document.costs
     limit = "" if document.memory_limit is None else f"; at most {document.memory_limit:g} microbatches are kept"
     passes = f"F {costs.forward:g}, I {costs.input_gradient:g}, W {costs.weight_gradient:g}, a send {costs.send:g}"
+    if costs.scores is not None and costs.scores_gradient is not None:
+        passes += f", S {costs.scores:g}, T {costs.scores_gradient:g}"
     passes += "" if costs.pair is None else f", F and B side by side {costs.pair:g}"
     return (
         f"{wording.plural(document.devices, 'device')}{chunks}, {wording.plural(document.microbatches, 'microbatch')}",
@@ -60,7 +62,8 @@ def _figures(document: ScheduleDocument) -> RenderableType:
     """The schedule and 1F1B side by side; one column where it is 1F1B itself."""
     other = document.against
     alone = other.name == document.name
-    table = headed("", clean(document.name), *([] if alone else [f"{other.name}, same costs"]))
+    same = "vocabulary on the last" if document.costs.scores is not None else "same costs"
+    table = headed("", clean(document.name), *([] if alone else [f"{other.name}, {same}"]))
     rows = (
         ("makespan", f"{document.makespan:.6g}", f"{other.makespan:.6g}"),
         ("the least that any order takes", f"{document.least_makespan:.6g}", ""),

@@ -17,6 +17,10 @@ class PassCosts:
     """One send over one boundary between devices, which takes no time of theirs."""
     pair: float | None = field(default=None, metadata=LEFT_OUT)
     """A forward and a backward pass side by side; None: as long as one after the other."""
+    scores: float | None = field(default=None, metadata=LEFT_OUT)
+    """Scores of a device's part of the vocabulary; None where the vocabulary is at the ends of the model."""
+    scores_gradient: float | None = field(default=None, metadata=LEFT_OUT)
+    """Gradients of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class PassColumns:
 
     device: tuple[int, ...]
     kind: tuple[str, ...]
-    """`F`, `I`, `W`, or `B` of a whole backward pass."""
+    """`F`, `I`, `W`, or `B` of a whole backward pass; `S` and `T` of a part of the vocabulary."""
     stage: tuple[int, ...]
     """Of the model, of whichever copy."""
     chunk: tuple[int, ...]
@@ -102,7 +106,7 @@ class ScheduleDocument:
     """The most that any device is idle between its first and its last pass, as a share of that time."""
     by_device: tuple[DeviceShare, ...]
     against: ScheduleFigures
-    """1F1B of the same costs, without chunks and without a limit."""
+    """1F1B of the same costs, without chunks and without a limit; all of the vocabulary is on its last stage."""
     passes: PassColumns
     memory_limit: float | None = field(default=None, metadata=LEFT_OUT)
     """In microbatches; None without one."""

@@ -11,6 +11,7 @@ from simulator.training.schedules.looped import breadth_first, depth_first, hana
 from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interleaved, one_f_one_b
 from simulator.training.schedules.two_ways import chimera, dualpipe, dualpipev
 from simulator.training.schedules.v_shape import v_half, zb_v
+from simulator.training.schedules.vocabulary import interlaced, vocab_1, vocab_2
 from simulator.training.schedules.zero_bubble import zb_h1, zb_h2
 
 __all__ = [
@@ -28,11 +29,14 @@ __all__ = [
     "frugal",
     "gpipe",
     "hanayo",
+    "interlaced",
     "interleaved",
     "one_f_one_b",
     "read_schedule",
     "v_half",
     "v_min",
+    "vocab_1",
+    "vocab_2",
     "zb_h1",
     "zb_h2",
     "zb_v",

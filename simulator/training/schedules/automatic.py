@@ -46,10 +46,12 @@ def auto(pipeline: Pipeline) -> Schedule:
 
 
 def _suits(made: Schedule, pipeline: Pipeline) -> bool:
-    """Whether an order runs what is asked, with one copy of the model, and cuts backward passes only where it may."""
+    """Whether an order runs what is asked, with one copy of the model and the vocabulary at its ends, and cuts backward
+    passes only where it may."""
     sizes = (made.ranks, made.stages, made.microbatches)
     asked = (pipeline.ranks, pipeline.stages, pipeline.microbatches)
-    return made.copies == 1 and sizes == asked and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
+    plain = made.copies == 1 and not made.vocabulary_sums
+    return plain and sizes == asked and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
 
 
 def frugal(pipeline: Pipeline) -> Schedule:
