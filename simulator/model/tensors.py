@@ -118,6 +118,19 @@ def kept(ops: Iterable[Op]) -> Iterator[Kept]:
         gathered = does.axis if isinstance(does, Comm) and does.operation == GATHER else None
 
 
+def kept_for_weights(ops: Iterable[Op]) -> Iterator[Kept]:
+    """What gradients of weights read: the rows of products, the device's own where they are gathered again, and the
+    gradients of what the products wrote."""
+    gathered: Axis | None = None
+    for op in ops:
+        does = op.does
+        if isinstance(does, Linear) and not op.frozen:
+            form = FACTOR if does.format == LAYER else PLAIN
+            yield Kept(op.name, does.inputs * does.visits * does.keeps, form, does.rows or gathered)
+            yield Kept(f"gradient of {op.name}", does.outputs * does.visits, form, does.rows)
+        gathered = does.axis if isinstance(does, Comm) and does.operation == GATHER else None
+
+
 def cached(ops: Iterable[Op]) -> float:
     """Elements that a row leaves in the cache."""
     return sum(op.does.elements for op in ops if isinstance(op.does, CacheWrite))

@@ -74,7 +74,7 @@ def gather(run: Run) -> Result:
     breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
-    kept = np.array(memory.kept_of_chunks(run.job))
+    kept = np.array([memory.kept_of_chunks(run.job), memory.weights_of_chunks(run.job)])
     always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
     working = [memory.working_memory(run.job, rank) for rank in range(run.job.pp)]
     used = tuple(_memory(run, i, kept, always[i % run.job.pp], working[i % run.job.pp]) for i in range(len(classes)))
@@ -238,7 +238,8 @@ def _causes(run: Run, operations: Ints) -> Ints:
 def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], working: float) -> MemoryUse:
     """Level over time of one class: what is always there, activations between passes, working memory during passes.
 
-    `kept` are the bytes that each chunk keeps of a microbatch between its passes.
+    `kept` are the bytes that each chunk keeps of a microbatch until its backward pass or the first half of it, and from
+    there to the second half; shape (2, chunks).
     """
     chain, rank = divmod(index, run.job.pp)
     part = _operations(run, chain, rank, "compute")
@@ -271,20 +272,25 @@ def _host(run: Run) -> HostMemory | None:
     )
 
 
-def _activations(run: Run, part: slice, sizes: Floats) -> tuple[Ints, Floats]:
+def _activations(run: Run, part: slice, kept: Floats) -> tuple[Ints, Floats]:
     """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
-    backward ends."""
+    backward ends, of one in two halves what the second half reads when that ends."""
     columns, timeline = run.program.columns, run.timeline
     kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
     key = stage * run.job.microbatches + microbatch
     start, end = timeline.start[part], timeline.end[part]
-    takes, gives = np.flatnonzero(kind == d.FORWARD), np.flatnonzero(np.isin(kind, (d.BACKWARD, d.WEIGHT)))
-    takes = takes[np.unique(key[takes], return_index=True)[1]]
-    gives = gives[::-1][np.unique(key[gives][::-1], return_index=True)[1]]
-    time = np.concatenate([start[takes], end[gives]])
-    change = np.concatenate([sizes[stage[takes]], -sizes[stage[gives]]])
-    order = np.lexsort((change, time))
-    return time[order], np.cumsum(change[order])
+    whole, rest = kept[:, stage]
+    taken = np.flatnonzero(kind == d.FORWARD)
+    taken = taken[np.unique(key[taken], return_index=True)[1]]
+    time, change = [start[taken]], [whole[taken]]
+    for code, sizes in ((d.BACKWARD, -whole), (d.INPUT, rest - whole), (d.WEIGHT, -rest)):
+        given = np.flatnonzero(kind == code)[::-1]
+        given = given[np.unique(key[given], return_index=True)[1]]
+        time.append(end[given])
+        change.append(sizes[given])
+    moments, changes = np.concatenate(time), np.concatenate(change)
+    order = np.lexsort((changes, moments))
+    return moments[order], np.cumsum(changes[order])
 
 
 # ---- spans, links, comparisons -----------------------------------------------------------------------------------

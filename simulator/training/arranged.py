@@ -13,13 +13,14 @@ import numpy as np
 from simulator.errors import InfeasibleError
 from simulator.program.timing import Costs
 from simulator.specs.scenario import Scenario
-from simulator.training.build import build_job, logits_in_flight, named_schedule
+from simulator.training.build import build_job, in_flight, named_schedule
 from simulator.training.checks import check_copies, check_split
 from simulator.training.flops import attention_flops, head_forward_flops, layer_forward_flops, repeated_flops
 from simulator.training.job import Job
 from simulator.training.memory import (
     Chunk,
     chunk_activations,
+    chunk_for_weights,
     chunks_of_model,
     over_layers,
     peak_memory,
@@ -48,13 +49,14 @@ def arranged_job(scenario: Scenario) -> Job:
     if name is None or name in SIZES_ONLY or name.endswith(".csv"):
         return job
     capacity = float(scenario.cluster.node.accelerator.memory.capacity.value)
-    room, kept = np.inf, np.zeros(len(job.chunks))
+    room, kept, rest = np.inf, np.zeros(len(job.chunks)), np.zeros(len(job.chunks))
     for tried in range(TRIES):
-        costs, before = relative_costs(job), (room, kept.sum())
+        costs, before = relative_costs(job), (room, kept.sum(), rest.sum())
         room, kept = min(room, capacity - _beside(job)), np.maximum(kept, costs.kept)
-        if tried and (peak_memory(job) <= capacity or (room, kept.sum()) == before):
+        rest = np.maximum(rest, costs.kept_for_weights)
+        if tried and (peak_memory(job) <= capacity or (room, kept.sum(), rest.sum()) == before):
             break
-        costs = replace(costs, kept=kept, kept_for_weights=kept)
+        costs = replace(costs, kept=kept, kept_for_weights=rest)
         pipeline = Pipeline(
             job.pp, job.vpp, job.microbatches, costs=costs, limit=room, near=NEAR, split=not job.per_pass
         )
@@ -72,7 +74,7 @@ def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
     if job.per_pass:
         check_split(schedule)
     home = tuple(schedule.rank_of_stage().tolist())
-    return replace(job, schedule=schedule, home=home, logits_in_flight=logits_in_flight(schedule))
+    return replace(job, schedule=schedule, home=home, **in_flight(schedule))
 
 
 def _beside(job: Job) -> float:
@@ -85,9 +87,9 @@ def relative_costs(job: Job) -> Costs:
     chunks = chunks_of_model(job)
     forward, inputs, weights = np.array([_passes(job, chunk) for chunk in chunks]).T
     unit = SCALE / max(float(forward.max()), 1.0)
-    kept = np.array([chunk_activations(job, chunk) for chunk in chunks])
+    kept, rest = (np.array([size(job, one) for one in chunks]) for size in (chunk_activations, chunk_for_weights))
     forward, inputs, weights = np.maximum(np.rint(np.stack([forward, inputs, weights]) * unit), 1).astype(np.int64)
-    return Costs(forward, inputs, weights, kept, kept)
+    return Costs(forward, inputs, weights, kept, rest)
 
 
 def _passes(job: Job, chunk: Chunk) -> tuple[float, float, float]:

@@ -150,7 +150,7 @@ def build_job(scenario: Scenario) -> Job:
         **_exchanging(scenario, mesh, experts, formats["precision"]),
         cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
-        logits_in_flight=logits_in_flight(schedule),
+        **in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
         warnings=(
@@ -214,10 +214,12 @@ def _exchanging(scenario: Scenario, mesh: Mesh, experts: Mesh, precision: str) -
     }
 
 
-def logits_in_flight(schedule: Schedule) -> int:
-    """Most microbatches between forward and backward pass of the last stage."""
+def in_flight(schedule: Schedule) -> dict[str, Any]:
+    """Most microbatches between forward and backward pass of the last stage, by what they keep there."""
     kind = schedule.kind[schedule.stage == schedule.stages - 1]
-    return int(np.cumsum((kind == Kind.F).astype(int) - np.isin(kind, (Kind.B, Kind.W))).max(initial=1))
+    forward = (kind == Kind.F).astype(int)
+    ends = {"logits_in_flight": (Kind.B, Kind.I), "logit_gradients_in_flight": (Kind.B, Kind.W)}
+    return {name: int(np.cumsum(forward - np.isin(kind, end)).max(initial=1)) for name, end in ends.items()}
 
 
 def _runtime(scenario: Scenario) -> float | None:

@@ -122,6 +122,8 @@ class Job:
     """Share of the rows of a microbatch that operations are evaluated for."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
+    logit_gradients_in_flight: int = 1
+    """Microbatches whose logits or gradients of logits wait for the last of their backward passes at once."""
     tile_tokens: int | None = None
     """Tokens that MLPs and the loss take at once; None for all of a microbatch."""
     assumptions: tuple[str, ...] = ()

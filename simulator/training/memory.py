@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.model.dropped import dropping
 from simulator.model.ops import Op
-from simulator.model.tensors import FACTOR, MASK, PLAIN, core, cores, kept, results
+from simulator.model.tensors import FACTOR, MASK, PLAIN, Kept, core, cores, kept, kept_for_weights, results
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
 from simulator.training.adapters import STORED
@@ -191,8 +191,7 @@ def kept_bytes(job: Job, ops: Iterable[Op]) -> float:
     product read it; a fused attention keeps its own output besides, where that is another format.
     """
     ops = list(ops)
-    size = {FACTOR: job.kept_input, PLAIN: job.element, MASK: 1}
-    total = sum(local_rows(job, one.rows) * one.elements * size[one.form] for one in kept(ops))
+    total = _bytes(job, kept(ops))
     alone = job.kept_input != job.element if job.lora is None else "attention out" not in job.lora.targets
     if job.attention == "fused" and alone:
         total += sum(job.tokens * found.attended * job.element for found in cores(ops))
@@ -204,6 +203,30 @@ def layer_activations(job: Job, kind: LayerKind) -> float:
     ops = layer_ops(job, kind)
     modules = job.recompute_modules if job.recompute == "selective" else ()
     return kept_bytes(job.of(kind), dropping(ops, modules)) + attention_activations(job, kind)
+
+
+def for_weights(job: Job, ops: Iterable[Op]) -> float:
+    """Bytes that gradients of weights read of one microbatch, as the products read them."""
+    return _bytes(job, kept_for_weights(ops))
+
+
+def _bytes(job: Job, found: Iterable[Kept]) -> float:
+    """Bytes of tensors that are kept of one microbatch."""
+    size = {FACTOR: job.kept_input, PLAIN: job.element, MASK: 1}
+    return sum(local_rows(job, one.rows) * one.elements * size[one.form] for one in found)
+
+
+def chunk_for_weights(job: Job, chunk: Chunk) -> float:
+    """Bytes that a chunk keeps of one microbatch between the two halves of its backward pass, recomputed rows included.
+
+    The gradient of the logits counts where it waits beside another microbatch's; else it is working memory.
+    """
+    total = over_layers(chunk.kinds, lambda kind: for_weights(job.of(kind), layer_ops(job, kind)))
+    if chunk.last:
+        total += for_weights(job, head_ops(job))
+        if job.logit_gradients_in_flight == 1:
+            total -= logit_gradients(job)
+    return total
 
 
 def attention_activations(job: Job, kind: LayerKind) -> float:
@@ -273,6 +296,11 @@ def head_activations(job: Job) -> float:
     return float(job.tile * tokens * vocabulary_shard(job) * (job.element + 4 * job.stack.fp32_logits))
 
 
+def logit_gradients(job: Job) -> float:
+    """Bytes of the gradient of the logits of one microbatch."""
+    return float(job.element * job.tile * job.tokens * vocabulary_shard(job))
+
+
 def working_memory(job: Job, stage: int) -> float:
     """Bytes at the worst moment inside a pass: inside a layer, or between the logits and their gradient.
 
@@ -283,8 +311,7 @@ def working_memory(job: Job, stage: int) -> float:
     inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
     if not any(c.last for c in chunks):
         return inside
-    gradient = float(job.element * job.tile * job.tokens * vocabulary_shard(job))
-    return max(inside, gradient + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
+    return max(inside, logit_gradients(job) + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
 
 
 def _inside_layer(job: Job, kind: LayerKind) -> float:
@@ -316,7 +343,7 @@ def shared_in_flight(job: Job, kind: LayerKind) -> float:
 
 def peak_activations(job: Job, stage: int) -> float:
     """Most bytes of kept activations on a rank of the stage, whose passes follow each other as its schedule says."""
-    return _most_in_flight(job, stage, kept_of_chunks(job))
+    return _most_in_flight(job, stage, kept_of_chunks(job), weights_of_chunks(job))
 
 
 def kept_of_chunks(job: Job) -> list[float]:
@@ -326,19 +353,29 @@ def kept_of_chunks(job: Job) -> list[float]:
     return [known[chunk] for chunk in chunks]
 
 
-def _most_in_flight(job: Job, stage: int, sizes: list[float]) -> float:
-    """Most bytes at once of what a rank keeps from forward to backward passes; `sizes` are of one microbatch."""
+def weights_of_chunks(job: Job) -> list[float]:
+    """`chunk_for_weights` of each chunk, worked out once for those that are alike."""
+    chunks = all_chunks(job)
+    known = {chunk: chunk_for_weights(job, chunk) for chunk in set(chunks)}
+    return [known[chunk] for chunk in chunks]
+
+
+def _most_in_flight(job: Job, stage: int, sizes: list[float], rest: list[float]) -> float:
+    """Most bytes at once of what a rank keeps between passes of one microbatch: `sizes` of each chunk from forward pass
+    to backward pass or its first half, `rest` from there to the second half."""
     schedule = job.schedule
     part = slice(int(schedule.rank_start[stage]), int(schedule.rank_start[stage + 1]))
     kind, chunk = schedule.kind[part], schedule.stage[part]
-    sign = (kind == Kind.F).astype(float) - np.isin(kind, (Kind.B, Kind.W))
-    return float(np.cumsum(np.array(sizes)[chunk] * sign).max(initial=0.0))
+    whole, halves = np.array(sizes)[chunk], np.array(rest)[chunk]
+    cases = [kind == code for code in (Kind.F, Kind.B, Kind.I, Kind.W)]
+    change = np.select(cases, [whole, -whole, halves - whole, -halves], 0.0)
+    return float(np.cumsum(change).max(initial=0.0))
 
 
 def offloaded(job: Job) -> list[float]:
     """Most bytes that a device of each stage keeps in the memory of its host; shape (pp,)."""
     sizes = [offloaded_of(job, chunk) for chunk in all_chunks(job)]
-    return [_most_in_flight(job, stage, sizes) for stage in range(job.pp)]
+    return [_most_in_flight(job, stage, sizes, [0.0] * len(sizes)) for stage in range(job.pp)]
 
 
 def copied_a_step(job: Job) -> list[float]:
@@ -368,8 +405,8 @@ def fullest_host(job: Job, devices: int) -> dict[int, float]:
 
 def peak_memory(job: Job) -> float:
     """Bytes of the fullest rank at its worst moment."""
-    sizes = kept_of_chunks(job)
+    sizes, rest = kept_of_chunks(job), weights_of_chunks(job)
     return max(
-        sum(static_memory(job, stage).values()) + _most_in_flight(job, stage, sizes) + working_memory(job, stage)
+        sum(static_memory(job, stage).values()) + _most_in_flight(job, stage, sizes, rest) + working_memory(job, stage)
         for stage in range(job.pp)
     )

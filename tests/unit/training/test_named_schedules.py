@@ -8,7 +8,7 @@ from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training.arranged import arranged_job, relative_costs
 from simulator.training.build import build_job
-from simulator.training.memory import peak_activations, peak_memory
+from simulator.training.memory import kept_of_chunks, peak_activations, peak_memory
 from tests import jobs
 
 TWO_CHUNKS = ["zb-v", "v-half", "v-min", "dualpipev", "hanayo", "breadth-first", "depth-first", "zb-h1"]
@@ -33,14 +33,15 @@ def test_two_chunks(name: str, blocking: bool) -> None:
     assert one / 2 < step(name, 2, overlap_pipeline=not blocking) < 2 * one
 
 
-def test_a_v_keeps_equally_much_on_all_ranks() -> None:
+def test_a_v_keeps_no_more_on_any_rank_than_its_unit_says() -> None:
+    """8, 6 and 4 chunks at p = 4; those between I and W keep less than a whole one."""
     kept = {}
-    for name in ("zb-v", "v-half", "v-min"):
+    for name, chunks in (("zb-v", 8), ("v-half", 6), ("v-min", 4)):
         job = build_job(jobs.scenario(batch=32, pp=4, vpp=2, training={"schedule": name, "recompute": "none"}))
         assert job.home == (0, 1, 2, 3, 3, 2, 1, 0)
         middle = [peak_activations(job, stage) for stage in (1, 2, 3)]
-        assert max(middle) == pytest.approx(min(middle))
-        kept[name] = middle[0]
+        assert max(middle) <= chunks * kept_of_chunks(job)[1] * (1 + 1e-9)
+        kept[name] = max(middle)
     assert kept["v-min"] < kept["v-half"] < kept["zb-v"]
 
 
