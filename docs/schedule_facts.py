@@ -144,6 +144,13 @@ KNOWN: dict[str, Known] = {
         lambda s: _of(s.m),
         "With sharded weights, which are then gathered once for all microbatches of a chunk.",
     ),
+    "seq1f1b": Known(
+        "(p-1)(F+B)/k, k = 4",
+        lambda s: _of(3 * (s.p - 1), 4),
+        "(p+k-1)/k",
+        lambda s: _of(s.p + 3, 4),
+        "Long sequences: k slices of each divide bubble and activations, for k times as many sends of a k-th.",
+    ),
     "auto": Known(
         "", None, "", None, "When costs are uneven or memory is bounded and none of the named ones is made for that."
     ),

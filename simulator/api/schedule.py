@@ -95,6 +95,9 @@ def schedule(
     scores_gradient: Time = 0.5,
     pair: Time | None = None,
     memory_limit: Time | None = None,
+    slices: int | None = None,
+    attention: Time = 0,
+    cut: Literal["even", "balanced"] = "even",
 ) -> PipelineSchedule:
     """Make a pipeline schedule and run it without a model or a machine.
 
@@ -113,6 +116,9 @@ def schedule(
     * `scores_gradient`: time of their gradients.
     * `pair`: time of a forward and a backward pass side by side; None is the sum of both.
     * `memory_limit`: most microbatches whose activations a device may keep.
+    * `slices`: slices of each microbatch along its sequence, for schedules that cut it; None is as the schedule does.
+    * `attention`: share of a forward pass, and of the input's half of a backward pass, that goes with pairs of tokens.
+    * `cut`: slices of equally many tokens, or with equally long forward passes.
 
     Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
     it does not meet.
@@ -120,10 +126,19 @@ def schedule(
     times = {"forward": forward, "input_gradient": input_gradient, "weight_gradient": weight_gradient, "send": send}
     times |= {"scores": scores, "scores_gradient": scores_gradient}
     together = None if pair is None else _time("pair", pair)
-    costs = AskedCosts(**{name: _time(name, value) for name, value in times.items()}, pair=together)
+    choice("cut", cut, ("even", "balanced"))
+    share = _time("attention", attention)
+    if share > 1:
+        raise InputError(Problem(f"{shown(attention)} is no share from 0 to 1", path="attention"))
+    costs = AskedCosts(
+        **{name: _time(name, value) for name, value in times.items()},
+        pair=together,
+        attention=share,
+        balanced=cut == "balanced",
+    )
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
-    asked = AskedSchedule(path_of("source", source), *counts, costs, limit)
+    asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices))
     return PipelineSchedule.of(run(asked, make(asked)))
 
 

@@ -49,6 +49,16 @@ def configure(parser: ArgumentParser) -> None:
     _offer_time(parser, "scores_gradient", "time of their gradients")
     parser.add_argument("--pair", metavar="TIME", type=_time, help="time of F and B side by side (default: their sum)")
     parser.add_argument("--memory-limit", metavar="N", type=_limit, help="microbatches that a device may keep at most")
+    parser.add_argument("--slices", metavar="N", type=whole(high=64), help="of each microbatch along its sequence")
+    parser.add_argument(
+        "--attention",
+        metavar="SHARE",
+        type=_share,
+        help="of F and I that goes with pairs of tokens, of slices (default: 0)",
+    )
+    parser.add_argument(
+        "--cut", choices=("even", "balanced"), help="slices of equal tokens, or of equal forward passes (default: even)"
+    )
     parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
     parser.add_argument("--png", metavar="FILE", help="write the chart as PNG")
     parser.add_argument("--csv", metavar="FILE", help="write the order in PyTorch's form")
@@ -71,6 +81,13 @@ def _time(text: str) -> Fraction:
         return exact_time(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{text[:40]!r} {error}") from None
+
+
+def _share(text: str) -> Fraction:
+    value = _time(text)
+    if value > 1:
+        raise ArgumentTypeError(f"{text[:40]!r} is no share from 0 to 1")
+    return value
 
 
 def _limit(text: str) -> float:
@@ -116,7 +133,9 @@ def execute(arguments: Namespace) -> int:
 def _asked(arguments: Namespace) -> "AskedSchedule":
     from simulator.study.schedule import AskedCosts, AskedSchedule
 
-    costs = AskedCosts(**{name: getattr(arguments, name) for name in _TIMES}, pair=arguments.pair)
+    times = {name: getattr(arguments, name) for name in _TIMES}
+    share, balanced = arguments.attention or Fraction(0), arguments.cut == "balanced"
+    costs = AskedCosts(**times, pair=arguments.pair, attention=share, balanced=balanced)
     return AskedSchedule(
         arguments.schedule,
         arguments.stages,
@@ -124,6 +143,7 @@ def _asked(arguments: Namespace) -> "AskedSchedule":
         arguments.chunks,
         costs,
         arguments.memory_limit,
+        arguments.slices,
     )
 
 
@@ -133,7 +153,7 @@ def _listed(arguments: Namespace) -> int:
     from simulator.report.schedule.page import listing
     from simulator.training.schedules import SCHEDULES
 
-    words = ("stages", "microbatches", "chunks", "pair", "memory_limit", *_OUTPUTS)
+    words = ("stages", "microbatches", "chunks", "pair", "memory_limit", "slices", "attention", "cut", *_OUTPUTS)
     given = [name for name in words if getattr(arguments, name) is not None]
     given += [name for name, time in _TIMES.items() if getattr(arguments, name) != time]
     if given:

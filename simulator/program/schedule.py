@@ -34,6 +34,8 @@ class Schedule:
     """Which passes run side by side with the next one; shape (n,), None for no pass."""
     copies: int = 1
     """How often the model lies on the pipeline; a microbatch goes through one copy."""
+    slices: int = 1
+    """Slices of a microbatch along its sequence: number n is slice n % slices of microbatch n // slices."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -60,7 +62,7 @@ class Schedule:
 
     @property
     def microbatches(self) -> int:
-        """Microbatches of a step."""
+        """Microbatches of a step, or all slices of them."""
         return int(self.microbatch.max(initial=-1)) + 1
 
     @property
@@ -95,8 +97,9 @@ class Schedule:
         """The instructions of some kinds."""
         keep = np.isin(self.kind, np.fromiter(kinds, np.int8))
         kept = np.concatenate(([0], np.cumsum(keep)))
+        beside = None if self.beside is None else self.beside[keep]
         columns = self.kind[keep], self.stage[keep], self.microbatch[keep], kept[self.rank_start]
-        return Schedule(*columns, None if self.beside is None else self.beside[keep], self.copies)
+        return Schedule(*columns, beside, self.copies, self.slices)
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and last instruction of those that run side by side with each; shapes (n,)."""

@@ -14,6 +14,7 @@ from simulator.program.actions import Kind
 from simulator.program.lowering import lower
 from simulator.program.maxplus import sweep
 from simulator.program.schedule import Schedule
+from simulator.program.slices import Slices
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,6 +44,8 @@ class Costs:
     """Ticks of T there."""
     barrier: int = 0
     """Ticks of what ranks do together before S, after S and after T."""
+    slices: Slices | None = None
+    """How a microbatch is cut along its sequence where a schedule numbers slices; None: each number costs all of it."""
 
     @classmethod
     def equal(cls, stages: int, forward: int = 1, input_gradient: int = 1, weight_gradient: int = 1) -> Self:
@@ -63,6 +66,18 @@ class Costs:
         for kind, ticks in ((Kind.S, self.scores), (Kind.T, self.scores_gradient)):
             table[:, kind] = 0 if ticks is None else ticks
         return table
+
+    def by_number(self, count: int) -> Ints:
+        """`table`, or where microbatches are cut (stages, kinds, count) for each of so many slices."""
+        table = self.table()
+        if self.slices is None:
+            return table
+        shares = np.ones((len(Kind), len(self.slices)))
+        shares[[Kind.F, Kind.I]] = [float(share) for share in self.slices.passes]
+        shares[Kind.W] = [float(share) for share in self.slices.tokens]
+        each = np.rint(table[..., None] * shares).astype(np.int64)
+        each[:, Kind.B] = each[:, Kind.I] + each[:, Kind.W]
+        return np.tile(each, -(-count // len(self.slices)))[..., :count]
 
     def released(self) -> Floats:
         """What each kind of pass adds to what is kept, negative where it frees; shape (stages, kinds)."""
@@ -110,7 +125,8 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     Costs of the stages of the model stand for those of each copy of it.
     """
     passes, times = schedule.passes(), schedule.stages // max(costs.stages, 1) if schedule.copies > 1 else 1
-    table, released = np.tile(costs.table(), (times, 1)), np.tile(costs.released(), (times, 1))
+    table = np.concatenate([costs.by_number(passes.microbatches)] * times)
+    released = np.tile(costs.released(), (times, 1))
     sends = np.full((max(passes.stages - 1, 0), 2), costs.send, np.int64)
     timeline = sweep(lower(passes, table, sends, pair=costs.pair, barrier=costs.barrier).tape)
     start, end = timeline.start[: len(passes)], timeline.end[: len(passes)]  # passes stand before sends
@@ -119,12 +135,13 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     together = passes.groups()
     start, end = start[together[0]], end[together[1]]
     span = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
-    return Timing(passes, start, end, work, span - work, _peaks(passes, released, edges))
+    shares = [1.0] if costs.slices is None else [float(share) for share in costs.slices.tokens]
+    return Timing(passes, start, end, work, span - work, _peaks(passes, released, edges, np.array(shares)))
 
 
-def _peaks(passes: Schedule, released: Floats, edges: Ints) -> Floats:
-    """Most that each rank keeps, in the order of its passes."""
-    change = released[passes.stage, passes.kind]
+def _peaks(passes: Schedule, released: Floats, edges: Ints, shares: Floats) -> Floats:
+    """Most that each rank keeps, in the order of its passes, each of a share of a microbatch."""
+    change = released[passes.stage, passes.kind] * shares[passes.microbatch % len(shares)]
     return np.array([np.cumsum(part).max(initial=0.0) for part in np.split(change, edges[1:-1])])
 
 
@@ -133,8 +150,11 @@ def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1)
 
     A rank has all its work to do from when the first microbatch can be there; and a microbatch has to go through all
     stages and back. Of several copies of the model each takes its share of the microbatches. Where `costs` have passes
-    over the vocabulary, the first stage of each rank in its order runs them, and scores come before the way back.
+    over the vocabulary, the first stage of each rank in its order runs them, and scores come before the way back. Of
+    one that is cut the slice that is there first counts, and the one that takes longest.
     """
+    if costs.slices is not None:
+        return _least_of_slices(costs, costs.slices, home, microbatches)
     back = costs.input_gradient + costs.weight_gradient
     work = np.bincount(home, costs.forward + back).astype(np.int64) * microbatches // copies
     scores, gradients = (
@@ -149,3 +169,15 @@ def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1)
         whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1] + scores[parts].max()
         through.append(int(whole + costs.weight_gradient[own[0]]))
     return max(int((enter + work).max()), *through)
+
+
+def _least_of_slices(costs: Costs, slices: Slices, home: Ints, microbatches: int) -> int:
+    """`least_makespan` of microbatches that are cut."""
+    each = costs.by_number(len(slices))
+    work = np.bincount(home, each[:, [Kind.F, Kind.B]].sum(axis=(1, 2))).astype(np.int64) * microbatches
+    hops = np.concatenate(([0], np.cumsum(home[1:] != home[:-1]))) * costs.send
+    first = each[:, Kind.F].min(axis=1)
+    enter = np.full(len(work), np.iinfo(np.int64).max)
+    np.minimum.at(enter, home, np.cumsum(first) - first + hops)
+    through = each[:, [Kind.F, Kind.I]].sum(axis=(0, 1)) + 2 * hops[-1] + each[0, Kind.W]
+    return max(int((enter + work).max()), int(through.max()))

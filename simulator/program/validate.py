@@ -31,7 +31,7 @@ def validate(schedule: Schedule | Sequence[Sequence[Action]], file: str | None =
     """
     columns = schedule if isinstance(schedule, Schedule) else from_actions(schedule)
     checks = _Checks(columns, file)
-    for check in (checks.places, checks.passes, checks.vocabulary, checks.order, checks.transfers):
+    for check in (checks.places, checks.passes, checks.vocabulary, checks.order, checks.slices, checks.transfers):
         problems = list(check())
         if problems:
             raise InputError(*problems[:MAX_PROBLEMS])
@@ -168,6 +168,19 @@ class _Checks:
             for wrong in np.flatnonzero(later[j] < earlier[i])[:SHOWN].tolist():
                 row = int(later[j[wrong]])
                 yield self.problem(f"{self.names[row]} stands before {self.names[int(earlier[i[wrong]])]}", row)
+
+    def slices(self) -> Iterator[Problem]:
+        """Slices of a microbatch forward in order, as each needs the keys of those before, and backward in reverse."""
+        if (many := self.schedule.slices) == 1:
+            return
+        for kinds, ahead in (((Kind.F,), 1), ((Kind.B, Kind.I), -1)):
+            rows = self.rows(*kinds)
+            order = rows[np.lexsort((rows, self.schedule.microbatch[rows] // many, self.schedule.stage[rows]))]
+            stage, number = self.schedule.stage[order], self.schedule.microbatch[order]
+            same = (stage[1:] == stage[:-1]) & (number[1:] // many == number[:-1] // many)
+            for i in np.flatnonzero(same & (number[1:] != number[:-1] + ahead))[:SHOWN].tolist():
+                name = self.names[int(order[i + 1])]
+                yield self.problem(f"{name} follows {self.names[int(order[i])]}, another slice", int(order[i + 1]))
 
     def transfers(self) -> Iterator[Problem]:
         """If there is communication, every hand-over between ranks has one send and one receive, and no other has."""

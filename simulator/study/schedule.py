@@ -17,6 +17,7 @@ from simulator.errors import InfeasibleError, InputError, Problem
 from simulator.program.actions import NO_MICROBATCH, VOCABULARY, Action, Kind
 from simulator.program.csv_form import read_csv
 from simulator.program.schedule import Schedule
+from simulator.program.slices import Slices
 from simulator.program.timing import Costs, Timing, least_makespan, time_schedule
 from simulator.program.validate import validate
 from simulator.results.documents.schedule import DeviceShare, PassColumns, PassCosts, ScheduleDocument, ScheduleFigures
@@ -48,24 +49,36 @@ class AskedCosts:
     """Scores of a device's part of the vocabulary, where each holds one."""
     scores_gradient: Fraction = Fraction(1, 2)
     """Gradients of them."""
+    attention: Fraction = Fraction(0)
+    """Share of F and of I that goes with the pairs of tokens, where microbatches are cut."""
+    balanced: bool = False
+    """Whether cuts make forward passes of slices equally long, not their tokens equally many."""
 
-    def ticks(self, chunks: Fraction) -> int:
-        """Ticks of a unit: the fewest that make the costs of a chunk whole."""
+    def cut(self, slices: int) -> Slices | None:
+        """What passes of each slice take; None of whole microbatches."""
+        if slices == 1:
+            return None
+        return (Slices.balanced if self.balanced else Slices.equal)(slices, self.attention)
+
+    def ticks(self, chunks: Fraction, slices: int = 1) -> int:
+        """Ticks of a unit: the fewest that make the costs of a chunk whole, and those of a slice."""
         passes = (self.forward, self.input_gradient, self.weight_gradient, self.pair or Fraction(0))
         of_device = (self.send, self.scores, self.scores_gradient)
-        return lcm(*((cost / chunks).denominator for cost in passes), *(cost.denominator for cost in of_device))
+        whole = lcm(*((cost / chunks).denominator for cost in passes), *(cost.denominator for cost in of_device))
+        cut = self.cut(slices)
+        return whole if cut is None else whole * lcm(*(share.denominator for share in (*cut.passes, *cut.tokens)))
 
-    def of_stages(self, stages: int, chunks: Fraction) -> Costs:
+    def of_stages(self, stages: int, chunks: Fraction, slices: int = 1) -> Costs:
         """Costs of equal stages, `chunks` of them a device, that keep as much of a microbatch until the end of W. What
         devices do together takes as long as a send."""
-        scale = self.ticks(chunks)
+        scale = self.ticks(chunks, slices)
         passes = (self.forward, self.input_gradient, self.weight_gradient)
         forward, back, weights = (np.full(stages, int(cost / chunks * scale), np.int64) for cost in passes)
         kept = np.full(stages, float(1 / chunks))
         pair = None if self.pair is None else int(self.pair / chunks * scale)
         scores, gradients = (np.full(stages, int(cost * scale)) for cost in (self.scores, self.scores_gradient))
-        send = int(self.send * scale)
-        return Costs(forward, back, weights, kept, kept, send, pair, scores, gradients, barrier=send)
+        send, cut = int(self.send * scale), self.cut(slices)
+        return Costs(forward, back, weights, kept, kept, send, pair, scores, gradients, barrier=send, slices=cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,8 @@ class AskedSchedule:
     costs: AskedCosts = AskedCosts()
     limit: float | None = None
     """Most microbatches whose activations a device may keep."""
+    slices: int | None = None
+    """Of each microbatch along its sequence; None: as the schedule does."""
 
     @property
     def is_file(self) -> bool:
@@ -105,6 +120,9 @@ def exact_time(text: str) -> Fraction:
 def make(asked: AskedSchedule) -> Schedule:
     """The order of the passes; InputError where the sizes do not suit, InfeasibleError where the limit is too low."""
     if asked.is_file:
+        if asked.slices is not None:
+            message = "a file says its microbatches itself, which may be slices"
+            raise InputError(Problem(message, asked.source, hint="leave out `--slices`"))
         return _read(asked)
     maker = SCHEDULES.get(asked.source)
     if asked.ranks is None or asked.microbatches is None:
@@ -128,7 +146,14 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
     costs = asked.costs.of_stages(ranks * chunks, Fraction(chunks))
     _check_clock(costs, microbatches)
     limit = inf if asked.limit is None else asked.limit
-    return maker(Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit))
+    made = maker(Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit, slices=asked.slices))
+    if asked.slices not in (None, made.slices):
+        message = f"schedule `{asked.source}` does not cut sequences in {asked.slices} slices"
+        raise InputError(Problem(message, hint="`seq1f1b` does"))
+    if made.slices == 1 and (asked.costs.attention or asked.costs.balanced):
+        message = f"schedule `{asked.source}` does not cut sequences, of whose slices `--attention` and `--cut` are"
+        raise InputError(Problem(message, hint="leave them out, or write `seq1f1b`"))
+    return made
 
 
 def _read(asked: AskedSchedule) -> Schedule:
@@ -170,39 +195,41 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
     InfeasibleError where a device keeps more than the limit, DeadlockError where the schedule waits for itself.
     """
     chunks = Fraction(schedule.depth, schedule.ranks)
-    costs, scale = asked.costs.of_stages(schedule.stages, chunks), asked.costs.ticks(chunks)
+    microbatches, slices = schedule.microbatches // schedule.slices, schedule.slices
+    costs, scale = asked.costs.of_stages(schedule.stages, chunks, slices), asked.costs.ticks(chunks, slices)
     if not schedule.vocabulary_sums:
         costs = replace(costs, scores=None, scores_gradient=None)
     _check_clock(costs, schedule.microbatches)
     timing = time_schedule(schedule, costs)
-    least = least_makespan(costs, schedule.rank_of_stage(), schedule.microbatches, schedule.copies)
+    least = least_makespan(costs, schedule.rank_of_stage(), microbatches, schedule.copies)
     _check_limit(asked, timing)
     return ScheduleDocument(
         name=asked.source,
         devices=schedule.ranks,
         stages=schedule.depth,
         copies=schedule.copies,
-        microbatches=schedule.microbatches,
-        costs=_written(asked.costs, schedule.vocabulary_sums > 0),
+        microbatches=microbatches,
+        slices=None if slices == 1 else slices,
+        costs=_written(asked.costs, schedule.vocabulary_sums > 0, slices),
         memory_limit=asked.limit,
         makespan=timing.makespan / scale,
         least_makespan=least / scale,
         bubble=timing.bubble,
         own_bubble=_own_bubble(timing),
         by_device=_devices(timing, scale),
-        against=_baseline(asked.costs, schedule),
+        against=_baseline(asked.costs, schedule, microbatches),
         passes=_columns(timing, scale),
     )
 
 
-def _baseline(asked: AskedCosts, schedule: Schedule) -> ScheduleFigures:
+def _baseline(asked: AskedCosts, schedule: Schedule, microbatches: int) -> ScheduleFigures:
     """1F1B, all of the vocabulary on its last stage where the schedule has it on every device."""
     ranks = schedule.ranks
     costs = asked.of_stages(ranks, Fraction(1))
     if schedule.vocabulary_sums and costs.scores is not None and costs.scores_gradient is not None:
         costs.forward[-1] += costs.scores.sum()
         costs.weight_gradient[-1] += costs.scores_gradient.sum()
-    timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, schedule.microbatches, costs=costs)), costs)
+    timing = time_schedule(SCHEDULES.get(BASELINE)(Pipeline(ranks, 1, microbatches, costs=costs)), costs)
     scale = asked.ticks(Fraction(1))
     figures = (timing.makespan / scale, timing.bubble, _own_bubble(timing), float(timing.peak.max()))
     return ScheduleFigures(BASELINE, *figures)
@@ -212,11 +239,13 @@ def _own_bubble(timing: Timing) -> float:
     return float((timing.own_idle / (timing.work + timing.own_idle)).max())
 
 
-def _written(asked: AskedCosts, vocabulary: bool) -> PassCosts:
+def _written(asked: AskedCosts, vocabulary: bool, slices: int) -> PassCosts:
     forward, back, weights, send = map(float, (asked.forward, asked.input_gradient, asked.weight_gradient, asked.send))
-    pair = None if asked.pair is None else float(asked.pair)
-    parts = (float(asked.scores), float(asked.scores_gradient)) if vocabulary else (None, None)
-    return PassCosts(forward, back, weights, send, pair, *parts)
+    pair, cut = None if asked.pair is None else float(asked.pair), asked.cut(slices)
+    scores, gradients = (float(ticks) if vocabulary else None for ticks in (asked.scores, asked.scores_gradient))
+    tokens = None if cut is None else tuple(map(float, cut.tokens))
+    attention = None if cut is None else float(cut.attention)
+    return PassCosts(forward, back, weights, send, pair, scores, gradients, attention, tokens)
 
 
 def _devices(timing: Timing, scale: int) -> tuple[DeviceShare, ...]:

@@ -34,6 +34,7 @@ from simulator.training.checks import (
     check_recompute,
     check_split,
     check_vocabulary,
+    check_whole,
     check_window,
     sharded_per_pass,
     too_long,
@@ -191,6 +192,7 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     schedule = named_schedule(name, Pipeline(parallel.pp, parallel.vpp, microbatches, split=split))
     if name == INTERLEAVED and training.overlap_experts and _exchanges(training):
         schedule = together(schedule)
+    check_whole(schedule)
     check_copies(schedule, zero)
     check_vocabulary(schedule)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)

@@ -49,6 +49,13 @@ def check_vocabulary(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
 
 
+def check_whole(schedule: Schedule) -> None:
+    """Refuse microbatches cut along their sequences, whose passes a step does not price."""
+    if schedule.slices > 1:
+        message = "slices of the sequence are drawn by `clustersim schedule` and not simulated in a training step"
+        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
+
+
 def check_copies(schedule: Schedule, zero: int) -> None:
     """Refuse copies of the model that no program exists for: others than two of which one is the mirror of the other,
     and such whose gradients or parameters are sharded."""

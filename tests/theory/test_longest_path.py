@@ -10,7 +10,7 @@ from simulator.program.actions import Action, Kind
 from simulator.program.timing import Costs, least_makespan, time_schedule
 from simulator.training.schedules import SCHEDULES, Pipeline
 
-ONE = ["gpipe", "1f1b", "zb-h1", "zb-h2", "dualpipe", "chimera", "auto"]
+ONE = ["gpipe", "1f1b", "zb-h1", "zb-h2", "dualpipe", "chimera", "seq1f1b", "auto"]
 TWO = ["interleaved-1f1b", "zb-h1", "zb-v", "v-half", "v-min", "breadth-first", "hanayo", "dualpipev", "auto"]
 Node = tuple[int, int]
 

@@ -71,7 +71,7 @@ def chart(document: ScheduleDocument, *, width: int, colour: bool) -> Iterator[R
     """The schedule on a page of `width` columns; lines of text with their styles."""
     rows, columns = rows_of(document.passes), width - _ROOM
     chunks = max((box.chunk for row in rows.values() for box in row), default=0) + 1
-    look = Look(colour, chunks, len(str(document.microbatches - 1)))
+    look = Look(colour, chunks, len(str(max(document.passes.microbatch))))
     shown = sorted(rows)
     short = _shortest(rows)
     for cells in (look.widest, 1):

@@ -93,7 +93,7 @@ def _across(document: ScheduleDocument, rows: dict[int, list[PassBox]]) -> float
     lasts = [
         box.end - box.start for row in rows.values() for box in row if box.kind not in SHORT and box.end > box.start
     ]
-    cell = len(str(document.microbatches - 1)) * _LETTER + _AROUND
+    cell = len(str(max(document.passes.microbatch))) * _LETTER + _AROUND
     wanted = document.makespan / min(lasts) * cell if lasts else LEAST_WIDTH
     return min(max(wanted, LEAST_WIDTH), MOST_WIDTH)
 

@@ -52,8 +52,14 @@ def _sizes(document: ScheduleDocument) -> tuple[str, str]:
     if costs.scores is not None and costs.scores_gradient is not None:
         passes += f", S {costs.scores:g}, T {costs.scores_gradient:g}"
     passes += "" if costs.pair is None else f", F and B side by side {costs.pair:g}"
+    cut = "" if document.slices is None else f" of {document.slices} slices, which the numbers count"
+    if costs.tokens is not None and len(set(costs.tokens)) > 1:
+        passes += f"; slices of {', '.join(f'{100 * share:.3g} %' for share in costs.tokens)} of a sequence"
+    if costs.attention:
+        passes += f"; {100 * costs.attention:g} % of F and I goes with pairs of tokens"
+    microbatches = wording.plural(document.microbatches, "microbatch")
     return (
-        f"{wording.plural(document.devices, 'device')}{chunks}, {wording.plural(document.microbatches, 'microbatch')}",
+        f"{wording.plural(document.devices, 'device')}{chunks}, {microbatches}{cut}",
         f"a microbatch on a device: {passes}{limit}",
     )
 

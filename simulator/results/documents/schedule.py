@@ -21,6 +21,10 @@ class PassCosts:
     """Scores of a device's part of the vocabulary; None where the vocabulary is at the ends of the model."""
     scores_gradient: float | None = field(default=None, metadata=LEFT_OUT)
     """Gradients of them."""
+    attention: float | None = field(default=None, metadata=LEFT_OUT)
+    """Share of F and I that goes with the pairs of tokens; None where microbatches are not cut."""
+    tokens: tuple[float, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Share of the sequence of each slice; None where microbatches are not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class PassColumns:
     chunk: tuple[int, ...]
     """Which of the stages of its device, those of the first copy first."""
     microbatch: tuple[int, ...]
+    """Its number, or that of the slice where microbatches are cut: slice j of microbatch n of k slices is n k + j."""
     start: tuple[float, ...]
     end: tuple[float, ...]
 
@@ -110,6 +115,8 @@ class ScheduleDocument:
     passes: PassColumns
     memory_limit: float | None = field(default=None, metadata=LEFT_OUT)
     """In microbatches; None without one."""
+    slices: int | None = field(default=None, metadata=LEFT_OUT)
+    """Of each microbatch along its sequence; None where it is not cut."""
 
     @property
     def peak(self) -> float:

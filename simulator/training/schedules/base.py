@@ -31,6 +31,8 @@ class Pipeline:
     """Relative difference of times that says nothing, as the costs are estimates."""
     split: bool = field(default=True, kw_only=True)
     """Whether backward passes may be cut in two where a maker can do without."""
+    slices: int | None = field(default=None, kw_only=True)
+    """Slices of each microbatch along its sequence, for makers that cut it; None: as these see fit."""
 
     @property
     def stages(self) -> int:

@@ -18,12 +18,12 @@ Pass = tuple[int, int, int]
 """Kind, stage and microbatch."""
 
 
-def from_rows(rows: Sequence[Sequence[Pass]]) -> Schedule:
-    """The schedule in which rank r runs `rows[r]` in order."""
+def from_rows(rows: Sequence[Sequence[Pass]], slices: int = 1) -> Schedule:
+    """The schedule in which rank r runs `rows[r]` in order; numbers count `slices` of each microbatch."""
     count = sum(map(len, rows))
     flat = np.fromiter(_numbers(rows), np.int32, 3 * count).reshape(count, 3)
     edges = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
-    return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges)
+    return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges, slices=slices)
 
 
 def loop_home(ranks: int, chunks: int) -> Ints:

@@ -132,3 +132,27 @@ def test_two_copies_of_the_model_share_the_microbatches_and_a_pair_may_be_shorte
     }
     asked = AskedSchedule("dualpipe", 4, 8, costs=AskedCosts(pair=Fraction("2.4")))
     assert run(asked, make(asked)).makespan < 26
+
+
+def test_slices_are_counted_apart_from_microbatches() -> None:
+    asked = AskedSchedule("seq1f1b", 4, 8, costs=AskedCosts(attention=Fraction(1, 2), balanced=True), slices=2)
+    found = run(asked, make(asked))
+    assert (found.microbatches, found.slices, max(found.passes.microbatch)) == (8, 2, 15)
+    assert found.costs.tokens is not None
+    assert sum(found.costs.tokens) == 1
+    assert found.costs.tokens[0] > found.costs.tokens[1]
+    assert found.makespan >= found.least_makespan
+    assert all(device.busy == pytest.approx(24) for device in found.by_device)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (AskedSchedule("1f1b", 4, 8, slices=2), "`1f1b` does not cut sequences in 2 slices; `seq1f1b` does"),
+        (AskedSchedule("1f1b", 4, 8, costs=AskedCosts(attention=Fraction(1, 2))), "of whose slices `--attention`"),
+        (AskedSchedule("some.csv", slices=2), "leave out `--slices`"),
+    ],
+)
+def test_slices_of_what_is_not_cut_are_refused(asked: AskedSchedule, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make(asked)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from simulator.errors import InputError
 from simulator.program.actions import Kind
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
@@ -96,3 +97,8 @@ def _with_memory(scenario: Scenario, capacity: float) -> Scenario:
     memory = accelerator.memory.model_copy(update={"capacity": figure})
     node = node.model_copy(update={"accelerator": accelerator.model_copy(update={"memory": memory})})
     return scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"node": node})})
+
+
+def test_slices_are_refused_in_a_step() -> None:
+    with pytest.raises(InputError, match="slices of the sequence are drawn by `clustersim schedule`"):
+        build_job(jobs.scenario(batch=16, pp=4, training={"schedule": "seq1f1b"}))
