@@ -151,6 +151,13 @@ KNOWN: dict[str, Known] = {
         lambda s: _of(s.p + 3, 4),
         "Long sequences: k slices of each divide bubble and activations, for k times as many sends of a k-th.",
     ),
+    "skippipe": Known(
+        "",
+        None,
+        "",
+        None,
+        "Partial pipelines, where a model can do without some of its stages for a microbatch; `--paths` says which.",
+    ),
     "auto": Known(
         "", None, "", None, "When costs are uneven or memory is bounded and none of the named ones is made for that."
     ),

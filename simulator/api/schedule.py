@@ -2,6 +2,8 @@
 
 from __future__ import annotations  # help() then shows the names of types, not what they stand for
 
+import operator
+from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
 from os import PathLike
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from simulator import results
 from simulator.api.arguments import choice, path_of, shown, whole
 from simulator.errors import InputError, Problem
+from simulator.program.schedule import Paths
 from simulator.results.documents.form import plain
 from simulator.results.documents.schedule import ScheduleDocument
 from simulator.results.writing import write
@@ -98,6 +101,7 @@ def schedule(
     slices: int | None = None,
     attention: Time = 0,
     cut: Literal["even", "balanced"] = "even",
+    paths: Sequence[Sequence[int]] = (),
 ) -> PipelineSchedule:
     """Make a pipeline schedule and run it without a model or a machine.
 
@@ -119,6 +123,7 @@ def schedule(
     * `slices`: slices of each microbatch along its sequence, for schedules that cut it; None is as the schedule does.
     * `attention`: share of a forward pass, and of the input's half of a backward pass, that goes with pairs of tokens.
     * `cut`: slices of equally many tokens, or with equally long forward passes.
+    * `paths`: stages that microbatches go through in turn, for schedules that let them skip some.
 
     Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
     it does not meet.
@@ -138,8 +143,17 @@ def schedule(
     )
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
-    asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices))
+    asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices), _paths(paths))
     return PipelineSchedule.of(run(asked, make(asked)))
+
+
+def _paths(value: Sequence[Sequence[int]]) -> Paths:
+    """Paths of whole numbers."""
+    try:
+        return tuple(tuple(operator.index(stage) for stage in path) for path in value)
+    except TypeError:
+        hint = "write, for example, paths=[[0, 1], [0, 2]]"
+        raise InputError(Problem(f"{shown(value)} is no list of paths", path="paths", hint=hint)) from None
 
 
 def _count(name: str, value: int | None) -> int | None:

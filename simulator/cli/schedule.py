@@ -4,6 +4,7 @@ Times are those of a microbatch on a device, in any unit; the chunks of a device
 PyTorch's pipelining reads and writes: a line a device. Without a name the schedules that there are.
 """
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ EXAMPLES = (
     "workloads/schedules/zb-h1-4x8.csv --input-gradient 0.9765 --weight-gradient 0.5041",
 )
 _OUTPUTS = ("svg", "png", "csv", "json")
+_SIZES = ("stages", "microbatches", "chunks", "pair", "memory_limit", "slices", "attention", "cut", "paths")
 _TIMES = {  # what costs are unless given
     "forward": Fraction(1),
     "input_gradient": Fraction(1),
@@ -59,6 +61,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--cut", choices=("even", "balanced"), help="slices of equal tokens, or of equal forward passes (default: even)"
     )
+    parser.add_argument(
+        "--paths", metavar="LIST", type=_paths, help="stages that microbatches go through in turn, as 0-1-3,0-2-3"
+    )
     parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
     parser.add_argument("--png", metavar="FILE", help="write the chart as PNG")
     parser.add_argument("--csv", metavar="FILE", help="write the order in PyTorch's form")
@@ -88,6 +93,12 @@ def _share(text: str) -> Fraction:
     if value > 1:
         raise ArgumentTypeError(f"{text[:40]!r} is no share from 0 to 1")
     return value
+
+
+def _paths(text: str) -> tuple[tuple[int, ...], ...]:
+    if not re.fullmatch(r"\d{1,4}(-\d{1,4})*(,\d{1,4}(-\d{1,4})*)*", text):
+        raise ArgumentTypeError(f"{text[:40]!r} is no list of paths; write stages as 0-1-3,0-2-3")
+    return tuple(tuple(map(int, path.split("-"))) for path in text.split(","))
 
 
 def _limit(text: str) -> float:
@@ -144,6 +155,7 @@ def _asked(arguments: Namespace) -> "AskedSchedule":
         costs,
         arguments.memory_limit,
         arguments.slices,
+        arguments.paths or (),
     )
 
 
@@ -153,8 +165,7 @@ def _listed(arguments: Namespace) -> int:
     from simulator.report.schedule.page import listing
     from simulator.training.schedules import SCHEDULES
 
-    words = ("stages", "microbatches", "chunks", "pair", "memory_limit", "slices", "attention", "cut", *_OUTPUTS)
-    given = [name for name in words if getattr(arguments, name) is not None]
+    given = [name for name in (*_SIZES, *_OUTPUTS) if getattr(arguments, name) is not None]
     given += [name for name, time in _TIMES.items() if getattr(arguments, name) != time]
     if given:
         hint = "`clustersim schedule` lists the names"

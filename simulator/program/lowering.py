@@ -115,9 +115,9 @@ def _with_meetings(lowered: Lowered, met: Meetings, rows: Schedule, own: Ints, b
 
 def _senders(rows: Schedule) -> tuple[Ints, Ints]:
     """Instructions whose output goes to another rank, forward and backward."""
-    home, rank, within, last = rows.rank_of_stage(), rows.rank, rows.stage_of_model, rows.depth - 1
-    ahead = home[np.where(within < last, rows.stage + 1, rows.stage)] != rank
-    behind = home[np.where(within > 0, rows.stage - 1, rows.stage)] != rank
+    home, rank = rows.rank_of_stage(), rows.rank
+    to = (table[rows.stage, rows.microbatch] for table in rows.neighbours())
+    behind, ahead = (home[np.where(stage >= 0, stage, rows.stage)] != rank for stage in to)
     backward = (rows.kind == Kind.B) | (rows.kind == Kind.I)
     return np.flatnonzero((rows.kind == Kind.F) & ahead), np.flatnonzero(backward & behind)
 
@@ -213,10 +213,9 @@ def waits(rows: Schedule) -> tuple[Ints, Ints]:
 def takes_from(rows: Schedule) -> Ints:
     """The pass of a neighbouring stage whose output each pass takes, -1 for none; shape (n,)."""
     source = np.full(len(rows), -1, np.int64)
-    for kinds, step in (((Kind.F,), -1), ((Kind.B, Kind.I), 1)):
-        made = rows.find(kinds)
-        stage, within = rows.stage + step, rows.stage_of_model + step
-        takes = np.flatnonzero(np.isin(rows.kind, kinds) & (within >= 0) & (within < rows.depth))
+    for kinds, table in zip(((Kind.F,), (Kind.B, Kind.I)), rows.neighbours(), strict=True):
+        made, stage = rows.find(kinds), table[rows.stage, rows.microbatch]
+        takes = np.flatnonzero(np.isin(rows.kind, kinds) & (stage >= 0))
         source[takes] = made[stage[takes], rows.microbatch[takes]]
     return source
 

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from simulator.program.actions import COMPUTE, Action, Kind
 
+Paths = tuple[tuple[int, ...], ...]
+"""Stages that microbatches go through, in order: number n takes path n % len(paths); none: all go through all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -36,6 +39,8 @@ class Schedule:
     """How often the model lies on the pipeline; a microbatch goes through one copy."""
     slices: int = 1
     """Slices of a microbatch along its sequence: number n is slice n % slices of microbatch n // slices."""
+    paths: Paths = ()
+    """Of microbatches that skip stages, with one copy of the model."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -76,6 +81,20 @@ class Schedule:
         place[self.stage] = self.rank
         return place
 
+    def neighbours(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Stages before and after each on the path of each microbatch, -1 for none; shape (stages, microbatches)."""
+        before = np.full((self.stages, self.microbatches), -1, np.int64)
+        after = before.copy()
+        if not self.paths:
+            within = np.arange(self.stages)[:, None] % self.depth
+            before[1:] = np.where(within[1:] > 0, np.arange(self.stages - 1)[:, None], -1)
+            after[:-1] = np.where(within[1:] > 0, np.arange(1, self.stages)[:, None], -1)
+        for first, path in enumerate(self.paths):
+            for one, other in pairwise(path):
+                before[other, first :: len(self.paths)] = one
+                after[one, first :: len(self.paths)] = other
+        return before, after
+
     def find(self, kinds: Iterable[Kind]) -> NDArray[np.int64]:
         """The instruction of some kinds for each stage and microbatch, -1 for none; shape (stages, microbatches)."""
         rows = np.flatnonzero(np.isin(self.kind, np.fromiter(kinds, np.int8)) & (self.microbatch >= 0))
@@ -99,7 +118,7 @@ class Schedule:
         kept = np.concatenate(([0], np.cumsum(keep)))
         beside = None if self.beside is None else self.beside[keep]
         columns = self.kind[keep], self.stage[keep], self.microbatch[keep], kept[self.rank_start]
-        return Schedule(*columns, beside, self.copies, self.slices)
+        return Schedule(*columns, beside, self.copies, self.slices, self.paths)
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and last instruction of those that run side by side with each; shapes (n,)."""

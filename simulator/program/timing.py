@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simulator.program.actions import Kind
 from simulator.program.lowering import lower
 from simulator.program.maxplus import sweep
-from simulator.program.schedule import Schedule
+from simulator.program.schedule import Paths, Schedule
 from simulator.program.slices import Slices
 
 Ints = NDArray[np.int64]
@@ -127,7 +127,7 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     passes, times = schedule.passes(), schedule.stages // max(costs.stages, 1) if schedule.copies > 1 else 1
     table = np.concatenate([costs.by_number(passes.microbatches)] * times)
     released = np.tile(costs.released(), (times, 1))
-    sends = np.full((max(passes.stages - 1, 0), 2), costs.send, np.int64)
+    sends = np.full((passes.stages, 2), costs.send, np.int64)  # on a path any stage may send either way
     timeline = sweep(lower(passes, table, sends, pair=costs.pair, barrier=costs.barrier).tape)
     start, end = timeline.start[: len(passes)], timeline.end[: len(passes)]  # passes stand before sends
     edges, first = passes.rank_start, passes.rank_start[:-1]
@@ -145,14 +145,17 @@ def _peaks(passes: Schedule, released: Floats, edges: Ints, shares: Floats) -> F
     return np.array([np.cumsum(part).max(initial=0.0) for part in np.split(change, edges[1:-1])])
 
 
-def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1) -> int:
+def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1, paths: Paths = ()) -> int:
     """Ticks that no schedule can go below; `home` (stages,) is the rank of each stage.
 
     A rank has all its work to do from when the first microbatch can be there; and a microbatch has to go through all
     stages and back. Of several copies of the model each takes its share of the microbatches. Where `costs` have passes
     over the vocabulary, the first stage of each rank in its order runs them, and scores come before the way back. Of
-    one that is cut the slice that is there first counts, and the one that takes longest.
+    one that is cut the slice that is there first counts, and the one that takes longest; of such that skip stages the
+    shortest way to a rank and the longest path.
     """
+    if paths:
+        return _least_of_paths(costs, home, microbatches, paths)
     if costs.slices is not None:
         return _least_of_slices(costs, costs.slices, home, microbatches)
     back = costs.input_gradient + costs.weight_gradient
@@ -181,3 +184,19 @@ def _least_of_slices(costs: Costs, slices: Slices, home: Ints, microbatches: int
     np.minimum.at(enter, home, np.cumsum(first) - first + hops)
     through = each[:, [Kind.F, Kind.I]].sum(axis=(0, 1)) + 2 * hops[-1] + each[0, Kind.W]
     return max(int((enter + work).max()), int(through.max()))
+
+
+def _least_of_paths(costs: Costs, home: Ints, microbatches: int, paths: Paths) -> int:
+    """`least_makespan` of microbatches that skip stages."""
+    back = costs.input_gradient + costs.weight_gradient
+    ranks = int(home.max()) + 1
+    work, enter, through = np.zeros(ranks, np.int64), np.full(ranks, np.iinfo(np.int64).max), 0
+    for first, path in enumerate(paths[:microbatches]):
+        own = np.array(path)
+        many = len(range(first, microbatches, len(paths)))
+        np.add.at(work, home[own], many * (costs.forward + back)[own])
+        hops = np.concatenate(([0], np.cumsum(home[own][1:] != home[own][:-1]))) * costs.send
+        np.minimum.at(enter, home[own], np.cumsum(costs.forward[own]) - costs.forward[own] + hops)
+        whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1]
+        through = max(through, int(whole + costs.weight_gradient[own[0]]))
+    return max(int((enter + work).max()), through)

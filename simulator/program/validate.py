@@ -85,13 +85,15 @@ class _Checks:
         for kind in Kind:
             yield from self._doubled(kind)
         forward = self.rows(Kind.F)
-        stages, wanted = self.schedule.depth, self.schedule.depth * self.width
+        stages, wanted = self.schedule.depth, self._wanted()
         if forward.size * 2 < wanted:  # too few to list what is missing, which could be much
             sizes = f"{stages} stages x {self.width} microbatches need {wanted}"
             yield self.problem(f"there are {forward.size} forward passes, but {sizes}")
             return
         everything = self._everything(forward)
         yield from self._lacking(everything, self.key[forward], Kind.F)
+        for key in np.setdiff1d(self.key[forward], everything)[:SHOWN].tolist():
+            yield self.problem(f"{self._name(key, Kind.F)} is not on the path of its microbatch")
         split = self.key[self.rows(Kind.I, Kind.W)]
         whole = self.key[self.rows(Kind.B)]
         for key in np.intersect1d(whole, split)[:SHOWN].tolist():
@@ -122,11 +124,25 @@ class _Checks:
 
     def _everything(self, forward: Ints) -> Ints:
         """Keys of all stages and microbatches, each microbatch in the copy in which it is found."""
+        if self.schedule.paths:
+            return np.sort(np.concatenate([self._on(path, first) for first, path in enumerate(self.schedule.paths)]))
         copy, microbatch = np.zeros(self.width, np.int64), self.schedule.microbatch[forward]
         copy[microbatch] = self.schedule.stage[forward] // self.schedule.depth
         stages = copy * self.schedule.depth + np.arange(self.schedule.depth)[:, None]
         keys: Ints = (stages * self.width + np.arange(self.width)).ravel()
         return np.sort(keys)
+
+    def _on(self, path: Sequence[int], first: int) -> Ints:
+        """Keys of the microbatches that take a path, of which one is the first."""
+        numbers = np.arange(first, self.width, len(self.schedule.paths))
+        keys: Ints = (np.array(path)[:, None] * self.width + numbers).ravel()
+        return keys
+
+    def _wanted(self) -> int:
+        """Forward passes of all microbatches."""
+        if not self.schedule.paths:
+            return self.schedule.depth * self.width
+        return sum(len(self._on(path, first)) for first, path in enumerate(self.schedule.paths))
 
     def _name(self, key: int, kind: Kind) -> str:
         return f"{key // self.width % self.schedule.depth}{kind.name}{key % self.width}"

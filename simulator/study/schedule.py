@@ -16,7 +16,7 @@ from simulator.engine.tape import NEVER, Ints
 from simulator.errors import InfeasibleError, InputError, Problem
 from simulator.program.actions import NO_MICROBATCH, VOCABULARY, Action, Kind
 from simulator.program.csv_form import read_csv
-from simulator.program.schedule import Schedule
+from simulator.program.schedule import Paths, Schedule, from_actions
 from simulator.program.slices import Slices
 from simulator.program.timing import Costs, Timing, least_makespan, time_schedule
 from simulator.program.validate import validate
@@ -97,6 +97,8 @@ class AskedSchedule:
     """Most microbatches whose activations a device may keep."""
     slices: int | None = None
     """Of each microbatch along its sequence; None: as the schedule does."""
+    paths: Paths = ()
+    """Stages that microbatches go through; empty: as the schedule does."""
 
     @property
     def is_file(self) -> bool:
@@ -146,7 +148,11 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
     costs = asked.costs.of_stages(ranks * chunks, Fraction(chunks))
     _check_clock(costs, microbatches)
     limit = inf if asked.limit is None else asked.limit
-    made = maker(Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit, slices=asked.slices))
+    sizes = Pipeline(ranks, chunks, microbatches, costs=costs, limit=limit, slices=asked.slices, paths=asked.paths)
+    made = maker(sizes)
+    if asked.paths and made.paths != asked.paths:
+        message = f"schedule `{asked.source}` lets no microbatch skip stages"
+        raise InputError(Problem(message, hint="`skippipe` does"))
     if asked.slices not in (None, made.slices):
         message = f"schedule `{asked.source}` does not cut sequences in {asked.slices} slices"
         raise InputError(Problem(message, hint="`seq1f1b` does"))
@@ -159,7 +165,8 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
 def _read(asked: AskedSchedule) -> Schedule:
     """A schedule from a file in the working folder or in the installed data, of the sizes that are asked for."""
     path = next((path for path in (Path(asked.source), data_root() / asked.source) if path.is_file()), None)
-    schedule = validate(read_csv(path or asked.source, asked.source), asked.source)
+    found = from_actions(read_csv(path or asked.source, asked.source))
+    schedule = validate(replace(found, paths=asked.paths), asked.source)
     if (idle := np.flatnonzero(np.diff(schedule.passes().rank_start) == 0)).size:
         message = f"device {idle[0]} runs no pass"
         raise InputError(Problem(message, asked.source, int(idle[0]) + 1, hint="take its line out"))
@@ -201,7 +208,7 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
         costs = replace(costs, scores=None, scores_gradient=None)
     _check_clock(costs, schedule.microbatches)
     timing = time_schedule(schedule, costs)
-    least = least_makespan(costs, schedule.rank_of_stage(), microbatches, schedule.copies)
+    least = least_makespan(costs, schedule.rank_of_stage(), microbatches, schedule.copies, schedule.paths)
     _check_limit(asked, timing)
     return ScheduleDocument(
         name=asked.source,
@@ -210,6 +217,7 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
         copies=schedule.copies,
         microbatches=microbatches,
         slices=None if slices == 1 else slices,
+        paths=schedule.paths or None,
         costs=_written(asked.costs, schedule.vocabulary_sums > 0, slices),
         memory_limit=asked.limit,
         makespan=timing.makespan / scale,

@@ -50,7 +50,10 @@ def check_vocabulary(schedule: Schedule) -> None:
 
 
 def check_whole(schedule: Schedule) -> None:
-    """Refuse microbatches cut along their sequences, whose passes a step does not price."""
+    """Refuse microbatches cut along their sequences and such that skip stages, whose passes a step does not price."""
+    if schedule.paths:
+        message = "skipped stages are drawn by `clustersim schedule` and not simulated in a training step"
+        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
     if schedule.slices > 1:
         message = "slices of the sequence are drawn by `clustersim schedule` and not simulated in a training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))

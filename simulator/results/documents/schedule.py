@@ -117,6 +117,8 @@ class ScheduleDocument:
     """In microbatches; None without one."""
     slices: int | None = field(default=None, metadata=LEFT_OUT)
     """Of each microbatch along its sequence; None where it is not cut."""
+    paths: tuple[tuple[int, ...], ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Stages that microbatches go through, one path after the other; None where all go through all."""
 
     @property
     def peak(self) -> float:

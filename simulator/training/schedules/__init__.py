@@ -9,6 +9,7 @@ from simulator.training.schedules.building_block import v_min
 from simulator.training.schedules.files import read_schedule
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
 from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interleaved, one_f_one_b
+from simulator.training.schedules.skipping import skippipe
 from simulator.training.schedules.sliced import seq1f1b
 from simulator.training.schedules.two_ways import chimera, dualpipe, dualpipev
 from simulator.training.schedules.v_shape import v_half, zb_v
@@ -35,6 +36,7 @@ __all__ = [
     "one_f_one_b",
     "read_schedule",
     "seq1f1b",
+    "skippipe",
     "v_half",
     "v_min",
     "vocab_1",

@@ -50,8 +50,8 @@ def _suits(made: Schedule, pipeline: Pipeline) -> bool:
     passes only where it may."""
     sizes = (made.ranks, made.stages, made.microbatches)
     asked = (pipeline.ranks, pipeline.stages, pipeline.microbatches)
-    plain = made.copies == 1 and not made.vocabulary_sums
-    return plain and sizes == asked and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
+    plain = made.copies == 1 and not made.vocabulary_sums and not made.paths and sizes == asked
+    return plain and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
 
 
 def frugal(pipeline: Pipeline) -> Schedule:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simulator.errors import InputError
-from simulator.program.schedule import Schedule
+from simulator.program.schedule import Paths, Schedule
 from simulator.program.timing import Costs
 from simulator.registry import Registry
 
@@ -33,6 +33,8 @@ class Pipeline:
     """Whether backward passes may be cut in two where a maker can do without."""
     slices: int | None = field(default=None, kw_only=True)
     """Slices of each microbatch along its sequence, for makers that cut it; None: as these see fit."""
+    paths: Paths = field(default=(), kw_only=True)
+    """Stages that microbatches go through, for makers that let them skip some; empty: as these see fit."""
 
     @property
     def stages(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator.errors import Problem
 from simulator.program.actions import Kind
-from simulator.program.schedule import Schedule
+from simulator.program.schedule import Paths, Schedule
 from simulator.program.timing import Ints
 from simulator.training.schedules.base import ChunksError, Pipeline
 
@@ -18,12 +18,15 @@ Pass = tuple[int, int, int]
 """Kind, stage and microbatch."""
 
 
-def from_rows(rows: Sequence[Sequence[Pass]], slices: int = 1) -> Schedule:
-    """The schedule in which rank r runs `rows[r]` in order; numbers count `slices` of each microbatch."""
+def from_rows(rows: Sequence[Sequence[Pass]], slices: int = 1, paths: Paths = ()) -> Schedule:
+    """The schedule in which rank r runs `rows[r]` in order.
+
+    Numbers count `slices` of each microbatch, which goes by its path if there are any.
+    """
     count = sum(map(len, rows))
     flat = np.fromiter(_numbers(rows), np.int32, 3 * count).reshape(count, 3)
     edges = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
-    return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges, slices=slices)
+    return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges, slices=slices, paths=paths)
 
 
 def loop_home(ranks: int, chunks: int) -> Ints:
