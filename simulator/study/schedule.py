@@ -22,7 +22,7 @@ from simulator.program.timing import Costs, Timing, least_makespan, time_schedul
 from simulator.program.validate import validate
 from simulator.results.documents.schedule import DeviceShare, PassColumns, PassCosts, ScheduleDocument, ScheduleFigures
 from simulator.specs import data_root
-from simulator.training.schedules import SCHEDULES, ChunksError, Maker, Pipeline
+from simulator.training.schedules import SCHEDULES, ChunksError, Maker, Pipeline, own_name
 
 MOST_PASSES = 500_000
 """Forward passes of a schedule that is drawn."""
@@ -126,7 +126,7 @@ def make(asked: AskedSchedule) -> Schedule:
             message = "a file says its microbatches itself, which may be slices"
             raise InputError(Problem(message, asked.source, hint="leave out `--slices`"))
         return _read(asked)
-    maker = SCHEDULES.get(asked.source)
+    maker = SCHEDULES.get(own_name(asked.source))
     if asked.ranks is None or asked.microbatches is None:
         missing = "--stages" if asked.ranks is None else "--microbatches"
         raise InputError(Problem(f"schedule `{asked.source}` needs `{missing}`", hint=f"for example {missing} 8"))

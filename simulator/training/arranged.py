@@ -27,7 +27,7 @@ from simulator.training.memory import (
     static_memory,
     working_memory,
 )
-from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal
+from simulator.training.schedules import SIZES_ONLY, Pipeline, frugal, own_name
 
 SCALE = 1_000_000
 """Ticks of the longest forward pass."""
@@ -45,8 +45,8 @@ def arranged_job(scenario: Scenario) -> Job:
     depends on the order itself, which says who holds the head and how many logits wait: one that turns out to need more
     than there is is made again with what that would keep.
     """
-    job, name = build_job(scenario), scenario.training.schedule
-    if name is None or name in SIZES_ONLY or name.endswith(".csv"):
+    job, name = build_job(scenario), own_name(scenario.training.schedule or "1f1b")
+    if name in SIZES_ONLY or name.endswith(".csv"):
         return job
     capacity = float(scenario.cluster.node.accelerator.memory.capacity.value)
     room, kept, rest = np.inf, np.zeros(len(job.chunks)), np.zeros(len(job.chunks))

@@ -47,7 +47,7 @@ from simulator.training.layers import split_layers
 from simulator.training.partners import together
 from simulator.training.recipes import any_order, recipe_of, turns_weights
 from simulator.training.routing import exchange
-from simulator.training.schedules import SCHEDULES, Pipeline, read_schedule
+from simulator.training.schedules import SCHEDULES, Pipeline, own_name, read_schedule
 
 Layers = tuple[int, ...]
 """Layers of each chunk."""
@@ -187,7 +187,7 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
     """The schedule, and the layers of each of its chunks."""
     parallel = training.parallel
     check_passes(parallel, microbatches)
-    name = training.schedule or (INTERLEAVED if parallel.vpp > 1 else "1f1b")
+    name = own_name(training.schedule or (INTERLEAVED if parallel.vpp > 1 else "1f1b"))
     split = not sharded_per_pass(zero, stack)
     schedule = named_schedule(name, Pipeline(parallel.pp, parallel.vpp, microbatches, split=split))
     if name == INTERLEAVED and training.overlap_experts and _exchanges(training):

@@ -3,6 +3,7 @@
 A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and keep is in docs/models/pipeline.md.
 """
 
+from simulator.training.schedules.aliases import own_name
 from simulator.training.schedules.automatic import auto, frugal
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
 from simulator.training.schedules.building_block import v_min
@@ -34,6 +35,7 @@ __all__ = [
     "interlaced",
     "interleaved",
     "one_f_one_b",
+    "own_name",
     "read_schedule",
     "seq1f1b",
     "skippipe",

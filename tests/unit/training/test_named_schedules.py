@@ -107,3 +107,26 @@ def test_slices_are_refused_in_a_step() -> None:
 def test_skipped_stages_are_refused_in_a_step() -> None:
     with pytest.raises(InputError, match="skipped stages are drawn by `clustersim schedule`"):
         build_job(jobs.scenario(batch=16, pp=4, training={"schedule": "skippipe"}))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "vpp"),
+    [
+        ("TrainSchedule", "1f1b", 1),  # DeepSpeed
+        ("forward_backward_pipelining_with_interleaving", "interleaved-1f1b", 2),  # Megatron-LM
+        ("Interleaved1F1B", "interleaved-1f1b", 2),  # torchtitan
+        ("ScheduleInterleavedZeroBubble", "zb-h1", 1),  # PyTorch
+        ("zbvzerobubble", "zb-v", 2),
+    ],
+)
+def test_names_of_other_programs(theirs: str, own: str, vpp: int) -> None:
+    made, same = (
+        arranged_job(jobs.scenario(batch=16, pp=4, vpp=vpp, training={"schedule": name})).schedule
+        for name in (theirs, own)
+    )
+    assert made.actions() == same.actions()
+
+
+def test_a_name_that_nobody_has_is_misspelt() -> None:
+    with pytest.raises(InputError, match="unknown pipeline schedule `TrainSchedul`"):
+        build_job(jobs.scenario(pp=4, training={"schedule": "TrainSchedul"}))
