@@ -332,9 +332,10 @@ class Bench:
         sequences = decodes + len(prompts)
         for cost in self.cost(name, changes).stages:
             ticks += cost.rows(tokens, sequences) + cost.host(sequences) + cost.send(tokens)
-            ticks += cost.prompts(prompts) if prompts else 0
             segments = cost.decode(decodes)
-            ticks += next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
+            attention = next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
+            attention += cost.prompts(prompts) if prompts else 0
+            ticks += attention - cost.saved(tokens, attention)
         return units.to_seconds(ticks)
 
     def goodput(self, name: str, changes: tuple[str, ...] = (), engine: str | None = None) -> float:

@@ -56,9 +56,14 @@ class Price:
     """Of each row on its way to the next stage."""
     expert: int = 0
     """Of each row of all replicas in step."""
+    overlap: None = None
+    """Nothing runs beside anything else."""
 
     def rows(self, tokens: int, sampled: int) -> int:
         return self.row * tokens + self.sample * sampled
+
+    def saved(self, tokens: int, attention: int, shared: int | None = None) -> int:
+        return 0
 
     def together(self, tokens: int, sampled: int) -> int:
         return self.expert * tokens

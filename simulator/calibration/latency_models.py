@@ -41,6 +41,8 @@ class FittedStage:
     sends: tuple[()] = ()
     """What moves between devices is part of the fit."""
     hop: None = None
+    overlap: None = None
+    """What runs beside what is part of the fit."""
 
     def rows(self, tokens: int, sampled: int) -> int:
         """Nothing depends on the rows alone."""
@@ -65,6 +67,10 @@ class FittedStage:
         return 0
 
     def send(self, tokens: int) -> int:
+        """Nothing beyond the fit."""
+        return 0
+
+    def saved(self, tokens: int, attention: int, shared: int | None = None) -> int:
         """Nothing beyond the fit."""
         return 0
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 import simulator
 from simulator import units
+from simulator.axes import EP, TP
 from simulator.metrics import METRICS
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare
@@ -212,8 +213,21 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
         seconds["stall"] = units.to_seconds(record.stalled)
     if record.waits:
         seconds["idle for peers"] = units.to_seconds(sum(record.waits))
+    if record.saved:
+        _hide(seconds, record.saved / len(costs) / units.TICKS_PER_SECOND)
     seconds["attention"] = units.to_seconds(record.busy) - sum(seconds.values())
     return {part: value for part, value in seconds.items() if value > 0}
+
+
+def _hide(seconds: dict[str, float], saved: float) -> None:
+    """Take what ran beside something else from the parts of communication; what cutting a batch costs is a part."""
+    sent = sum(seconds.get(axis, 0.0) for axis in (TP.name, EP.name))
+    for axis in (TP.name, EP.name):
+        if axis in seconds and saved > 0:
+            seconds[axis] -= min(saved / sent, 1.0) * seconds[axis]
+    if saved < 0:
+        seconds["cut in parts"] = -saved
+    seconds["other"] -= max(saved - sent, 0.0)
 
 
 def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:

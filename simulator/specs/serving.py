@@ -111,6 +111,19 @@ class KvCache(Spec):
     more."""
 
 
+class Overlap(Spec):
+    """What of an iteration runs beside what."""
+
+    tensor: Literal["none", "steps", "tracked"] = "none"
+    """Tensor-parallel sums: after the product that they sum; in steps beside it and the product that follows, both cut
+    into parts (asynchronous tensor parallelism, Flux); or as its tiles are done, without multiprocessors (T3)."""
+    batches: Literal["none", "two"] = "none"
+    """`two`: halves of the batch by turns, the collectives of each beside the kernels of the other (two-batch overlap
+    of SGLang, dual-batch overlap of vLLM)."""
+    from_rows: Count = 1
+    """Rows of an iteration of a replica from which this holds; shorter ones run their operations one by one."""
+
+
 class Pool(Spec):
     """Equal replicas of one role; what is left out is as in `serving`."""
 
@@ -126,6 +139,8 @@ class Pool(Spec):
     """Batching of its replicas."""
     kv_cache: KvCache | None = None
     """Cache of its replicas."""
+    overlap: Overlap | None = Field(default=None, exclude_if=lambda overlap: overlap is None)
+    """What of their iterations runs beside what."""
     partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Nodes of the cluster that they lie on, by the name of their kind (`cluster.more_nodes`)."""
     cluster: Cluster | None = None
@@ -149,6 +164,8 @@ class Serving(Spec):
     """Where keys and values live."""
     precision: NumberFormats = NumberFormats()
     """Number formats."""
+    overlap: Overlap = Field(default=Overlap(), exclude_if=lambda overlap: overlap == Overlap())
+    """What of an iteration runs beside what."""
     router: str = "round-robin"
     """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`."""
     pools: tuple[Pool, ...] = ()

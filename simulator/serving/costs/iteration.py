@@ -24,6 +24,7 @@ from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
+from simulator.serving.costs.overlap import Overlapping, check_overlap, overlap_warnings, overlapping
 from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, hop, ticks
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
@@ -33,7 +34,7 @@ from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
-from simulator.specs.serving import KvCache, Layout, NumberFormats, ServingStack
+from simulator.specs.serving import KvCache, Layout, NumberFormats, Overlap, ServingStack
 from simulator.units import to_ticks
 
 BLOCK = 256
@@ -63,6 +64,8 @@ class StageCost:
     common: tuple[RowCosts, RowCosts] | None = None
     """Seconds of what replicas in step that share experts do together, by part: of the rows of all of them, and of
     those that give a token; None where each counts its own."""
+    overlap: Overlapping | None = None
+    """What runs beside what; None where operations follow each other."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
@@ -89,6 +92,11 @@ class StageCost:
             if count not in known:
                 _fill(known, count, cost)
         return self._common[0][tokens] + self._common[1][sampled]
+
+    def saved(self, tokens: int, attention: int, shared: int | None = None) -> int:
+        """Ticks that an iteration of so many rows and ticks of attention is shorter than its operations one by one;
+        `shared` are the rows of all replicas in step."""
+        return self.overlap.saved(tokens, attention, shared) if self.overlap is not None and tokens else 0
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
         """`rows` by what it is: linear, head, tp, ep, other."""
@@ -212,6 +220,7 @@ def compile_costs(
     max_sequences: int,
     place: ReplicaPlacement | None = None,
     in_step: bool = False,
+    overlap: Overlap | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -225,12 +234,14 @@ def compile_costs(
     place = place or placements(range(layout.devices * layout.ep), layout.devices)[0]
     own = cluster.only(cluster.numbering.kind_of(place.own[0]))
     _check(model, layout, own, tp, stages)
+    overlap = overlap or Overlap()
+    check_overlap(model, overlap)
     device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
     layers = depths(model, split_layers(model.layers, stages))
     pieces = Pieces(shard, device, stack, library(stack, cluster), place.group(0, tp), in_step=in_step)
-    costs = tuple(_stage(pieces, layers, stage, place) for stage in range(stages))
+    costs = tuple(_stage(pieces, layers, stage, place, overlap) for stage in range(stages))
     needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
     capacity = own.node.accelerator.memory.capacity.value
     cache = blocks_of(needs, capacity, kv_cache, stack, context)
@@ -249,7 +260,8 @@ def compile_costs(
         warnings=cache.warnings
         + _sixteen(model, formats)
         + _other_experts(model, device, stack, resolved)
-        + estimated_scans(model, device, stack),
+        + estimated_scans(model, device, stack)
+        + overlap_warnings(layout, tp, overlap),
         assumptions=notes,
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
@@ -353,7 +365,9 @@ def library(stack: ServingStack, cluster: Cluster) -> Library:
     return Library(stack, fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives))
 
 
-def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: ReplicaPlacement) -> StageCost:
+def _stage(
+    pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: ReplicaPlacement, overlap: Overlap
+) -> StageCost:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
     own = replace(pieces, group=place.group(stage, tp), sharers=place.sharers(stage, tp), _sizes={})
@@ -368,4 +382,5 @@ def _stage(pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: Replica
         host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
         sends=own.sends(layers[stage], first, last),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
+        overlap=overlapping(own, layers[stage], attention.curve.launch, overlap),
     )

@@ -102,7 +102,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
-        return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step)
+        beside = pool.overlap or serving.overlap
+        return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step, beside)
 
     cost = compiled(usual)
     if pool.replicas % layout.ep:

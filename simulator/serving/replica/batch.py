@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Work:
     """What the running iteration works on."""
 
-    __slots__ = ("chunks", "decoding", "ended", "queued", "tokens", "used")
+    __slots__ = ("attention", "chunks", "decoding", "ended", "queued", "tokens", "used")
 
     def __init__(self) -> None:
         """Nothing."""
@@ -27,6 +27,8 @@ class Work:
         """(request, tokens of its prompt)."""
         self.tokens = self.ended = 0
         """Tokens of these pieces, and how many of them end their prompt."""
+        self.attention = 0
+        """Ticks of its attention, where what it saves is known only with those that run in step."""
         self.decoding = False
         """Whether sequences decode beside them."""
         self.used = self.queued = 0
@@ -217,20 +219,26 @@ class Batch:
         """Ticks of an iteration on a replica of one stage; notes by how much the next would be longer."""
         stages, work, line = self.replica.stages, self.work, self.line
         cost, chunks = stages.costs[0], work.chunks
-        ticks = extra + cost.rows(n + work.tokens, n + work.ended) + cost.host(n + len(chunks))
-        if chunks:
-            ticks += stages.prompts(cost, chunks)
+        attention = stages.prompts(cost, chunks) if chunks else 0
         if n:
             context = self.decodes.context
             if n == line.sequences and context <= line.limit:  # as in the iteration before
-                ticks += line.base + line.slope * context
+                attention += line.base + line.slope * context
             elif self.decodes.shared_prefixes is None:
-                ticks += line.at(cost, n, context)
+                attention += line.at(cost, n, context)
             else:
                 reading, line.slope, line.limit = stages.decode(0, n, self.decodes)
-                ticks += reading
+                attention += reading
             self.stretch.growth = line.slope * n
-        return ticks
+        ticks = extra + cost.rows(n + work.tokens, n + work.ended) + cost.host(n + len(chunks)) + attention
+        if cost.overlap is None:
+            return ticks
+        if self.replica.group is not None and cost.common is not None:
+            work.attention = attention
+            return ticks
+        saved = cost.saved(n + work.tokens, attention)
+        self.replica.record.saved += saved
+        return ticks - saved
 
     def _announce(self, begin: int, end: int) -> None:
         """Tell the owner which prompts end with this iteration and decode elsewhere."""

@@ -61,9 +61,11 @@ class Lockstep:
     def _settle(self, _: object) -> None:
         """All that begin have: the longest decides, and the rows of all are worked on together."""
         entered, self.entered = self.entered, []
-        longest = max(own for _, own, _, _ in entered)
+        slowest, longest, most, _ = max(entered, key=lambda entry: entry[1])
         shared = self.rows = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
-        span = longest + self.members[0].stages.costs[0].together(*shared)
+        cost = self.members[0].stages.costs[0]
+        saved = cost.saved(most, slowest.work.attention, shared[0])
+        span = longest + cost.together(*shared) - saved
         end = self.end = self.agenda.now + span
         self.running = [batch for batch, *_ in entered]
         for member in self.members:
@@ -71,6 +73,7 @@ class Lockstep:
         for batch, own, _, _ in entered:
             batch.stretch.first, batch.stretch.growth = span, 0
             batch.replica.record.meet(shared, longest - own)
+            batch.replica.record.saved += saved
             batch.schedule_end(end)
         if self.wires is not None:
             self.wires.enter()

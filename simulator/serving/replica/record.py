@@ -15,7 +15,18 @@ COLUMNS = 11
 class Record:
     """Columns that only grow."""
 
-    __slots__ = ("busy", "copied", "gap_counts", "gap_ticks", "log", "shared_rows", "stalled", "usage", "waits")
+    __slots__ = (
+        "busy",
+        "copied",
+        "gap_counts",
+        "gap_ticks",
+        "log",
+        "saved",
+        "shared_rows",
+        "stalled",
+        "usage",
+        "waits",
+    )
 
     def __init__(self, block_size: int) -> None:
         """Nothing has happened yet."""
@@ -32,6 +43,8 @@ class Record:
         """Ticks in which it worked, the mean over its stages."""
         self.stalled = 0
         """Ticks by which others on its links made its iterations longer."""
+        self.saved = 0
+        """Ticks by which its iterations are shorter than their operations one by one, summed over its stages."""
         self.copied = 0
         """Ticks of its first stage in which it copied to and from the host."""
 

@@ -69,7 +69,7 @@ class Replica:
         self.queue = Queue(ledger)
         self.stages = Stages(costs, ledger, in_flight)
         self.record = Record(memory.block_size)
-        self.fast_forwards = fast_forward and not self.stages.turns
+        self.fast_forwards = fast_forward and not self.stages.turns and all(cost.overlap is None for cost in costs)
         self.preempted = 0
         """Preemptions so far."""
         self.group: Lockstep | None = None

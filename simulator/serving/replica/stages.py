@@ -63,11 +63,12 @@ class Stages:
         """What an iteration of `n` decodes takes on each stage."""
         work, chunks, found = batch.work, batch.work.chunks, []
         for stage, cost in enumerate(self.costs):
-            each = cost.rows(n + work.tokens, n + work.ended)
-            if chunks:
-                each += self.prompts(cost, chunks)
+            attention = self.prompts(cost, chunks) if chunks else 0
             if n:
-                each += self.decode(stage, n, batch.decodes)[0]
+                attention += self.decode(stage, n, batch.decodes)[0]
+            saved = cost.saved(n + work.tokens, attention)
+            batch.replica.record.saved += saved
+            each = cost.rows(n + work.tokens, n + work.ended) + attention - saved
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
             found.append(each)

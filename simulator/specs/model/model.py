@@ -142,6 +142,9 @@ class Model(Spec):
     parallel_mlp: bool = False
     """Whether attention and MLP of a layer read the same norm and their results are added (GPT-J, Falcon): served with
     one sum over tensor-parallel devices a layer; trained one after the other."""
+    ladder_residual: bool = Field(default=False, exclude_if=lambda ladder: not ladder)
+    """Whether each block reads the stream without the result of the block right before it, so that tensor-parallel
+    sums run beside the block that follows (Ladder-residual, arXiv:2501.06589)."""
     biases: bool = True
     """Whether linear layers have biases."""
     tied_embeddings: bool = True

@@ -1,0 +1,156 @@
+"""What an iteration saves where collectives of its layers run beside kernels: layouts of their operations on lanes.
+
+The time of a stage is that of its operations one after the other, less what a layout of those of its layers saves:
+
+* `ladder_residual` of the model: each tensor-parallel sum runs beside the block after it (arXiv:2501.06589).
+* `overlap.batches: two`: halves of the batch by turns, the collectives of each beside the kernels of the other
+  (SGLang's two-batch overlap, vLLM's dual-batch overlap, after DeepSeek-V3, arXiv:2412.19437). Each half reads the
+  weights.
+* `overlap.tensor`: sums in steps beside the products around them (`fused`).
+
+What attention takes is spread evenly over the layers that have it, and over halves. Kernels and collectives beside each
+other are taken not to slow each other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.fused import saved_by_steps
+from simulator.serving.costs.lanes import Segment, in_turns, makespan, one_late
+from simulator.serving.costs.operators import Collective, Piece, kernels, layer, together
+from simulator.serving.costs.pieces import Pieces
+from simulator.specs.model import LayerKind, Model
+from simulator.specs.serving import Layout, Overlap
+from simulator.units import TICKS_PER_SECOND, to_ticks
+
+Saved = Callable[[int, int, float], float]
+"""(rows, rows of all replicas in step, seconds of attention) -> seconds that a layout saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers of a stage in segments that end with a collective."""
+
+    pieces: Pieces
+    depth: Depth
+    launch: float
+    """Seconds of a launch of attention."""
+    _known: dict[tuple[LayerKind, int, int], tuple[Segment, ...]] = field(default_factory=dict)
+
+    def _attends(self, kind: LayerKind) -> bool:
+        return kind.attends or kind.stateful
+
+    def segments(self, rows: int, joint: int, attention: float) -> list[Segment]:
+        """Those of all layers at so many rows; `attention` is of all layers together."""
+        kinds = self.depth.passed(self.pieces.shard.model.kinds[0])
+        attending = sum(count for kind, count in kinds if self._attends(kind))
+        found: list[Segment] = []
+        for kind, count in kinds:
+            first, *others = self._layer(kind, rows, joint)
+            if self._attends(kind):
+                first = first._replace(kernels=first.kernels + attention / attending)
+            found += [first, *others] * count
+        return found
+
+    def _layer(self, kind: LayerKind, rows: int, joint: int) -> tuple[Segment, ...]:
+        """Segments of a layer without what attention reads."""
+        if (kind, rows, joint) not in self._known:
+            seconds = kind.attends * self.launch / self.pieces.stack.kernel_efficiency.value
+            found: list[Segment] = []
+            for piece in layer(self.pieces.shard, kind=kind):
+                lasts = self._seconds(piece, rows, joint)
+                if isinstance(piece, Collective):
+                    found.append(Segment(seconds, lasts))
+                    seconds = 0.0
+                else:
+                    seconds += lasts
+            self._known[kind, rows, joint] = tuple([*found, Segment(seconds, 0.0)] if seconds or not found else found)
+        return self._known[kind, rows, joint]
+
+    def _seconds(self, piece: Piece, rows: int, joint: int) -> float:
+        count = joint if together(piece) else rows
+        return float(self.pieces.seconds(piece, np.array([count]))[0]) if count else 0.0
+
+    def launches(self, rows: int) -> float:
+        """Seconds in which the host launches the kernels of the layers where no captured graph is replayed."""
+        stack = self.pieces.stack
+        if rows <= (stack.graphs or 0):
+            return 0.0
+        kinds = self.depth.passed(self.pieces.shard.model.kinds[0])
+        count = sum(n * (kernels(layer(self.pieces.shard, kind=kind)) + kind.attends) for kind, n in kinds)
+        return stack.kernel_launch * count
+
+
+@dataclass(frozen=True, slots=True)
+class Overlapping:
+    """What iterations of a stage save; by `saved`."""
+
+    seconds: Saved
+    sharers: int
+    """Replicas whose rows experts work on, where none are counted: each is taken to have as many."""
+    least: int
+    """Rows of an iteration from which its layout differs."""
+
+    def saved(self, rows: int, attention: int, joint: int | None = None) -> int:
+        """Ticks that an iteration of so many rows, and so many ticks of attention, is shorter than its operations one
+        after the other; `joint` are the rows of all replicas in step."""
+        if rows < self.least:
+            return 0
+        everybody = rows * self.sharers if joint is None else joint
+        return to_ticks(self.seconds(rows, everybody, attention / TICKS_PER_SECOND))
+
+
+def overlapping(pieces: Pieces, depth: Depth, launch: float, overlap: Overlap) -> Overlapping | None:
+    """What a stage saves; None where its operations run one after the other."""
+    shard, sharers = pieces.shard, 1 if pieces.in_step else pieces.shard.sharers
+    layers = Layers(pieces, depth, launch)
+    if shard.model.ladder_residual and shard.tp > 1:
+        return Overlapping(lambda *asked: _ladder(layers, *asked), sharers, 1)
+    if overlap.batches == "two" and (shard.tp > 1 or shard.sharers > 1):
+        return Overlapping(lambda *asked: _two(layers, *asked), sharers, max(overlap.from_rows, 2))
+    if overlap.tensor != "none" and shard.tp > 1:
+        return Overlapping(saved_by_steps(pieces, depth, overlap.tensor), sharers, overlap.from_rows)
+    return None
+
+
+def _ladder(layers: Layers, rows: int, joint: int, attention: float) -> float:
+    segments = layers.segments(rows, joint, attention)
+    serial = sum(one.serial for one in segments)
+    return max(serial - max(makespan(one_late(segments)), layers.launches(rows)), 0.0)
+
+
+def _two(layers: Layers, rows: int, joint: int, attention: float) -> float:
+    """Negative where halves lose more than they hide."""
+    serial = sum(one.serial for one in layers.segments(rows, joint, attention))
+    parts = ((rows + 1) // 2, (joint + 1) // 2), (rows // 2, joint // 2)
+    first, second = (layers.segments(own, all_, attention / 2) for own, all_ in parts)
+    return serial - max(makespan(in_turns(zip(first, second, strict=True))), 2 * layers.launches(rows))
+
+
+def check_overlap(model: Model, overlap: Overlap) -> None:
+    """Refuse layouts that are not simulated together."""
+    path = "serving.overlap"
+    chosen = [f"`{key}: {value}`" for key, value in (("tensor", overlap.tensor), ("batches", overlap.batches))]
+    named = [text for text in chosen if "none" not in text] + ["`model.ladder_residual`"] * model.ladder_residual
+    if len(named) > 1:
+        message = f"{' and '.join(named)} hide the same collectives, which is not simulated together"
+        raise InputError(Problem(message, path=path, hint="leave one of them out"))
+    if named and model.prompt_layers is not None:
+        message = f"{named[0]} with `prompt_layers`, after which the rows of prompts leave, is not simulated"
+        raise InputError(Problem(message, path=path, hint="leave one of them out"))
+    if overlap.tensor != "none" and model.parallel_mlp:
+        message = f"{named[0]}: attention and MLP of {model.name} end in one sum, which two products feed"
+        raise InputError(Problem(message, path=f"{path}.tensor", hint="leave it out"))
+
+
+def overlap_warnings(layout: Layout, tp: int, overlap: Overlap) -> tuple[str, ...]:
+    """What is said of overlap without effect."""
+    found = (
+        (overlap.tensor != "none" and tp == 1, f"overlap.tensor {overlap.tensor}: there is no tensor parallelism"),
+        (overlap.batches == "two" and tp * layout.ep == 1, "overlap.batches two: there are no collectives to hide"),
+    )
+    return tuple(f"no effect: {text}" for applies, text in found if applies)
