@@ -240,6 +240,12 @@ class Training(Spec):
     """Reduce gradients while the backward pass still runs; the stack's default where left out."""
     overlap_parameters: bool | None = None
     """Gather sharded parameters ahead of their use; the stack's default where left out."""
+    overlap_tensor: Literal["none", "backward", "all", "steps", "tracked"] | None = Field(
+        default=None, exclude_if=lambda overlap: overlap is None
+    )
+    """Tensor-parallel collectives beside matrix products: `none`, `backward` and `all` as stacks have them; `steps`,
+    with products cut into a part for each rank (asynchronous tensor parallelism, Flux); `tracked`, scatters as the
+    tiles of their product are done, without multiprocessors (T3). The stack's where left out."""
     overlap_pipeline: bool | None = None
     """Pipeline sends run beside computation; the stack's default where left out."""
     blocking_launches: bool = False

@@ -20,7 +20,7 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.training import context
+from simulator.training import besides, context
 from simulator.training.checks import (
     check_axes,
     check_blocking,
@@ -110,7 +110,7 @@ def build_job(scenario: Scenario) -> Job:
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     formats = _formats(resolver, scenario)
     attention = str(take("attention", training.attention, stack.attention))
-    return Job(
+    job = Job(
         model=model,
         stack=stack,
         mesh=mesh,
@@ -151,15 +151,19 @@ def build_job(scenario: Scenario) -> Job:
         **_exchanging(scenario, mesh, experts, formats["precision"]),
         cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
+        overlap_tensor=training.overlap_tensor,
         **in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
         warnings=(
             *without_effect(training, mesh, stack, zero, model.block_mask is not None),
             *without_experts(training, model),
+            *besides.without_effect(training, mesh.sizes[TP.name]),
             *too_long(training, model),
         ),
     )
+    besides.check_overlap(training, job)
+    return job
 
 
 def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:

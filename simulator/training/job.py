@@ -114,6 +114,8 @@ class Job:
     """Share of the layers of each chunk that are recomputed under `full`, where `recompute_layers` counts none."""
     expert_chunks: int = 1
     """Parts in which the rows of an exchange with experts are sent, worked on and returned."""
+    overlap_tensor: str | None = None
+    """What runs beside products in tensor parallelism; what the stack has where None."""
     one_lane: bool = False
     """Whether all that those parts send travels one after the other."""
     shared_beside: bool = False
@@ -158,6 +160,16 @@ class Job:
     def keeps_attention(self) -> bool:
         """Whether full recomputation leaves out attention, whose results are kept."""
         return self.cp > 1 and context.SCHEMES.get(self.cp_kind).keeps_results
+
+    @property
+    def ladder(self) -> bool:
+        """Whether tensor-parallel collectives run beside the block after theirs."""
+        return self.model.ladder_residual and self.tp > 1 and not self.blocking
+
+    @property
+    def beside_products(self) -> str:
+        """What of tensor parallelism runs beside products."""
+        return "none" if self.blocking or self.ladder else self.overlap_tensor or self.stack.overlap_tensor
 
     @property
     def dense(self) -> Replicas:

@@ -19,7 +19,7 @@ from typing import cast
 
 from simulator.axes import CP, EP, TP, Axis
 from simulator.cost.work import Attention, Gemm, Scan, Stream
-from simulator.model.backward import DISPATCH, GATHER, REDUCE, backward
+from simulator.model.backward import DISPATCH, GATHER, REDUCE, SCATTER, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
 from simulator.model.dropped import computed_again
@@ -48,6 +48,7 @@ from simulator.training.exchanged import exchanged, shared_halves
 from simulator.training.job import Job, Replicas
 from simulator.training.recipes import Recipe
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
+from simulator.training.stepped import STEPS, TRACKED, stepped
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
@@ -77,10 +78,15 @@ def layer_forward(job: Job, kind: LayerKind) -> Iterator[Step]:
 
 def layer_backward(job: Job, kind: LayerKind) -> Iterator[Step]:
     """Backward pass of a layer, gradients of activations and weights; recomputation is apart."""
+    yield from weights_turned(job, kind)
+    yield from steps(job.of(kind), backward(layer_ops(job, kind)))
+
+
+def weights_turned(job: Job, kind: LayerKind) -> Iterator[Step]:
+    """Bringing the matrices of a layer into the order that its backward pass takes."""
     if job.turns_weights and job.recipe is not None:
         size = layer_matrices(job, kind) * job.recipe.weight
         yield Kernel("turn weights", Stream(size, size, kernels=4))
-    yield from steps(job.of(kind), backward(layer_ops(job, kind)))
 
 
 def encoder_ops(job: Job) -> list[Op]:
@@ -236,7 +242,8 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
     listed = list(ops)
     inside = exchanged(listed) if job.expert_chunks > 1 or job.shared_beside else range(0)
     if not inside:
-        yield from _between(job, listed, range(len(listed)))
+        found, how = _between(job, listed, range(len(listed))), job.beside_products
+        yield from stepped(how, job.tp, found) if how in (STEPS, TRACKED) else found
         return
     halves = shared_halves(listed) if job.shared_beside else ([], [])
     moved = {place for half in halves for place in half}
@@ -370,15 +377,18 @@ def _rows_each(job: Job, product: Linear) -> int:
 def _host(job: Job, ops: Sequence[Op], i: int) -> int | None:
     """The product that a collective runs beside, where the stack overlaps them: the weights' gradient that need not
     wait for it, else the layer's product that it feeds, else the one that it follows."""
-    if (own := ops[i].does) and isinstance(own, Comm) and own.axis != TP:
+    own, how = ops[i].does, job.beside_products
+    if not isinstance(own, Comm) or own.axis != TP:
         return None
     after = ops[i + 1].does if i + 1 < len(ops) else None
     before = ops[i - 1].does if i else None
+    if how == TRACKED and isinstance(before, Linear) and before.format == LAYER and own.operation == SCATTER:
+        return i - 1
     if isinstance(after, WeightGradient):
-        return i + 1 if job.stack.overlap_tensor in ("all", "backward") and not job.blocking else None
+        return i + 1 if how != "none" else None
     product, at = (after, i + 1) if isinstance(after, Linear) else (before, i - 1)
-    overlaps = isinstance(product, Linear) and product.format == LAYER and job.stack.overlap_tensor == "all"
-    return at if overlaps and not job.blocking else None
+    overlaps = isinstance(product, Linear) and product.format == LAYER and how in ("all", STEPS)
+    return at if overlaps else None
 
 
 def _dequantised(job: Job, op: Op) -> Iterator[Kernel]:

@@ -10,7 +10,7 @@ what is computed again, waits for its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.exchanged import staged
 from simulator.training.job import Job
+from simulator.training.ladder import blocks_backward, blocks_forward, late
 from simulator.training.memory import Chunk, copy_time
 from simulator.training.partners import EXCHANGES, Stretch, exchanges, stretches
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
@@ -47,6 +48,9 @@ class LayerPasses:
     """The backward pass without the gradients of weights."""
     weight_gradient: Piece
     """Gradients of weights."""
+    ends: Mapping[str, tuple[Piece, Piece]] = field(default_factory=dict)
+    """Where collectives run one block late, by pass: of the layer that a chunk's pass begins with, beside which nothing
+    is under way, and what is waited for after its last layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +101,16 @@ class PassCosts:
     def _aside(self, step: Collective) -> Part:
         """A collective on the lane of its axis, or of all exchanges with experts."""
         lane = EP.name if self.job.one_lane and step.axis == ETP.name else step.axis
-        return Part(lane, self._call(step), takes=1.0 - self.job.stack.overlap_quality.value)
+        taken = 0.0 if step.near_memory else 1.0 - self.job.stack.overlap_quality.value
+        return Part(lane, self._call(step), takes=taken)
 
     def _works(self, step: Kernel | Turn) -> Content:
         """The kernels of a step; of a turn those of its slowest rank."""
         ranks = step.ranks if isinstance(step, Turn) else ((step.work,),)
         if not all(kernel_cost(work, self.device).valid for works in ranks for work in works):
             self.invalid.add(step.name)
-        return max((sum(map(self.kernel, works), Content()) for works in ranks), key=lambda content: content.total)
+        whole = max((sum(map(self.kernel, works), Content()) for works in ranks), key=lambda content: content.total)
+        return whole.at(step.share) if isinstance(step, Kernel) and step.share < 1.0 else whole
 
     def piece(self, steps: Iterable[Step], beside: Iterable[Part] = ()) -> Piece:
         """Steps one after the other; `beside` all of them run parts on other lanes."""
@@ -183,6 +189,8 @@ class PassCosts:
         job = self.job
         gathers = len(operators.gathered_units(job, kind, job.dense))
         reductions = len(operators.layer_units(job, kind, job.dense))
+        if job.ladder:
+            return self._late_layer(kind)
         forth, back = list(operators.layer_forward(job, kind)), list(operators.layer_backward(job, kind))
         inputs, weights = _halves(back)
         forward, backward, half = _stretches(forth, back, inputs) if paired else map(_whole, (forth, back, inputs))
@@ -194,6 +202,27 @@ class PassCosts:
             input_gradient=self.layer_pass(half, kind, summed),
             weight_gradient=self.piece(weights),
         )
+
+    def _late_layer(self, kind: LayerKind) -> LayerPasses:
+        """All passes of a layer whose tensor-parallel collectives run one block late."""
+        job = self.job
+        gathers = self._lists(len(operators.gathered_units(job, kind, job.dense)))
+        reductions = self._lists(len(operators.layer_units(job, kind, job.dense)))
+        back = blocks_backward(job, kind)
+        halves = [_halves(block) for block in back]
+        copies, summed = (operators.copied_experts(job, kind, gradients) for gradients in (False, True))
+        found: dict[str, Piece] = {}
+        ends: dict[str, tuple[Piece, Piece]] = {}
+        for name, blocks, experts, lists in (
+            ("forward", blocks_forward(job, kind), copies, gathers),
+            ("backward", back, summed, gathers + reductions),
+            ("input_gradient", [inputs for inputs, _ in halves], summed, single(Content())),
+        ):
+            own = late(blocks)
+            found[name] = self.layer_pass(own.stretches, kind, experts) + lists
+            ends[name] = self.layer_pass(own.first, kind, experts) + lists, self.piece(own.left)
+        weights = self.piece(step for _, steps in halves for step in steps)
+        return LayerPasses(**found, again=self._again(kind), weight_gradient=weights, ends=ends)
 
     def layers(self, paired: bool = False) -> LayerCosts:
         """All passes of layers, of embedding and head; `paired` ones have another microbatch's beside them."""
@@ -293,7 +322,7 @@ def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:
     first, last = chunk.first, chunk.last
     layers = [costs.of[kind] for kind in reversed(chunk.kinds)]
     forward = _joined(
-        [layer.forward for layer in reversed(layers)],
+        _each(layers[::-1], "forward"),
         costs.embedding[0] if first else None,
         costs.head[0] if last else None,
     )
@@ -302,10 +331,19 @@ def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:
     weights = [costs.head_halves[1]] * last + [layer.weight_gradient for layer in layers]
     return ChunkPasses(
         forward,
-        _joined(_with_again(job, layers, [layer.backward for layer in layers]), *ends),
-        _joined(_with_again(job, layers, [layer.input_gradient for layer in layers]), *inputs),
+        _joined(_with_again(job, layers, _each(layers, "backward")), *ends),
+        _joined(_with_again(job, layers, _each(layers, "input_gradient")), *inputs),
         weights or [single(Content())],
     )
+
+
+def _each(layers: Sequence[LayerPasses], name: str) -> list[Piece]:
+    """One of the passes of each layer, in the order in which they are passed."""
+    found: list[Piece] = [getattr(layer, name) for layer in layers]
+    if layers and layers[0].ends:
+        found[0] = layers[0].ends[name][0]
+        found[-1] += layers[-1].ends[name][1]
+    return found
 
 
 def _joined(layers: list[Piece], before: Piece | None, after: Piece | None) -> list[Piece]:

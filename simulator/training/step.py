@@ -18,6 +18,8 @@ class Collective(NamedTuple):
     axis: str = TP.name
     part: tuple[int, int] | None = None
     """(ranks, distance between them in the group) of the parts of the axis' groups that run it; None for all."""
+    near_memory: bool = False
+    """Whether it is sent and reduced without multiprocessors."""
 
 
 class Kernel(NamedTuple):
@@ -31,6 +33,8 @@ class Kernel(NamedTuple):
     """Kernels that the host launches for it."""
     beside: tuple[Collective, ...] = ()
     """Collectives that run beside it, one after the other, where the stack overlaps communication."""
+    share: float = 1.0
+    """Share of the work that this is, where parts of one kernel are told apart."""
 
 
 class Turn(NamedTuple):

@@ -125,6 +125,7 @@ _RARE: Mapping[str, tuple[Any, ...]] = {
     "blocking_launches": (True,),
     "offload_layers": (1,),
     "overlap_pipeline": (True, False),
+    "overlap_tensor": ("none", "backward", "all", "steps", "tracked"),
     "overlap_gradients": (True, False),
 }
 _ROUTED: Mapping[str, tuple[Any, ...]] = {

@@ -138,7 +138,7 @@ def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:
 @simulations(60)
 @given(
     **CHOICES,
-    overlap_tensor=st.sampled_from(["none", "backward", "all"]),
+    overlap_tensor=st.sampled_from(["none", "backward", "all", "steps", "tracked", "ladder"]),
     quality=st.sampled_from([0.3, 0.8, 1.0]),
     overhead=st.sampled_from([0.0, 50e-6, 1e-3]),
     offload=st.sampled_from([0, 1, 2]),
@@ -151,14 +151,19 @@ def test_lumped_stages_equal_their_parts_on_lanes(
     """A pass as one operation lasts to the tick what its kernels, collectives, launches and copies last on lanes."""
     stack = jobs.stack()
     changes = {
-        "overlap_tensor": overlap_tensor,
+        "overlap_tensor": overlap_tensor if overlap_tensor in ("none", "backward", "all") else "none",
         "overlap_quality": stack.overlap_quality.model_copy(update={"value": quality}),
         "layer_overhead": stack.layer_overhead.model_copy(update={"value": overhead}),
         "overlap_gradients": False,
         "overlap_parameters": False,
     }
     scenario = build(**choices, **changes)  # type: ignore[arg-type]
-    more = {"offload_layers": offload, "blocking_launches": blocking}
+    more: dict[str, object] = {"offload_layers": offload, "blocking_launches": blocking}
+    if overlap_tensor in ("steps", "tracked") and choices["tp"] != 1:
+        cut = scenario.training.parallel.model_copy(update={"sequence_parallel": True})
+        more |= {"overlap_tensor": overlap_tensor, "parallel": cut}
+    ladder = scenario.model.model_copy(update={"ladder_residual": overlap_tensor == "ladder"})
+    scenario = scenario.model_copy(update={"model": ladder})
     scenario = scenario.model_copy(update={"training": scenario.training.model_copy(update=more)})
     lumped = gather(run(scenario, share_links=False))
     with pytest.MonkeyPatch.context() as patch:

@@ -54,8 +54,6 @@ LEFT_OUT = {
     "training.compile": "how kernels are fused is the stack's",
     "compile.enable": "how kernels are fused is the stack's",
     "training.enable_cpu_offload": "parameters and optimizer stay on the device",
-    "parallelism.enable_async_tensor_parallel": "tensor-parallel collectives do not overlap in this stack",
-    "experimental.enable_async_tensor_parallel": "tensor-parallel collectives do not overlap in this stack",
     "parallelism.fsdp_reshard_after_forward": "the default is taken",
     "parallelism.disable_loss_parallel": "the output head is cut over tensor-parallel ranks",
 }
@@ -130,6 +128,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _batch(settings, pp, dp)
     _layout(settings, tp, pp, dp, cp)
     _experts(settings, layers, tp, cp, dp)
+    _overlap(settings, tp)
     _memory(settings, layers, _schedule(settings, pp, layers))
     _numbers(settings)
     for key in settings.values:
@@ -311,6 +310,12 @@ def _layout(settings: Settings, tp: int, pp: int, dp: int, cp: int) -> None:
             draft.put("training.parallel.shard_size", dp // replicas, settings.note(*_replicate()))
     elif dp > 1:
         draft.put("training.parallel.zero", 0, f"replicated only: {settings.note(*_replicate())}")
+
+
+def _overlap(settings: Settings, tp: int) -> None:
+    keys = [f"{section}.enable_async_tensor_parallel" for section in ("parallelism", "experimental")]
+    if settings.get(*keys) and tp > 1:
+        settings.draft.put("training.overlap_tensor", "steps", settings.note(*keys))
 
 
 def _experts(settings: Settings, model: str, tp: int, cp: int, dp: int) -> None:

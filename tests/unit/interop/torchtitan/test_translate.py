@@ -152,6 +152,11 @@ def test_stages_as_torchtitan_splits() -> None:
     [
         ("global_batch_size = 64", "training.global_batch", 64),
         ("[parallelism]\ntensor_parallel_degree = 4", "training.parallel.sequence_parallel", True),
+        (
+            "[parallelism]\ntensor_parallel_degree = 4\nenable_async_tensor_parallel = true",
+            "training.overlap_tensor",
+            "steps",
+        ),
         ("[parallelism]\ndata_parallel_replicate_degree = 2", "training.parallel.shard_size", 4),
         (
             "[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1",
