@@ -4,7 +4,7 @@ FLOP conventions (Korthikanti et al., arXiv:2205.05198, section 6.3): `model_flo
 needs and give the MFU; `hardware_flops` add what recomputation runs again and give the HFU. Breakdown keys are
 `compute`, `recompute`, `optimizer`, `host` (the device waits for launches), `offload` (for activations that are kept
 on its host), `exposed_AXIS` for communication that nothing hides (`exposed_tp`, `exposed_pp`, `exposed_dp` ...),
-`stall` (what sharing adds), `bubble`, `idle`.
+`stall` (what sharing adds), `straggler` (slower peers are waited for), `bubble`, `idle`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -28,13 +28,14 @@ from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.links import host_links, overloaded
 from simulator.run.network_notes import ordered_rings, unused_oversubscription
-from simulator.run.parts import LAUNCHES, OFFLOAD, busy, by_axis
+from simulator.run.parts import LAUNCHES, OFFLOAD, STRAGGLER, busy, by_axis
 from simulator.run.spans import spans_of
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
-from simulator.training.chains import ChainClasses
+from simulator.training.batched import unevenness
+from simulator.training.chains import ChainClasses, shapes_of
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.noise import Perturbation
@@ -74,10 +75,11 @@ def gather(run: Run) -> Result:
     breakdown = tuple(
         _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
-    kept = np.array([memory.kept_of_chunks(run.job), memory.weights_of_chunks(run.job)])
+    shapes = shapes_of(run.job)
+    kept = np.array([[memory.kept_of_chunks(shape), memory.weights_of_chunks(shape)] for shape in shapes])
     always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
-    working = [memory.working_memory(run.job, rank) for rank in range(run.job.pp)]
-    used = tuple(_memory(run, i, kept, always[i % run.job.pp], working[i % run.job.pp]) for i in range(len(classes)))
+    working = np.array([[memory.working_memory(shape, rank) for rank in range(run.job.pp)] for shape in shapes])
+    used = tuple(_memory(run, i, kept, always[i % run.job.pp], working) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
     feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
@@ -133,12 +135,12 @@ def _metrics(
 ) -> dict[str, float]:
     job, cluster = run.job, run.scenario.cluster
     step = run.steps.mean_s
-    tokens = float(job.global_batch * job.sequence)
+    tokens = float(job.global_batch * job.sequence if job.batch is None else job.batch.tokens)
     metrics = training_metrics(
         step_s=step,
         shown_s=units.to_seconds(run.timeline.makespan),
         tokens=tokens,
-        samples=job.global_batch,
+        samples=job.global_batch if job.batch is None else job.batch.sequences,
         devices=cluster.devices,
         model_flops=flops.model_flops(job),
         hardware_flops=flops.hardware_flops(job),
@@ -149,6 +151,9 @@ def _metrics(
         peak_memory=max(use.peak for use in used),
     )
     metrics |= _economy(run, metrics, breakdown, classes)
+    if job.batch is not None:
+        late = mean(breakdown, [c.ranks for c in classes]).get(STRAGGLER, 0.0)
+        metrics |= {"straggler_fraction": late / units.to_seconds(run.timeline.makespan), **unevenness(job, job.batch)}
     if several(run):
         metrics |= step_metrics(run.steps.ticks, metrics)
     if run.scenario.training.tokens is not None:
@@ -193,15 +198,16 @@ def _operations(run: Run, chain: int, rank: int, lane: str) -> slice:
 def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
-    start, end = run.timeline.start[part], run.timeline.end[part]
+    end = run.timeline.end[part]
     ticks = busy(run.program, run.timeline, part)
-    _gaps(run, part, start, end, ticks)
+    _gaps(run, chain, part, _operations(run, chain, rank, "data"), ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}
 
 
-def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) -> None:
-    """Time between operations by what ended the wait."""
+def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int]) -> None:
+    """Time between the operations `part` by what ended the wait; `data` are those of the data lane beside them."""
+    start, end = run.timeline.start[part], run.timeline.end[part]
     before = np.concatenate([[0], end[:-1]])
     waited = np.flatnonzero(start > before)
     gap, cause, columns = (start - before)[waited], _causes(run, part.start + waited), run.program.columns
@@ -214,11 +220,38 @@ def _gaps(run: Run, part: slice, start: Ints, end: Ints, ticks: dict[str, int]) 
         host = run.program.on(cause, lane) & (cause >= 0)
         known = np.where(host, gap, known)
         ticks[name] += int(gap[host].sum())
+    if run.classes.rendezvous[chain] >= 0:
+        late = _late(run, part.start + waited, cause, before[waited], data)
+        ticks[STRAGGLER] = int(late.sum())
+        own = communicates & ~sends
+        known, gap = np.where(own, gap - late, known), gap - late
     for content in np.unique(columns.content[cause[communicates]]).tolist():
         whole = int(known[communicates & (columns.content[cause] == content)].sum())
         for axis, share in by_axis(run.program.contents[content].whole, whole).items():
             ticks[axis] = ticks.get(axis, 0) + share
     ticks["bubble"] += int((gap - known).sum())
+
+
+def _late(run: Run, operations: Ints, cause: Ints, since: Ints, data: slice) -> Ints:
+    """Ticks before each of some operations, whose lane is free `since`, in which only slower peers are waited for: by
+    the operation itself where it meets them, or by a collective of the data lane that it comes after."""
+    timeline, meets = run.timeline, run.program.tape.rendezvous
+    start = timeline.start[operations]
+    ready = np.where(cause >= 0, np.maximum(since, timeline.end[cause]), since)
+    own = np.where(meets[operations] >= 0, start - ready, 0)
+    beside = (cause >= data.start) & (cause < data.stop) & (meets[cause] >= 0)
+    first, last = timeline.start[data], timeline.end[data]
+    done = np.concatenate([[0], np.cumsum(last - first)])
+
+    def busy(until: Ints) -> Ints:
+        """Ticks that the data lane has worked by then."""
+        begun = np.searchsorted(first, until, side="right")
+        over = np.maximum(np.append(last, 0)[begun - 1] - until, 0) * (begun > 0)
+        found: Ints = done[begun] - over
+        return found
+
+    idle = start - since - (busy(start) - busy(since)) if len(first) else 0 * start
+    return np.where(own > 0, own, np.where(beside, idle, 0))
 
 
 def _causes(run: Run, operations: Ints) -> Ints:
@@ -235,15 +268,16 @@ def _causes(run: Run, operations: Ints) -> Ints:
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
-def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], working: float) -> MemoryUse:
+def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], inside: Floats) -> MemoryUse:
     """Level over time of one class: what is always there, activations between passes, working memory during passes.
 
-    `kept` are the bytes that each chunk keeps of a microbatch until its backward pass or the first half of it, and from
-    there to the second half; shape (2, chunks).
+    `kept` are the bytes that each chunk keeps of a microbatch of each size until its backward pass or the first half of
+    it, and from there to the second half, shape (sizes, 2, chunks); `inside` (sizes, pp) those during a pass.
     """
     chain, rank = divmod(index, run.job.pp)
-    part = _operations(run, chain, rank, "compute")
-    time, level = _activations(run, part, kept)
+    part, sizes = _operations(run, chain, rank, "compute"), run.classes.shapes[chain]
+    time, level = _activations(run, part, kept[sizes])
+    working = float(inside[sizes, rank].max())
     peak = float(level.max(initial=0.0))
     at_peak = {**static, "activations": peak, "working": working}
     base = sum(static.values()) + working
@@ -274,12 +308,12 @@ def _host(run: Run) -> HostMemory | None:
 
 def _activations(run: Run, part: slice, kept: Floats) -> tuple[Ints, Floats]:
     """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
-    backward ends, of one in two halves what the second half reads when that ends."""
+    backward ends, of one in two halves what the second half reads when that ends; `kept` (microbatches, 2, chunks)."""
     columns, timeline = run.program.columns, run.timeline
     kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
     key = stage * run.job.microbatches + microbatch
     start, end = timeline.start[part], timeline.end[part]
-    whole, rest = kept[:, stage]
+    whole, rest = kept[microbatch, 0, stage], kept[microbatch, 1, stage]
     taken = np.flatnonzero(kind == d.FORWARD)
     taken = taken[np.unique(key[taken], return_index=True)[1]]
     time, change = [start[taken]], [whole[taken]]

@@ -19,6 +19,8 @@ Ints = NDArray[np.int64]
 
 LAUNCHES, OFFLOAD = "host", "offload"
 """What passes wait for the host for: its launches, or activations on their way to its memory and back."""
+STRAGGLER = "straggler"
+"""Waiting for slower data-parallel peers, where there are such."""
 PARTS = ("compute", "recompute", TP.exposed, LAUNCHES, OFFLOAD, "stall", PP.exposed, DP.exposed, "optimizer", "bubble")
 """What the time of a step is made of, in the order of the page; other axes that were exposed come after these."""
 

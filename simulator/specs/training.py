@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from simulator.axes import mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
+from simulator.specs.batching import Batching
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
 from simulator.specs.requests import Distribution
@@ -126,7 +127,10 @@ class Documents(Distribution):
     a distribution. Drawn documents follow one another through the batch, and the ends of sequences cut them."""
 
     listed: tuple[Count, ...] | None = Field(default=None, min_length=1)
-    """Those of every sequence, in their order; their sum is `sequence_length`."""
+    """Those of every sequence, in their order; their sum is `sequence_length`. With `batching` those of the data, one
+    after the other."""
+    trace: str | None = None
+    """With `batching`, a file of them: a number a line, and after a comma the tokens of the encoder's sequence."""
 
     @model_validator(mode="before")
     @classmethod
@@ -141,6 +145,8 @@ class Documents(Distribution):
         """A document has a token."""
         if self.most < 1:
             raise ValueError("a document has a token at least: write a length of 1 or more")
+        if self.normal is not None and self.normal[0] < 1 and (self.low or 0) < 1:
+            raise ValueError("a document has a token at least: write a mean of 1 or more, or `low`")
         return self
 
 
@@ -230,6 +236,10 @@ class Training(Spec):
     documents: Documents | None = None
     """Lengths of the documents that sequences are packed of, to which tokens attend alone (`cu_seqlens` of fused
     kernels); where left out every sequence is one document."""
+    encoder_documents: Documents | None = None
+    """With `batching` and an encoder, lengths of its sequences."""
+    batching: Batching | None = None
+    """How sequences of the lengths of `documents` become microbatches that differ; all are alike where left out."""
     tokens: float | None = Field(default=None, gt=0, le=1e18)
     """Tokens of the whole run, for its time, energy and cost."""
     steps: int = Field(default=1, ge=1, le=100_000)

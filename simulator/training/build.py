@@ -21,6 +21,7 @@ from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
 from simulator.training import besides, context
+from simulator.training.batched import batched, check_batching
 from simulator.training.checks import (
     check_axes,
     check_blocking,
@@ -96,6 +97,7 @@ def build_job(scenario: Scenario) -> Job:
     check_model(model)
     check_window(training, model)
     check_encoder(training, model)
+    check_batching(training, model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     check_heads(model, mesh)
     experts = _experts(parallel, model, mesh)
@@ -125,7 +127,7 @@ def build_job(scenario: Scenario) -> Job:
         encoder_sequence=training.encoder_sequence_length,
         microbatches=microbatches,
         causal=training.causal,
-        packing=_packing(resolver, mesh, scenario.seed),
+        packing=None if training.batching else _packing(resolver, mesh, scenario.seed),
         **formats,
         lora=training.lora,
         attention=attention,
@@ -163,7 +165,7 @@ def build_job(scenario: Scenario) -> Job:
         ),
     )
     besides.check_overlap(training, job)
-    return job
+    return batched(job, training, scenario.seed)
 
 
 def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
@@ -284,7 +286,7 @@ def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> s
     check_masks(training, model, mesh, kind)
     seen = [layer.window for layer in dict.fromkeys(model.kinds) if layer.attends]
     context.check_windows(kind, ranks, training.sequence_length, seen)
-    if training.documents is not None:
+    if training.documents is not None and (training.batching is None or training.batching.packs):
         context.check_documents(kind)
     return kind
 

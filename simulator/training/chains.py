@@ -41,14 +41,14 @@ NOTHING = single(Content())
 class ChainCosts:
     """What every instruction of a chain (one pipeline replica) consists of; lists are by model chunk or by rank."""
 
-    passes: Sequence[ChunkPasses]
-    """Of each chunk, beside one of another microbatch where such go on together."""
-    alone: Sequence[ChunkPasses]
-    """Of each chunk, with no other beside them."""
-    send_forward: Sequence[Piece]
-    """From chunk i to chunk i + 1."""
-    send_backward: Sequence[Piece]
-    """From chunk i + 1 to chunk i."""
+    passes: Sequence[Sequence[ChunkPasses]]
+    """Of each chunk, beside one of another microbatch where such go on together; by size of microbatch."""
+    alone: Sequence[Sequence[ChunkPasses]]
+    """Of each chunk, with no other beside them; by size of microbatch."""
+    send_forward: Sequence[Sequence[Piece]]
+    """From chunk i to chunk i + 1, by size of microbatch."""
+    send_backward: Sequence[Sequence[Piece]]
+    """From chunk i + 1 to chunk i, by size of microbatch."""
     gather: Sequence[Sequence[Piece]]
     """Gather of the parameters of each piece of each chunk, in forward order."""
     regather: Sequence[Sequence[Piece]]
@@ -59,6 +59,8 @@ class ChainCosts:
     """Sum of the gradients of an embedding on first and last stage; empty where only one of them has it."""
     optimizer: Sequence[Piece]
     """By rank."""
+    sizes: Ints
+    """Number of the size of each microbatch among those of this chain; shape (microbatches,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class ChainClasses:
     """For each class, the data-parallel group that it waits in, -1 where all its peers are of its own class."""
     ranks: Ints
     """Ranks of every chain; shape (chains, pp)."""
+    shapes: tuple[Ints, ...]
+    """Number of the size of each microbatch among those of the job, (microbatches,) by class."""
     priced: Mapping[Comm, Priced]
     """All collectives of the step."""
     outside: tuple[str, ...]
@@ -113,14 +117,15 @@ class StepCosts:
         self.job, self.device, self.network = job, device, network
         self.chunks = memory.all_chunks(job)
         self.outside: set[str] = set()
+        self.shapes = shapes_of(job)
         self._known: dict[tuple[int, ...], tuple[LayerCosts, LayerCosts]] = {}
         self._passes: dict[tuple[int, int], ChunkPasses] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
 
-    def inside(self) -> dict[Comm, None]:
-        """Collectives inside passes, all priced."""
-        job, found = self.job, dict[Comm, None]()
+    def inside(self, job: Job) -> dict[Comm, None]:
+        """Collectives inside passes of one size, all priced."""
+        found = dict[Comm, None]()
         passes: list[Iterable[Step]] = [
             *(
                 steps(job, kind)
@@ -262,9 +267,8 @@ class StepCosts:
 
     # ---- pipeline ------------------------------------------------------------------------------------------------
 
-    def sends(self) -> dict[tuple[int, int], list[tuple[Comm, int]]]:
-        """What a send from a rank to another consists of, each collective with its place."""
-        job = self.job
+    def sends(self, job: Job) -> dict[tuple[int, int], list[tuple[Comm, int]]]:
+        """What a send of one size from a rank to another consists of, each collective with its place."""
         hops = sorted({hop for hop in zip(job.home, job.home[1:], strict=False) if hop[0] != hop[1]})
         found: dict[tuple[int, int], list[tuple[Comm, int]]] = {}
         size = float(job.tokens * job.model.hidden * job.element)
@@ -289,7 +293,8 @@ class StepCosts:
         `fold_keys` (chains,) are numbers that chains must share to be folded, whatever they pay.
         """
         lists = self.gathers(), self.regathers(), self.reductions()
-        calls = _Calls(tuple(self.inside()), *lists, self.sends(), self.embedding())
+        inside = tuple(tuple(self.inside(shape)) for shape in self.shapes)
+        calls = _Calls(inside, *lists, tuple(map(self.sends, self.shapes)), self.embedding())
         known, chains = self.network.priced, len(self.network.chains)
         paid = {comm: known[comm].ticks for comm in calls.all() if comm in known}
         rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
@@ -299,41 +304,78 @@ class StepCosts:
             paid = {comm: _worst(ticks) for comm, ticks in paid.items()}
         else:  # those that wait for a slower one take as long, and ask links for less
             rows = np.concatenate([rows, *(known[comm].moving for comm in paid)], axis=1)
-        if fold_keys is not None:
-            rows = np.concatenate([rows, fold_keys[:, None]], axis=1)
+        own = self.own_rows()
+        keys = [found[:, None] for found in (fold_keys, own) if found is not None]
+        rows = np.concatenate([rows, *keys], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
-        costs = tuple(self._chain({comm: ticks[c] for comm, ticks in paid.items()}, calls) for c in examples.tolist())
+        costs = tuple(
+            self._chain({comm: ticks[c] for comm, ticks in paid.items()}, calls, None if own is None else int(own[c]))
+            for c in examples.tolist()
+        )
         members = tuple(np.flatnonzero(label == i) for i in range(len(examples)))
         return ChainClasses(
             costs,
             members,
             _rendezvous(label, examples, peers),
             self.network.chains,
+            tuple(self._row(None if own is None else int(own[c])) for c in examples.tolist()),
             {comm: known[comm] for comm in paid},
             tuple(sorted(self.outside)),
             spread,
         )
 
-    def _chain(self, paid: dict[Comm, Ints], calls: "_Calls") -> ChainCosts:
-        """The price list of one chain, which pays so many ticks for a collective at each place."""
+    def own_rows(self) -> Ints | None:
+        """Number of the row of microbatches that each chain runs, the same for the same sizes in the same order, shape
+        (chains,); None where all microbatches are alike."""
         job = self.job
-        by_rank = [self._costs(paid, calls.inside, rank) for rank in range(job.pp)]
-        passes, alone = (
-            [self._of_chunk(number, by_rank[home][way]) for number, home in enumerate(job.home)] for way in (0, 1)
-        )
+        if job.batch is None:
+            return None
+        different = {row: number for number, row in enumerate(dict.fromkeys(job.batch.rows))}
+        replica = np.empty(job.mesh.world, np.int64)
+        for number, ranks in enumerate(job.mesh.grid(DP.name).reshape(-1, job.dp).T):
+            replica[ranks] = different[job.batch.rows[number]]
+        found: Ints = replica[self.network.chains[:, 0]]
+        return found
+
+    def _row(self, row: int | None) -> Ints:
+        """Number of the size of each microbatch of one of the different rows; shape (microbatches,)."""
+        batch = self.job.batch
+        if batch is None or row is None:
+            return np.zeros(self.job.schedule.microbatches, np.int64)
+        return np.array(list(dict.fromkeys(batch.rows))[row], np.int64)
+
+    def _chain(self, paid: dict[Comm, Ints], calls: "_Calls", row: int | None) -> ChainCosts:
+        """The price list of one chain, which pays so many ticks for a collective at each place and runs a `row` of
+        microbatches; None where all are alike."""
+        job = self.job
+        shapes, sizes = np.unique(self._row(row), return_inverse=True)
+        priced = [self._of_shape(paid, calls.inside[shape], shape) for shape in shapes.tolist()]
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
+        sends = [calls.sends[shape] for shape in shapes.tolist()]
         return ChainCosts(
-            passes=passes,
-            alone=alone,
-            send_forward=[_sent(calls.sends.get(hop, []), paid) for hop in hops] + [NOTHING],
-            send_backward=[_sent(calls.sends.get(hop[::-1], []), paid) for hop in hops] + [NOTHING],
+            passes=[passes for passes, _ in priced],
+            alone=[alone for _, alone in priced],
+            send_forward=[[_sent(sent.get(hop, []), paid) for hop in hops] + [NOTHING] for sent in sends],
+            send_backward=[[_sent(sent.get(hop[::-1], []), paid) for hop in hops] + [NOTHING] for sent in sends],
             gather=_pieces(calls.gathers, paid, job.home),
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=self.optimizers,
+            sizes=sizes.astype(np.int64).reshape(-1),
+        )
+
+    def _of_shape(
+        self, paid: dict[Comm, Ints], inside: Sequence[Comm], shape: int
+    ) -> tuple[list[ChunkPasses], list[ChunkPasses]]:
+        """Passes of the chunks for microbatches of one size, beside others and alone."""
+        home = self.job.home
+        by_rank = [self._costs(paid, inside, rank, shape) for rank in range(self.job.pp)]
+        return (
+            [self._of_chunk(number, by_rank[rank][0]) for number, rank in enumerate(home)],
+            [self._of_chunk(number, by_rank[rank][1]) for number, rank in enumerate(home)],
         )
 
     @cached_property
@@ -352,11 +394,13 @@ class StepCosts:
             self._passes[key] = chunk_passes(self.job, self.chunks[number], costs)
         return self._passes[key]
 
-    def _costs(self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int) -> tuple[LayerCosts, LayerCosts]:
+    def _costs(
+        self, paid: dict[Comm, Ints], inside: Sequence[Comm], rank: int, shape: int
+    ) -> tuple[LayerCosts, LayerCosts]:
         """Costs of the passes of layers and ends on a rank of the pipeline, with another pass beside them and alone."""
-        key = tuple(int(paid[comm][rank]) for comm in inside)
+        key = (shape, *(int(paid[comm][rank]) for comm in inside))
         if key not in self._known:
-            costs = PassCosts(self.job, self.device, lambda comm: int(paid[comm][rank]))
+            costs = PassCosts(self.shapes[shape], self.device, lambda comm: int(paid[comm][rank]))
             alone = costs.layers()
             self._known[key] = costs.layers(paired=True) if self.job.overlap_experts else alone, alone
             self.outside |= costs.invalid
@@ -367,21 +411,28 @@ class StepCosts:
 class _Calls:
     """Everything that a chain sends."""
 
-    inside: tuple[Comm, ...]
+    inside: tuple[tuple[Comm, ...], ...]
+    """By size of microbatch."""
     gathers: list[list[list[ShardCall]]]
     regathers: list[list[list[ShardCall]]]
     reductions: list[list[list[ShardCall]]]
-    sends: dict[tuple[int, int], list[tuple[Comm, int]]]
+    sends: tuple[dict[tuple[int, int], list[tuple[Comm, int]]], ...]
+    """By size of microbatch."""
     embedding: Comm | None
 
     def all(self) -> Iterator[Comm]:
         """The different collectives, in the order of first use."""
-        yield from self.inside
+        yield from (comm for each in self.inside for comm in each)
         for lists in (self.gathers, self.regathers, self.reductions):
             yield from (run.comm for pieces in lists for runs in pieces for run in runs)
-        yield from (comm for calls in self.sends.values() for comm, _ in calls)
+        yield from (comm for each in self.sends for calls in each.values() for comm, _ in calls)
         if self.embedding is not None:
             yield self.embedding
+
+
+def shapes_of(job: Job) -> list[Job]:
+    """The job as its microbatches of each size see it."""
+    return [job] if job.batch is None else [job.shaped(shape) for shape in job.batch.shapes]
 
 
 def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Piece:

@@ -133,7 +133,7 @@ def check_encoder(training: Training, model: Model) -> None:
             message = f"{name} {size}: an encoder and its decoder are on one stage, with whole sequences, so far"
             raise InputError(Problem(message, path=f"training.parallel.{name}", hint=f"leave `{name}` out"))
     for name in ("documents", "lora", "offload_layers"):
-        if getattr(training, name) is not None:
+        if getattr(training, name) is not None and not (name == "documents" and training.batching):
             message = "not simulated for models with an encoder yet"
             raise InputError(Problem(message, path=f"training.{name}", hint="leave it out"))
 

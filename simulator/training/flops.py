@@ -9,6 +9,7 @@ work count nothing. For a GPT of l layers these are 72 B s l h^2 (1 + s/6h + V/1
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from simulator.cost.work import attended_pairs
 from simulator.model.blocks.ends import head
@@ -20,6 +21,7 @@ from simulator.model.tensors import cores, multiplied, scan
 from simulator.specs.model import LayerKind
 from simulator.specs.training import Lora
 from simulator.training.adapters import adapted
+from simulator.training.batches.base import Batch, Shape
 from simulator.training.job import Job
 from simulator.training.memory import chunks_of_model, over_layers
 from simulator.training.operators import context_of
@@ -82,6 +84,8 @@ def layers_forward_flops(job: Job) -> float:
 
 def model_flops(job: Job) -> float:
     """FLOPs of a step that the model needs, all devices: of frozen matrices two passes, of adapters three."""
+    if job.batch is not None:
+        return 3.0 * forward_of(job, job.batch)
     whole = 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
     if job.lora is None:
         return whole
@@ -102,8 +106,52 @@ def _adapters(job: Job, lora: Lora) -> float:
     )
 
 
+def forward_of(job: Job, batch: Batch, attention: bool = False) -> float:
+    """FLOPs of the forward pass of all sequences or documents of a batch, without padding; of `attention`, those that a
+    causal mask halves."""
+    once, products, total = replace(job, batch=None, packing=None), None, 0.0
+    for tokens, encoder, count in batch.lengths:
+        own = replace(once, sequence=tokens, encoder_sequence=encoder or None)
+        if attention:
+            total += count * _halved(own) * (tokens - 1) / tokens
+        elif encoder:
+            total += count * (layers_forward_flops(own) + head_forward_flops(own))
+        else:  # of a token all but attention is the same in any sequence
+            products = products or _products(own)
+            total += count * (tokens * products + _squares(own))
+    return total
+
+
+def _halved(job: Job) -> float:
+    """FLOPs of the attention of one sequence that a causal mask halves."""
+    return over_layers(job.layers, lambda kind: _causal_attention(job, kind))
+
+
+def _squares(job: Job) -> float:
+    """FLOPs of the attention of one sequence."""
+    return over_layers(job.layers, lambda kind: attention_flops(job, kind))
+
+
+def _products(job: Job) -> float:
+    """FLOPs of the forward pass of a token without attention."""
+    return (layers_forward_flops(job) + head_forward_flops(job) - _squares(job)) / job.sequence
+
+
+def _of_batch(job: Job, batch: Batch) -> float:
+    """FLOPs that the devices do in a step, padding included."""
+    return sum(count * _of_shape(job, batch.shapes[number]) for number, count in batch.count.items())
+
+
+def _of_shape(job: Job, shape: Shape) -> float:
+    """Those of one microbatch."""
+    own = replace(job.shaped(shape), global_batch=shape.sequences)
+    return hardware_flops(own) if shape.sequences else 0.0
+
+
 def causal_flops(job: Job) -> float:
     """`model_flops` with only the scores that a causal mask leaves: s (s + 1) / 2 of s^2."""
+    if job.batch is not None:
+        return model_flops(job) - 1.5 * forward_of(job, job.batch, attention=True)
     masked = (
         over_layers(job.layers, lambda kind: _causal_attention(job, kind)) * (job.sequence - 1) / (2 * job.sequence)
     )
@@ -118,6 +166,8 @@ def _causal_attention(job: Job, kind: LayerKind) -> float:
 
 def hardware_flops(job: Job) -> float:
     """FLOPs of a step that the devices do: `model_flops` and what is computed again."""
+    if job.batch is not None:
+        return _of_batch(job, job.batch)
     return model_flops(job) + job.global_batch * _recomputed(job)
 
 

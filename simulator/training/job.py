@@ -14,6 +14,7 @@ from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.training import Algorithms, Lora, Stack
 from simulator.training import context
+from simulator.training.batches.base import Batch, Shape
 from simulator.training.checks import (
     sharded_per_pass,
 )
@@ -122,6 +123,8 @@ class Job:
     """Whether shared experts work beside the exchanges."""
     part: float = 1.0
     """Share of the rows of a microbatch that operations are evaluated for."""
+    batch: Batch | None = None
+    """Microbatches that differ; None where all are alike."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     logit_gradients_in_flight: int = 1
@@ -199,6 +202,18 @@ class Job:
     def of(self, kind: LayerKind) -> "Job":
         """The job as a layer of a kind sees it."""
         return self.encoder if kind.encodes else self
+
+    def shaped(self, shape: Shape) -> "Job":
+        """The job as the passes of one microbatch see it."""
+        encoder = shape.encoder or self.encoder_sequence
+        return replace(
+            self,
+            micro_batch=shape.sequences,
+            sequence=shape.tokens,
+            encoder_sequence=encoder,
+            packing=shape.packing,
+            batch=None,
+        )
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:

@@ -35,6 +35,7 @@ _LOOKS = {
     "host": ("magenta", "▞", "host"),
     "offload": ("yellow", "▥", "offload"),
     "stall": ("red", "▞", "stall"),
+    "straggler": ("bright_yellow", "▚", "peers"),
     "wait": ("bright_black", "░", "wait"),
     "bubble": ("bright_black", "░", "bubble"),
     "idle": ("bright_black", "·", "idle"),

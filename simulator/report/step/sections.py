@@ -71,7 +71,7 @@ def chains(result: Result) -> str:
     number = name.rpartition(" ")[2]
     return name and (
         f"A chain is one pipeline: a device of each stage. `{CHAINS} {number}` are chain {number} and those that "
-        "stragglers and noise leave as fast."
+        "stragglers, noise and uneven batches leave as fast."
     )
 
 
@@ -118,7 +118,21 @@ def offloading(result: Result) -> str:
 
 def remarks_on_figures(result: Result) -> list[str]:
     """What a reader of the headline has to know beside its figures."""
-    return [remark for remark in (offloading(result), causal(result)) if remark]
+    return [remark for remark in (offloading(result), uneven(result), causal(result)) if remark]
+
+
+def uneven(result: Result) -> str:
+    """What microbatches that differ cost: padding, and waiting for the largest and the busiest; empty where all are
+    alike."""
+    names = ("padding_fraction", "microbatch_imbalance", "rank_imbalance", "straggler_fraction")
+    if not all(name in result.metrics for name in names):
+        return ""
+    padding, largest, busiest_rank, waits = (result.metrics[name] for name in names)
+    return (
+        f"Uneven batch: {wording.percent(padding)} of the tokens are padding, the largest microbatch is {largest:.2f} x"
+        f" the mean, the busiest data-parallel rank {busiest_rank:.2f} x; devices wait {wording.percent(waits)} of the"
+        " step for slower peers"
+    )
 
 
 def _utilisation(result: Result, name: str, kind: str, label: str) -> tuple[str, str, str]:

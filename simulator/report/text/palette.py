@@ -50,6 +50,7 @@ _PARTS = {
     "host": (PURPLE, "waiting for the host"),
     "stall": (CONTRAST, "slower beside collectives (stall)"),
     "offload": (GREY, "waiting for offloaded activations"),
+    "straggler": (YELLOW, "waiting for slower peers"),
     "bubble": (PALE, "pipeline bubble"),
     "idle": (PALE, "idle"),
     "before": (PALE, "until the last job begins"),

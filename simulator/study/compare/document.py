@@ -21,6 +21,7 @@ WORDS = {
     "host": "waiting for the host",
     "offload": "waiting for offloaded activations",
     "stall": "slowing down beside collectives (stall)",
+    "straggler": "waiting for slower peers",
     "bubble": "bubble",
     "idle": "idling",
     "queue": "waiting in the queue",

@@ -41,7 +41,9 @@ class Placed:
         """Which passes run in pieces."""
         self.apart: Ints = (~equal).astype(np.int64)
         """Which of these would not if all chains were equal."""
-        lengths = np.array([[len(pieces) for pieces in chunk] for chunk in chain.costs.passes])
+        self.size: Ints = chain.costs.sizes[lowered.microbatch]
+        """Of the microbatch of each row."""
+        lengths = np.array([[len(pieces) for pieces in chunk] for chunk in chain.costs.passes[0]])
         pieces = np.where(self.passes, 1, 0)
         pieces[self.cut] = lengths[lowered.stage[self.cut], lowered.kind[self.cut]]
         before = np.cumsum(pieces) - pieces
@@ -55,12 +57,15 @@ def pipeline(chain: Chain) -> Placed:
     """Append all passes; sends follow with `sends`."""
     job, builder, costs = chain.job, chain.builder, chain.costs
     whole = np.array(
-        [[[builder.content(p) for p in chunk] for chunk in passes] for passes in (costs.passes, costs.alone)]
+        [
+            [[[builder.content(p) for p in chunk] for chunk in passes] for passes in ways]
+            for ways in (costs.passes, costs.alone)
+        ]
     )
     alone = without_partner(job.schedule) if job.overlap_experts else None
-    lasts = builder.ticks(whole)
-    durations = lasts[0] if alone is None else np.where(alone, lasts[1][..., None], lasts[0][..., None])
-    forward, backward = (builder.pieces(sent) for sent in (costs.send_forward, costs.send_backward))
+    lasts = np.moveaxis(builder.ticks(whole)[:, costs.sizes], 1, -1)
+    durations = lasts[0] if alone is None else np.where(alone, lasts[1], lasts[0])
+    forward, backward = (builder.pieces(sent[0]) for sent in (costs.send_forward, costs.send_backward))
     ticks = np.stack([builder.ticks(forward), builder.ticks(backward)], axis=1)
     placed = Placed(chain, lower(job.schedule, durations, ticks, job.overlap_pipeline), alone)
     lowered = placed.lowered
@@ -68,7 +73,12 @@ def pipeline(chain: Chain) -> Placed:
     kind, stage, microbatch = (column[rows] for column in (lowered.kind, lowered.stage, lowered.microbatch))
     lane, turn = chain.lane(placed.rank[rows], "compute"), placed.turn[rows]
     placed.entry[rows] = placed.exit[rows] = builder.append(
-        lane, turn, whole[placed.alone[rows], stage, kind], kind=kind, stage=stage, microbatch=microbatch
+        lane,
+        turn,
+        whole[placed.alone[rows], placed.size[rows], stage, kind],
+        kind=kind,
+        stage=stage,
+        microbatch=microbatch,
     )
     pieces = [_pieces(chain, placed, rows) for rows in _alike(placed)]
     chain.turns = [_turns(placed, rank, [p for r, p in pieces if r == rank]) for rank in range(job.pp)]
@@ -79,15 +89,16 @@ def sends(chain: Chain, placed: Placed) -> None:
     """Append all sends, and what passes and sends wait for."""
     lowered, builder, costs = placed.lowered, chain.builder, chain.costs
     for code, name, sent in (
-        (d.SEND_FORWARD, "send forward", builder.pieces(costs.send_forward)),
-        (d.SEND_BACKWARD, "send backward", np.roll(builder.pieces(costs.send_backward), 1)),  # i + 1 sends over i
+        (d.SEND_FORWARD, "send forward", np.array([builder.pieces(one) for one in costs.send_forward])),
+        # i + 1 sends over i
+        (d.SEND_BACKWARD, "send backward", np.array([np.roll(builder.pieces(one), 1) for one in costs.send_backward])),
     ):
         rows = np.flatnonzero(lowered.kind == code)
         lane = chain.lane(placed.rank[rows], name if chain.job.overlap_pipeline else "compute")
         stage, microbatch = lowered.stage[rows], lowered.microbatch[rows]
         turn = rows if chain.job.overlap_pipeline else placed.turn[rows]
         placed.entry[rows] = placed.exit[rows] = builder.append(
-            lane, turn, sent[stage], kind=code, stage=stage, microbatch=microbatch
+            lane, turn, sent[placed.size[rows], stage], kind=code, stage=stage, microbatch=microbatch
         )
     later = np.repeat(np.arange(len(lowered.tape)), np.diff(lowered.tape.after_start))
     builder.after(placed.entry[later], placed.exit[lowered.tape.after])
@@ -97,9 +108,10 @@ def sends(chain: Chain, placed: Placed) -> None:
 
 
 def _alike(placed: Placed) -> list[Ints]:
-    """Rows of passes that are cut, those of one chunk and kind together, and of those the ones that run alone."""
+    """Rows of passes that are cut, those of one chunk, kind and size together, and of those the ones that run alone."""
     rows = np.flatnonzero(placed.cut)
     code = (placed.lowered.stage[rows] * len(d.KINDS) + placed.lowered.kind[rows]) * 2 + placed.alone[rows]
+    code = code * (int(placed.size.max(initial=0)) + 1) + placed.size[rows]
     order = np.argsort(code, kind="stable")
     return np.split(rows[order], 1 + np.flatnonzero(np.diff(code[order]))) if len(rows) else []
 
@@ -108,7 +120,7 @@ def _pieces(chain: Chain, placed: Placed, rows: Ints) -> tuple[int, Ints]:
     """Append some equal passes in pieces; returns their rank and (turn, kind, stage, microbatch, piece, entry, exit) of
     the pieces, shape (7, n)."""
     kind, stage = int(placed.lowered.kind[rows[0]]), int(placed.lowered.stage[rows[0]])
-    costs = chain.costs.alone if placed.alone[rows[0]] else chain.costs.passes
+    costs = (chain.costs.alone if placed.alone[rows[0]] else chain.costs.passes)[placed.size[rows[0]]]
     pieces, rank = _of(costs[stage], kind), int(placed.rank[rows[0]])
     found = []
     for piece in dict.fromkeys(pieces):

@@ -102,6 +102,11 @@ def _append(chain: Chain) -> None:
 def _inside(chains: Sequence[ChainCosts]) -> Iterable[str]:
     """Lanes of their own that parts of passes run on, where passes are cut."""
     passes = {
-        piece for costs in chains for chunk in (*costs.passes, *costs.alone) for pieces in chunk for piece in pieces
+        piece
+        for costs in chains
+        for chunks in (*costs.passes, *costs.alone)
+        for chunk in chunks
+        for pieces in chunk
+        for piece in pieces
     }
     return sorted({part.lane for piece in passes for part in piece.parts} - set(LANES))

@@ -129,7 +129,7 @@ def test_a_call_for_every_tensor_and_a_copy_for_every_rank() -> None:
         software = jobs.stack("deepspeed", **changes)
         found = run(jobs.scenario(nodes=nodes, batch=8 * nodes, software=software, training={"recompute": "none"}))
         gathers = operations(found, d.GATHER)
-        host = sum(piece.content.host for piece in found.classes.costs[0].passes[0].forward)
+        host = sum(piece.content.host for piece in found.classes.costs[0].passes[0][0].forward)
         return int((found.timeline.end - found.timeline.start)[gathers].sum()), host
 
     flat = {"list_overhead": None}
@@ -179,7 +179,7 @@ def test_layers_of_one_kind_that_compute_again_are_one_piece() -> None:
     """Pieces of thousands of turns are compared by identity, not part by part."""
     found = run(jobs.scenario(training={"recompute": "full"}))
     (costs,) = found.classes.costs
-    inner = costs.passes[0].backward[1:-1]
+    inner = costs.passes[0][0].backward[1:-1]
     assert len(inner) > 2
     assert len({id(piece) for piece in inner}) == 1
 
