@@ -158,6 +158,13 @@ KNOWN: dict[str, Known] = {
         None,
         "Partial pipelines, where a model can do without some of its stages for a microbatch; `--paths` says which.",
     ),
+    "forward-only": Known(
+        "(p-1)F/k, k = 1",
+        lambda s: _of(s.p - 1),
+        "0",
+        lambda s: _of(0),
+        "Inference; with `--slices k` the chunks of a prompt follow each other through the pipeline.",
+    ),
     "auto": Known(
         "", None, "", None, "When costs are uneven or memory is bounded and none of the named ones is made for that."
     ),

@@ -135,12 +135,9 @@ def schedule(
     share = _time("attention", attention)
     if share > 1:
         raise InputError(Problem(f"{shown(attention)} is no share from 0 to 1", path="attention"))
-    costs = AskedCosts(
-        **{name: _time(name, value) for name, value in times.items()},
-        pair=together,
-        attention=share,
-        balanced=cut == "balanced",
-    )
+    forth, inputs, weights, sent, scored, regressed = (_time(name, value) for name, value in times.items())
+    balanced = cut == "balanced"
+    costs = AskedCosts(forth, inputs, weights, sent, together, scored, regressed, attention=share, balanced=balanced)
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
     asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices), _paths(paths))

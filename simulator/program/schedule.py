@@ -41,6 +41,8 @@ class Schedule:
     """Slices of a microbatch along its sequence: number n is slice n % slices of microbatch n // slices."""
     paths: Paths = ()
     """Of microbatches that skip stages, with one copy of the model."""
+    backward: bool = True
+    """Whether there are backward passes."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -54,6 +56,11 @@ class Schedule:
     def stages(self) -> int:
         """Stages (model chunks) in all, those of every copy."""
         return int(self.stage.max(initial=-1)) + 1
+
+    @property
+    def plain(self) -> bool:
+        """Whether every microbatch goes as a whole through all stages of one copy of the model, and back."""
+        return self.copies == 1 and self.slices == 1 and not self.paths and self.backward
 
     @property
     def depth(self) -> int:
@@ -118,7 +125,7 @@ class Schedule:
         kept = np.concatenate(([0], np.cumsum(keep)))
         beside = None if self.beside is None else self.beside[keep]
         columns = self.kind[keep], self.stage[keep], self.microbatch[keep], kept[self.rank_start]
-        return Schedule(*columns, beside, self.copies, self.slices, self.paths)
+        return Schedule(*columns, beside, self.copies, self.slices, self.paths, self.backward)
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and last instruction of those that run side by side with each; shapes (n,)."""

@@ -94,6 +94,10 @@ class _Checks:
         yield from self._lacking(everything, self.key[forward], Kind.F)
         for key in np.setdiff1d(self.key[forward], everything)[:SHOWN].tolist():
             yield self.problem(f"{self._name(key, Kind.F)} is not on the path of its microbatch")
+        if not self.schedule.backward:
+            for row in self.rows(Kind.B, Kind.I, Kind.W)[:SHOWN].tolist():
+                yield self.problem(f"{self.names[row]} in a schedule of forward passes alone", row)
+            return
         split = self.key[self.rows(Kind.I, Kind.W)]
         whole = self.key[self.rows(Kind.B)]
         for key in np.intersect1d(whole, split)[:SHOWN].tolist():

@@ -53,6 +53,8 @@ class AskedCosts:
     """Share of F and of I that goes with the pairs of tokens, where microbatches are cut."""
     balanced: bool = False
     """Whether cuts make forward passes of slices equally long, not their tokens equally many."""
+    backward: bool = True
+    """Whether there are backward passes; without them nothing is kept."""
 
     def cut(self, slices: int) -> Slices | None:
         """What passes of each slice take; None of whole microbatches."""
@@ -72,9 +74,9 @@ class AskedCosts:
         """Costs of equal stages, `chunks` of them a device, that keep as much of a microbatch until the end of W. What
         devices do together takes as long as a send."""
         scale = self.ticks(chunks, slices)
-        passes = (self.forward, self.input_gradient, self.weight_gradient)
+        passes = self.forward, self.input_gradient * self.backward, self.weight_gradient * self.backward
         forward, back, weights = (np.full(stages, int(cost / chunks * scale), np.int64) for cost in passes)
-        kept = np.full(stages, float(1 / chunks))
+        kept = np.full(stages, float(1 / chunks) * self.backward)
         pair = None if self.pair is None else int(self.pair / chunks * scale)
         scores, gradients = (np.full(stages, int(cost * scale)) for cost in (self.scores, self.scores_gradient))
         send, cut = int(self.send * scale), self.cut(slices)
@@ -155,7 +157,7 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
         raise InputError(Problem(message, hint="`skippipe` does"))
     if asked.slices not in (None, made.slices):
         message = f"schedule `{asked.source}` does not cut sequences in {asked.slices} slices"
-        raise InputError(Problem(message, hint="`seq1f1b` does"))
+        raise InputError(Problem(message, hint="`seq1f1b` and `forward-only` do"))
     if made.slices == 1 and (asked.costs.attention or asked.costs.balanced):
         message = f"schedule `{asked.source}` does not cut sequences, of whose slices `--attention` and `--cut` are"
         raise InputError(Problem(message, hint="leave them out, or write `seq1f1b`"))
@@ -166,7 +168,8 @@ def _read(asked: AskedSchedule) -> Schedule:
     """A schedule from a file in the working folder or in the installed data, of the sizes that are asked for."""
     path = next((path for path in (Path(asked.source), data_root() / asked.source) if path.is_file()), None)
     found = from_actions(read_csv(path or asked.source, asked.source))
-    schedule = validate(replace(found, paths=asked.paths), asked.source)
+    backward = bool(np.isin(found.kind, (Kind.B, Kind.I, Kind.W)).any())
+    schedule = validate(replace(found, paths=asked.paths, backward=backward), asked.source)
     if (idle := np.flatnonzero(np.diff(schedule.passes().rank_start) == 0)).size:
         message = f"device {idle[0]} runs no pass"
         raise InputError(Problem(message, asked.source, int(idle[0]) + 1, hint="take its line out"))
@@ -202,6 +205,7 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
     InfeasibleError where a device keeps more than the limit, DeadlockError where the schedule waits for itself.
     """
     chunks = Fraction(schedule.depth, schedule.ranks)
+    asked = replace(asked, costs=replace(asked.costs, backward=schedule.backward))
     microbatches, slices = schedule.microbatches // schedule.slices, schedule.slices
     costs, scale = asked.costs.of_stages(schedule.stages, chunks, slices), asked.costs.ticks(chunks, slices)
     if not schedule.vocabulary_sums:
@@ -248,7 +252,8 @@ def _own_bubble(timing: Timing) -> float:
 
 
 def _written(asked: AskedCosts, vocabulary: bool, slices: int) -> PassCosts:
-    forward, back, weights, send = map(float, (asked.forward, asked.input_gradient, asked.weight_gradient, asked.send))
+    halves = (one * asked.backward for one in (asked.input_gradient, asked.weight_gradient))
+    forward, back, weights, send = map(float, (asked.forward, *halves, asked.send))
     pair, cut = None if asked.pair is None else float(asked.pair), asked.cut(slices)
     scores, gradients = (float(ticks) if vocabulary else None for ticks in (asked.scores, asked.scores_gradient))
     tokens = None if cut is None else tuple(map(float, cut.tokens))

@@ -50,7 +50,11 @@ def check_vocabulary(schedule: Schedule) -> None:
 
 
 def check_whole(schedule: Schedule) -> None:
-    """Refuse microbatches cut along their sequences and such that skip stages, whose passes a step does not price."""
+    """Refuse microbatches that are cut along their sequences, that skip stages, or that never come back: no step prices
+    such passes."""
+    if not schedule.backward:
+        message = "forward passes alone are drawn by `clustersim schedule` and are no training step"
+        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
     if schedule.paths:
         message = "skipped stages are drawn by `clustersim schedule` and not simulated in a training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))

@@ -8,6 +8,7 @@ from simulator.training.schedules.automatic import auto, frugal
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
 from simulator.training.schedules.building_block import v_min
 from simulator.training.schedules.files import read_schedule
+from simulator.training.schedules.forward_only import forward_only
 from simulator.training.schedules.looped import breadth_first, depth_first, hanayo
 from simulator.training.schedules.one_forward import SIZES_ONLY, gpipe, interleaved, one_f_one_b
 from simulator.training.schedules.skipping import skippipe
@@ -29,6 +30,7 @@ __all__ = [
     "depth_first",
     "dualpipe",
     "dualpipev",
+    "forward_only",
     "frugal",
     "gpipe",
     "hanayo",

@@ -21,7 +21,7 @@ MEGATRON = {
     "forward_backward_pipelining_without_interleaving": "1f1b",
     "forward_backward_pipelining_with_interleaving": "interleaved-1f1b",
 }
-DEEPSPEED = {"TrainSchedule": "1f1b"}
+DEEPSPEED = {"TrainSchedule": "1f1b", "InferenceSchedule": "forward-only"}
 _OTHERS = {
     name.casefold(): own
     for names in (PYTORCH, {f"Schedule{name}": own for name, own in PYTORCH.items()}, MEGATRON, DEEPSPEED)

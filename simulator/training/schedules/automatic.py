@@ -46,11 +46,11 @@ def auto(pipeline: Pipeline) -> Schedule:
 
 
 def _suits(made: Schedule, pipeline: Pipeline) -> bool:
-    """Whether an order runs what is asked, with one copy of the model and the vocabulary at its ends, and cuts backward
-    passes only where it may."""
+    """Whether an order runs all that is asked on one copy of the model with the vocabulary at its ends, and cuts
+    backward passes only where it may."""
     sizes = (made.ranks, made.stages, made.microbatches)
     asked = (pipeline.ranks, pipeline.stages, pipeline.microbatches)
-    plain = made.copies == 1 and not made.vocabulary_sums and not made.paths and sizes == asked
+    plain = made.plain and not made.vocabulary_sums and sizes == asked
     return plain and (pipeline.split or bool(np.isin(made.kind, (F, B)).all()))
 
 

@@ -18,15 +18,24 @@ Pass = tuple[int, int, int]
 """Kind, stage and microbatch."""
 
 
-def from_rows(rows: Sequence[Sequence[Pass]], slices: int = 1, paths: Paths = ()) -> Schedule:
+def from_rows(rows: Sequence[Sequence[Pass]], slices: int = 1, paths: Paths = (), backward: bool = True) -> Schedule:
     """The schedule in which rank r runs `rows[r]` in order.
 
-    Numbers count `slices` of each microbatch, which goes by its path if there are any.
+    Numbers count `slices` of each microbatch, which goes by its path if there are any; `backward` says whether it comes
+    back.
     """
     count = sum(map(len, rows))
     flat = np.fromiter(_numbers(rows), np.int32, 3 * count).reshape(count, 3)
     edges = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
-    return Schedule(flat[:, 0].astype(np.int8), flat[:, 1].copy(), flat[:, 2].copy(), edges, slices=slices, paths=paths)
+    return Schedule(
+        flat[:, 0].astype(np.int8),
+        flat[:, 1].copy(),
+        flat[:, 2].copy(),
+        edges,
+        slices=slices,
+        paths=paths,
+        backward=backward,
+    )
 
 
 def loop_home(ranks: int, chunks: int) -> Ints:

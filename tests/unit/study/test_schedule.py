@@ -148,7 +148,10 @@ def test_slices_are_counted_apart_from_microbatches() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (AskedSchedule("1f1b", 4, 8, slices=2), "`1f1b` does not cut sequences in 2 slices; `seq1f1b` does"),
+        (
+            AskedSchedule("1f1b", 4, 8, slices=2),
+            "`1f1b` does not cut sequences in 2 slices; `seq1f1b` and `forward-only` do",
+        ),
         (AskedSchedule("1f1b", 4, 8, costs=AskedCosts(attention=Fraction(1, 2))), "of whose slices `--attention`"),
         (AskedSchedule("some.csv", slices=2), "leave out `--slices`"),
     ],
