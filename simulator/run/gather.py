@@ -308,15 +308,19 @@ def _host(run: Run) -> HostMemory | None:
 
 def _activations(run: Run, part: slice, kept: Floats) -> tuple[Ints, Floats]:
     """(moments, bytes of kept activations from each on): taken when a forward pass starts, given back when its
-    backward ends, of one in two halves what the second half reads when that ends; `kept` (microbatches, 2, chunks)."""
+    backward ends, of one in two halves what the second half reads when that ends; `kept` (microbatches, 2, chunks).
+    Logits of a part of the vocabulary from S to T."""
     columns, timeline = run.program.columns, run.timeline
     kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
     key = stage * run.job.microbatches + microbatch
     start, end = timeline.start[part], timeline.end[part]
     whole, rest = kept[microbatch, 0, stage], kept[microbatch, 1, stage]
+    logits = np.full(len(stage), memory.kept_of_part(run.job))
     taken = np.flatnonzero(kind == d.FORWARD)
     taken = taken[np.unique(key[taken], return_index=True)[1]]
-    time, change = [start[taken]], [whole[taken]]
+    scored, done = np.flatnonzero(kind == d.SCORES), np.flatnonzero(kind == d.SCORES_GRADIENT)
+    time = [start[taken], start[scored], end[done]]
+    change = [whole[taken], logits[scored], -logits[done]]
     for code, sizes in ((d.BACKWARD, -whole), (d.INPUT, rest - whole), (d.WEIGHT, -rest)):
         given = np.flatnonzero(kind == code)[::-1]
         given = given[np.unique(key[given], return_index=True)[1]]

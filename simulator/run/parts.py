@@ -25,6 +25,7 @@ PARTS = ("compute", "recompute", TP.exposed, LAUNCHES, OFFLOAD, "stall", PP.expo
 """What the time of a step is made of, in the order of the page; other axes that were exposed come after these."""
 
 _AXES = {d.SEND_FORWARD: PP, d.SEND_BACKWARD: PP, d.GATHER: DP, d.REDUCE: DP, d.EMBEDDING: PP}
+_AXES |= dict.fromkeys((d.BROADCAST, d.SUMS, d.SUMMED_GRADIENT), PP)
 _NAMED = {d.KINDS[kind]: axis.name for kind, axis in _AXES.items()}
 
 

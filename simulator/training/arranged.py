@@ -74,7 +74,8 @@ def _arranged(job: Job, name: str, pipeline: Pipeline) -> Job:
     if job.per_pass:
         check_split(schedule)
     home = tuple(schedule.rank_of_stage().tolist())
-    return replace(job, schedule=schedule, home=home, **in_flight(schedule))
+    sums = schedule.vocabulary_sums
+    return replace(job, schedule=schedule, home=home, vocabulary_sums=sums, **in_flight(schedule))
 
 
 def _beside(job: Job) -> float:
@@ -89,14 +90,19 @@ def relative_costs(job: Job) -> Costs:
     unit = SCALE / max(float(forward.max()), 1.0)
     kept, rest = (np.array([size(job, one) for one in chunks]) for size in (chunk_activations, chunk_for_weights))
     forward, inputs, weights = np.maximum(np.rint(np.stack([forward, inputs, weights]) * unit), 1).astype(np.int64)
-    return Costs(forward, inputs, weights, kept, rest)
+    costs = Costs(forward, inputs, weights, kept, rest)
+    if not job.vocabulary_sums:
+        return costs
+    product = np.full(len(chunks), round(head_forward_flops(job) / job.pp * unit), np.int64)
+    early = 2 if job.vocabulary_sums == 1 else 1
+    return replace(costs, scores=early * product, scores_gradient=(3 - early) * product)
 
 
 def _passes(job: Job, chunk: Chunk) -> tuple[float, float, float]:
     """FLOPs of F, I and W of one sequence through a chunk."""
     attention = over_layers(chunk.kinds, lambda kind: attention_flops(job, kind))
-    forward = (
-        over_layers(chunk.kinds, lambda kind: layer_forward_flops(job, kind)) + head_forward_flops(job) * chunk.last
-    )
+    forward = over_layers(chunk.kinds, lambda kind: layer_forward_flops(job, kind))
+    if chunk.last and not job.vocabulary_sums:
+        forward += head_forward_flops(job)
     products = forward - attention
     return forward, products + 2 * attention + repeated_flops(job, chunk.kinds), products

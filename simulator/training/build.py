@@ -20,7 +20,7 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.training import besides, context
+from simulator.training import besides, context, vocabulary
 from simulator.training.batched import batched, check_batching
 from simulator.training.checks import (
     check_axes,
@@ -34,7 +34,6 @@ from simulator.training.checks import (
     check_passes,
     check_recompute,
     check_split,
-    check_vocabulary,
     check_whole,
     check_window,
     sharded_per_pass,
@@ -154,6 +153,7 @@ def build_job(scenario: Scenario) -> Job:
         cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
         overlap_tensor=training.overlap_tensor,
+        vocabulary_sums=schedule.vocabulary_sums,
         **in_flight(schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
@@ -165,6 +165,7 @@ def build_job(scenario: Scenario) -> Job:
         ),
     )
     besides.check_overlap(training, job)
+    vocabulary.check(job)
     return batched(job, training, scenario.seed)
 
 
@@ -200,7 +201,6 @@ def _schedule(training: Training, stack: Stack, model: Model, microbatches: int,
         schedule = together(schedule)
     check_whole(schedule)
     check_copies(schedule, zero)
-    check_vocabulary(schedule)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)
     if not split:

@@ -17,7 +17,7 @@ from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content, merged
 from simulator.program.piece import Piece, single
 from simulator.specs.model import LayerKind
-from simulator.training import memory, operators
+from simulator.training import memory, operators, vocabulary
 from simulator.training.communication import Network, Priced, fold_chains, parts
 from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
@@ -61,6 +61,8 @@ class ChainCosts:
     """By rank."""
     sizes: Ints
     """Number of the size of each microbatch among those of this chain; shape (microbatches,)."""
+    together: Sequence[Sequence[Piece]] = ()
+    """What ranks do together around their parts of the vocabulary, of C0, C1 and C2 those that there are, by rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class StepCosts:
             operators.head_forward(job),
             operators.head_backward(job),
         ]
+        if job.vocabulary_sums:
+            passes += operators.part_of_vocabulary(job)
         passes += [operators.copied_experts(job, kind, back) for kind in job.kinds for back in (False, True)]
         for step in (step for steps in passes for step in operators.collectives(steps)):
             comm = called(step)
@@ -193,6 +197,7 @@ class StepCosts:
         if job.lora and not (job.per_pass and units_of is operators.gathered_units):
             return pieces  # embedding and head are frozen
         ends = [operators.embedding_parameters(job) * chunk.first, operators.head_parameters(job) * chunk.last]
+        ends[1] += vocabulary.parameters(job) if chunk.part else 0.0
         for piece, end in zip((pieces[0], pieces[-1]), ends, strict=True):
             if end:
                 piece.append(extra * end / sum(ends))
@@ -258,12 +263,19 @@ class StepCosts:
         """The sum of the gradients of an embedding that first and last stage both have; None where they do not."""
         job = self.job
         tables = job.model.tied_embeddings or job.copies_embedding
-        if not tables or job.home[0] == job.home[-1]:
+        if not tables or job.vocabulary_sums or job.home[0] == job.home[-1]:
             return None
         size = operators.vocabulary_shard(job) * job.model.hidden * float(job.reduce_bytes)
         comm = Comm("all_reduce", PP.name, size, ENDS)
         self.network.collective(comm, self.network.ends(job.home[0], job.home[-1]))
         return comm
+
+    def together(self) -> list[list[Comm]]:
+        """What ranks of a chain do together around their parts of the vocabulary."""
+        found = vocabulary.together(self.job)
+        for comm in dict.fromkeys(comm for calls in found for comm in calls):
+            self.network.collective(comm, self.network.chains)
+        return found
 
     # ---- pipeline ------------------------------------------------------------------------------------------------
 
@@ -294,7 +306,8 @@ class StepCosts:
         """
         lists = self.gathers(), self.regathers(), self.reductions()
         inside = tuple(tuple(self.inside(shape)) for shape in self.shapes)
-        calls = _Calls(inside, *lists, tuple(map(self.sends, self.shapes)), self.embedding())
+        sends = tuple(map(self.sends, self.shapes))
+        calls = _Calls(inside, *lists, sends, self.embedding(), self.together())
         known, chains = self.network.priced, len(self.network.chains)
         paid = {comm: known[comm].ticks for comm in calls.all() if comm in known}
         rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
@@ -365,6 +378,9 @@ class StepCosts:
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=self.optimizers,
             sizes=sizes.astype(np.int64).reshape(-1),
+            together=[
+                [_sent([(comm, rank) for comm in one], paid) for rank in range(self.job.pp)] for one in calls.together
+            ],
         )
 
     def _of_shape(
@@ -419,6 +435,7 @@ class _Calls:
     sends: tuple[dict[tuple[int, int], list[tuple[Comm, int]]], ...]
     """By size of microbatch."""
     embedding: Comm | None
+    together: list[list[Comm]]
 
     def all(self) -> Iterator[Comm]:
         """The different collectives, in the order of first use."""
@@ -428,6 +445,7 @@ class _Calls:
         yield from (comm for each in self.sends for calls in each.values() for comm, _ in calls)
         if self.embedding is not None:
             yield self.embedding
+        yield from dict.fromkeys(comm for calls in self.together for comm in calls)
 
 
 def shapes_of(job: Job) -> list[Job]:

@@ -42,13 +42,6 @@ def check_split(schedule: Schedule) -> None:
         raise InputError(Problem(message, path="training.schedule", hint="write `zero: 1` or a schedule with B"))
 
 
-def check_vocabulary(schedule: Schedule) -> None:
-    """Refuse what no program exists for: passes over a part of the vocabulary."""
-    if schedule.vocabulary_sums:
-        message = "the schedule cuts the vocabulary over all ranks (S, T), not simulated in training yet"
-        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
-
-
 def check_whole(schedule: Schedule) -> None:
     """Refuse microbatches that are cut along their sequences, that skip stages, or that never come back: no step prices
     such passes."""

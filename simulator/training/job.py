@@ -125,6 +125,8 @@ class Job:
     """Share of the rows of a microbatch that operations are evaluated for."""
     batch: Batch | None = None
     """Microbatches that differ; None where all are alike."""
+    vocabulary_sums: int = 0
+    """How often ranks sum around their parts of the vocabulary; 0 where it is at the ends of the model."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     logit_gradients_in_flight: int = 1

@@ -20,6 +20,7 @@ from simulator.model.ops import Op
 from simulator.model.tensors import FACTOR, MASK, PLAIN, Kept, core, cores, kept, kept_for_weights, results
 from simulator.program.actions import Kind
 from simulator.specs.model import LayerKind
+from simulator.training import vocabulary
 from simulator.training.adapters import STORED
 from simulator.training.context import SCHEMES
 from simulator.training.job import Job, Replicas
@@ -51,6 +52,8 @@ class Chunk:
     """Whether it holds the input embedding."""
     last: bool
     """Whether it holds the output head."""
+    part: bool = False
+    """Whether its rank holds a part of both, as all do."""
 
     @property
     def layers(self) -> int:
@@ -75,7 +78,7 @@ def chunks_of_model(job: Job) -> tuple[Chunk, ...]:
     kinds = [every[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
     kinds[0] = job.model.encoding + kinds[0]
     kinds[-1] += job.model.predicting
-    return tuple(Chunk(own, i == 0, i == last) for i, own in enumerate(kinds))
+    return tuple(Chunk(own, i == 0, i == last, job.vocabulary_sums > 0) for i, own in enumerate(kinds))
 
 
 def over_layers(kinds: Iterable[LayerKind], size: Callable[[LayerKind], float]) -> float:
@@ -89,11 +92,13 @@ def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None, trained
     total = over_layers(chunk.kinds, lambda kind: layer_parameters(job, kind, replicas, trained))
     if replicas not in (None, job.dense) or (trained and job.lora):
         return total
+    if chunk.part:
+        total += vocabulary.parameters(job)
     if chunk.first:
         total += embedding_parameters(job)
     if chunk.last:
         total += head_parameters(job)
-        if job.model.tied_embeddings and job.home[0] == job.home[-1]:
+        if job.model.tied_embeddings and job.home[0] == job.home[-1] and not chunk.part:
             total -= vocabulary_shard(job) * job.model.hidden
         if job.copies_embedding:
             total += vocabulary_shard(job) * job.model.hidden
@@ -171,6 +176,7 @@ def unreduced_gradients(job: Job, stage: int) -> float:
     chunks = chunks_of_stage(job, stage)
     first = [embedding_parameters(job)] * any(c.first for c in chunks)
     last = [head_parameters(job)] * any(c.last for c in chunks)
+    last += [vocabulary.parameters(job)] * any(c.part for c in chunks)
     if job.stack.unit == "layer":
         layer = max((layer_parameters(job, kind) for kind in kinds_of(chunks)), default=0.0)
         return max([layer, *first, *last]) * job.reduce_bytes + layer * job.element
@@ -254,8 +260,15 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
         if job.model.encoding:  # the output of an encoder, which all layers of the decoder read
             total += kept_bytes(job.encoder, encoder_ops(job)) + boundary_activations(job.encoder)
     if chunk.last:
-        total += kept_bytes(job, head_ops(job)) + (head_activations(job) if job.logits_in_flight > 1 else 0.0)
+        total += kept_bytes(job, head_ops(job))
+        if job.logits_in_flight > 1 and not chunk.part:
+            total += head_activations(job)
     return total
+
+
+def kept_of_part(job: Job) -> float:
+    """Bytes that a rank keeps of one microbatch between S and T: what all ranks got of it, and its logits."""
+    return kept_bytes(job, vocabulary.score(job)) + head_activations(job) if job.vocabulary_sums else 0.0
 
 
 def kept_results(job: Job, kind: LayerKind) -> float:
@@ -309,9 +322,10 @@ def working_memory(job: Job, stage: int) -> float:
     """
     chunks = chunks_of_stage(job, stage)
     inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
-    if not any(c.last for c in chunks):
+    if not any(c.last or c.part for c in chunks):
         return inside
-    return max(inside, logit_gradients(job) + (head_activations(job) if job.logits_in_flight == 1 else 0.0))
+    waits = job.logits_in_flight > 1 or job.vocabulary_sums > 0
+    return max(inside, logit_gradients(job) + (0.0 if waits else head_activations(job)))
 
 
 def _inside_layer(job: Job, kind: LayerKind) -> float:
@@ -343,7 +357,7 @@ def shared_in_flight(job: Job, kind: LayerKind) -> float:
 
 def peak_activations(job: Job, stage: int) -> float:
     """Most bytes of kept activations on a rank of the stage, whose passes follow each other as its schedule says."""
-    return _most_in_flight(job, stage, kept_of_chunks(job), weights_of_chunks(job))
+    return _most_in_flight(job, stage, kept_of_chunks(job), weights_of_chunks(job), kept_of_part(job))
 
 
 def kept_of_chunks(job: Job) -> list[float]:
@@ -360,15 +374,15 @@ def weights_of_chunks(job: Job) -> list[float]:
     return [known[chunk] for chunk in chunks]
 
 
-def _most_in_flight(job: Job, stage: int, sizes: list[float], rest: list[float]) -> float:
+def _most_in_flight(job: Job, stage: int, sizes: list[float], rest: list[float], part_size: float = 0.0) -> float:
     """Most bytes at once of what a rank keeps between passes of one microbatch: `sizes` of each chunk from forward pass
-    to backward pass or its first half, `rest` from there to the second half."""
+    to backward pass or its first half, `rest` from there to the second half, `part_size` from S to T."""
     schedule = job.schedule
     part = slice(int(schedule.rank_start[stage]), int(schedule.rank_start[stage + 1]))
     kind, chunk = schedule.kind[part], schedule.stage[part]
-    whole, halves = np.array(sizes)[chunk], np.array(rest)[chunk]
-    cases = [kind == code for code in (Kind.F, Kind.B, Kind.I, Kind.W)]
-    change = np.select(cases, [whole, -whole, halves - whole, -halves], 0.0)
+    whole, halves, logits = np.array(sizes)[chunk], np.array(rest)[chunk], np.full(len(kind), part_size)
+    cases = [kind == code for code in (Kind.F, Kind.B, Kind.I, Kind.W, Kind.S, Kind.T)]
+    change = np.select(cases, [whole, -whole, halves - whole, -halves, logits, -logits], 0.0)
     return float(np.cumsum(change).max(initial=0.0))
 
 
@@ -405,8 +419,10 @@ def fullest_host(job: Job, devices: int) -> dict[int, float]:
 
 def peak_memory(job: Job) -> float:
     """Bytes of the fullest rank at its worst moment."""
-    sizes, rest = kept_of_chunks(job), weights_of_chunks(job)
+    sizes, rest, scored = kept_of_chunks(job), weights_of_chunks(job), kept_of_part(job)
     return max(
-        sum(static_memory(job, stage).values()) + _most_in_flight(job, stage, sizes, rest) + working_memory(job, stage)
+        sum(static_memory(job, stage).values())
+        + _most_in_flight(job, stage, sizes, rest, scored)
+        + working_memory(job, stage)
         for stage in range(job.pp)
     )

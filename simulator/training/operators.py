@@ -42,7 +42,7 @@ from simulator.model.ops import (
 )
 from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
-from simulator.training import adapters
+from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.exchanged import exchanged, shared_halves
 from simulator.training.job import Job, Replicas
@@ -60,14 +60,17 @@ def layer_ops(job: Job, kind: LayerKind) -> list[Op]:
 
 
 def embedding_ops(job: Job) -> list[Op]:
-    """Operations of the input embedding."""
-    ops = ends.embedding(job.model, job.cut, job.sequence)
+    """Operations of the input embedding on the first stage; of its table where no other stage holds a part."""
+    look_up = ends.positions if job.vocabulary_sums else ends.embedding
+    ops = look_up(job.model, job.cut, job.sequence)
     return list(adapters.frozen(ops) if job.lora else ops)
 
 
 def head_ops(job: Job) -> list[Op]:
-    """Operations of the output head and its loss."""
+    """Operations of the output head and its loss on the last stage; the norm alone where all hold a part of it."""
     ops = ends.with_loss(job.model, job.cut)
+    if job.vocabulary_sums:
+        return [next(ops)]
     return list(adapters.frozen(ops) if job.lora else ops)
 
 
@@ -116,6 +119,11 @@ def head_forward(job: Job) -> Iterator[Step]:
 def head_backward(job: Job) -> Iterator[Step]:
     """Gradient of the cross entropy, both products of the head, last norm."""
     return steps(job, backward(head_ops(job)))
+
+
+def part_of_vocabulary(job: Job) -> tuple[Iterator[Step], Iterator[Step]]:
+    """Scores of a rank's part of the vocabulary, and their gradients."""
+    return steps(job, vocabulary.scores(job)), steps(job, vocabulary.scores_gradient(job))
 
 
 def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
@@ -221,8 +229,9 @@ def head_parameters(job: Job) -> float:
 
 
 def vocabulary_shard(job: Job) -> int:
-    """Vocabulary entries on one rank, padded to a multiple of tp."""
-    return job.cut.share(job.model.vocabulary)
+    """Vocabulary entries on one rank, padded to a multiple of tp, and of pp where all stages hold a part."""
+    model = vocabulary.part(job) if job.vocabulary_sums else job.model
+    return job.cut.share(model.vocabulary)
 
 
 # ---- operations at the tokens of a microbatch --------------------------------------------------------------------

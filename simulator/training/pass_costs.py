@@ -64,6 +64,8 @@ class LayerCosts:
     """Forward, backward."""
     head_halves: tuple[Piece, Piece]
     """Backward pass of the head: gradients of inputs, gradients of weights."""
+    part: tuple[Piece, Piece] | None = None
+    """Scores of a rank's part of the vocabulary, and their gradients; None where ranks hold none."""
 
 
 class ChunkPasses(NamedTuple):
@@ -74,6 +76,9 @@ class ChunkPasses(NamedTuple):
     """Last layer first."""
     input_gradient: list[Piece]
     weight_gradient: list[Piece]
+    scores: list[Piece]
+    """Of the rank's part of the vocabulary; nothing where it holds none."""
+    scores_gradient: list[Piece]
 
 
 class PassCosts:
@@ -232,6 +237,7 @@ class PassCosts:
             embedding=(self.piece(operators.embedding_forward(job)), self.piece(operators.embedding_backward(job))),
             head=(self.piece(operators.head_forward(job)), self.piece(operators.head_backward(job))),
             head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
+            part=tuple(map(self.piece, operators.part_of_vocabulary(job))) if job.vocabulary_sums else None,  # type: ignore[arg-type]  # two
         )
 
     def optimizer(self, parameters: float, matrices: float) -> Piece:
@@ -329,11 +335,14 @@ def chunk_passes(job: Job, chunk: Chunk, costs: LayerCosts) -> ChunkPasses:
     ends = costs.head[1] if last else None, costs.embedding[1] if first else None
     inputs = costs.head_halves[0] if last else None, ends[1]
     weights = [costs.head_halves[1]] * last + [layer.weight_gradient for layer in layers]
+    scores, gradients = costs.part or (single(Content()), single(Content()))
     return ChunkPasses(
         forward,
         _joined(_with_again(job, layers, _each(layers, "backward")), *ends),
         _joined(_with_again(job, layers, _each(layers, "input_gradient")), *inputs),
         weights or [single(Content())],
+        [scores],
+        [gradients],
     )
 
 

@@ -21,6 +21,13 @@ def embedding(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
     yield from leave(cut, "embedding", model.hidden)
 
 
+def positions(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
+    """What is left of the embedding where its table is elsewhere: adding positions, and dropout; nothing without."""
+    table = next(embedding(model, cut, longest)).does
+    if isinstance(table, Lookup) and (table.learned or table.masked):
+        yield Op("positions", replace(table, entries=0))
+
+
 def encoder_ends(model: Model, cut: Cut) -> Iterator[Op]:
     """Looking up the tokens of an encoder in the same table, and the norm of its output."""
     yield from (replace(op, tied=True) for op in embedding(model, cut))

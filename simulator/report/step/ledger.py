@@ -136,7 +136,10 @@ def hints(use: MemoryUse, scenario: dict[str, Any]) -> list[str]:
     now = ", ".join(f"{axis} {whole(scenario, f'training.parallel.{axis}', 1)}" for axis in (PP.name, TP.name))
     if _mostly_vocabulary(scenario):
         cut = f"raise training.parallel.tp (now {now}), which cuts the vocabulary too: pp leaves it on one stage"
-        return [*found, cut]
+        plain = scenario["training"].get("schedule") in (None, "1f1b") and not whole(
+            scenario, "training.parallel.zero", 0
+        )
+        return [*found, cut, *["cut it over stages: training.schedule=vocab-2"] * plain]
     return [
         *found,
         f"fewer or thinner layers on a device: raise training.parallel.pp or tp (now {now}), or add devices",

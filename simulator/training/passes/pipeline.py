@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simulator.engine.tape import RESERVED
 from simulator.program import codes as d
 from simulator.program.lowering import Lowered, lower
+from simulator.program.meetings import LANES
 from simulator.program.piece import Piece, single
 from simulator.training.partners import without_partner
 from simulator.training.pass_costs import ChunkPasses
@@ -100,8 +101,27 @@ def sends(chain: Chain, placed: Placed) -> None:
         placed.entry[rows] = placed.exit[rows] = builder.append(
             lane, turn, sent[placed.size[rows], stage], kind=code, stage=stage, microbatch=microbatch
         )
+    for number, code in enumerate((d.BROADCAST, d.SUMS, d.SUMMED_GRADIENT)[: len(costs.together)]):
+        _together(chain, placed, number, code)
     later = np.repeat(np.arange(len(lowered.tape)), np.diff(lowered.tape.after_start))
     builder.after(placed.entry[later], placed.exit[lowered.tape.after])
+
+
+def _together(chain: Chain, placed: Placed, number: int, code: int) -> None:
+    """Append what ranks do together around their parts of the vocabulary, of one kind."""
+    lowered, builder = placed.lowered, chain.builder
+    rows = np.flatnonzero(lowered.kind == code)
+    first = builder.meetings(("vocabulary", chain.number, number), chain.job.microbatches)[0]
+    alone = chain.job.pp == 1
+    placed.entry[rows] = placed.exit[rows] = builder.append(
+        chain.lane(placed.rank[rows], LANES[number]),
+        rows,
+        builder.pieces(chain.costs.together[number])[placed.rank[rows]],
+        kind=code,
+        stage=lowered.stage[rows],
+        microbatch=lowered.microbatch[rows],
+        meeting=-1 if alone else first + lowered.microbatch[rows],
+    )
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simulator.engine.tape import Tape
 from simulator.program.builder import Builder
 from simulator.program.lump import Lump
+from simulator.program.meetings import LANES as VOCABULARY_LANES
 from simulator.training.chains import ChainCosts
 from simulator.training.job import Job
 from simulator.training.passes.chain import LANES, Chain
@@ -81,7 +82,8 @@ def build_program(job: Job, chains: Sequence[ChainCosts], groups: Ints, cut: boo
 
     `cut` runs all passes part by part, also those that nothing of this job can meet.
     """
-    builder, names = Builder(), (*LANES, *(_inside(chains) if job.shares or cut else ()))
+    builder, meets = Builder(), VOCABULARY_LANES[: len(chains[0].together)]
+    names = (*LANES, *meets, *(_inside(chains) if job.shares or cut else ()))
     for number, costs in enumerate(chains):
         _append(Chain(job, costs, builder, names, number, int(groups[number]), cut))
     lanes = tuple((c, r, name) for c in range(len(chains)) for r in range(job.pp) for name in names)
