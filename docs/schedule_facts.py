@@ -165,6 +165,13 @@ KNOWN: dict[str, Known] = {
         lambda s: _of(0),
         "Inference; with `--slices k` the chunks of a prompt follow each other through the pipeline.",
     ),
+    "pipedream-2bw": Known(
+        "0",
+        lambda s: _of(0),
+        "p",
+        lambda s: _of(s.p),
+        "If training bears gradients that are one update late: two versions of the weights in place of any bubble.",
+    ),
     "auto": Known(
         "", None, "", None, "When costs are uneven or memory is bounded and none of the named ones is made for that."
     ),

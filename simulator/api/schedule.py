@@ -58,6 +58,10 @@ class PipelineSchedule(ScheduleDocument):
         if ending == ".csv":
             from simulator.program.csv_form import write_csv
 
+            if self.weight_versions:
+                message = f"`{self.name}` has no order of a single step: its steps overlap"
+                hint = "`clustersim schedule --csv` writes the order of several"
+                raise InputError(Problem(message, path="path", hint=hint))
             write_csv(actions_of(self.passes), name)
         elif ending in (".svg", ".png"):
             (save_svg if ending == ".svg" else save_png)(self, name)

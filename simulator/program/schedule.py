@@ -43,6 +43,9 @@ class Schedule:
     """Of microbatches that skip stages, with one copy of the model."""
     backward: bool = True
     """Whether there are backward passes."""
+    steps: int = 1
+    """Steps that follow each other without a flush, whose microbatches are numbered through; of several the last but
+    one is in a steady state."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -59,8 +62,8 @@ class Schedule:
 
     @property
     def plain(self) -> bool:
-        """Whether every microbatch goes as a whole through all stages of one copy of the model, and back."""
-        return self.copies == 1 and self.slices == 1 and not self.paths and self.backward
+        """Whether every microbatch goes as a whole through all stages of one copy, and back before the next step."""
+        return self.copies == self.slices == self.steps == 1 and not self.paths and self.backward
 
     @property
     def depth(self) -> int:
@@ -74,7 +77,7 @@ class Schedule:
 
     @property
     def microbatches(self) -> int:
-        """Microbatches of a step, or all slices of them."""
+        """Microbatches of a step, or all slices of them, or those of all steps."""
         return int(self.microbatch.max(initial=-1)) + 1
 
     @property
@@ -125,7 +128,7 @@ class Schedule:
         kept = np.concatenate(([0], np.cumsum(keep)))
         beside = None if self.beside is None else self.beside[keep]
         columns = self.kind[keep], self.stage[keep], self.microbatch[keep], kept[self.rank_start]
-        return Schedule(*columns, beside, self.copies, self.slices, self.paths, self.backward)
+        return Schedule(*columns, beside, self.copies, self.slices, self.paths, self.backward, self.steps)
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and last instruction of those that run side by side with each; shapes (n,)."""

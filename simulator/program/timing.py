@@ -102,11 +102,13 @@ class Timing:
     """Ticks between its first start and its last end in which it does not."""
     peak: Floats
     """Most that it keeps at once."""
+    period: int | None = None
+    """Ticks from a step to the next where they overlap; None of a step with a beginning and an end."""
 
     @property
     def makespan(self) -> int:
-        """Ticks from the first start to the last end."""
-        return int(self.end.max(initial=0))
+        """Ticks from the first start to the last end, or from a step to the next where they overlap."""
+        return self.period if self.period is not None else int(self.end.max(initial=0))
 
     @property
     def idle(self) -> Ints:
@@ -137,6 +139,25 @@ def time_schedule(schedule: Schedule, costs: Costs) -> Timing:
     span = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
     shares = [1.0] if costs.slices is None else [float(share) for share in costs.slices.tokens]
     return Timing(passes, start, end, work, span - work, _peaks(passes, released, edges, np.array(shares)))
+
+
+def steady_step(schedule: Schedule, costs: Costs) -> Timing:
+    """The last but one of several steps without a flush, from the end of the step before on the first rank to its own.
+
+    Passes are those that begin then, counted from there, with the microbatches of a step.
+    """
+    whole = time_schedule(schedule, costs)
+    passes, many = whole.schedule, schedule.microbatches // schedule.steps
+    back = np.isin(passes.kind, (Kind.B, Kind.I)) & (passes.rank == 0)
+    last = [int(whole.end[back & (passes.microbatch // many == step)].max()) for step in range(schedule.steps)]
+    begin, stop = last[-3:-1]
+    shown = (whole.start >= begin) & (whole.start < stop)
+    lasts = (whole.end - whole.start)[shown]
+    work = np.bincount(passes.rank[shown], lasts, minlength=passes.ranks).astype(np.int64)
+    edges = np.concatenate(([0], np.cumsum(np.bincount(passes.rank[shown], minlength=passes.ranks))))
+    columns = Schedule(passes.kind[shown], passes.stage[shown], passes.microbatch[shown] % many, edges)
+    idle = stop - begin - work
+    return Timing(columns, whole.start[shown] - begin, whole.end[shown] - begin, work, idle, whole.peak, stop - begin)
 
 
 def _peaks(passes: Schedule, released: Floats, edges: Ints, shares: Floats) -> Floats:

@@ -18,7 +18,7 @@ from simulator.program.actions import NO_MICROBATCH, VOCABULARY, Action, Kind
 from simulator.program.csv_form import read_csv
 from simulator.program.schedule import Paths, Schedule, from_actions
 from simulator.program.slices import Slices
-from simulator.program.timing import Costs, Timing, least_makespan, time_schedule
+from simulator.program.timing import Costs, Timing, least_makespan, steady_step, time_schedule
 from simulator.program.validate import validate
 from simulator.results.documents.schedule import DeviceShare, PassColumns, PassCosts, ScheduleDocument, ScheduleFigures
 from simulator.specs import data_root
@@ -206,13 +206,13 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
     """
     chunks = Fraction(schedule.depth, schedule.ranks)
     asked = replace(asked, costs=replace(asked.costs, backward=schedule.backward))
-    microbatches, slices = schedule.microbatches // schedule.slices, schedule.slices
+    microbatches, slices = schedule.microbatches // (schedule.slices * schedule.steps), schedule.slices
     costs, scale = asked.costs.of_stages(schedule.stages, chunks, slices), asked.costs.ticks(chunks, slices)
     if not schedule.vocabulary_sums:
         costs = replace(costs, scores=None, scores_gradient=None)
     _check_clock(costs, schedule.microbatches)
-    timing = time_schedule(schedule, costs)
-    least = least_makespan(costs, schedule.rank_of_stage(), microbatches, schedule.copies, schedule.paths)
+    timing = (time_schedule if schedule.steps == 1 else steady_step)(schedule, costs)
+    least = _least(schedule, costs, microbatches)
     _check_limit(asked, timing)
     return ScheduleDocument(
         name=asked.source,
@@ -222,6 +222,8 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
         microbatches=microbatches,
         slices=None if slices == 1 else slices,
         paths=schedule.paths or None,
+        weight_versions=None if schedule.steps == 1 else 2,
+        updates_late=None if schedule.steps == 1 else 1,
         costs=_written(asked.costs, schedule.vocabulary_sums > 0, slices),
         memory_limit=asked.limit,
         makespan=timing.makespan / scale,
@@ -232,6 +234,14 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
         against=_baseline(asked.costs, schedule, microbatches),
         passes=_columns(timing, scale),
     )
+
+
+def _least(schedule: Schedule, costs: Costs, microbatches: int) -> int:
+    """Ticks that no order of these passes takes less than; without a flush the work of the busiest device."""
+    if schedule.steps == 1:
+        return least_makespan(costs, schedule.rank_of_stage(), microbatches, schedule.copies, schedule.paths)
+    each = costs.table()[:, [Kind.F, Kind.B]].sum(axis=1)
+    return int(np.bincount(schedule.rank_of_stage(), each).max()) * microbatches
 
 
 def _baseline(asked: AskedCosts, schedule: Schedule, microbatches: int) -> ScheduleFigures:

@@ -43,8 +43,11 @@ def check_split(schedule: Schedule) -> None:
 
 
 def check_whole(schedule: Schedule) -> None:
-    """Refuse microbatches that are cut along their sequences, that skip stages, or that never come back: no step prices
-    such passes."""
+    """Refuse microbatches that are cut along their sequences, that skip stages, that never come back, or that overlap
+    those of the next step: no step prices such passes."""
+    if schedule.steps > 1:
+        message = "steps without a flush are drawn by `clustersim schedule` and not simulated in a training step"
+        raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
     if not schedule.backward:
         message = "forward passes alone are drawn by `clustersim schedule` and are no training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))

@@ -57,6 +57,9 @@ def _sizes(document: ScheduleDocument) -> tuple[str, str]:
         passes += f"; slices of {', '.join(f'{100 * share:.3g} %' for share in costs.tokens)} of a sequence"
     if costs.attention:
         passes += f"; {100 * costs.attention:g} % of F and I goes with pairs of tokens"
+    if document.weight_versions:
+        passes += f"; no flush: a steady step, {document.weight_versions} versions of the weights, gradients "
+        passes += f"{wording.plural(document.updates_late or 0, 'update')} late"
     if document.paths:
         shown = ", ".join("-".join(map(str, path)) for path in document.paths[:8])
         passes += f"; by the paths {shown}{' ...' if len(document.paths) > 8 else ''}"

@@ -119,6 +119,13 @@ class ScheduleDocument:
     """Of each microbatch along its sequence; None where it is not cut."""
     paths: tuple[tuple[int, ...], ...] | None = field(default=None, metadata=LEFT_OUT)
     """Stages that microbatches go through, one path after the other; None where all go through all."""
+    weight_versions: int | None = field(default=None, metadata=LEFT_OUT)
+    """Versions of the weights that devices keep where steps overlap without a flush; None where they do not.
+
+    A step is then one of a steady state, with the passes that begin in it.
+    """
+    updates_late: int | None = field(default=None, metadata=LEFT_OUT)
+    """Updates that gradients are behind the weights that they are applied to, where steps overlap."""
 
     @property
     def peak(self) -> float:

@@ -4,6 +4,7 @@ A maker takes a `Pipeline` and returns a `Schedule`. What the orders cost and ke
 """
 
 from simulator.training.schedules.aliases import own_name
+from simulator.training.schedules.asynchronous import pipedream_2bw
 from simulator.training.schedules.automatic import auto, frugal
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Maker, Pipeline
 from simulator.training.schedules.building_block import v_min
@@ -38,6 +39,7 @@ __all__ = [
     "interleaved",
     "one_f_one_b",
     "own_name",
+    "pipedream_2bw",
     "read_schedule",
     "seq1f1b",
     "skippipe",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import simulator as sim
+from simulator.errors import InputError
 
 
 def test_a_schedule_has_figures_a_page_a_picture_and_files(tmp_path: Path) -> None:
@@ -45,3 +46,21 @@ def test_frames() -> None:
 def test_what_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(sim.InputError, match=words):
         sim.schedule(**{"source": "1f1b", "stages": 4, "microbatches": 8, **change})
+
+
+def test_a_steady_step_has_no_order_of_its_own(tmp_path: Path) -> None:
+    found = sim.schedule("pipedream-2bw", stages=2, microbatches=4)
+    assert found.bubble == 0
+    with pytest.raises(InputError, match="its steps overlap; `clustersim schedule --csv`"):
+        found.save(tmp_path / "order.csv")
+    found.save(tmp_path / "order.svg")
+
+
+def test_slices_and_paths() -> None:
+    cut = sim.schedule("seq1f1b", stages=4, microbatches=4, slices=2, attention=0.5, cut="balanced")
+    assert (cut.slices, cut.costs.attention) == (2, 0.5)
+    skipped = sim.schedule("skippipe", stages=4, microbatches=4, paths=[[0, 1, 3], [0, 2, 3]])
+    assert skipped.paths == ((0, 1, 3), (0, 2, 3))
+    for wrong in ({"attention": 2}, {"cut": "other"}, {"paths": 3}, {"paths": [[0, "a"]]}):
+        with pytest.raises(InputError):
+            sim.schedule("seq1f1b", stages=4, microbatches=4, **wrong)

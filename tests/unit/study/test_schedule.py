@@ -159,3 +159,17 @@ def test_slices_are_counted_apart_from_microbatches() -> None:
 def test_slices_of_what_is_not_cut_are_refused(asked: AskedSchedule, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make(asked)
+
+
+def test_a_steady_step_tells_versions_and_how_late_updates_are() -> None:
+    asked = AskedSchedule("pipedream-2bw", 4, 6, costs=costs("1", "1", "0.5"))
+    found = run(asked, make(asked))
+    assert (found.weight_versions, found.updates_late, found.microbatches) == (2, 1, 6)
+    assert found.makespan == found.least_makespan == 15
+    assert max(found.passes.microbatch) == 5
+    assert min(found.passes.start) >= 0
+
+
+def test_more_ranks_than_microbatches_have_no_steady_step() -> None:
+    with pytest.raises(InputError, match="needs 8 microbatches or more, not 6"):
+        make(AskedSchedule("pipedream-2bw", 8, 6))

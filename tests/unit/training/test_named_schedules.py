@@ -130,3 +130,8 @@ def test_names_of_other_programs(theirs: str, own: str, vpp: int) -> None:
 def test_a_name_that_nobody_has_is_misspelt() -> None:
     with pytest.raises(InputError, match="unknown pipeline schedule `TrainSchedul`"):
         build_job(jobs.scenario(pp=4, training={"schedule": "TrainSchedul"}))
+
+
+def test_steps_without_a_flush_are_refused_in_a_step() -> None:
+    with pytest.raises(InputError, match="steps without a flush are drawn by `clustersim schedule`"):
+        build_job(jobs.scenario(batch=16, pp=4, training={"schedule": "pipedream-2bw"}))
