@@ -216,3 +216,15 @@ def test_rows_say_how_far_off_a_figure_is(bound: str | None, ours: float, text: 
         {"paper": "p", "claim": "c", "published": 2, "bound": bound, "source": "s", "figure": {"value": 1}}
     )
     assert text in papers.line(papers.Row(claim, ours))
+
+
+VOCABULARY = [claim for claim in PAPERS.claims if claim.paper == "vocabulary-parallelism"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [pytest.param(one, marks=() if "64K" in one.claim else pytest.mark.slow, id=one.claim) for one in VOCABULARY],
+)
+def test_vocabulary_parallelism_from_hardware_alone(claim: Claim) -> None:
+    """arXiv:2411.05288, artifact: steps and peaks of memory on 8 A100, nothing but the scenario given."""
+    assert BENCH.value(claim.figure) == pytest.approx(claim.published, rel=0.1)
