@@ -4,7 +4,7 @@ from __future__ import annotations  # help() then shows the names of types, not 
 
 import operator
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -106,6 +106,8 @@ def schedule(
     attention: Time = 0,
     cut: Literal["even", "balanced"] = "even",
     paths: Sequence[Sequence[int]] = (),
+    layers: Sequence[Time] = (),
+    speeds: Sequence[Time] = (),
 ) -> PipelineSchedule:
     """Make a pipeline schedule and run it without a model or a machine.
 
@@ -127,6 +129,8 @@ def schedule(
     * `slices`: slices of each microbatch along its sequence, for schedules that cut it; None is as the schedule does.
     * `attention`: share of a forward pass, and of the input's half of a backward pass, that goes with pairs of tokens.
     * `cut`: slices of equally many tokens, or with equally long forward passes.
+    * `layers`: layers of each stage, which times and activations go with; the times given are those of the mean.
+    * `speeds`: speeds of the devices, of one stage each, beside that of which the times given are.
     * `paths`: stages that microbatches go through in turn, for schedules that let them skip some.
 
     Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
@@ -142,10 +146,19 @@ def schedule(
     forth, inputs, weights, sent, scored, regressed = (_time(name, value) for name, value in times.items())
     balanced = cut == "balanced"
     costs = AskedCosts(forth, inputs, weights, sent, together, scored, regressed, attention=share, balanced=balanced)
+    costs = replace(costs, layers=_positive("layers", layers), speeds=_positive("speeds", speeds))
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
     asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices), _paths(paths))
     return PipelineSchedule.of(run(asked, make(asked)))
+
+
+def _positive(name: str, values: Sequence[Time]) -> tuple[Fraction, ...]:
+    """Numbers above 0."""
+    found = tuple(_time(name, value) for value in values)
+    if not all(found):
+        raise InputError(Problem("0 is no number of layers and no speed", path=name, hint="write more than 0"))
+    return found
 
 
 def _paths(value: Sequence[Sequence[int]]) -> Paths:

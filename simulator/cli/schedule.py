@@ -24,7 +24,20 @@ EXAMPLES = (
     "workloads/schedules/zb-h1-4x8.csv --input-gradient 0.9765 --weight-gradient 0.5041",
 )
 _OUTPUTS = ("svg", "png", "csv", "json")
-_SIZES = ("stages", "microbatches", "chunks", "pair", "memory_limit", "slices", "attention", "cut", "paths")
+_SIZES = (
+    "stages",
+    "microbatches",
+    "chunks",
+    "pair",
+    "memory_limit",
+    "slices",
+    "attention",
+    "cut",
+    "paths",
+    "layers",
+    "speeds",
+)
+_MOST = 4097  # entries of a list that are read, one more than there are devices
 _TIMES = {  # what costs are unless given
     "forward": Fraction(1),
     "input_gradient": Fraction(1),
@@ -64,6 +77,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--paths", metavar="LIST", type=_paths, help="stages that microbatches go through in turn, as 0-1-3,0-2-3"
     )
+    parser.add_argument("--layers", metavar="LIST", type=_list, help="of each stage, as 9,8,8,7: times are of the mean")
+    parser.add_argument("--speeds", metavar="LIST", type=_list, help="of each device, as 1,1,0.5,1: times are of 1")
     parser.add_argument("--svg", metavar="FILE", help="write the chart as SVG")
     parser.add_argument("--png", metavar="FILE", help="write the chart as PNG")
     parser.add_argument("--csv", metavar="FILE", help="write the order in PyTorch's form")
@@ -99,6 +114,13 @@ def _paths(text: str) -> tuple[tuple[int, ...], ...]:
     if not re.fullmatch(r"\d{1,4}(-\d{1,4})*(,\d{1,4}(-\d{1,4})*)*", text):
         raise ArgumentTypeError(f"{text[:40]!r} is no list of paths; write stages as 0-1-3,0-2-3")
     return tuple(tuple(map(int, path.split("-"))) for path in text.split(","))
+
+
+def _list(text: str) -> tuple[Fraction, ...]:
+    found = tuple(_time(one) for one in text.split(",")[:_MOST])
+    if not all(found):
+        raise ArgumentTypeError(f"{text[:40]!r} has a 0, or a place without a number")
+    return found
 
 
 def _limit(text: str) -> float:
@@ -144,9 +166,14 @@ def execute(arguments: Namespace) -> int:
 def _asked(arguments: Namespace) -> "AskedSchedule":
     from simulator.study.schedule import AskedCosts, AskedSchedule
 
-    times = {name: getattr(arguments, name) for name in _TIMES}
-    share, balanced = arguments.attention or Fraction(0), arguments.cut == "balanced"
-    costs = AskedCosts(**times, pair=arguments.pair, attention=share, balanced=balanced)
+    costs = AskedCosts(
+        **{name: getattr(arguments, name) for name in _TIMES},
+        pair=arguments.pair,
+        attention=arguments.attention or Fraction(0),
+        balanced=arguments.cut == "balanced",
+        layers=arguments.layers or (),
+        speeds=arguments.speeds or (),
+    )
     return AskedSchedule(
         arguments.schedule,
         arguments.stages,

@@ -55,6 +55,22 @@ class AskedCosts:
     """Whether cuts make forward passes of slices equally long, not their tokens equally many."""
     backward: bool = True
     """Whether there are backward passes; without them nothing is kept."""
+    layers: tuple[Fraction, ...] = ()
+    """Of each stage of the model, which passes and activations go with; empty: equally many."""
+    speeds: tuple[Fraction, ...] = ()
+    """Of each device beside the others, one stage each; empty: equally fast."""
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """Layers of each stage over those of the mean one; empty for equal ones."""
+        return tuple(own * len(self.layers) / sum(self.layers) for own in self.layers)
+
+    @property
+    def times(self) -> tuple[Fraction, ...]:
+        """What passes of each stage take over what they would of equal stages on equal devices; empty for those."""
+        count = len(self.layers or self.speeds)
+        shares, speeds = self.shares or (Fraction(1),) * count, self.speeds or (Fraction(1),) * count
+        return tuple(own / speed for own, speed in zip(shares, speeds, strict=True))
 
     def cut(self, slices: int) -> Slices | None:
         """What passes of each slice take; None of whole microbatches."""
@@ -65,22 +81,36 @@ class AskedCosts:
     def ticks(self, chunks: Fraction, slices: int = 1) -> int:
         """Ticks of a unit: the fewest that make the costs of a chunk whole, and those of a slice."""
         passes = (self.forward, self.input_gradient, self.weight_gradient, self.pair or Fraction(0))
-        of_device = (self.send, self.scores, self.scores_gradient)
-        whole = lcm(*((cost / chunks).denominator for cost in passes), *(cost.denominator for cost in of_device))
+        of_device, stages = (self.send, self.scores, self.scores_gradient), self.times or (Fraction(1),)
+        made = ((cost / chunks * time).denominator for cost in passes for time in stages)
+        whole = lcm(*made, *(cost.denominator for cost in of_device))
         cut = self.cut(slices)
         return whole if cut is None else whole * lcm(*(share.denominator for share in (*cut.passes, *cut.tokens)))
 
     def of_stages(self, stages: int, chunks: Fraction, slices: int = 1) -> Costs:
-        """Costs of equal stages, `chunks` of them a device, that keep as much of a microbatch until the end of W. What
+        """Costs of stages, `chunks` of them a device, that keep as much of a microbatch until the end of W. What
         devices do together takes as long as a send."""
         scale = self.ticks(chunks, slices)
+        times, shares = (_spread(one, stages) for one in (self.times, self.shares))
         passes = self.forward, self.input_gradient * self.backward, self.weight_gradient * self.backward
-        forward, back, weights = (np.full(stages, int(cost / chunks * scale), np.int64) for cost in passes)
-        kept = np.full(stages, float(1 / chunks) * self.backward)
+        forward, back, weights = (
+            np.array([int(cost / chunks * scale * time) for time in times], np.int64) for cost in passes
+        )
+        kept = np.array([float(share / chunks) * self.backward for share in shares])
         pair = None if self.pair is None else int(self.pair / chunks * scale)
         scores, gradients = (np.full(stages, int(cost * scale)) for cost in (self.scores, self.scores_gradient))
         send, cut = int(self.send * scale), self.cut(slices)
         return Costs(forward, back, weights, kept, kept, send, pair, scores, gradients, barrier=send, slices=cut)
+
+
+def _spread(each: tuple[Fraction, ...], stages: int) -> tuple[Fraction, ...]:
+    """What is said of each stage of a model for so many: again for each copy, or means of those that make one."""
+    if not each:
+        return (Fraction(1),) * stages
+    if stages % len(each) == 0:
+        return each * (stages // len(each))
+    many = len(each) // stages
+    return tuple(sum(each[at : at + many], Fraction(0)) / many for at in range(0, len(each), many))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +177,7 @@ def make(asked: AskedSchedule) -> Schedule:
 
 
 def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chunks: int) -> Schedule:
+    _check_stages(asked.costs, ranks, ranks * chunks)
     costs = asked.costs.of_stages(ranks * chunks, Fraction(chunks))
     _check_clock(costs, microbatches)
     limit = inf if asked.limit is None else asked.limit
@@ -162,6 +193,25 @@ def _made(maker: Maker, asked: AskedSchedule, ranks: int, microbatches: int, chu
         message = f"schedule `{asked.source}` does not cut sequences, of whose slices `--attention` and `--cut` are"
         raise InputError(Problem(message, hint="leave them out, or write `seq1f1b`"))
     return made
+
+
+def _check_stages(costs: AskedCosts, ranks: int, stages: int) -> None:
+    """InputError where layers or speeds are not those of these stages and devices."""
+    if costs.layers and len(costs.layers) != stages:
+        message = f"{len(costs.layers)} numbers of layers, and there are {stages} stages"
+        raise InputError(Problem(message, hint=f"write {stages} of them"))
+    if costs.speeds and (len(costs.speeds) != ranks or stages != ranks):
+        message = f"{len(costs.speeds)} speeds for {ranks} devices with {stages // ranks} stages each"
+        raise InputError(Problem(message, hint="write one for each device, of one stage each"))
+    if costs.pair is not None and (costs.layers or costs.speeds):
+        raise InputError(Problem("a pair's time is one of equal stages", hint="leave out `--pair`"))
+
+
+def _check_homes(costs: AskedCosts, schedule: Schedule) -> None:
+    """InputError where devices have speeds and hold others than their own stage."""
+    if costs.speeds and schedule.rank_of_stage().tolist() != list(range(schedule.ranks)):
+        message = "speeds are told of devices of which each holds the stage of its number"
+        raise InputError(Problem(message, hint="leave out `--speeds`, or write another schedule"))
 
 
 def _read(asked: AskedSchedule) -> Schedule:
@@ -206,6 +256,8 @@ def run(asked: AskedSchedule, schedule: Schedule) -> ScheduleDocument:
     """
     chunks = Fraction(schedule.depth, schedule.ranks)
     asked = replace(asked, costs=replace(asked.costs, backward=schedule.backward))
+    _check_stages(asked.costs, schedule.ranks, schedule.depth)
+    _check_homes(asked.costs, schedule)
     microbatches, slices = schedule.microbatches // (schedule.slices * schedule.steps), schedule.slices
     costs, scale = asked.costs.of_stages(schedule.stages, chunks, slices), asked.costs.ticks(chunks, slices)
     if not schedule.vocabulary_sums:
@@ -268,7 +320,8 @@ def _written(asked: AskedCosts, vocabulary: bool, slices: int) -> PassCosts:
     scores, gradients = (float(ticks) if vocabulary else None for ticks in (asked.scores, asked.scores_gradient))
     tokens = None if cut is None else tuple(map(float, cut.tokens))
     attention = None if cut is None else float(cut.attention)
-    return PassCosts(forward, back, weights, send, pair, scores, gradients, attention, tokens)
+    layers, speeds = (tuple(map(float, some)) or None for some in (asked.layers, asked.speeds))
+    return PassCosts(forward, back, weights, send, pair, scores, gradients, attention, tokens, layers, speeds)
 
 
 def _devices(timing: Timing, scale: int) -> tuple[DeviceShare, ...]:

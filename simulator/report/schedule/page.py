@@ -57,6 +57,10 @@ def _sizes(document: ScheduleDocument) -> tuple[str, str]:
         passes += f"; slices of {', '.join(f'{100 * share:.3g} %' for share in costs.tokens)} of a sequence"
     if costs.attention:
         passes += f"; {100 * costs.attention:g} % of F and I goes with pairs of tokens"
+    if costs.layers is not None:
+        passes += f"; layers {', '.join(f'{own:g}' for own in costs.layers)}, costs of the mean"
+    if costs.speeds is not None:
+        passes += f"; speeds {', '.join(f'{own:g}' for own in costs.speeds)}"
     if document.weight_versions:
         passes += f"; no flush: a steady step, {document.weight_versions} versions of the weights, gradients "
         passes += f"{wording.plural(document.updates_late or 0, 'update')} late"

@@ -25,6 +25,10 @@ class PassCosts:
     """Share of F and I that goes with the pairs of tokens; None where microbatches are not cut."""
     tokens: tuple[float, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Share of the sequence of each slice; None where microbatches are not cut."""
+    layers: tuple[float, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Of each stage, which times and activations go with: the costs are those of the mean; None: equally many."""
+    speeds: tuple[float, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Of each device, beside that of which the costs are; None: equally fast."""
 
 
 @dataclass(frozen=True, slots=True)

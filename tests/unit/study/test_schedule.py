@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,46 @@ def test_a_steady_step_tells_versions_and_how_late_updates_are() -> None:
 def test_more_ranks_than_microbatches_have_no_steady_step() -> None:
     with pytest.raises(InputError, match="needs 8 microbatches or more, not 6"):
         make(AskedSchedule("pipedream-2bw", 8, 6))
+
+
+@pytest.mark.parametrize("slow", [0, 1, 3])
+def test_uneven_stages_on_uneven_devices_wait_for_the_slowest(slow: int) -> None:
+    """1F1B takes m times the slowest stage's work and once that of the stages before it; those behind it are so fast
+    that they are done while it runs ahead."""
+    layers, speeds = [2, 3, 2, 1], [1, 1, 1, 1]
+    speeds[slow] = 4
+    layers[slow] = 36
+    uneven = AskedCosts(layers=tuple(map(Fraction, layers)), speeds=tuple(map(Fraction, speeds)))
+    asked = AskedSchedule("1f1b", 4, 12, costs=uneven)
+    found = run(asked, make(asked))
+    mean = sum(layers) / 4
+    times = [3 * own / mean / speed for own, speed in zip(layers, speeds, strict=True)]
+    assert found.makespan == pytest.approx(12 * times[slow] + sum(times[:slow]))
+    assert found.by_device[0].peak == pytest.approx(4 * layers[0] / mean)
+    assert found.makespan >= found.least_makespan
+    assert (found.costs.layers, found.costs.speeds) == (tuple(layers), tuple(speeds))
+
+
+def test_layers_of_chunks_and_of_both_copies() -> None:
+    """Two chunks a device of 1, 2, 3 and 4 layers: devices do 1 + 3 and 2 + 4; two copies have the stages twice."""
+    layers = tuple(map(Fraction, (1, 2, 3, 4)))
+    asked = AskedSchedule("interleaved-1f1b", 2, 4, 2, AskedCosts(layers=layers))
+    assert [device.busy for device in run(asked, make(asked)).by_device] == pytest.approx([4 * 3 * 0.8, 4 * 3 * 1.2])
+    both = AskedSchedule("chimera", 4, 4, costs=AskedCosts(layers=layers))
+    assert [device.busy for device in run(both, make(both)).by_device] == pytest.approx([12] * 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("1f1b", {"layers": (Fraction(1),) * 3}, "3 numbers of layers, and there are 4 stages"),
+        ("1f1b", {"speeds": (Fraction(1),) * 3}, "3 speeds for 4 devices"),
+        ("zb-v", {"speeds": (Fraction(1),) * 4}, "4 speeds for 4 devices with"),
+        ("chimera", {"speeds": (Fraction(1),) * 4}, "each holds the stage of its number"),
+        ("1f1b", {"layers": (Fraction(1),) * 4, "pair": Fraction(2)}, "leave out `--pair`"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(name: str, changes: dict[str, Any], message: str) -> None:
+    asked = AskedSchedule(name, 4, 8, costs=AskedCosts(**changes))
+    with pytest.raises(InputError, match=message):
+        run(asked, make(asked))
