@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+import numpy as np
+
 from simulator.program.schedule import Schedule
 from simulator.program.timing import Costs, Ints
 from simulator.training.schedules.orders import B, F, I, Pass, W, from_rows
@@ -32,10 +34,13 @@ class Rules:
     """Whether backward passes are cut in two."""
     patience: float = 0.0
     """Part of a weight gradient's time that a rank would rather be idle than be late by for what is under way."""
+    until: float = float("inf")
+    """Ticks after which an order is of no use: it is given up when the work left on a rank says that it takes more."""
 
 
 def arrange(home: Ints, microbatches: int, costs: Costs, rules: Rules) -> Schedule | None:
-    """The order that comes out; `home` (stages,) is the rank of each stage. None where the limit lets nobody go on."""
+    """The order that comes out; `home` (stages,) is the rank of each stage. None where the limit lets nobody go
+    on, or the order would take longer than it may."""
     line = _Line(home, microbatches, costs, rules)
     line.run()
     return from_rows(line.rows) if line.left == 0 else None  # a W that is owed can always run
@@ -66,6 +71,8 @@ class _Line:
         self.free = [0] * ranks
         self.rows: list[list[Pass]] = [[] for _ in range(ranks)]
         self.left = 2 * stages * microbatches
+        each = costs.forward + costs.input_gradient + costs.weight_gradient
+        self.work: list[int] = (np.bincount(home, each).astype(np.int64) * microbatches).tolist()
         self.events = [(0, rank) for rank in range(ranks)]
 
     def run(self) -> None:
@@ -112,6 +119,11 @@ class _Line:
         self.rows[rank].append((kind if self.rules.split or kind == F else B, stage, number))
         self.left -= kind != W
         end = self.free[rank] = now + self.ticks[kind][stage]
+        self.work[rank] -= self.ticks[kind][stage]
+        if end + self.work[rank] > self.rules.until:
+            self.events.clear()
+            self.left = -1
+            return
         heappush(self.events, (end, rank))
         if kind == W:
             self.level[rank] -= self.rest[stage]

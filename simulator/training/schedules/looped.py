@@ -8,6 +8,9 @@ Sources: breadth first and depth first, arXiv:2211.05953, in the order of PyTorc
 arXiv:2308.15762, whose order comes from the list scheduler here.
 """
 
+from collections.abc import Iterator
+from math import inf
+
 import numpy as np
 
 from simulator.errors import Problem
@@ -54,14 +57,25 @@ def hanayo(pipeline: Pipeline) -> Schedule:
     def nearest(kind: int, stage: int) -> int:
         return stage if kind == F else -1
 
-    found: list[tuple[int, Schedule]] = []
-    for kept in sorted({min(many, most) for many in (ranks, ranks + 1, -(-3 * ranks // 2), 2 * ranks, most)}):
-        tried = [Rules(np.full(stages, kept), split=False, urgency=urgency) for urgency in (farthest, nearest, None)]
-        made = filter(None, (arrange(home, most, costs, rules) for rules in tried))
-        found += [(time_schedule(one, costs).makespan, one) for one in made]
-        if min(lasts for lasts, _ in found) <= enough:
-            break
-    return min(found, key=lambda one: one[0])[1]
+    numbers = sorted({min(many, most) for many in (ranks, ranks + 1, -(-3 * ranks // 2), 2 * ranks, most)})
+
+    def shortest(kept: int, best: float) -> Iterator[tuple[int, Schedule]]:
+        """Orders that keep so many, each shorter than those before it and no longer than `best`."""
+        for urgency in (farthest, nearest, None):
+            rules = Rules(np.full(stages, kept), split=False, urgency=urgency, until=best)
+            made = arrange(home, most, costs, rules)
+            if made is not None and (lasts := time_schedule(made, costs).makespan) <= best:
+                yield lasts, made
+                best = lasts - 1
+
+    for kept in numbers:
+        if found := list(shortest(kept, enough)):
+            return found[-1][1]
+    best: tuple[float, Schedule | None] = (inf, None)
+    for kept in numbers:
+        best = [best, *shortest(kept, best[0] - 1)][-1]
+    assert best[1] is not None  # caps alone never stop anybody
+    return best[1]
 
 
 def _in_line(pipeline: Pipeline) -> float:
