@@ -333,9 +333,9 @@ class Bench:
         for cost in self.cost(name, changes).stages:
             ticks += cost.rows(tokens, sequences) + cost.host(sequences) + cost.send(tokens)
             segments = cost.decode(decodes)
-            attention = next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
-            attention += cost.prompts(prompts) if prompts else 0
-            ticks += attention - cost.saved(tokens, attention)
+            reading = next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
+            attention = reading + (cost.prompts(prompts) if prompts else 0)
+            ticks += attention - cost.saved(tokens, attention, None, reading)
         return units.to_seconds(ticks)
 
     def goodput(self, name: str, changes: tuple[str, ...] = (), engine: str | None = None) -> float:

@@ -62,7 +62,7 @@ class Price:
     def rows(self, tokens: int, sampled: int) -> int:
         return self.row * tokens + self.sample * sampled
 
-    def saved(self, tokens: int, attention: int, shared: int | None = None) -> int:
+    def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         return 0
 
     def together(self, tokens: int, sampled: int) -> int:

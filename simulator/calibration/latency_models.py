@@ -70,7 +70,7 @@ class FittedStage:
         """Nothing beyond the fit."""
         return 0
 
-    def saved(self, tokens: int, attention: int, shared: int | None = None) -> int:
+    def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         """Nothing beyond the fit."""
         return 0
 

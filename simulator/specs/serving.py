@@ -117,11 +117,24 @@ class Overlap(Spec):
     tensor: Literal["none", "steps", "tracked"] = "none"
     """Tensor-parallel sums: after the product that they sum; in steps beside it and the product that follows, both cut
     into parts (asynchronous tensor parallelism, Flux); or as its tiles are done, without multiprocessors (T3)."""
-    batches: Literal["none", "two"] = "none"
+    batches: Literal["none", "two", "nano", "nano-serial"] = "none"
     """`two`: halves of the batch by turns, the collectives of each beside the kernels of the other (two-batch overlap
-    of SGLang, dual-batch overlap of vLLM)."""
+    of SGLang, dual-batch overlap of vLLM). `nano`: products, decode attention and collectives of two nano-batches
+    beside each other, each on its share of the multiprocessors (NanoFlow); `nano-serial`: the same one by one."""
+    first_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the rows in the first nano-batch."""
+    reading_share: Annotated[float, Field(gt=0, lt=1)] = 0.4
+    """Share of the multiprocessors that decode attention takes beside products of another nano-batch."""
+    sending_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share of the multiprocessors that a collective takes beside them."""
     from_rows: Count = 1
     """Rows of an iteration of a replica from which this holds; shorter ones run their operations one by one."""
+
+    @model_validator(mode="after")
+    def _left_over(self) -> Self:
+        if self.reading_share + self.sending_share >= 1:
+            raise ValueError("`reading_share` and `sending_share` leave products a share of the multiprocessors")
+        return self
 
 
 class Pool(Spec):

@@ -24,7 +24,7 @@ from simulator.serving.costs.pieces import Pieces
 SUM = "all_reduce"
 
 
-def saved_by_steps(pieces: Pieces, depth: Depth, how: str) -> Callable[[int, int, float], float]:
+def saved_by_steps(pieces: Pieces, depth: Depth, how: str) -> Callable[[int, int, float, float], float]:
     """Seconds that a stage saves at so many rows, whatever its attention takes; negative where parts lose more than
     they hide."""
 
@@ -37,7 +37,7 @@ def saved_by_steps(pieces: Pieces, depth: Depth, how: str) -> Callable[[int, int
             counts[around] = counts.get(around, 0) + 1
         return sum(count * _saved(pieces, around, rows, how) for around, count in counts.items())
 
-    return lambda rows, _, __: saved(rows)
+    return lambda rows, *_: saved(rows)
 
 
 def _around(ordered: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:

@@ -24,7 +24,13 @@ from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
-from simulator.serving.costs.overlap import Overlapping, check_overlap, overlap_warnings, overlapping
+from simulator.serving.costs.overlap import (
+    Overlapping,
+    check_overlap,
+    overlap_assumptions,
+    overlap_warnings,
+    overlapping,
+)
 from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, hop, ticks
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
@@ -93,10 +99,10 @@ class StageCost:
                 _fill(known, count, cost)
         return self._common[0][tokens] + self._common[1][sampled]
 
-    def saved(self, tokens: int, attention: int, shared: int | None = None) -> int:
+    def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         """Ticks that an iteration of so many rows and ticks of attention is shorter than its operations one by one;
-        `shared` are the rows of all replicas in step."""
-        return self.overlap.saved(tokens, attention, shared) if self.overlap is not None and tokens else 0
+        `shared` are the rows of all replicas in step, `reading` the ticks of attention of decodes."""
+        return self.overlap.saved(tokens, attention, shared, reading) if self.overlap is not None and tokens else 0
 
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
         """`rows` by what it is: linear, head, tp, ep, other."""
@@ -262,7 +268,7 @@ def compile_costs(
         + _other_experts(model, device, stack, resolved)
         + estimated_scans(model, device, stack)
         + overlap_warnings(layout, tp, overlap),
-        assumptions=notes,
+        assumptions=notes + overlap_assumptions(overlap),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
         state_blocks=cache.state_blocks,

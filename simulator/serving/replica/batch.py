@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Work:
     """What the running iteration works on."""
 
-    __slots__ = ("attention", "chunks", "decoding", "ended", "queued", "tokens", "used")
+    __slots__ = ("attention", "chunks", "decoding", "ended", "queued", "reading", "tokens", "used")
 
     def __init__(self) -> None:
         """Nothing."""
@@ -27,8 +27,8 @@ class Work:
         """(request, tokens of its prompt)."""
         self.tokens = self.ended = 0
         """Tokens of these pieces, and how many of them end their prompt."""
-        self.attention = 0
-        """Ticks of its attention, where what it saves is known only with those that run in step."""
+        self.attention = self.reading = 0
+        """Ticks of its attention, and of that of decodes, where what it saves is known with those that run in step."""
         self.decoding = False
         """Whether sequences decode beside them."""
         self.used = self.queued = 0
@@ -219,24 +219,24 @@ class Batch:
         """Ticks of an iteration on a replica of one stage; notes by how much the next would be longer."""
         stages, work, line = self.replica.stages, self.work, self.line
         cost, chunks = stages.costs[0], work.chunks
-        attention = stages.prompts(cost, chunks) if chunks else 0
+        reading = 0
         if n:
             context = self.decodes.context
             if n == line.sequences and context <= line.limit:  # as in the iteration before
-                attention += line.base + line.slope * context
+                reading = line.base + line.slope * context
             elif self.decodes.shared_prefixes is None:
-                attention += line.at(cost, n, context)
+                reading = line.at(cost, n, context)
             else:
                 reading, line.slope, line.limit = stages.decode(0, n, self.decodes)
-                attention += reading
             self.stretch.growth = line.slope * n
+        attention = reading + (stages.prompts(cost, chunks) if chunks else 0)
         ticks = extra + cost.rows(n + work.tokens, n + work.ended) + cost.host(n + len(chunks)) + attention
         if cost.overlap is None:
             return ticks
         if self.replica.group is not None and cost.common is not None:
-            work.attention = attention
+            work.attention, work.reading = attention, reading
             return ticks
-        saved = cost.saved(n + work.tokens, attention)
+        saved = cost.saved(n + work.tokens, attention, None, reading)
         self.replica.record.saved += saved
         return ticks - saved
 

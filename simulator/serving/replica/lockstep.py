@@ -64,7 +64,7 @@ class Lockstep:
         slowest, longest, most, _ = max(entered, key=lambda entry: entry[1])
         shared = self.rows = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
         cost = self.members[0].stages.costs[0]
-        saved = cost.saved(most, slowest.work.attention, shared[0])
+        saved = cost.saved(most, slowest.work.attention, shared[0], slowest.work.reading)
         span = longest + cost.together(*shared) - saved
         end = self.end = self.agenda.now + span
         self.running = [batch for batch, *_ in entered]

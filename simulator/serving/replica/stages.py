@@ -63,10 +63,9 @@ class Stages:
         """What an iteration of `n` decodes takes on each stage."""
         work, chunks, found = batch.work, batch.work.chunks, []
         for stage, cost in enumerate(self.costs):
-            attention = self.prompts(cost, chunks) if chunks else 0
-            if n:
-                attention += self.decode(stage, n, batch.decodes)[0]
-            saved = cost.saved(n + work.tokens, attention)
+            reading = self.decode(stage, n, batch.decodes)[0] if n else 0
+            attention = reading + (self.prompts(cost, chunks) if chunks else 0)
+            saved = cost.saved(n + work.tokens, attention, None, reading)
             batch.replica.record.saved += saved
             each = cost.rows(n + work.tokens, n + work.ended) + attention - saved
             if stage == 0:
