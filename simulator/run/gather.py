@@ -35,11 +35,12 @@ from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
 from simulator.training.batched import unevenness
-from simulator.training.chains import ChainClasses, shapes_of
+from simulator.training.chains import ChainClasses
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.noise import Perturbation
 from simulator.training.passes.program import Program
+from simulator.training.rows import shapes_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -76,7 +77,12 @@ def gather(run: Run) -> Result:
         _breakdown(run, chain, rank) for chain in range(len(run.classes.costs)) for rank in range(run.job.pp)
     )
     shapes = shapes_of(run.job)
-    kept = np.array([[memory.kept_of_chunks(shape), memory.weights_of_chunks(shape)] for shape in shapes])
+    kept = np.array(
+        [
+            np.multiply((memory.kept_of_chunks(shape), memory.weights_of_chunks(shape)), shape.micro_batch > 0)
+            for shape in shapes
+        ]
+    )
     always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
     working = np.array([[memory.working_memory(shape, rank) for rank in range(run.job.pp)] for shape in shapes])
     used = tuple(_memory(run, i, kept, always[i % run.job.pp], working) for i in range(len(classes)))

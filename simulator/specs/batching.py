@@ -16,17 +16,23 @@ class Batching(Spec):
 
     bare: ClassVar[str] = "policy"
 
-    policy: Literal["cut", "first-fit", "balanced", "pad", "bucket", "grid"]
+    policy: Literal["cut", "first-fit", "balanced", "pad", "bucket", "grid", "hybrid", "flexible"]
     """`cut` (documents follow one another through sequences, whose ends cut them), `first-fit` (whole documents,
     longest first, each into the first microbatch with room), `balanced` (longest first into the microbatch with least
-    work), `pad` (each sequence is one document), `bucket` (so, of about equal lengths), or `grid` (shapes in turn)."""
+    work), `pad` (each sequence is one document), `bucket` (so, of about equal lengths), or `grid` (shapes in turn);
+    `hybrid` (long documents over several data-parallel ranks, short ones on one: ByteScale) and `flexible` (in each
+    microbatch groups of ranks such that the slowest ends soonest: FlexSP)."""
     fill: Literal["none", "longest", "bucket", "context"] | None = None
     """Up to what length sequences are filled with padding: with `pad` and `bucket` to the `longest` of the microbatch,
     where left out, to the bound of the `bucket` or to the `context` (`sequence_length`); packed ones not (`none`, where
     left out) or to the `context`."""
     capacity: Count | None = None
     """With `balanced`, most tokens of a microbatch; `micro_batch` x `sequence_length` where left out (WLB-LLM lets
-    packs of short documents be longer than the context)."""
+    packs of short documents be longer than the context). With `hybrid` and `flexible`, tokens that a data-parallel
+    rank has room for in a microbatch."""
+    balance: bool = False
+    """With `hybrid`, whether documents go to ranks by falling work, so that ranks with long ones run fewer
+    microbatches; as they come where left out."""
     buckets: tuple[Count, ...] = ()
     """With `bucket`, the longest sequence of each bucket, rising; where they end before, `sequence_length` is the
     last."""
@@ -46,14 +52,15 @@ class Batching(Spec):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         """Keys belong to their policies."""
-        keys = {"capacity": "balanced", "shapes": "grid"}
-        keys |= dict.fromkeys(("buckets", "encoder_buckets", "tokens", "synchronous"), "bucket")
-        for name, policy in keys.items():
-            if getattr(self, name) and self.policy != policy:
-                raise ValueError(f"`{name}` goes with `policy: {policy}`, not with `{self.policy}`")
-        for name, policy in (("buckets", "bucket"), ("shapes", "grid")):
-            if self.policy == policy and not getattr(self, name):
-                raise ValueError(f"`policy: {policy}` needs `{name}`")
+        keys: dict[str, tuple[str, ...]] = {"shapes": ("grid",), "balance": ("hybrid",)}
+        keys |= dict.fromkeys(("buckets", "encoder_buckets", "tokens", "synchronous"), ("bucket",))
+        keys["capacity"] = ("balanced", "hybrid", "flexible")
+        for name, policies in keys.items():
+            if getattr(self, name) and self.policy not in policies:
+                raise ValueError(f"`{name}` goes with `policy: {policies[0]}`, not with `{self.policy}`")
+        needs = {"bucket": "buckets", "grid": "shapes", "hybrid": "capacity", "flexible": "capacity"}
+        if not getattr(self, needs.get(self.policy, "policy")):
+            raise ValueError(f"`policy: {self.policy}` needs `{needs[self.policy]}`")
         for bounds in (self.buckets, self.encoder_buckets):
             if any(b <= a for a, b in pairwise(bounds)):
                 raise ValueError("the bounds of buckets rise")
@@ -66,7 +73,12 @@ class Batching(Spec):
     @property
     def packs(self) -> bool:
         """Whether a sequence holds several documents."""
-        return self.policy in ("cut", "first-fit", "balanced")
+        return self.policy in ("cut", "first-fit", "balanced") or self.groups
+
+    @property
+    def groups(self) -> bool:
+        """Whether data-parallel ranks share sequences."""
+        return self.policy in ("hybrid", "flexible")
 
 
 FILLS = {
@@ -76,5 +88,7 @@ FILLS = {
     "pad": ("longest", "context"),
     "bucket": ("longest", "bucket", "context"),
     "grid": (),
+    "hybrid": (),
+    "flexible": (),
 }
 """What `fill` may be, by policy."""

@@ -1,21 +1,26 @@
 """A job whose microbatches differ: what each is, and what to say of them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from simulator.axes import CP, DP
 from simulator.errors import InputError, Problem
+from simulator.program.schedule import Schedule
 from simulator.specs.batching import Batching
+from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.training import Training
 from simulator.training import context
-from simulator.training.batches import Batch, Work, plan
+from simulator.training.batches import Batch, Speed, Work, plan
 from simulator.training.flops import attention_flops, head_forward_flops, layers_forward_flops
 from simulator.training.job import Job
 from simulator.training.memory import over_layers
 
 PATH = "training.batching"
+PLANNED = 0.5
+"""Share of the peak at which a plan takes products to run."""
 
 
 def check_batching(training: Training, model: Model) -> None:
@@ -30,12 +35,25 @@ def check_batching(training: Training, model: Model) -> None:
         hint = "write `documents`, their distribution" if draws else "leave `documents` out"
         raise InputError(Problem(message, path="training.documents", hint=hint))
     _check_pairs(training, model, batching)
+    if batching.groups:
+        _check_groups(training)
     if model.experts is not None:
         message = "microbatches of different sizes: loads of experts are not simulated for each of them yet"
         raise InputError(Problem(message, path=PATH, hint="leave it out"))
     if training.offload_layers is not None:
         message = "offloaded activations are not simulated for microbatches of different sizes yet"
         raise InputError(Problem(message, path="training.offload_layers", hint="leave it out"))
+
+
+def _check_groups(training: Training) -> None:
+    """Refuse groups of ranks that lie otherwise than side by side."""
+    parallel = training.parallel
+    if parallel.cp > 1:
+        message = f"cp {parallel.cp}: groups are made of data-parallel ranks, sequence by sequence"
+        raise InputError(Problem(message, path="training.parallel.cp", hint="leave `cp` out; `cp_kind` says how"))
+    if "order" in parallel.model_fields_set:
+        message = "groups of data-parallel ranks are simulated in the usual order of ranks"
+        raise InputError(Problem(message, path="training.parallel.order", hint="leave it out"))
 
 
 def _check_alike(training: Training) -> None:
@@ -62,16 +80,49 @@ def _check_pairs(training: Training, model: Model, batching: Batching) -> None:
         raise InputError(Problem(message, path=PATH, hint="write these"))
 
 
-def batched(job: Job, training: Training, seed: int) -> Job:
-    """The job with the microbatches that `training.batching` makes; as it is where all are alike."""
+def batched(job: Job, training: Training, cluster: Cluster, made: Callable[[int], Schedule], seed: int) -> Job:
+    """The job with the microbatches that `training.batching` makes; as it is where all are alike.
+
+    `made` makes the schedule of a number of microbatches, which groups of ranks have as many of as they need.
+    """
     if training.batching is None:
         return job
     ranks = job.mesh.sizes[CP.name]
     unit = ranks * context.SCHEMES.get(job.cp_kind).pieces if ranks > 1 else 1
-    batch = plan(training, job.mesh.sizes[DP.name], unit, work_of(job), seed)
+    scheme = context.SCHEMES.get(job.cp_kind)
+    unit = ranks * scheme.pieces if ranks > 1 else scheme.pieces if training.batching.groups else 1
+    work = work_of(job)
+    batch = plan(training, job.mesh.sizes[DP.name], unit, work, _speed(job, work, cluster), seed)
     if batch is None:
         return job
+    if training.batching.groups:
+        job = _grouped(job, batch, made)
     return replace(job, batch=batch, assumptions=(*job.assumptions, _said(job, batch)))
+
+
+def _grouped(job: Job, batch: Batch, made: Callable[[int], Schedule]) -> Job:
+    """The job with as many microbatches as there are, in groups that the scheme of context parallelism can have."""
+    largest = max(batch.shapes, key=lambda shape: shape.ranks)
+    if largest.ranks > 1:
+        heads, fused = job.model.heads // job.tp, job.attention == "fused"
+        context.check(job.cp_kind, largest.ranks, largest.tokens, heads, job.model.window, fused)
+        context.check_documents(job.cp_kind)
+    schedule = made(len(batch.rows[0]))
+    return replace(job, schedule=schedule, microbatches=len(batch.rows[0]))
+
+
+def _speed(job: Job, work: Work, cluster: Cluster) -> Speed:
+    """How long documents take on groups, for a plan: at half of the peak, with queries, keys, values and results on the
+    way there and back in both passes."""
+    node, model = cluster.node, job.model
+    peaks = node.accelerator.peak
+    peak = next((peaks[name].value for name in (job.counted, "bf16", "fp16") if name in peaks), 0.0)
+    rate = PLANNED * max(peak, 1.0) * job.tp / 3.0  # forward, and twice that backward
+    heads = 2 * model.heads + 2 * (model.kv_heads or model.heads)
+    rows = 2.0 * heads * (model.head_dim or model.hidden // model.heads) * job.element * model.layers / job.tp
+    inside = node.scale_up.bandwidth.value if node.scale_up.bandwidth else float("inf")
+    across = node.nics.count * node.nics.bandwidth.value / node.devices if node.nics else inside
+    return Speed(work.linear / rate, work.square / rate, rows / inside, rows / across, max(node.devices // job.tp, 1))
 
 
 def work_of(job: Job) -> Work:
@@ -83,10 +134,11 @@ def work_of(job: Job) -> Work:
 
 def _said(job: Job, batch: Batch) -> str:
     """What the microbatches are, in words."""
+    own = {number: count for number, count in batch.count.items() if batch.shapes[number].sequences}
     late = f", {batch.delayed:,} wait for another step" if batch.delayed else ""
     return (
-        f"batching: {batch.sequences:,} sequences of {batch.tokens:,} tokens in {job.microbatches * len(batch.rows):,}"
-        f" microbatches of {len(batch.shapes):,} sizes, drawn with the seed{late}"
+        f"batching: {batch.sequences:,} sequences of {batch.tokens:,} tokens in {sum(own.values()):,}"
+        f" microbatches of {len(own):,} sizes, drawn with the seed{late}"
     )
 
 
@@ -94,11 +146,12 @@ def unevenness(job: Job, batch: Batch) -> dict[str, float]:
     """Figures of microbatches that differ: what of them is padding, and the most forward FLOPs of a microbatch, and of
     a data-parallel rank, over the mean."""
     own = [job.shaped(shape) for shape in batch.shapes]
-    each = np.array([one.micro_batch * (layers_forward_flops(one) + head_forward_flops(one)) for one in own])
+    ranks = np.array([shape.ranks for shape in batch.shapes])
+    each = np.array([one.micro_batch * (layers_forward_flops(one) + head_forward_flops(one)) for one in own]) / ranks
     work = each[np.array(batch.rows)]
-    ranks = work.sum(axis=1)
+    total = work.sum(axis=1)
     return {
         "padding_fraction": batch.padding,
-        "microbatch_imbalance": float(work.max() / work.mean()),
-        "rank_imbalance": float(ranks.max() / ranks.mean()),
+        "microbatch_imbalance": float(work.max() / work[work > 0].mean()),
+        "rank_imbalance": float(total.max() / total.mean()),
     }

@@ -166,7 +166,11 @@ def build_job(scenario: Scenario) -> Job:
     )
     besides.check_overlap(training, job)
     vocabulary.check(job)
-    return batched(job, training, scenario.seed)
+
+    def made(microbatches: int) -> Schedule:
+        return _schedule(training, stack, model, microbatches, zero)[0]
+
+    return batched(job, training, scenario.cluster, made, scenario.seed)
 
 
 def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
@@ -335,6 +339,8 @@ def _sequence_parallel(resolver: _Resolver, mesh: Mesh) -> bool:
 
 def _microbatches(training: Training, mesh: Mesh) -> int:
     dp, batch, micro = mesh.sizes[DP.name], training.global_batch, training.micro_batch
+    if training.batching is not None and training.batching.groups:
+        return 1  # until the groups are known
     if batch % (dp * micro):
         message = f"global_batch {batch} is no multiple of dp {dp} x micro_batch {micro} = {dp * micro}"
         hint = f"for example {max(batch // (dp * micro), 1) * dp * micro}"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.axes import DP, PP, TP
+from simulator.axes import CP, DP, PP, TP
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content, merged
 from simulator.program.piece import Piece, single
@@ -23,6 +23,7 @@ from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
+from simulator.training.rows import apart, met, own_rows, shapes_of, sizes_of
 from simulator.training.step import Step
 
 Ints = NDArray[np.int64]
@@ -61,6 +62,8 @@ class ChainCosts:
     """By rank."""
     sizes: Ints
     """Number of the size of each microbatch among those of this chain; shape (microbatches,)."""
+    meets: Sequence[tuple[int, ...]]
+    """Classes of chains that share each microbatch and begin it together; empty where they are all of one."""
     together: Sequence[Sequence[Piece]] = ()
     """What ranks do together around their parts of the vocabulary, of C0, C1 and C2 those that there are, by rank."""
 
@@ -128,6 +131,8 @@ class StepCosts:
     def inside(self, job: Job) -> dict[Comm, None]:
         """Collectives inside passes of one size, all priced."""
         found = dict[Comm, None]()
+        if not job.micro_batch:
+            return found
         passes: list[Iterable[Step]] = [
             *(
                 steps(job, kind)
@@ -143,8 +148,10 @@ class StepCosts:
             passes += operators.part_of_vocabulary(job)
         passes += [operators.copied_experts(job, kind, back) for kind in job.kinds for back in (False, True)]
         for step in (step for steps in passes for step in operators.collectives(steps)):
-            comm = called(step)
-            groups = None if step.part is None else parts(self.network.mesh.groups(step.axis), *step.part)
+            comm = called(step, job)
+            groups = job.mesh.groups(step.axis) if job.grouped and step.axis == CP.name else None
+            if step.part is not None:
+                groups = parts(job.mesh.groups(step.axis), *step.part)
             self.network.collective(comm, groups)
             found[comm] = None
         return found
@@ -283,6 +290,8 @@ class StepCosts:
         """What a send of one size from a rank to another consists of, each collective with its place."""
         hops = sorted({hop for hop in zip(job.home, job.home[1:], strict=False) if hop[0] != hop[1]})
         found: dict[tuple[int, int], list[tuple[Comm, int]]] = {}
+        if not job.micro_batch:
+            return found
         size = float(job.tokens * job.model.hidden * job.element)
         cut = job.scatter_gather or job.sequence_parallel
         directions = (("forward", hops), ("backward", [(b, a) for a, b in hops])) if hops else ()
@@ -317,14 +326,19 @@ class StepCosts:
             paid = {comm: _worst(ticks) for comm, ticks in paid.items()}
         else:  # those that wait for a slower one take as long, and ask links for less
             rows = np.concatenate([rows, *(known[comm].moving for comm in paid)], axis=1)
-        own = self.own_rows()
+        own = own_rows(self.job, self.network.chains)
         keys = [found[:, None] for found in (fold_keys, own) if found is not None]
         rows = np.concatenate([rows, *keys], axis=1)
         peers = self.network.peers()
         label, examples = (np.arange(chains), np.arange(chains)) if fold == "none" else fold_chains(rows, peers)
+        while (keys_of_groups := apart(self.job, self.network.chains, label)) is not None:
+            rows = np.concatenate([rows, keys_of_groups[:, None]], axis=1)
+            label, examples = fold_chains(rows, peers)
+        around = met(self.job, self.network.chains, label)
+        different = [sizes_of(self.job, None if own is None else int(own[c])) for c in examples.tolist()]
         costs = tuple(
-            self._chain({comm: ticks[c] for comm, ticks in paid.items()}, calls, None if own is None else int(own[c]))
-            for c in examples.tolist()
+            self._chain({comm: ticks[c] for comm, ticks in paid.items()}, calls, sizes, around[c])
+            for c, sizes in zip(examples.tolist(), different, strict=True)
         )
         members = tuple(np.flatnonzero(label == i) for i in range(len(examples)))
         return ChainClasses(
@@ -332,37 +346,19 @@ class StepCosts:
             members,
             _rendezvous(label, examples, peers),
             self.network.chains,
-            tuple(self._row(None if own is None else int(own[c])) for c in examples.tolist()),
+            tuple(different),
             {comm: known[comm] for comm in paid},
             tuple(sorted(self.outside)),
             spread,
         )
 
-    def own_rows(self) -> Ints | None:
-        """Number of the row of microbatches that each chain runs, the same for the same sizes in the same order, shape
-        (chains,); None where all microbatches are alike."""
+    def _chain(
+        self, paid: dict[Comm, Ints], calls: "_Calls", own: Ints, around: tuple[tuple[int, ...], ...]
+    ) -> ChainCosts:
+        """The price list of one chain, which pays so many ticks for a collective at each place and runs microbatches of
+        its `own` sizes (microbatches,), each with the classes `around`."""
         job = self.job
-        if job.batch is None:
-            return None
-        different = {row: number for number, row in enumerate(dict.fromkeys(job.batch.rows))}
-        replica = np.empty(job.mesh.world, np.int64)
-        for number, ranks in enumerate(job.mesh.grid(DP.name).reshape(-1, job.dp).T):
-            replica[ranks] = different[job.batch.rows[number]]
-        found: Ints = replica[self.network.chains[:, 0]]
-        return found
-
-    def _row(self, row: int | None) -> Ints:
-        """Number of the size of each microbatch of one of the different rows; shape (microbatches,)."""
-        batch = self.job.batch
-        if batch is None or row is None:
-            return np.zeros(self.job.schedule.microbatches, np.int64)
-        return np.array(list(dict.fromkeys(batch.rows))[row], np.int64)
-
-    def _chain(self, paid: dict[Comm, Ints], calls: "_Calls", row: int | None) -> ChainCosts:
-        """The price list of one chain, which pays so many ticks for a collective at each place and runs a `row` of
-        microbatches; None where all are alike."""
-        job = self.job
-        shapes, sizes = np.unique(self._row(row), return_inverse=True)
+        shapes, sizes = np.unique(own, return_inverse=True)
         priced = [self._of_shape(paid, calls.inside[shape], shape) for shape in shapes.tolist()]
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
@@ -378,6 +374,7 @@ class StepCosts:
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=self.optimizers,
             sizes=sizes.astype(np.int64).reshape(-1),
+            meets=around or [()] * len(own),
             together=[
                 [_sent([(comm, rank) for comm in one], paid) for rank in range(self.job.pp)] for one in calls.together
             ],
@@ -388,11 +385,21 @@ class StepCosts:
     ) -> tuple[list[ChunkPasses], list[ChunkPasses]]:
         """Passes of the chunks for microbatches of one size, beside others and alone."""
         home = self.job.home
+        if not self.shapes[shape].micro_batch:
+            idle = [self._idle(number) for number in range(len(home))]
+            return idle, idle
         by_rank = [self._costs(paid, inside, rank, shape) for rank in range(self.job.pp)]
         return (
             [self._of_chunk(number, by_rank[rank][0]) for number, rank in enumerate(home)],
             [self._of_chunk(number, by_rank[rank][1]) for number, rank in enumerate(home)],
         )
+
+    def _idle(self, number: int) -> ChunkPasses:
+        """Passes of a chunk that has nothing to do, in as many pieces as others."""
+        chunk = self.chunks[number]
+        layers = [NOTHING] * max(chunk.layers, 1)
+        weights, part = [NOTHING] * max(chunk.layers + chunk.last, 1), [NOTHING] * chunk.part
+        return ChunkPasses(layers, layers, layers, weights, part, part)
 
     @cached_property
     def optimizers(self) -> list[Piece]:
@@ -446,11 +453,6 @@ class _Calls:
         if self.embedding is not None:
             yield self.embedding
         yield from dict.fromkeys(comm for calls in self.together for comm in calls)
-
-
-def shapes_of(job: Job) -> list[Job]:
-    """The job as its microbatches of each size see it."""
-    return [job] if job.batch is None else [job.shaped(shape) for shape in job.batch.shapes]
 
 
 def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Piece:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import floor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +128,8 @@ class Job:
     """Microbatches that differ; None where all are alike."""
     vocabulary_sums: int = 0
     """How often ranks sum around their parts of the vocabulary; 0 where it is at the ends of the model."""
+    grouped: bool = False
+    """Whether this is a microbatch that some data-parallel ranks share while others have their own."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     logit_gradients_in_flight: int = 1
@@ -215,7 +218,16 @@ class Job:
             encoder_sequence=encoder,
             packing=shape.packing,
             batch=None,
+            **self._over(shape.ranks),
         )
+
+    def _over(self, ranks: int) -> dict[str, Any]:
+        """The mesh on which groups of neighbouring data-parallel ranks share sequences, where they do."""
+        if ranks == 1:
+            return {}
+        sizes = self.mesh.sizes | {CP.name: ranks, DP.name: self.dp // ranks}
+        mesh = replace(self.mesh, sizes=sizes)
+        return {"mesh": mesh, "experts": mesh, "grouped": True}
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulator import units
-from simulator.axes import EP, ETP
+from simulator.axes import CP, EP, ETP
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.model.blocks.around import NORM
 from simulator.model.ops import Elementwise, Op
@@ -97,7 +97,7 @@ class PassCosts:
         return Content(ticks, memory=ticks * (cost.bound == "memory"), latency=ticks * (cost.bound == "latency"))
 
     def _call(self, step: Collective) -> Content:
-        comm = called(step)
+        comm = called(step, self.job)
         return Content(calls=(Call(comm, 1, self.ticks(comm)),))
 
     def _beside(self, step: Kernel | Turn) -> list[Part]:
@@ -259,9 +259,11 @@ def _stretches(forth: list[Step], back: list[Step], inputs: list[Step]) -> tuple
     )
 
 
-def called(step: Collective) -> Comm:
+def called(step: Collective, job: Job) -> Comm:
     """The collective of a step, run by the groups of its axis or by parts of them."""
     among = step.axis if step.part is None else f"{step.axis}, {step.part[0]} of every {step.part[1]}"
+    if job.grouped and step.axis == CP.name:
+        among = f"{among}, {job.cp} ranks"
     return Comm(step.operation, step.axis, step.size, among)
 
 

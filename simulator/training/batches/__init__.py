@@ -6,7 +6,8 @@ others of its length, is trained on in a later step.
 """
 
 from simulator.training.batches.base import NOTHING, Batch, Shape
+from simulator.training.batches.groups import Speed
 from simulator.training.batches.lengths import read_lengths
 from simulator.training.batches.plan import Work, plan
 
-__all__ = ["NOTHING", "Batch", "Shape", "Work", "plan", "read_lengths"]
+__all__ = ["NOTHING", "Batch", "Shape", "Speed", "Work", "plan", "read_lengths"]

@@ -18,6 +18,8 @@ class Shape:
     """Tokens of each of an encoder's sequences, padding included; 0 without one."""
     documents: tuple[int, ...] = ()
     """Lengths of the documents that are packed together, longest first; empty where a sequence is one."""
+    ranks: int = 1
+    """Data-parallel ranks that it is cut over, neighbours that begin together."""
 
     @property
     def computed(self) -> int:
@@ -51,7 +53,13 @@ class Batch:
     @property
     def count(self) -> Counter[int]:
         """How many microbatches have each shape."""
-        return Counter(number for row in self.rows for number in row)
+        found = Counter(number for row in self.rows for number in row)
+        return Counter({number: count // self.shapes[number].ranks for number, count in found.items()})
+
+    @property
+    def grouped(self) -> bool:
+        """Whether ranks share microbatches."""
+        return any(shape.ranks > 1 for shape in self.shapes)
 
     @property
     def sequences(self) -> int:

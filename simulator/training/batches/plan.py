@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -12,7 +12,8 @@ from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.specs.batching import Batching
 from simulator.specs.training import Training
-from simulator.training.batches.base import Batch, Shape, batch_of
+from simulator.training.batches.base import NOTHING, Batch, Shape, batch_of
+from simulator.training.batches.groups import Group, Speed, as_they_come, by_load, flexible, needed
 from simulator.training.batches.lengths import PATH, pairs
 from simulator.training.batches.packing import balanced, dealt, first_fit
 from simulator.training.batches.padding import buckets, by_bucket, filled, in_turn
@@ -46,7 +47,7 @@ class Step:
     each: int
     """Microbatches of each."""
     unit: int
-    """Tokens of which every sequence has a multiple, as it is cut over ranks."""
+    """Tokens of which every sequence has a multiple, as it is cut over ranks; pieces on each rank of a group."""
     work: Work
     seed: int
 
@@ -55,12 +56,22 @@ class Step:
         """Of all ranks."""
         return self.ranks * self.each
 
+    speed: Speed
+    """Of groups of ranks."""
+
     def cut(self, shape: Shape) -> Shape:
         """A shape whose sequences divide over the ranks that they are cut over."""
-        return Shape(shape.sequences, -(-shape.tokens // self.unit) * self.unit, shape.encoder, shape.documents)
+        unit = (
+            self.unit * shape.ranks
+            if self.batching.groups and shape.ranks > 1
+            else 1
+            if self.batching.groups
+            else self.unit
+        )
+        return replace(shape, tokens=-(-shape.tokens // unit) * unit)
 
 
-def plan(training: Training, ranks: int, unit: int, work: Work, seed: int) -> Batch | None:
+def plan(training: Training, ranks: int, unit: int, work: Work, speed: Speed, seed: int) -> Batch | None:
     """The microbatches of one step on so many data-parallel ranks; None where all are alike.
 
     Raises InputError for lengths that the policy cannot put into microbatches.
@@ -68,8 +79,8 @@ def plan(training: Training, ranks: int, unit: int, work: Work, seed: int) -> Ba
     batching = training.batching
     if batching is None:
         return None
-    each = training.global_batch // (ranks * training.micro_batch)
-    step = Step(training, batching, ranks, each, unit, work, seed)
+    each = max(training.global_batch // (ranks * training.micro_batch), 1)
+    step = Step(training, batching, ranks, each, unit, work, seed, speed)
     found = POLICIES[batching.policy](step)
     if len(found.shapes) > MOST_SHAPES:
         message = f"{len(found.shapes):,} microbatches of different sizes, more than {MOST_SHAPES:,}"
@@ -195,6 +206,33 @@ def _bounds(given: Sequence[int], most: int, name: str) -> list[int]:
     return [*given, *([most] if not given or given[-1] < most else [])]
 
 
+def _groups(step: Step) -> Batch:
+    """Documents on as many ranks as they need."""
+    training, ranks, room = step.training, step.ranks, step.batching.capacity or 0
+    if (most := needed(training.sequence_length, room)) > ranks:
+        message = (
+            f"{training.sequence_length:,} tokens need {most:,} ranks with room for {room:,} each, there are {ranks}"
+        )
+        hint = f"write a capacity of {-(-training.sequence_length // ranks):,} or more"
+        raise InputError(Problem(message, path="training.batching.capacity", hint=hint))
+    lengths = _up_to(step, training.global_batch * training.sequence_length)
+    if step.batching.policy == "flexible":
+        rows = flexible(lengths, ranks, room, step.speed)
+    elif step.batching.balance:
+        rows = by_load(lengths, ranks, room, step.speed)
+    else:
+        rows = as_they_come(lengths, ranks, room)
+    made = {group: step.cut(_shape(group)) for row in rows for group in row if group is not None}
+    shapes = [[NOTHING if group is None else made[group] for group in row] for row in rows]
+    return batch_of(shapes, Counter((length, 0) for length in lengths))
+
+
+def _shape(group: Group) -> Shape:
+    """The microbatch of a group."""
+    own = tuple(sorted(group.members, reverse=True))
+    return Shape(1, sum(own), 0, own, group.ranks)
+
+
 def _grid(step: Step) -> Batch:
     """Shapes in turn, the same on all ranks."""
     cycle = [step.cut(Shape(sequences, tokens)) for sequences, tokens in step.batching.shapes]
@@ -221,4 +259,6 @@ POLICIES: dict[str, Callable[[Step], Batch]] = {
     "pad": _padded,
     "bucket": _bucketed,
     "grid": _grid,
+    "hybrid": _groups,
+    "flexible": _groups,
 }

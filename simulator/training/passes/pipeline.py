@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simulator.engine.tape import RESERVED
 from simulator.program import codes as d
+from simulator.program.content import Content
 from simulator.program.lowering import Lowered, lower
 from simulator.program.meetings import LANES
 from simulator.program.piece import Piece, single
@@ -70,6 +71,7 @@ def pipeline(chain: Chain) -> Placed:
     ticks = np.stack([builder.ticks(forward), builder.ticks(backward)], axis=1)
     placed = Placed(chain, lower(job.schedule, durations, ticks, job.overlap_pipeline), alone)
     lowered = placed.lowered
+    met = _meet(chain, placed)
     rows = np.flatnonzero(placed.passes & ~placed.cut)
     kind, stage, microbatch = (column[rows] for column in (lowered.kind, lowered.stage, lowered.microbatch))
     lane, turn = chain.lane(placed.rank[rows], "compute"), placed.turn[rows]
@@ -83,7 +85,25 @@ def pipeline(chain: Chain) -> Placed:
     )
     pieces = [_pieces(chain, placed, rows) for rows in _alike(placed)]
     chain.turns = [_turns(placed, rank, [p for r, p in pieces if r == rank]) for rank in range(job.pp)]
+    for row, number in met.items():  # data is there before the group goes on
+        placed.entry[row] = number
     return placed
+
+
+def _meet(chain: Chain, placed: Placed) -> dict[int, int]:
+    """Append what stands before passes of microbatches that chains of other classes share: all begin together. Returns
+    the operation of each row of those."""
+    found, builder, lowered = dict[int, int](), chain.builder, placed.lowered
+    nothing = builder.piece(single(Content()))
+    shared = np.array([bool(classes) for classes in chain.costs.meets])[lowered.microbatch]
+    for row in np.flatnonzero(placed.passes & shared).tolist():
+        kind, stage, microbatch = (int(column[row]) for column in (lowered.kind, lowered.stage, lowered.microbatch))
+        name = ("group", chain.costs.meets[microbatch], kind, stage, microbatch)
+        lane, turn = chain.lane(int(placed.rank[row]), "compute"), int(placed.turn[row])
+        meeting = builder.meetings(name, 1)
+        columns: dict[str, Ints | int] = {"stage": stage, "microbatch": microbatch, "meeting": meeting}
+        found[row] = int(builder.append(lane, turn, nothing, kind=d.MEETING, **columns)[0])
+    return found
 
 
 def sends(chain: Chain, placed: Placed) -> None:

@@ -1,0 +1,175 @@
+"""Sequences over as many data-parallel ranks as they need: groups of different sizes in one step.
+
+`hybrid` is ByteScale's hybrid data parallelism (arXiv:2502.21231): a sequence of l tokens lies on ranks that have room
+for C tokens each, as few as hold it, and short ones stay on one. As they come, or balanced: by falling work, each on
+the ranks that have least to do, so that ranks with long sequences run fewer microbatches. `flexible` is FlexSP
+(arXiv:2412.01523): in every microbatch ranks form groups such that the slowest ends soonest; its mixed integer program
+is replaced by a search over that time with first fit decreasing. Groups have a power of two of neighbouring ranks.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from math import ceil
+
+import numpy as np
+
+from simulator.training.batches.packing import first_fit
+
+FINER = 1.03
+"""Factor between the times that are tried for the slowest group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How long groups take, as far as a plan needs to know."""
+
+    linear: float
+    """Seconds of a token's products on one rank."""
+    square: float
+    """Seconds of attention over the square of a document's tokens."""
+    inside: float
+    """Seconds in which a token's rows travel between ranks of a node."""
+    across: float
+    """Seconds in which they travel between nodes."""
+    per_node: int
+    """Data-parallel ranks of a node."""
+
+    def of(self, length: int, ranks: int) -> float:
+        """Seconds of a document on a group of so many ranks."""
+        sent = 0.0 if ranks == 1 else self.inside if ranks <= self.per_node else self.across
+        return length * (self.linear + sent + self.square * length) / ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Documents of one microbatch on so many ranks."""
+
+    ranks: int
+    members: tuple[int, ...]
+
+
+Rows = list[list[Group | None]]
+"""The microbatches of each rank; None where it has nothing to do."""
+
+
+def needed(length: int, capacity: int) -> int:
+    """The least power of two of ranks with room for so many tokens each that hold a document."""
+    return 1 << (ceil(length / capacity) - 1).bit_length()
+
+
+def as_they_come(lengths: Iterable[int], ranks: int, capacity: int) -> Rows:
+    """Documents in their order on the next ranks that are free, a microbatch after the other; short ones together while
+    there is room."""
+    slots: list[list[Group | None]] = [[]]
+
+    def place(group: Group) -> None:
+        row = slots[-1]
+        start = -(-len(row) // group.ranks) * group.ranks
+        if start + group.ranks > ranks:
+            slots.append([])
+            row, start = slots[-1], 0
+        row += [None] * (start - len(row)) + [group] * group.ranks
+
+    open_pack: list[int] = []
+    for length in lengths:
+        if length > capacity:
+            place(Group(needed(length, capacity), (length,)))
+            continue
+        if sum(open_pack) + length > capacity:
+            place(Group(1, tuple(open_pack)))
+            open_pack = []
+        open_pack.append(length)
+    if open_pack:
+        place(Group(1, tuple(open_pack)))
+    whole = [row + [None] * (ranks - len(row)) for row in slots]
+    return [list(row) for row in zip(*whole, strict=True)]
+
+
+def by_load(lengths: Iterable[int], ranks: int, capacity: int, speed: Speed) -> Rows:
+    """Long documents first, the largest groups before others, each on the neighbours that have least to do; then short
+    ones likewise, packed by each rank."""
+    rows: Rows = [[] for _ in range(ranks)]
+    load = np.zeros(ranks)
+    found = sorted(lengths, reverse=True)
+    long = [(needed(length, capacity), length) for length in found if length > capacity]
+    for size, length in sorted(long, reverse=True):
+        block = int(np.argmin(load.reshape(-1, size)[:, 0])) * size
+        load[block : block + size] += speed.of(length, size)
+        for row in rows[block : block + size]:
+            row.append(Group(size, (length,)))
+    own: list[list[int]] = [[] for _ in range(ranks)]
+    heap = [(float(done), rank) for rank, done in enumerate(load)]
+    heapify(heap)
+    for length in (one for one in found if one <= capacity):
+        done, rank = heap[0]
+        own[rank].append(length)
+        heapreplace(heap, (done + speed.of(length, 1), rank))
+    for row, members in zip(rows, own, strict=True):
+        packs, _ = first_fit(members, capacity, max(len(members), 1))
+        row += [Group(1, tuple(pack)) for pack in packs if pack]
+    most = max(map(len, rows))
+    return [row + [None] * (most - len(row)) for row in rows]
+
+
+def flexible(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> Rows:
+    """Documents by falling length into as few microbatches as have room, and groups in each such that the slowest ends
+    soonest."""
+    found = sorted(lengths, reverse=True)
+    count = ceil(sum(found) / (ranks * capacity))
+    while True:
+        parts = [grouped(part, ranks, capacity, speed) for part in _even(found, count)]
+        whole = [part for part in parts if part is not None]
+        if len(whole) == len(parts):
+            rows = [[group for group in part for _ in range(group.ranks)] for part in whole]
+            filled = [[*row, *[None] * (ranks - len(row))] for row in rows]
+            return [list(row) for row in zip(*filled, strict=True)]
+        count += 1
+
+
+def _even(lengths: Sequence[int], count: int) -> list[list[int]]:
+    """Lengths in their order in so many parts of about equal tokens, none empty."""
+    ends = np.cumsum(lengths)
+    part = np.minimum((ends - np.array(lengths) / 2) * count // ends[-1], count - 1).astype(int)
+    return [[one for one, of in zip(lengths, part, strict=True) if of == number] for number in np.unique(part)]
+
+
+def grouped(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> list[Group] | None:
+    """Groups of the documents of one microbatch, the largest first, of which the slowest ends soonest; None where there
+    is no room."""
+    if sum(lengths) > ranks * capacity:
+        return None
+    sizes = [1 << power for power in range(ranks.bit_length()) if 1 << power <= ranks]
+    each = np.array([[speed.of(length, size) for size in sizes] for length in lengths])
+    fits = np.array([[length <= size * capacity for size in sizes] for length in lengths])
+    limit = max(float((each[:, 0]).sum()) / ranks, float(np.where(fits, each, np.inf).min(axis=1).max()))
+    for _ in range(2 * int(np.log(ranks) / np.log(FINER)) + 2):
+        found = _within(lengths, each, fits & (each <= limit), sizes, capacity, limit)
+        if sum(group.ranks for group in found) <= ranks:
+            return found
+        limit *= FINER
+    return None
+
+
+def _within(
+    lengths: Sequence[int],
+    each: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    may: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
+    sizes: Sequence[int],
+    capacity: int,
+    limit: float,
+) -> list[Group]:
+    """Groups that end within a time: each document in one of the smallest size that may have it, by first fit."""
+    chosen = np.argmax(may, axis=1)
+    found = []
+    for number in reversed(range(len(sizes))):
+        places = np.flatnonzero(chosen == number)
+        busy, held = np.full(len(places), limit), np.full(len(places), sizes[number] * capacity)
+        members: list[list[int]] = [[] for _ in places]
+        for place in places.tolist():
+            to = int(np.argmax((busy >= each[place, number]) & (held >= lengths[place])))
+            members[to].append(lengths[place])
+            busy[to] -= each[place, number]
+            held[to] -= lengths[place]
+        found += [Group(sizes[number], tuple(own)) for own in members if own]
+    return found
