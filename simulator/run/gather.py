@@ -84,7 +84,7 @@ def gather(run: Run) -> Result:
         ]
     )
     always = [memory.static_memory(run.job, rank) for rank in range(run.job.pp)]
-    working = np.array([[memory.working_memory(shape, rank) for rank in range(run.job.pp)] for shape in shapes])
+    working = np.array([[_working(run.job, shape, rank) for rank in range(run.job.pp)] for shape in shapes])
     used = tuple(_memory(run, i, kept, always[i % run.job.pp], working) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
     host = _host(run)
@@ -274,6 +274,11 @@ def _causes(run: Run, operations: Ints) -> Ints:
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
+def _working(job: Job, shape: Job, rank: int) -> float:
+    """Bytes inside a pass of a microbatch of one size, or of any of its slices."""
+    return memory.working_memory(job if job.slices > 1 else shape, rank)
+
+
 def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], inside: Floats) -> MemoryUse:
     """Level over time of one class: what is always there, activations between passes, working memory during passes.
 
@@ -318,7 +323,7 @@ def _activations(run: Run, part: slice, kept: Floats) -> tuple[Ints, Floats]:
     Logits of a part of the vocabulary from S to T."""
     columns, timeline = run.program.columns, run.timeline
     kind, stage, microbatch = columns.kind[part], columns.stage[part], columns.microbatch[part]
-    key = stage * run.job.microbatches + microbatch
+    key = stage * run.job.schedule.microbatches + microbatch
     start, end = timeline.start[part], timeline.end[part]
     whole, rest = kept[microbatch, 0, stage], kept[microbatch, 1, stage]
     logits = np.full(len(stage), memory.kept_of_part(run.job))

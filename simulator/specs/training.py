@@ -201,6 +201,9 @@ class Training(Spec):
     file (one line a rank); 1f1b, interleaved where vpp > 1, if left out."""
     stages: tuple[int, ...] | None = Field(default=None)
     """Layers of each stage (pp x vpp numbers, in the order of the layers) where the split is uneven."""
+    slices: int | None = Field(default=None, ge=2, le=1024)
+    """Equal slices of the sequence of each microbatch under `schedule: seq1f1b`, which pass one by one; 4 where left
+    out."""
     recompute: Recompute | None = None
     """Activations dropped in the forward pass and computed again: none, selective (attention scores) or full (whole
     layers)."""

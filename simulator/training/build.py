@@ -23,6 +23,7 @@ from simulator.specs.training import Parallel, Stack, Training
 from simulator.training import besides, context, vocabulary
 from simulator.training.batched import batched, check_batching
 from simulator.training.checks import (
+    check_attention_of_slices,
     check_axes,
     check_blocking,
     check_copies,
@@ -33,6 +34,7 @@ from simulator.training.checks import (
     check_model,
     check_passes,
     check_recompute,
+    check_slices,
     check_split,
     check_whole,
     check_window,
@@ -111,6 +113,7 @@ def build_job(scenario: Scenario) -> Job:
     bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     formats = _formats(resolver, scenario)
     attention = str(take("attention", training.attention, stack.attention))
+    check_attention_of_slices(schedule, attention)
     job = Job(
         model=model,
         stack=stack,
@@ -155,6 +158,7 @@ def build_job(scenario: Scenario) -> Job:
         overlap_tensor=training.overlap_tensor,
         vocabulary_sums=schedule.vocabulary_sums,
         **in_flight(schedule),
+        slices=schedule.slices,
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
         warnings=(
@@ -197,13 +201,15 @@ def _overlaps(training: Training, stack: Stack) -> dict[str, Any]:
 def _schedule(training: Training, stack: Stack, model: Model, microbatches: int, zero: int) -> tuple[Schedule, Layers]:
     """The schedule, and the layers of each of its chunks."""
     parallel = training.parallel
-    check_passes(parallel, microbatches)
+    check_passes(parallel, microbatches * (training.slices or 1))
     name = own_name(training.schedule or (INTERLEAVED if parallel.vpp > 1 else "1f1b"))
     split = not sharded_per_pass(zero, stack)
-    schedule = named_schedule(name, Pipeline(parallel.pp, parallel.vpp, microbatches, split=split))
+    sizes = Pipeline(parallel.pp, parallel.vpp, microbatches, split=split, slices=training.slices)
+    schedule = named_schedule(name, sizes)
     if name == INTERLEAVED and training.overlap_experts and _exchanges(training):
         schedule = together(schedule)
     check_whole(schedule)
+    check_slices(training, model, schedule, zero)
     check_copies(schedule, zero)
     chunks = split_layers(model.layers, parallel.pp, parallel.vpp, training.stages)
     check_layers(training, chunks)

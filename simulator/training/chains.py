@@ -398,8 +398,8 @@ class StepCosts:
         """Passes of a chunk that has nothing to do, in as many pieces as others."""
         chunk = self.chunks[number]
         layers = [NOTHING] * max(chunk.layers, 1)
-        weights, part = [NOTHING] * max(chunk.layers + chunk.last, 1), [NOTHING] * chunk.part
-        return ChunkPasses(layers, layers, layers, weights, part, part)
+        weights = [NOTHING] * max(chunk.layers + chunk.last, 1)
+        return ChunkPasses(layers, layers, layers, weights, [NOTHING], [NOTHING])
 
     @cached_property
     def optimizers(self) -> list[Piece]:

@@ -43,8 +43,7 @@ def check_split(schedule: Schedule) -> None:
 
 
 def check_whole(schedule: Schedule) -> None:
-    """Refuse microbatches that are cut along their sequences, that skip stages, that never come back, or that overlap
-    those of the next step: no step prices such passes."""
+    """Refuse microbatches that skip stages, that never come back, or that overlap those of the next step."""
     if schedule.steps > 1:
         message = "steps without a flush are drawn by `clustersim schedule` and not simulated in a training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
@@ -54,9 +53,41 @@ def check_whole(schedule: Schedule) -> None:
     if schedule.paths:
         message = "skipped stages are drawn by `clustersim schedule` and not simulated in a training step"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
-    if schedule.slices > 1:
-        message = "slices of the sequence are drawn by `clustersim schedule` and not simulated in a training step"
+
+
+def check_slices(training: Training, model: Model, schedule: Schedule, zero: int) -> None:
+    """Refuse slices of sequences that are not equal, and what no program of slices exists for."""
+    many, parallel = schedule.slices, training.parallel
+    if training.slices is not None and many == 1:
+        hint = "write `schedule: seq1f1b`, or leave it out"
+        raise InputError(Problem("the schedule cuts no sequences", path="training.slices", hint=hint))
+    if many == 1:
+        return
+    if training.sequence_length % (many * parallel.tp):
+        cut = f"{many} slices" + (f" over tp {parallel.tp}" if parallel.tp > 1 else "")
+        message = f"a sequence of {training.sequence_length:,} tokens does not divide into {cut}"
+        raise InputError(Problem(message, path="training.slices", hint="write a divisor of the sequence"))
+    beside = {
+        f"cp {parallel.cp}": parallel.cp > 1,
+        f"ZeRO-{zero}": zero > 1,
+        "tokens that see those after them": not training.causal or bool(model.encoder_layers),
+        "packed documents": training.documents is not None,
+        "microbatches of different sizes": training.batching is not None,
+        "experts": model.experts is not None,
+        "modules for multi-token prediction": model.mtp_layers > 0,
+        "layers that carry a state": any(kind.stateful for kind in model.kinds),
+        "a mask of blocks or chosen tokens": model.block_mask is not None or model.index_top_k is not None,
+    }
+    if found := [name for name, there in beside.items() if there]:
+        message = f"slices of sequences with {found[0]} are not simulated"
         raise InputError(Problem(message, path="training.schedule", hint="write `1f1b`"))
+
+
+def check_attention_of_slices(schedule: Schedule, attention: str) -> None:
+    """Refuse score matrices of slices."""
+    if schedule.slices > 1 and attention != "fused":
+        message = "slices of sequences with unfused attention are not simulated"
+        raise InputError(Problem(message, path="training.attention", hint="write `attention: fused`"))
 
 
 def check_copies(schedule: Schedule, zero: int) -> None:

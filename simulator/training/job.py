@@ -134,6 +134,10 @@ class Job:
     """Microbatches whose logits wait for their backward pass at once."""
     logit_gradients_in_flight: int = 1
     """Microbatches whose logits or gradients of logits wait for the last of their backward passes at once."""
+    slices: int = 1
+    """Equal slices of each microbatch along its sequence, each of which passes by itself."""
+    before: int = 0
+    """Tokens of a sequence before those of this job, whose keys are there."""
     tile_tokens: int | None = None
     """Tokens that MLPs and the loss take at once; None for all of a microbatch."""
     assumptions: tuple[str, ...] = ()
@@ -198,6 +202,16 @@ class Job:
     def layers(self) -> tuple[LayerKind, ...]:
         """The kind of each layer, of each of an encoder before and of each module for multi-token prediction after."""
         return self.model.encoding + self.model.kinds + self.model.predicting
+
+    @property
+    def parts(self) -> "tuple[Job, ...]":
+        """The job as each slice of a microbatch sees it, whose passes are those of more and shorter microbatches."""
+        if self.slices == 1:
+            return (self,)
+        length, many = self.sequence // self.slices, self.microbatches * self.slices
+        return tuple(
+            replace(self, sequence=length, before=at * length, microbatches=many, slices=1) for at in range(self.slices)
+        )
 
     @property
     def encoder(self) -> "Job":

@@ -318,14 +318,26 @@ def working_memory(job: Job, stage: int) -> float:
     """Bytes at the worst moment inside a pass: inside a layer, or between the logits and their gradient.
 
     Inside a layer are the gradients of its widest tensors, what was recomputed, and two layers of what comes from the
-    host or goes there.
+    host or goes there. Where microbatches are cut, gradients of keys that earlier slices wait for are there besides.
     """
+    if job.slices > 1:
+        return gradients_of_keys(job, stage) + working_memory(job.parts[-1], stage)
     chunks = chunks_of_stage(job, stage)
     inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
     if not any(c.last or c.part for c in chunks):
         return inside
     waits = job.logits_in_flight > 1 or job.vocabulary_sums > 0
     return max(inside, logit_gradients(job) + (0.0 if waits else head_activations(job)))
+
+
+def gradients_of_keys(job: Job, stage: int) -> float:
+    """Bytes of gradients of keys and values of all slices of a microbatch but the last, in all layers of a stage."""
+    tokens = job.tokens - job.parts[-1].tokens
+    kinds = [kind for chunk in chunks_of_stage(job, stage) for kind in chunk.kinds]
+    widths = over_layers(
+        kinds, lambda kind: sum(one.kv_heads * (one.head_dim + one.values) for one in cores(layer_ops(job, kind)))
+    )
+    return tokens * widths * job.element
 
 
 def _inside_layer(job: Job, kind: LayerKind) -> float:
@@ -362,15 +374,15 @@ def peak_activations(job: Job, stage: int) -> float:
 
 def kept_of_chunks(job: Job) -> list[float]:
     """`chunk_activations` of each chunk, worked out once for those that are alike."""
-    chunks = all_chunks(job)
-    known = {chunk: chunk_activations(job, chunk) for chunk in set(chunks)}
+    chunks, part = all_chunks(job), job.parts[-1]
+    known = {chunk: chunk_activations(part, chunk) for chunk in set(chunks)}
     return [known[chunk] for chunk in chunks]
 
 
 def weights_of_chunks(job: Job) -> list[float]:
     """`chunk_for_weights` of each chunk, worked out once for those that are alike."""
-    chunks = all_chunks(job)
-    known = {chunk: chunk_for_weights(job, chunk) for chunk in set(chunks)}
+    chunks, part = all_chunks(job), job.parts[-1]
+    known = {chunk: chunk_for_weights(part, chunk) for chunk in set(chunks)}
     return [known[chunk] for chunk in chunks]
 
 

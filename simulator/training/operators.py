@@ -546,7 +546,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
 
 def context_of(job: Job, does: AttentionCore) -> int:
     """Tokens that an attention over whole sequences looks at."""
-    return job.sequence if does.encoded is None else round(job.sequence * does.encoded)
+    return job.before + job.sequence if does.encoded is None else round(job.sequence * does.encoded)
 
 
 def state_scan(job: Job, name: str, does: StateScan) -> Single:

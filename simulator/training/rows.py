@@ -10,7 +10,9 @@ Ints = NDArray[np.int64]
 
 
 def shapes_of(job: Job) -> list[Job]:
-    """The job as its microbatches of each size see it."""
+    """The job as its microbatches of each size see it, or each slice of a microbatch."""
+    if job.slices > 1:
+        return list(job.parts)
     return [job] if job.batch is None else [job.shaped(shape) for shape in job.batch.shapes]
 
 
@@ -34,6 +36,8 @@ def own_rows(job: Job, chains: Ints) -> Ints | None:
 
 def sizes_of(job: Job, row: int | None) -> Ints:
     """Number of the size of each microbatch of one of the different rows; shape (microbatches,)."""
+    if row is None and job.slices > 1:
+        return np.arange(job.schedule.microbatches) % job.slices
     if row is None:
         return np.zeros(job.schedule.microbatches, np.int64)
     return np.array(_different(job)[row], np.int64)

@@ -15,7 +15,7 @@ from simulator.program.schedule import Schedule
 from simulator.training.schedules.base import SCHEDULES, ChunksError, Pipeline
 
 Ints = NDArray[np.int64]
-SIZES_ONLY = frozenset(("gpipe", "1f1b", "interleaved-1f1b"))
+SIZES_ONLY = frozenset(("gpipe", "1f1b", "interleaved-1f1b", "seq1f1b"))
 """Names of schedules that are the same whatever passes cost."""
 
 

@@ -99,11 +99,6 @@ def _with_memory(scenario: Scenario, capacity: float) -> Scenario:
     return scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"node": node})})
 
 
-def test_slices_are_refused_in_a_step() -> None:
-    with pytest.raises(InputError, match="slices of the sequence are drawn by `clustersim schedule`"):
-        build_job(jobs.scenario(batch=16, pp=4, training={"schedule": "seq1f1b"}))
-
-
 def test_skipped_stages_are_refused_in_a_step() -> None:
     with pytest.raises(InputError, match="skipped stages are drawn by `clustersim schedule`"):
         build_job(jobs.scenario(batch=16, pp=4, training={"schedule": "skippipe"}))
