@@ -143,3 +143,22 @@ def test_words_of_a_chunk_more() -> None:
 def test_kinds_are_passes() -> None:
     assert parse("3S12") == Action(3, Kind.S, 12)
     assert str(parse("0T7")) == "0T7"
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("name", NAMES)
+def test_any_costs_make_a_sound_order(name: str, seed: int) -> None:
+    """Passes of no time, sends and barriers that are longer than all passes, stages that differ: no order waits for
+    itself, keeps more than it may, or runs T and B the other way round."""
+    random = np.random.default_rng(seed)
+    ranks, microbatches = int(random.integers(1, 13)), int(random.integers(1, 40))
+    passes = [random.integers(0, random.choice([2, 6, 101]), ranks) for _ in range(5)]
+    passes[0][random.integers(ranks)] += 1
+    send, barrier = (int(random.choice([0, 3, 50, 1000])) for _ in range(2))
+    kept = np.ones(ranks)
+    costs = Costs(*passes[:3], kept, kept, send, None, *passes[3:], barrier)
+    schedule = validate(SCHEDULES.get(name)(Pipeline(ranks, 1, microbatches, costs=costs)))
+    assert schedule.vocabulary_sums == (1 if name == "vocab-2" else 2)
+    timing = time_schedule(schedule, costs)
+    assert timing.peak.max() <= min(max(KEPT[name](ranks), 1), microbatches)
+    assert timing.makespan >= least_makespan(costs, schedule.rank_of_stage(), microbatches)

@@ -72,8 +72,8 @@ def hanayo(pipeline: Pipeline) -> Schedule:
         if found := list(shortest(kept, enough)):
             return found[-1][1]
     best: tuple[float, Schedule | None] = (inf, None)
-    for kept in numbers:
-        best = [best, *shortest(kept, best[0] - 1)][-1]
+    for kept in reversed(numbers):  # long orders first, beside which others are soon given up
+        best = [best, *shortest(kept, best[0])][-1]
     assert best[1] is not None  # caps alone never stop anybody
     return best[1]
 

@@ -77,13 +77,18 @@ def _ways_up(
     """When B of each rank begins in the period of its microbatch's B on the last one, which begins it at `begin`: as
     soon as the gradient is there, or so much later that T and S behind it do not lie across the beginning of a period
     of broadcasts and sums; and when in that period it ends."""
-    barrier, ways = pipeline.known_costs.barrier, [(begin, float(backward[-1]))]
+    ways = [(begin, float(backward[-1]) % period)]
     for rank in reversed(range(pipeline.ranks - 1)):
-        up = ways[-1][0] + backward[rank + 1] + pipeline.known_costs.send
+        room = period - vocabulary[rank]
+        barrier = min(pipeline.known_costs.barrier, room / 2)
+        most = ways[-1][0] + 0.999 * period  # later than that, and it would run F behind the rank that takes its output
+        up = min(ways[-1][0] + backward[rank + 1] + pipeline.known_costs.send, most)
         within = (up + backward[rank] - begin) % period
         late = barrier - within if within < barrier else 0.0
-        if within > (period - vocabulary[rank] - barrier) * (1 + ROUNDING):
+        if within > (room - barrier) * (1 + ROUNDING):
             late = period + barrier - within
+        if up + late > most:
+            late = 0.0
         ways.append((float(up + late), float(barrier if late else within)))
     return ways[::-1]
 
