@@ -1,10 +1,11 @@
-"""Zero-bubble schedules by the arguments of the fork of Megatron-LM that has them, github.com/sail-sg/zero-bubble."""
+"""Schedules by the arguments of the fork of Megatron-LM that has them, github.com/sail-sg/zero-bubble."""
 
 from simulator.interop.arguments import Arguments
 
 IN_A_V = {"zb": "zb-v", "half": "v-half", "min": "v-min"}
 """Schedules of two chunks a rank by `--zero-bubble-v-schedule-mem-setup`."""
-NAMES = ("zero_bubble_v_schedule", "zero_bubble_v_schedule_mem_setup", "enable_zero_bubble")
+SPLITS = "num_seq_splits"
+NAMES = ("zero_bubble_v_schedule", "zero_bubble_v_schedule_mem_setup", "enable_zero_bubble", SPLITS)
 
 
 def zero_bubble(arguments: Arguments) -> str | None:
@@ -12,4 +13,12 @@ def zero_bubble(arguments: Arguments) -> str | None:
     setup = arguments.choice(IN_A_V, "zero_bubble_v_schedule_mem_setup")
     if arguments.on("zero_bubble_v_schedule"):
         return setup or "zb-v"
-    return "zb-h1" if arguments.on("enable_zero_bubble") else None
+    if arguments.on("enable_zero_bubble"):
+        return "zb-h1"
+    return "seq1f1b" if slices(arguments) else None
+
+
+def slices(arguments: Arguments) -> int | None:
+    """Slices of a sequence (`--num-seq-splits`, 1 by default), None where it is not cut."""
+    many = arguments.whole(SPLITS) or 1
+    return many if many > 1 else None

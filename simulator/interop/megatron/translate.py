@@ -292,6 +292,8 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
     schedule = asked or ("interleaved-1f1b" if vpp > 1 else "1f1b")
     plain = "Megatron's schedule" + (" of several chunks a rank" if vpp > 1 else "")
     draft.put("training.schedule", schedule, note(*schedules.NAMES) if asked else plain)
+    if schedule == "seq1f1b":
+        draft.put("training.slices", schedules.slices(arguments), note(schedules.SPLITS))
     _stages(arguments, pp, vpp, layers)
     if zero < 3 and dp > 1:
         overlaps = (

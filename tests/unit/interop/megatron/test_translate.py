@@ -125,6 +125,9 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
             2,
         ),
         ("--pipeline-model-parallel-size 2 --enable-zero-bubble", "training.schedule", "zb-h1"),
+        ("--pipeline-model-parallel-size 2 --num-seq-splits 2", "training.schedule", "seq1f1b"),
+        ("--pipeline-model-parallel-size 2 --num-seq-splits 4", "training.slices", 4),
+        ("--pipeline-model-parallel-size 2 --num-seq-splits 1", "training.schedule", "1f1b"),
         (
             "--pipeline-model-parallel-size 2 --zero-bubble-v-schedule --zero-bubble-v-schedule-mem-setup half",
             "training.schedule",

@@ -12,6 +12,21 @@ ONE = ["gpipe", "1f1b", "zb-h1", "zb-h2", "dualpipe", "chimera", "vocab-1", "voc
 TWO = ["interleaved-1f1b", "zb-h1", "zb-v", "v-half", "v-min", "breadth-first", "hanayo", "dualpipev"]
 
 
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        ("seq1f1b", 64 * 512 * 2 * 4),  # slices
+        ("pipedream-2bw", 64 * 512 * 2 * 4),  # steps
+        ("forward-only", 64 * 512),
+        ("skippipe", 64 * 512 * 2 - 2 * 512),  # one stage of each microbatch
+    ],
+)
+def test_of_other_numbers_of_passes(name: str, passes: int) -> None:
+    made = SCHEDULES.get(name)(Pipeline(64, 1, 512))
+    assert len(made) == passes
+    assert time_schedule(made, Costs.equal(64)).makespan >= 512
+
+
 @pytest.mark.parametrize(("name", "chunks"), [(name, 1) for name in ONE] + [(name, 2) for name in TWO])
 def test_made_and_run(name: str, chunks: int) -> None:
     """In seconds of one core, which others on the machine do not lengthen; a process takes half a second more."""
