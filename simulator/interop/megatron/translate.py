@@ -55,7 +55,6 @@ LEFT_OUT = {
     "optimizer_cpu_offload": "the optimizer runs on the device",
     "attention_dropout": "whether dropout runs is the stack's",
     "hidden_dropout": "whether dropout runs is the stack's",
-    "tp_comm_overlap": "whether tensor-parallel collectives overlap is the stack's",
     "add_qkv_bias": "biases of query, key and value alone are not simulated",
     "qk_layernorm": "normalised queries and keys are not simulated",
 }
@@ -303,6 +302,8 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
         for key, name in overlaps[: 2 if zero else 1]:
             shown = f"no --{name.replace('_', '-')}"
             draft.put(key, arguments.on(name), note(name) or shown)
+    if arguments.on("tp_comm_overlap") and tp > 1:
+        draft.put("training.overlap_tensor", "all", note("tp_comm_overlap"))
     if pp > 1:
         beside = vpp > 1 and not arguments.on("no_overlap_p2p_communication")
         draft.put("training.overlap_pipeline", beside, "Megatron overlaps sends of interleaved schedules only")

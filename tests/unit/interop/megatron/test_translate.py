@@ -344,3 +344,10 @@ def test_what_exchanges_run_beside(tmp_path: Path) -> None:
     shared = "--moe-shared-expert-intermediate-size 512 --moe-shared-expert-overlap"
     own = imported(f"run {LIST} {EXPERTS} {shared}", tmp_path)["training"]
     assert (own.get("overlap_experts"), own.get("overlap_shared_experts")) == (None, True)
+
+
+@pytest.mark.parametrize(("tp", "overlap"), [(1, None), (4, "all")])
+def test_user_buffers_run_collectives_beside_products(tp: int, overlap: str | None, tmp_path: Path) -> None:
+    words = f"--tensor-model-parallel-size {tp} --sequence-parallel --tp-comm-overlap"
+    training = imported(f"run {LIST} {words if tp > 1 else '--tp-comm-overlap'}", tmp_path)["training"]
+    assert training.get("overlap_tensor") == overlap
