@@ -53,7 +53,17 @@ from simulator.specs.requests import (
     Slo,
 )
 from simulator.specs.scenario import Published, Scenario, ServingScenario
-from simulator.specs.serving import Batching, GroupedDecode, KvCache, Layout, NumberFormats, Pool, Serving, ServingStack
+from simulator.specs.serving import (
+    Batching,
+    GroupedDecode,
+    KvCache,
+    Layout,
+    NumberFormats,
+    Overlap,
+    Pool,
+    Serving,
+    ServingStack,
+)
 from simulator.specs.training import Algorithms, Documents, Lora, Parallel, RouterLoad, Stack, Training
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
@@ -88,7 +98,7 @@ def request_specs() -> str:
 
 def serving_specs() -> str:
     """The keys of a serving system."""
-    return _sections(ServingScenario, Serving, Layout, Batching, KvCache, NumberFormats, Pool)
+    return _sections(ServingScenario, Serving, Layout, Batching, KvCache, NumberFormats, Overlap, Pool)
 
 
 def job_specs() -> str:
