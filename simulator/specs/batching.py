@@ -33,6 +33,13 @@ class Batching(Spec):
     balance: bool = False
     """With `hybrid`, whether documents go to ranks by falling work, so that ranks with long ones run fewer
     microbatches; as they come where left out."""
+    disaggregated: float | None = Field(default=None, ge=0.01, le=1)
+    """With `cut`, `first-fit` and `balanced`, whether the attention of each microbatch is spread over all data-parallel
+    ranks, by the share of the mean that one may have more (DistCA's disaggregated core attention takes 0.1 to 0.15);
+    each rank attends to its own documents where left out."""
+    ping_pong: bool = True
+    """With `disaggregated`, whether queries, keys, values and results travel beside the work of another half of the
+    microbatch; before and after attention otherwise."""
     buckets: tuple[Count, ...] = ()
     """With `bucket`, the longest sequence of each bucket, rising; where they end before, `sequence_length` is the
     last."""
@@ -58,6 +65,10 @@ class Batching(Spec):
         for name, policies in keys.items():
             if getattr(self, name) and self.policy not in policies:
                 raise ValueError(f"`{name}` goes with `policy: {policies[0]}`, not with `{self.policy}`")
+        if self.disaggregated is not None and (not self.packs or self.groups or self.fill == "context"):
+            raise ValueError("`disaggregated` goes with `cut`, `first-fit` and `balanced`, without `fill`")
+        if not self.ping_pong and self.disaggregated is None:
+            raise ValueError("`ping_pong` goes with `disaggregated`")
         needs = {"bucket": "buckets", "grid": "shapes", "hybrid": "capacity", "flexible": "capacity"}
         if not getattr(self, needs.get(self.policy, "policy")):
             raise ValueError(f"`policy: {self.policy}` needs `{needs[self.policy]}`")

@@ -22,6 +22,7 @@ from simulator.training.memory import (
     chunk_activations,
     chunk_for_weights,
     chunks_of_model,
+    largest,
     over_layers,
     peak_memory,
     static_memory,
@@ -51,8 +52,8 @@ def arranged_job(scenario: Scenario) -> Job:
     capacity = float(scenario.cluster.node.accelerator.memory.capacity.value)
     room, kept, rest = np.inf, np.zeros(len(job.chunks)), np.zeros(len(job.chunks))
     for tried in range(TRIES):
-        costs, before = relative_costs(job), (room, kept.sum(), rest.sum())
-        room, kept = min(room, capacity - _beside(job)), np.maximum(kept, costs.kept)
+        costs, before = relative_costs(largest(job)), (room, kept.sum(), rest.sum())
+        room, kept = min(room, capacity - _beside(largest(job))), np.maximum(kept, costs.kept)
         rest = np.maximum(rest, costs.kept_for_weights)
         if tried and (peak_memory(job) <= capacity or (room, kept.sum(), rest.sum()) == before):
             break

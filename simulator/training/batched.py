@@ -13,7 +13,8 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.training import Training
 from simulator.training import context
-from simulator.training.batches import Batch, Speed, Work, plan
+from simulator.training.batches import Batch, Shape, Speed, Work, plan
+from simulator.training.batches.served import pairs
 from simulator.training.flops import attention_flops, head_forward_flops, layers_forward_flops
 from simulator.training.job import Job
 from simulator.training.memory import over_layers
@@ -37,6 +38,8 @@ def check_batching(training: Training, model: Model) -> None:
     _check_pairs(training, model, batching)
     if batching.groups:
         _check_groups(training)
+    if batching.disaggregated is not None:
+        _check_served(training, model)
     if model.experts is not None:
         message = "microbatches of different sizes: loads of experts are not simulated for each of them yet"
         raise InputError(Problem(message, path=PATH, hint="leave it out"))
@@ -54,6 +57,23 @@ def _check_groups(training: Training) -> None:
     if "order" in parallel.model_fields_set:
         message = "groups of data-parallel ranks are simulated in the usual order of ranks"
         raise InputError(Problem(message, path="training.parallel.order", hint="leave it out"))
+
+
+def _check_served(training: Training, model: Model) -> None:
+    """Refuse attention that nobody can take over, or of which pairs are counted otherwise."""
+    path = f"{PATH}.disaggregated"
+    if training.parallel.cp > 1:
+        message = f"cp {training.parallel.cp}: documents are spread over data-parallel ranks, and cut by nothing else"
+        raise InputError(Problem(message, path=path, hint="leave `cp` out"))
+    windows = any(kind.window is not None for kind in model.kinds) or model.window is not None
+    if (
+        windows
+        or model.kv_lora_rank is not None
+        or not training.causal
+        or not all(kind.attends for kind in model.kinds)
+    ):
+        message = "only causal attention over whole documents is spread over ranks: no windows, states or latents"
+        raise InputError(Problem(message, path=path, hint="leave it out"))
 
 
 def _check_alike(training: Training) -> None:
@@ -97,7 +117,8 @@ def batched(job: Job, training: Training, cluster: Cluster, made: Callable[[int]
         return job
     if training.batching.groups:
         job = _grouped(job, batch, made)
-    return replace(job, batch=batch, assumptions=(*job.assumptions, _said(job, batch)))
+    beside = training.batching.disaggregated is not None and training.batching.ping_pong and not job.blocking
+    return replace(job, batch=batch, ping_pong=beside, assumptions=(*job.assumptions, _said(job, batch)))
 
 
 def _grouped(job: Job, batch: Batch, made: Callable[[int], Schedule]) -> Job:
@@ -145,9 +166,7 @@ def _said(job: Job, batch: Batch) -> str:
 def unevenness(job: Job, batch: Batch) -> dict[str, float]:
     """Figures of microbatches that differ: what of them is padding, and the most forward FLOPs of a microbatch, and of
     a data-parallel rank, over the mean."""
-    own = [job.shaped(shape) for shape in batch.shapes]
-    ranks = np.array([shape.ranks for shape in batch.shapes])
-    each = np.array([one.micro_batch * (layers_forward_flops(one) + head_forward_flops(one)) for one in own]) / ranks
+    each = np.array([_forward(job, shape) / shape.ranks for shape in batch.shapes])
     work = each[np.array(batch.rows)]
     total = work.sum(axis=1)
     return {
@@ -155,3 +174,12 @@ def unevenness(job: Job, batch: Batch) -> dict[str, float]:
         "microbatch_imbalance": float(work.max() / work[work > 0].mean()),
         "rank_imbalance": float(total.max() / total.mean()),
     }
+
+
+def _forward(job: Job, shape: Shape) -> float:
+    """Forward FLOPs of a microbatch, with the attention that the rank works on."""
+    if shape.served:
+        work = work_of(job)
+        return work.linear * shape.tokens + 2.0 * work.square * sum(map(pairs, shape.served))
+    own = job.shaped(shape)
+    return own.micro_batch * (layers_forward_flops(own) + head_forward_flops(own))

@@ -36,6 +36,15 @@ class Packing:
     """Pairs of the mean sequence of the batch, over those of this one."""
     drawn: int = 0
     """Sequences that were drawn; 0 where all are alike."""
+    served: tuple[Document, ...] = ()
+    """Parts of documents, its own or of other ranks, that the rank attends to in their place; empty for its own."""
+    moved: tuple[int, int] = (0, 0)
+    """Queries, and keys with values, that the busiest of the ranks sends or takes in for it."""
+
+    @property
+    def worked(self) -> tuple[Document, ...]:
+        """What the rank's kernel attends to."""
+        return self.served or self.alike
 
     @property
     def alike(self) -> tuple[Document, ...]:

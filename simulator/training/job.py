@@ -130,6 +130,8 @@ class Job:
     """How often ranks sum around their parts of the vocabulary; 0 where it is at the ends of the model."""
     grouped: bool = False
     """Whether this is a microbatch that some data-parallel ranks share while others have their own."""
+    ping_pong: bool = False
+    """Whether what travels for attention on other ranks does so beside another half of the microbatch."""
     logits_in_flight: int = 1
     """Microbatches whose logits wait for their backward pass at once."""
     logit_gradients_in_flight: int = 1

@@ -429,8 +429,17 @@ def fullest_host(job: Job, devices: int) -> dict[int, float]:
     return max(on_hosts(job, devices), key=lambda kept: sum(kept.values()))
 
 
+def largest(job: Job) -> Job:
+    """The job as if all its microbatches were of the size that keeps most; as it is where all are alike."""
+    if job.batch is None:
+        return job
+    shapes = (shape for shape in job.batch.shapes if shape.sequences)
+    return job.shaped(max(shapes, key=lambda shape: shape.computed / shape.ranks))
+
+
 def peak_memory(job: Job) -> float:
-    """Bytes of the fullest rank at its worst moment."""
+    """Bytes of the fullest rank at its worst moment, at most."""
+    job = largest(job)
     sizes, rest, scored = kept_of_chunks(job), weights_of_chunks(job), kept_of_part(job)
     return max(
         sum(static_memory(job, stage).values())

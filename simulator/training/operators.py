@@ -47,6 +47,7 @@ from simulator.training.context import SCHEMES, Sharing
 from simulator.training.exchanged import exchanged, shared_halves
 from simulator.training.job import Job, Replicas
 from simulator.training.recipes import Recipe
+from simulator.training.shards import moved
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
 from simulator.training.stepped import STEPS, TRACKED, stepped
 
@@ -496,7 +497,10 @@ def attention_core(job: Job, does: AttentionCore) -> Iterator[Single]:
     if job.cp > 1:
         yield from cast(Iterator[Single], SCHEMES.get(job.cp_kind).core(shared(job, does)))
     else:
+        there, back = moved(job, does)
+        yield from there
         yield from _attention_of_whole(job, does)
+        yield from back
 
 
 def shared(job: Job, does: AttentionCore) -> Sharing:
@@ -535,7 +539,7 @@ def _attention_of_whole(job: Job, does: AttentionCore) -> Iterator[Single]:
         value_dim=does.value_dim,
         window=does.window,
         chunked=does.chunked,
-        documents=job.packing.alike if job.packing else (),
+        documents=job.packing.worked if job.packing else (),
         density=does.blocks.share(job.sequence) if does.blocks else 1.0,
     )
     if does.chosen is not None and does.latent is not None and does.chosen < job.sequence:

@@ -28,6 +28,7 @@ from simulator.training.job import Job
 from simulator.training.ladder import blocks_backward, blocks_forward, late
 from simulator.training.memory import Chunk, copy_time
 from simulator.training.partners import EXCHANGES, Stretch, exchanges, stretches
+from simulator.training.shards import SHARDS
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 
 EXPERTS = "experts"
@@ -183,7 +184,7 @@ class PassCosts:
         if not steps:
             return None
         found = (
-            self.layer_pass([Stretch(tuple(steps))], kind) if job.recompute == "full" else self.piece(steps)
+            self.layer_pass(_whole(steps, job.ping_pong), kind) if job.recompute == "full" else self.piece(steps)
         ).again()
         if job.synchronous and job.recompute == "full":
             found += self._lists(len(operators.gathered_units(job, kind, job.dense)))
@@ -198,7 +199,8 @@ class PassCosts:
             return self._late_layer(kind)
         forth, back = list(operators.layer_forward(job, kind)), list(operators.layer_backward(job, kind))
         inputs, weights = _halves(back)
-        forward, backward, half = _stretches(forth, back, inputs) if paired else map(_whole, (forth, back, inputs))
+        apart = (_whole(steps, job.ping_pong) for steps in (forth, back, inputs))
+        forward, backward, half = _stretches(forth, back, inputs) if paired else apart
         copies, summed = (operators.copied_experts(job, kind, late) for late in (False, True))
         return LayerPasses(
             forward=self.layer_pass(forward, kind, copies) + self._lists(gathers),
@@ -245,9 +247,13 @@ class PassCosts:
         return self.piece(operators.optimizer_step(self.job, parameters, matrices))
 
 
-def _whole(steps: Sequence[Step]) -> list[Stretch]:
-    """A pass that runs its own exchanges."""
-    return [Stretch(tuple(steps))]
+def _whole(steps: Sequence[Step], ping_pong: bool) -> list[Stretch]:
+    """A pass that runs its own exchanges; beside it, where halves of a microbatch take turns, what travels for
+    attention on other ranks."""
+    aside = tuple(step for step in steps if isinstance(step, Collective) and step.name == SHARDS)
+    if not ping_pong or not aside:
+        return [Stretch(tuple(steps))]
+    return [Stretch(tuple(step for step in steps if step not in aside), aside)]
 
 
 def _stretches(forth: list[Step], back: list[Step], inputs: list[Step]) -> tuple[list[Stretch], ...]:

@@ -55,9 +55,9 @@ def met(job: Job, chains: Ints, label: Ints) -> list[tuple[tuple[int, ...], ...]
     """For each chain and microbatch the classes of the chains that share it, itself included; empty where they are all
     of one. `label` (chains,) are the classes."""
     batch, found = job.batch, list[tuple[tuple[int, ...], ...]]([()] * len(chains))
-    if batch is None or not batch.grouped:
+    if batch is None or max(batch.together) == 1:
         return found
-    sizes = np.array([shape.ranks for shape in batch.shapes])[np.array(batch.rows)]
+    sizes = np.array(batch.together)[np.array(batch.rows)]
     for group in _sharing(job, chains):
         classes = label[group]
         for rank, chain in enumerate(group.tolist()):

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from simulator.cost.work import Document
 from simulator.training.documents import Packing
 
 
@@ -20,6 +21,10 @@ class Shape:
     """Lengths of the documents that are packed together, longest first; empty where a sequence is one."""
     ranks: int = 1
     """Data-parallel ranks that it is cut over, neighbours that begin together."""
+    served: tuple[Document, ...] = ()
+    """Where attention is spread over all data-parallel ranks, parts of documents that the rank attends to."""
+    moved: tuple[int, int] = (0, 0)
+    """Queries, and keys with values, that are moved for it."""
 
     @property
     def computed(self) -> int:
@@ -30,7 +35,8 @@ class Shape:
     def packing(self) -> Packing | None:
         """The documents as kernels take them."""
         filled = self.tokens - sum(self.documents)
-        return Packing((*self.documents, *([filled] if filled else ())), 1.0) if self.documents else None
+        lengths = (*self.documents, *([filled] if filled else ()))
+        return Packing(lengths, 1.0, served=self.served, moved=self.moved) if self.documents else None
 
 
 NOTHING = Shape(0, 1)
@@ -57,9 +63,9 @@ class Batch:
         return Counter({number: count // self.shapes[number].ranks for number, count in found.items()})
 
     @property
-    def grouped(self) -> bool:
-        """Whether ranks share microbatches."""
-        return any(shape.ranks > 1 for shape in self.shapes)
+    def together(self) -> tuple[int, ...]:
+        """Neighbouring ranks that begin a microbatch of each shape together."""
+        return tuple(len(self.rows) if shape.served else shape.ranks for shape in self.shapes)
 
     @property
     def sequences(self) -> int:

@@ -18,6 +18,16 @@ from simulator.training.batches.packing import first_fit
 
 FINER = 1.03
 """Factor between the times that are tried for the slowest group."""
+MORE = 3
+"""Times the least number of microbatches up to which more are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Documents of one microbatch on so many ranks."""
+
+    ranks: int
+    members: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +50,9 @@ class Speed:
         sent = 0.0 if ranks == 1 else self.inside if ranks <= self.per_node else self.across
         return length * (self.linear + sent + self.square * length) / ranks
 
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Documents of one microbatch on so many ranks."""
-
-    ranks: int
-    members: tuple[int, ...]
+    def group(self, group: Group) -> float:
+        """Seconds of a group."""
+        return sum(self.of(length, group.ranks) for length in group.members)
 
 
 Rows = list[list[Group | None]]
@@ -113,18 +119,21 @@ def by_load(lengths: Iterable[int], ranks: int, capacity: int, speed: Speed) -> 
 
 
 def flexible(lengths: Sequence[int], ranks: int, capacity: int, speed: Speed) -> Rows:
-    """Documents by falling length into as few microbatches as have room, and groups in each such that the slowest ends
-    soonest."""
+    """Documents by falling length into microbatches, and groups in each such that the slowest ends soonest; of the
+    numbers of microbatches from the least that has room on, the one whose slowest groups take least together."""
     found = sorted(lengths, reverse=True)
-    count = ceil(sum(found) / (ranks * capacity))
-    while True:
+    count, best = ceil(sum(found) / (ranks * capacity)), (float("inf"), list[list[Group]]())
+    last = MORE * count + 1
+    while count <= last or not best[1]:
         parts = [grouped(part, ranks, capacity, speed) for part in _even(found, count)]
         whole = [part for part in parts if part is not None]
         if len(whole) == len(parts):
-            rows = [[group for group in part for _ in range(group.ranks)] for part in whole]
-            filled = [[*row, *[None] * (ranks - len(row))] for row in rows]
-            return [list(row) for row in zip(*filled, strict=True)]
+            took = sum(max(map(speed.group, part)) for part in whole)
+            best = min(best, (took, whole), key=lambda one: one[0])
         count += 1
+    slots = [[group for group in part for _ in range(group.ranks)] for part in best[1]]
+    filled: Rows = [[*slot, *[None] * (ranks - len(slot))] for slot in slots]
+    return [list(row) for row in zip(*filled, strict=True)]
 
 
 def _even(lengths: Sequence[int], count: int) -> list[list[int]]:

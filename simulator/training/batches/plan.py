@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.cost.work import Document
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.specs.batching import Batching
@@ -17,7 +18,10 @@ from simulator.training.batches.groups import Group, Speed, as_they_come, by_loa
 from simulator.training.batches.lengths import PATH, pairs
 from simulator.training.batches.packing import balanced, dealt, first_fit
 from simulator.training.batches.padding import buckets, by_bucket, filled, in_turn
+from simulator.training.batches.served import served
 
+IDLE = (Document(1, 1, 1),)
+"""What a rank attends to that has given all away."""
 MOST_SHAPES = 8192
 """Microbatches of a step that differ, above which it is refused rather than priced for minutes."""
 
@@ -82,11 +86,25 @@ def plan(training: Training, ranks: int, unit: int, work: Work, speed: Speed, se
     each = max(training.global_batch // (ranks * training.micro_batch), 1)
     step = Step(training, batching, ranks, each, unit, work, seed, speed)
     found = POLICIES[batching.policy](step)
+    if batching.disaggregated is not None:
+        found = _served(found, batching.disaggregated)
     if len(found.shapes) > MOST_SHAPES:
         message = f"{len(found.shapes):,} microbatches of different sizes, more than {MOST_SHAPES:,}"
         hint = "buckets with `fill: bucket` make fewer; or take a smaller global_batch"
         raise InputError(Problem(message, path="training.batching", hint=hint))
     return found
+
+
+def _served(batch: Batch, tolerance: float) -> Batch:
+    """The batch with the attention of every microbatch spread over all ranks."""
+    rows: list[list[Shape]] = [[] for _ in batch.rows]
+    for slot in zip(*batch.rows, strict=True):
+        own = [batch.shapes[number] for number in slot]
+        documents, moved = served([shape.documents for shape in own], tolerance)
+        for row, shape, works in zip(rows, own, documents, strict=True):
+            row.append(replace(shape, served=works or IDLE, moved=moved))
+    lengths = Counter({(tokens, encoder): count for tokens, encoder, count in batch.lengths})
+    return batch_of(rows, lengths, batch.delayed)
 
 
 def _packed(step: Step, members: Sequence[int]) -> Shape:
