@@ -275,7 +275,7 @@ def _layout(arguments: Arguments, tp: int, pp: int, dp: int, layers: int) -> Non
     draft, note = arguments.draft, arguments.note
     draft.put("training.parallel.tp", tp, note("tensor_model_parallel_size", "model_parallel_size") or "default")
     draft.put("training.parallel.pp", pp, note("pipeline_model_parallel_size") or "default")
-    asked = schedules.zero_bubble(arguments) if pp > 1 else None
+    asked = schedules.asked_for(arguments) if pp > 1 else None
     vpp = 2 if asked in schedules.IN_A_V.values() else _chunks(arguments, pp, layers)
     if vpp > 1:
         names = "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size", *schedules.NAMES

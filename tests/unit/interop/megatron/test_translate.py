@@ -134,6 +134,17 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
             "v-half",
         ),
         ("--pipeline-model-parallel-size 2 --zero-bubble-v-schedule", "training.parallel.vpp", 2),
+        ("--pipeline-model-parallel-size 2 --enable-vocab-parallel", "training.schedule", "vocab-2"),
+        (
+            "--pipeline-model-parallel-size 2 --enable-vocab-parallel --disable-backward-fusion",
+            "training.schedule",
+            "vocab-1",
+        ),
+        (
+            "--pipeline-model-parallel-size 2 --enable-vocab-parallel --use-interlaced-schedule",
+            "training.schedule",
+            "interlaced",
+        ),
         ("--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1", "training.stages", [1, 3]),
         ("--nnodes 2 --nproc_per_node 8", "cluster.nodes", 2),
         ("--fp8-format hybrid", "training.precision", "fp8"),
