@@ -64,7 +64,7 @@ from simulator.specs.serving import (
     Serving,
     ServingStack,
 )
-from simulator.specs.training import Algorithms, Documents, Lora, Parallel, RouterLoad, Stack, Training
+from simulator.specs.training import Algorithms, Documents, Lora, Optimizer, Parallel, RouterLoad, Stack, Training
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
@@ -85,7 +85,7 @@ KERNELS = (
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora
+    of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer
     return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, Published)
 
 

@@ -35,7 +35,10 @@ _FORMATS = (
     "own: write `fp8`, or `fp4` (on B200 measured with NVFP4)"
 )
 _BLOCKS = "this block-scaled format is not modelled; write `fp8`, or `fp4` (on B200 measured with NVFP4)"
-_OPTIMIZERS = "the optimizer is Adam with its states in fp32; another one is not modelled"
+_OPTIMIZERS = (
+    "`training.optimizer` knows `adam`, `adam-8bit`, `lion`, `sgd`, `sgd-momentum`, `adafactor`, `muon`; near to "
+    "others is the one that keeps as many numbers a parameter"
+)
 _EXTENDS = "`extends` stands in files only; to take another one write its name: `cluster=clusters/dgx-a100`"
 
 UNMODELLED: dict[str, str] = {
@@ -50,7 +53,10 @@ UNMODELLED: dict[str, str] = {
     **dict.fromkeys(("rlhf", "ppo", "grpo", "dpo", "rollout*"), _FINE_TUNING),
     **dict.fromkeys(("mxfp8", "nvfp4"), _FORMATS),
     **dict.fromkeys(("mxfp4", "mxfp6"), _BLOCKS),
-    **dict.fromkeys(("optimizer", "muon", "sgd", "lion", "adafactor", "shampoo", "adamw", "adam"), _OPTIMIZERS),
+    **dict.fromkeys(
+        ("sgd", "lion", "adafactor", "shampoo", "soap", "adam", "adamw", "muon", "dion", "lamb", "lars", "sophia*"),
+        _OPTIMIZERS,
+    ),
     "extends": _EXTENDS,
     **dict.fromkeys(
         ("t5*", "flant5*", "bart*", "whisper*"),

@@ -167,6 +167,37 @@ class Lora(Spec):
     arXiv:2305.14314)."""
 
 
+class Optimizer(Spec):
+    """What turns gradients into new parameters, and what it keeps of earlier steps."""
+
+    aliases: ClassVar[dict[str, str]] = {
+        "muon_num_ns_steps": "iterations",
+        "ns_steps": "iterations",
+        "muon_tp_mode": "tensor",
+    }
+
+    name: str = "adam"
+    """`adam` (or `adamw`), `adam-8bit`, `lion`, `sgd`, `sgd-momentum`, `adafactor`, `muon`, or one of a plug-in
+    (docs/models/optimizers.md)."""
+    moments: Literal["fp32", "bf16", "fp16", "fp8"] | None = None
+    """Number format of what is kept of earlier gradients; fp32, or what the optimizer's name says, where left out."""
+    iterations: Count = 5
+    """Of `muon`, Newton-Schulz iterations on each matrix."""
+    whole: Literal["owners", "exchanged", "gathered"] | None = None
+    """Of `muon` under ZeRO, how whole matrices come together: each has one `owner` among the ranks of a shard set, all
+    shards of a matrix are `exchanged` to one rank and its update back, or `gathered` by all, each of which works out
+    everything. Where left out `owners`, and under FSDP's units `exchanged`."""
+    tensor: Literal["blockwise", "duplicated", "distributed"] = "blockwise"
+    """Of `muon` beside tensor parallelism: each rank orthogonalises its own block, all gather the whole matrix and do
+    the same, or all sum their products of rows (Megatron's `--muon-tp-mode`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        """A name stands for the optimizer with its usual options."""
+        return {"name": given} if isinstance(given, str) else given
+
+
 class Training(Spec):
     """One optimizer step, repeated."""
 
@@ -269,6 +300,10 @@ class Training(Spec):
     left out."""
     reduce_precision: Literal["fp32", "bf16", "fp16"] | None = None
     """Number format in which gradients are reduced over data-parallel ranks; the stack's default where left out."""
+    gradient_precision: Literal["fp32", "bf16", "fp16"] | None = None
+    """Number format in which gradients are summed over microbatches and kept; the stack's default where left out."""
+    optimizer: Optimizer | None = None
+    """What updates the parameters, by its name or with options; Adam with both moments in fp32 where left out."""
     algorithms: Algorithms = Algorithms()
     """Collective algorithms, where they are not left to the library."""
     dispatcher: str | None = None

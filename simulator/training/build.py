@@ -46,6 +46,7 @@ from simulator.training.checks import (
 from simulator.training.documents import Packing, packing
 from simulator.training.job import BYTES, Job, Replicas
 from simulator.training.layers import split_layers
+from simulator.training.optimizers import choice as optimizers
 from simulator.training.partners import together
 from simulator.training.recipes import any_order, recipe_of, turns_weights
 from simulator.training.routing import exchange
@@ -151,6 +152,10 @@ def build_job(scenario: Scenario) -> Job:
         **_overlaps(training, stack),
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
         reduce_bytes=BYTES.get(training.reduce_precision, 2) if training.reduce_precision else stack.reduce_bytes,
+        gradient_bytes=BYTES.get(training.gradient_precision, 2)
+        if training.gradient_precision
+        else stack.gradient_bytes,
+        optimizer=optimizers.chosen(training, zero, sharded_per_pass(zero, stack), resolver.assumptions),
         bucket=bucket,
         **_exchanging(scenario, mesh, experts, formats["precision"]),
         cuda_graphs=training.cuda_graphs,
@@ -166,6 +171,7 @@ def build_job(scenario: Scenario) -> Job:
             *without_experts(training, model),
             *besides.without_effect(training, mesh.sizes[TP.name]),
             *too_long(training, model),
+            *optimizers.unused(training, mesh, zero),
         ),
     )
     besides.check_overlap(training, job)

@@ -22,17 +22,17 @@ from simulator.training.communication import Network, Priced, fold_chains, parts
 from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
+from simulator.training.optimizers.step import optimizer_step
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 from simulator.training.rows import apart, met, own_rows, shapes_of, sizes_of
-from simulator.training.step import Step
+from simulator.training.step import EXPERTS, SHARD, Step
 
 Ints = NDArray[np.int64]
 Units = Callable[[Job, LayerKind, Replicas], list[float]]
 """Parameters of the units of a layer."""
 
-EXPERTS = " of experts"
-SHARD, REPLICAS, ENDS = "shard", "replicas", "ends"
-"""Parts of the data-parallel groups that hold different and equal shards; first and last stage of a pipeline."""
+REPLICAS, ENDS = "replicas", "ends"
+"""Parts of the data-parallel groups that hold equal shards; first and last stage of a pipeline."""
 
 
 NOTHING = single(Content())
@@ -125,6 +125,7 @@ class StepCosts:
         self.shapes = shapes_of(job)
         self._known: dict[tuple[int, ...], tuple[LayerCosts, LayerCosts]] = {}
         self._passes: dict[tuple[int, int], ChunkPasses] = {}
+        self._updates: dict[tuple[int, ...], list[Piece]] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class StepCosts:
         """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is
         sharded."""
         job = self.job
-        if job.zero == 0 or (not job.per_pass and copies.shard < copies.count):
+        if job.zero == 0 or job.reduces_whole or (not job.per_pass and copies.shard < copies.count):
             return [self._over(DP.name, "all_reduce", size, copies)]
         runs = [self._over(SHARD, "reduce_scatter", size, copies)]
         if copies.shard < copies.count:
@@ -221,7 +222,7 @@ class StepCosts:
         job = self.job
         if job.zero == 0 or not job.copied:
             return [[] for _ in self.chunks]
-        bucket = job.bucket * job.element / job.stack.gradient_bytes if job.overlap_parameters else float("inf")
+        bucket = job.bucket * job.element / job.gradient_bytes if job.overlap_parameters else float("inf")
 
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
             # A bucket arrives with the first of its layers, so it is counted there.
@@ -284,6 +285,18 @@ class StepCosts:
             self.network.collective(comm, self.network.chains)
         return found
 
+    @cached_property
+    def updating(self) -> tuple[Comm, ...]:
+        """Collectives of the optimizers of all stages, all priced."""
+        found = dict[Comm, None]()
+        for stage in range(self.job.pp):
+            for step in operators.collectives(optimizer_step(self.job, stage)):
+                copies = self.job.replicas[-1] if step.among.endswith(EXPERTS) else self.job.dense
+                groups = self.network.data_groups(copies, copies.shard, 1) if step.among else None
+                self.network.collective(called(step, self.job), groups)
+                found[called(step, self.job)] = None
+        return tuple(found)
+
     # ---- pipeline ------------------------------------------------------------------------------------------------
 
     def sends(self, job: Job) -> dict[tuple[int, int], list[tuple[Comm, int]]]:
@@ -316,7 +329,7 @@ class StepCosts:
         lists = self.gathers(), self.regathers(), self.reductions()
         inside = tuple(tuple(self.inside(shape)) for shape in self.shapes)
         sends = tuple(map(self.sends, self.shapes))
-        calls = _Calls(inside, *lists, sends, self.embedding(), self.together())
+        calls = _Calls(inside, *lists, sends, self.embedding(), self.together(), self.updating)
         known, chains = self.network.priced, len(self.network.chains)
         paid = {comm: known[comm].ticks for comm in calls.all() if comm in known}
         rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
@@ -372,7 +385,7 @@ class StepCosts:
             regather=_pieces(calls.regathers, paid, job.home),
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
-            optimizer=self.optimizers,
+            optimizer=self._optimizers(paid),
             sizes=sizes.astype(np.int64).reshape(-1),
             meets=around or [()] * len(own),
             together=[
@@ -401,14 +414,18 @@ class StepCosts:
         weights = [NOTHING] * max(chunk.layers + chunk.last, 1)
         return ChunkPasses(layers, layers, layers, weights, [NOTHING], [NOTHING])
 
-    @cached_property
-    def optimizers(self) -> list[Piece]:
-        """The optimizer of each rank of a chain, the same for all chains."""
-        costs = PassCosts(self.job, self.device, lambda comm: 0)
-        return [
-            costs.optimizer(memory.updated(self.job, stage), memory.recast(self.job, stage))
-            for stage in range(self.job.pp)
-        ]
+    def _optimizers(self, paid: dict[Comm, Ints]) -> list[Piece]:
+        """The optimizer of each rank of a chain, the same for all chains that pay alike."""
+        key = tuple(int(ticks) for comm in self.updating for ticks in paid[comm])
+        if key not in self._updates:
+            self._updates[key] = [self._optimizer(paid, stage) for stage in range(self.job.pp)]
+        return self._updates[key]
+
+    def _optimizer(self, paid: dict[Comm, Ints], stage: int) -> Piece:
+        costs = PassCosts(self.job, self.device, lambda comm: int(paid[comm][stage]))
+        found = costs.optimizer(stage)
+        self.outside |= costs.invalid
+        return found
 
     def _of_chunk(self, number: int, costs: LayerCosts) -> ChunkPasses:
         """Passes of a chunk, the same pieces for all chains that pay alike."""
@@ -443,6 +460,7 @@ class _Calls:
     """By size of microbatch."""
     embedding: Comm | None
     together: list[list[Comm]]
+    updating: tuple[Comm, ...]
 
     def all(self) -> Iterator[Comm]:
         """The different collectives, in the order of first use."""
@@ -453,6 +471,7 @@ class _Calls:
         if self.embedding is not None:
             yield self.embedding
         yield from dict.fromkeys(comm for calls in self.together for comm in calls)
+        yield from self.updating
 
 
 def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Piece:

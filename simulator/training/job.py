@@ -13,7 +13,7 @@ from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
-from simulator.specs.training import Algorithms, Lora, Stack
+from simulator.specs.training import Algorithms, Lora, Optimizer, Stack
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape
 from simulator.training.checks import (
@@ -102,6 +102,10 @@ class Job:
     scatter_gather: bool
     reduce_bytes: int
     """Bytes of a gradient element on the wire."""
+    gradient_bytes: int
+    """Bytes of a gradient element as it is summed and kept."""
+    optimizer: Optimizer
+    """What updates the parameters."""
     algorithms: Algorithms
     """Collective algorithms by axis."""
     exchange: Exchange | None
@@ -305,6 +309,11 @@ class Job:
     def per_pass(self) -> bool:
         """Whether parameters are gathered and gradients reduced around every pass, piece by piece."""
         return sharded_per_pass(self.zero, self.stack)
+
+    @property
+    def reduces_whole(self) -> bool:
+        """Whether every rank gets all summed gradients though states are spread: where they are, matrix by matrix."""
+        return self.zero == 1 and self.optimizer.whole == "owners"
 
     @property
     def synchronous(self) -> bool:

@@ -35,11 +35,13 @@ from simulator.training.operators import (
     layer_matrices,
     layer_ops,
     layer_parameters,
+    layer_products,
     layer_tensors,
     local_rows,
     shared,
     vocabulary_shard,
 )
+from simulator.training.optimizers.base import OPTIMIZERS, Matrices, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +108,29 @@ def parameters(job: Job, chunk: Chunk, replicas: Replicas | None = None, trained
 
 
 def updated(job: Job, stage: int) -> float:
-    """Parameters that the optimizer of a rank of the stage updates."""
-    chunks = chunks_of_stage(job, stage)
-    shards = [(copies, copies.shard if job.zero else 1) for copies in job.replicas]
-    return sum(
-        sum(parameters(job, chunk, copies, trained=True) for chunk in chunks) / shard for copies, shard in shards
-    )
+    """Parameters that the optimizer of a rank of the stage updates, spread evenly."""
+    return sum(share.elements / share.shards for share in shares(job, stage))
+
+
+def shares(job: Job, stage: int) -> list[Share]:
+    """What the optimizer of a rank of the stage updates, apart for those whom other ranks copy."""
+    return [_share(job, chunks_of_stage(job, stage), copies) for copies in job.replicas]
+
+
+def _share(job: Job, chunks: Iterable[Chunk], copies: Replicas) -> Share:
+    """The trained parameters of some chunks that so many ranks copy."""
+    chunks = list(chunks)
+    trained = sum(parameters(job, chunk, copies, trained=True) for chunk in chunks)
+    shards = copies.shard if job.zero else 1
+    if not OPTIMIZERS.get(job.optimizer.name).by_matrix:
+        return Share(copies, shards, trained)
+    found: Counter[Matrices] = Counter()
+    for kind, layers in Counter(kind for chunk in chunks for kind in chunk.kinds).items():
+        for product in layer_products(job, kind, copies):
+            ways, axis = (job.cut.over(product.axis), product.axis.name) if product.axis else (1, "")
+            matrix = Matrices(product.inputs, product.outputs, 1, product.cut if ways > 1 else "", ways, axis)
+            found[matrix] += layers * (product.matrices - product.copies)
+    return Share(copies, shards, trained, tuple(one._replace(number=count) for one, count in found.items()))
 
 
 def matrices(job: Job, stage: int) -> float:
@@ -134,8 +153,8 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         trained = sum(parameters(job, chunk, copies, trained=True) for chunk in chunks)
         shard = [copies.shard if job.zero >= level else 1 for level in range(4)]
         states["parameters"] += owned * job.stored / (copies.shard if job.per_pass else 1)
-        states["gradients"] += trained * job.stack.gradient_bytes / shard[2]
-        states["optimizer"] += trained * (8.0 + job.master) / shard[1]
+        states["gradients"] += trained * job.gradient_bytes / shard[2]
+        states["optimizer"] += OPTIMIZERS.get(job.optimizer.name).states(job, _share(job, chunks, copies))
     if job.lora and job.lora.base_format:
         base = matrices(job, stage) / (job.dense.shard if job.per_pass else 1)
         states["parameters"] -= base * (job.stored - STORED[job.lora.base_format])
@@ -153,7 +172,7 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
         states["unreduced gradients"] = unreduced_gradients(job, stage)
     kinds = [kind for chunk in chunks for kind in chunk.kinds]
     if copied := over_layers(kinds, lambda kind: copied_elements(job, kind)):
-        states["copies of experts"] = copied * (job.element + job.stack.gradient_bytes)
+        states["copies of experts"] = copied * (job.element + job.gradient_bytes)
     if job.runtime is not None:
         states["runtime"] = job.runtime
     return states

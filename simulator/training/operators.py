@@ -46,7 +46,6 @@ from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.exchanged import exchanged, shared_halves
 from simulator.training.job import Job, Replicas
-from simulator.training.recipes import Recipe
 from simulator.training.shards import moved
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
 from simulator.training.stepped import STEPS, TRACKED, stepped
@@ -140,31 +139,6 @@ def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
             yield from steps(job, [op for op in ops if isinstance(op.does, AttentionCore)])
 
 
-def optimizer_step(job: Job, parameters: float, matrices: float = 0.0) -> Iterator[Step]:
-    """Adam on `parameters` fp32 copies: gradient norm, then moments and weights read and written; then the casts of
-    the layers' matrices, of which the rank has so many elements."""
-    yield Kernel("gradient norm", Stream(parameters * job.stack.gradient_bytes, 0.0))
-    read = job.stack.gradient_bytes + 8.0 + (job.master or job.stored)
-    yield Kernel("adam", Stream(parameters * read, parameters * (8.0 + job.master + job.stored), kernels=4))
-    if job.recipe is not None and matrices:
-        yield from _cast_weights(job, job.recipe, matrices)
-
-
-def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:
-    """Casts of weights, once a step; where they are gathered around every pass one order a pass. Weights that come in
-    the format are only brought into the other order, for the backward pass."""
-    other = job.weight_orders - 1.0
-    if job.quantized_parameters:
-        times, read, written = job.microbatches if job.per_pass else 1, other, other
-    elif job.per_pass:
-        times, read, written = 2 * job.microbatches, float(job.element), 1.0
-    else:
-        times, read, written = 1, float(job.element), 1.0 + other
-    if read:
-        size = times * matrices
-        yield Kernel("cast weights", Stream(size * read, size * written * recipe.weight, kernels=times))
-
-
 def copied_experts(job: Job, kind: LayerKind, gradients: bool = False) -> tuple[Collective, ...]:
     """What devices send each other of experts that others have copies of: parameters before a pass, or gradients."""
     elements, ranks = copied_elements(job, kind), job.experts.sizes.get(EP.name, 1)
@@ -198,6 +172,13 @@ def layer_matrices(job: Job, kind: LayerKind, replicas: Replicas | None = None) 
     found = tensors(layer_ops(job, kind))
     chosen = (one for one in found if replicas is None or job.replicas_of(one) == replicas)
     return sum(one.elements for one in chosen if one.format == LAYER)
+
+
+def layer_products(job: Job, kind: LayerKind, replicas: Replicas) -> list[Linear]:
+    """Products of a layer on one rank whose matrices are trained and that so many ranks copy."""
+    chosen = (op for op in layer_ops(job, kind) if isinstance(op.does, Linear) and not (op.tied or op.frozen))
+    matrix = ((op.does, next(tensors([op]))) for op in chosen)
+    return [does for does, tensor in matrix if isinstance(does, Linear) and job.replicas_of(tensor) == replicas]
 
 
 def layer_units(job: Job, kind: LayerKind, replicas: Replicas, trained: bool = True) -> list[float]:
@@ -439,7 +420,7 @@ def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collect
     if product.bias:
         yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)
     if (job.microbatches > 1 or job.part < 1) and not job.stack.fused_accumulation:
-        size, weights = job.stack.gradient_bytes, product.weights
+        size, weights = job.gradient_bytes, product.weights
         yield Kernel("accumulate gradient", Stream(weights * (job.element + size), weights * size), True)
 
 

@@ -27,6 +27,7 @@ from simulator.training.exchanged import staged
 from simulator.training.job import Job
 from simulator.training.ladder import blocks_backward, blocks_forward, late
 from simulator.training.memory import Chunk, copy_time
+from simulator.training.optimizers.step import optimizer_step
 from simulator.training.partners import EXCHANGES, Stretch, exchanges, stretches
 from simulator.training.shards import SHARDS
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
@@ -116,7 +117,10 @@ class PassCosts:
         if not all(kernel_cost(work, self.device).valid for works in ranks for work in works):
             self.invalid.add(step.name)
         whole = max((sum(map(self.kernel, works), Content()) for works in ranks), key=lambda content: content.total)
-        return whole.at(step.share) if isinstance(step, Kernel) and step.share < 1.0 else whole
+        if not isinstance(step, Kernel):
+            return whole
+        whole = whole.at(step.share) if step.share < 1.0 else whole
+        return whole.times(step.times) if step.times > 1 else whole
 
     def piece(self, steps: Iterable[Step], beside: Iterable[Part] = ()) -> Piece:
         """Steps one after the other; `beside` all of them run parts on other lanes."""
@@ -242,9 +246,9 @@ class PassCosts:
             part=tuple(map(self.piece, operators.part_of_vocabulary(job))) if job.vocabulary_sums else None,  # type: ignore[arg-type]  # two
         )
 
-    def optimizer(self, parameters: float, matrices: float) -> Piece:
-        """The optimizer on that many parameters, on a rank with that many elements of layers' matrices."""
-        return self.piece(operators.optimizer_step(self.job, parameters, matrices))
+    def optimizer(self, stage: int) -> Piece:
+        """The optimizer on a rank of the stage."""
+        return self.piece(optimizer_step(self.job, stage))
 
 
 def _whole(steps: Sequence[Step], ping_pong: bool) -> list[Stretch]:
@@ -267,8 +271,8 @@ def _stretches(forth: list[Step], back: list[Step], inputs: list[Step]) -> tuple
 
 def called(step: Collective, job: Job) -> Comm:
     """The collective of a step, run by the groups of its axis or by parts of them."""
-    among = step.axis if step.part is None else f"{step.axis}, {step.part[0]} of every {step.part[1]}"
-    if job.grouped and step.axis == CP.name:
+    among = step.among or (step.axis if step.part is None else f"{step.axis}, {step.part[0]} of every {step.part[1]}")
+    if job.grouped and step.axis == CP.name and not step.among:
         among = f"{among}, {job.cp} ranks"
     return Comm(step.operation, step.axis, step.size, among)
 

@@ -6,6 +6,13 @@ from simulator.axes import TP
 from simulator.cost.work import Attention, Gemm, Scan, Stream
 
 Work = Gemm | Attention | Stream | Scan
+SHARD, EXPERTS = "shard", " of experts"
+"""Groups that hold different shards of the same parameters, and what follows where these are those of experts."""
+
+
+def shard_sets(experts: bool) -> str:
+    """The groups over which parameters are spread."""
+    return SHARD + EXPERTS * experts
 
 
 class Collective(NamedTuple):
@@ -20,6 +27,8 @@ class Collective(NamedTuple):
     """(ranks, distance between them in the group) of the parts of the axis' groups that run it; None for all."""
     near_memory: bool = False
     """Whether it is sent and reduced without multiprocessors."""
+    among: str = ""
+    """The groups that run it where they are not those of the axis: those that parameters are spread over."""
 
 
 class Kernel(NamedTuple):
@@ -35,6 +44,8 @@ class Kernel(NamedTuple):
     """Collectives that run beside it, one after the other, where the stack overlaps communication."""
     share: float = 1.0
     """Share of the work that this is, where parts of one kernel are told apart."""
+    times: int = 1
+    """How often it runs in a row."""
 
 
 class Turn(NamedTuple):

@@ -162,6 +162,16 @@ assert replicas[0].blocks > 1.9 * replicas[1].blocks""",
     ),
     (
         "docs/extending.md",
+        "my_optimizer.py",
+        """
+from simulator.run.dispatch import simulate
+from simulator.specs import load_scenario
+scenarios = [load_scenario("quickstart", [f"+training.optimizer={name}"]).scenario for name in ("clipped", "adam")]
+mine, usual = (simulate(scenario) for scenario in scenarios)
+assert mine.metrics["peak_memory_bytes"] < usual.metrics["peak_memory_bytes"]""",
+    ),
+    (
+        "docs/extending.md",
         "my_axis.py",
         """
 from simulator.run.dispatch import simulate

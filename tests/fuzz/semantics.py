@@ -127,6 +127,8 @@ _RARE: Mapping[str, tuple[Any, ...]] = {
     "overlap_pipeline": (True, False),
     "overlap_tensor": ("none", "backward", "all", "steps", "tracked"),
     "overlap_gradients": (True, False),
+    "optimizer": ("muon", "sgd", {"name": "muon", "whole": "gathered", "tensor": "distributed"}, "adafactor"),
+    "gradient_precision": ("fp32", "bf16"),
 }
 _ROUTED: Mapping[str, tuple[Any, ...]] = {
     "expert_chunks": (2, 3),

@@ -31,7 +31,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
         (TRAINING, "model=models/deepseek-v4", "`deepseek-v3.2`"),
         (SERVING, "serving.parallel.ep=2", "dense model, without experts to spread over devices; leave `ep` out"),
         (TRAINING, "training.precision=mxfp6", "block-scaled"),
-        (TRAINING, "+training.optimizer=muon", "Adam"),
+        (TRAINING, "+training.optimizer=shampoo", "`adafactor`"),
     ],
 )
 def test_the_refusal_says_what_there_is_instead(file: str, override: str, words: str) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from simulator.axes import DP
 from simulator.program import codes as d
 from simulator.training.passes.chain import Chain
 from simulator.training.passes.parameters import gather_after
@@ -30,9 +31,11 @@ def _sum_tied_embedding(chain: Chain) -> None:
 
 
 def _optimizer(chain: Chain, rank: int) -> None:
-    """The optimizer of a rank, after all its reductions."""
-    builder = chain.builder
-    content = builder.pieces([chain.costs.optimizer[rank]])
-    lane, turn = chain.lane(rank, "compute"), len(chain.turns[rank])
-    number = builder.append(lane, turn, content, kind=d.OPTIMIZER)
+    """The optimizer of a rank, after all its reductions; where ranks of a shard set exchange, they meet in it."""
+    builder, piece = chain.builder, chain.costs.optimizer[rank]
+    content, turn = builder.pieces([piece]), len(chain.turns[rank])
+    if any(call.comm.axis == DP.name for call in piece.content.calls):
+        number = chain.serial(rank, ("optimizer", chain.holders(rank)), turn, content, kind=d.OPTIMIZER)
+    else:
+        number = builder.append(chain.lane(rank, "compute"), turn, content, kind=d.OPTIMIZER)
     builder.after(number, np.array(chain.reduced.get(rank, []), np.int64))

@@ -1,0 +1,34 @@
+"""The end of a step on one rank: the norm of its gradients, the rule of its optimizer, the casts of new weights."""
+
+from collections.abc import Iterator
+
+from simulator.cost.work import Stream
+from simulator.training import memory
+from simulator.training.job import Job
+from simulator.training.optimizers.base import OPTIMIZERS
+from simulator.training.recipes import Recipe
+from simulator.training.step import Kernel, Step
+
+
+def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
+    """Kernels and collectives of a rank of the stage, after its gradients are reduced."""
+    yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))
+    yield from OPTIMIZERS.get(job.optimizer.name).steps(job, memory.shares(job, stage))
+    matrices = memory.recast(job, stage)
+    if job.recipe is not None and matrices:
+        yield from _cast_weights(job, job.recipe, matrices)
+
+
+def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:
+    """Casts of weights, once a step; where they are gathered around every pass one order a pass. Weights that come in
+    the format are only brought into the other order, for the backward pass."""
+    other = job.weight_orders - 1.0
+    if job.quantized_parameters:
+        times, read, written = job.microbatches if job.per_pass else 1, other, other
+    elif job.per_pass:
+        times, read, written = 2 * job.microbatches, float(job.element), 1.0
+    else:
+        times, read, written = 1, float(job.element), 1.0 + other
+    if read:
+        size = times * matrices
+        yield Kernel("cast weights", Stream(size * read, size * written * recipe.weight, kernels=times))
