@@ -1,8 +1,8 @@
 """What published systems claim, as data, and how a figure of a claim comes out of scenarios.
 
 A claim is a figure: a metric of one run, the price of one iteration, the largest rate that keeps an objective, the
-longest sequence that fits, a point of a curve, or a ratio, difference or product of such figures. The claims are
-`workloads/measurements/papers.yaml`.
+longest sequence that fits, a point of a curve, a figure of a pipeline schedule alone, or a ratio, difference or product
+of such figures. The claims are `workloads/measurements/papers.yaml`.
 """
 
 from bisect import bisect_left
@@ -15,6 +15,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from benchmarks.orders import Order, of_order
 from simulator import units
 from simulator.calibration.latency_models import Latencies, serve_fitted
 from simulator.results.result import Result
@@ -118,6 +119,8 @@ class Figure(Spec):
     """A point of a sweep."""
     longest: Reach | None = None
     """How far memory reaches; 0 where no value fits."""
+    order: Order | None = None
+    """A figure of a pipeline schedule alone; no scenario."""
     value: float | None = None
     """A number."""
     ratio: "tuple[Figure, Figure] | None" = None
@@ -135,7 +138,7 @@ class Figure(Spec):
             raise ValueError("a figure has exactly one key besides `of`, `changes` and `latencies`")
         if self.latencies is not None and self.goodput is None:
             raise ValueError("`latencies` goes with `goodput`")
-        if not self.parts and self.value is None and not self.of:
+        if not self.parts and self.value is None and self.order is None and not self.of:
             raise ValueError("`of` names the scenario")
         return self
 
@@ -284,6 +287,8 @@ class Bench:
             return first / second if figure.ratio else first - second if figure.difference else first * second
         if figure.value is not None:
             return figure.value
+        if figure.order is not None:
+            return of_order(figure.order)
         if figure.metric is not None:
             return self.metrics(figure.of, figure.changes).get(figure.metric, float("nan"))
         if figure.forward is not None:

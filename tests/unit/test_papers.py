@@ -97,6 +97,12 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
         ('ring over blocks on each device, 7B on 8 A100 ("8x")', 8, 8),
         ("time to the first token of SpikingBrain-7B, 256K tokens on 8 H100", 0.9, 1.15),
         ("training throughput over FlashAttention-2 (Transformer++) at 2,048 tokens, comparable", 0.85, 1.15),
+        ("samples a second and GPU, 28.3B on 32 A100, 96 microbatches, 1F1B", 0.8, 0.85),
+        ("ZB-V over 1F1B, 6.2B, 48 microbatches", 1.15, 1.25),
+        ("memory of 1F1B, 6.2B", 60, 63),
+        ("bubble of ZB-H2 at the times measured for 14.6B, 16 stages, 48 microbatches", 6.71, 6.73),
+        ("interleaved with four chunks over plain 1F1B, 175B on 96 A100, batch of 60", 1.1, 1.15),
+        ("fused over unfused kernels, 175B (devices not stated, those of Figure 12 taken)", 1.1, 1.2),
     ],
 )
 def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> None:
@@ -124,6 +130,23 @@ def test_figures_are_put_together() -> None:
     parts: list[Any] = [{"value": 6}, {"value": 4}]
     found = [BENCH.value(Figure.model_validate({how: parts})) for how in ("ratio", "difference", "product")]
     assert found == [1.5, 2, 24]
+
+
+@pytest.mark.parametrize(
+    ("asked", "figure"),
+    [
+        ({"quantity": "makespan"}, 9),
+        ({"quantity": "idle"}, 3),
+        ({"quantity": "bubble"}, 100 / 3),
+        ({"quantity": "own bubble"}, 100 / 3),
+        ({"quantity": "activations"}, 2),
+        ({"quantity": "makespan", "costs": [1, 0.5, 0.5, 0.25]}, 6.5),
+    ],
+)
+def test_an_order_alone_is_a_figure(asked: dict[str, Any], figure: float) -> None:
+    """1F1B on two devices: two microbatches of F = I = W = 1 take six units, filling and draining three."""
+    order = {"schedule": "1f1b", "devices": 2, "microbatches": 2, **asked}
+    assert BENCH.value(Figure.model_validate({"order": order})) == pytest.approx(figure)
 
 
 def test_a_check_changes_every_scenario_of_a_figure() -> None:
