@@ -170,28 +170,29 @@ def least_makespan(costs: Costs, home: Ints, microbatches: int, copies: int = 1,
     """Ticks that no schedule can go below; `home` (stages,) is the rank of each stage.
 
     A rank has all its work to do from when the first microbatch can be there; and a microbatch has to go through all
-    stages and back. Of several copies of the model each takes its share of the microbatches. Where `costs` have passes
-    over the vocabulary, the first stage of each rank in its order runs them, and scores come before the way back. Of
-    one that is cut the slice that is there first counts, and the one that takes longest; of such that skip stages the
-    shortest way to a rank and the longest path.
+    stages and back. Of several copies of the model each takes its share of the microbatches; costs of the stages of the
+    model stand for those of each copy. Where `costs` have passes over the vocabulary, the first stage of each rank in
+    its order runs them, and scores come before the way back. Of one that is cut the slice that is there first counts,
+    and the one that takes longest; of such that skip stages the shortest way to a rank and the longest path.
     """
     if paths:
         return _least_of_paths(costs, home, microbatches, paths)
     if costs.slices is not None:
         return _least_of_slices(costs, costs.slices, home, microbatches)
-    back = costs.input_gradient + costs.weight_gradient
-    work = np.bincount(home, costs.forward + back).astype(np.int64) * microbatches // copies
-    scores, gradients = (
-        np.zeros(costs.stages, np.int64) if ticks is None else ticks for ticks in (costs.scores, costs.scores_gradient)
+    times = max(len(home) // max(costs.stages, 1), 1)
+    passes = (costs.forward, costs.input_gradient, costs.weight_gradient, costs.scores, costs.scores_gradient)
+    forward, inputs, weights, scores, gradients = (
+        np.tile(np.zeros(costs.stages, np.int64) if each is None else each, times) for each in passes
     )
+    work = np.bincount(home, forward + inputs + weights).astype(np.int64) * microbatches // copies
     parts = np.unique(home, return_index=True)[1]
     work[home[parts]] += (scores + gradients)[parts] * microbatches
     enter, through = np.full(len(work), np.iinfo(np.int64).max), []
     for own in np.split(np.arange(len(home)), copies):
         hops = np.concatenate(([0], np.cumsum(home[own][1:] != home[own][:-1]))) * costs.send
-        np.minimum.at(enter, home[own], np.cumsum(costs.forward[own]) - costs.forward[own] + hops)
-        whole = costs.forward[own].sum() + costs.input_gradient[own].sum() + 2 * hops[-1] + scores[parts].max()
-        through.append(int(whole + costs.weight_gradient[own[0]]))
+        np.minimum.at(enter, home[own], np.cumsum(forward[own]) - forward[own] + hops)
+        whole = forward[own].sum() + inputs[own].sum() + 2 * hops[-1] + scores[parts].max()
+        through.append(int(whole + weights[own[0]]))
     return max(int((enter + work).max()), *through)
 
 

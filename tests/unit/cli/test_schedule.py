@@ -63,6 +63,10 @@ def test_every_form_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         (["1f1b", *SIZES, "--svg", "-"], "cannot print"),
         (["none.csv"], "none.csv: cannot be read"),
         ([*SIZES], "`--stages` needs the name of a schedule"),
+        (["dualpipe", "--stages", "5", "--microbatches", "16"], "even number of ranks"),
+        (["chimera", "--stages", "5", "--microbatches", "10"], "even number of ranks"),
+        (["dualpipe", "--stages", "8", "--microbatches", "6"], "16 or more, not 6"),
+        (["chimera", "--stages", "8", "--microbatches", "5"], "units of 8 microbatches"),
     ],
 )
 def test_what_is_refused(arguments: list[str], words: str, capsys: Capture) -> None:
@@ -76,3 +80,16 @@ def test_what_is_refused(arguments: list[str], words: str, capsys: Capture) -> N
 def test_a_memory_limit_that_is_not_met_has_its_exit_code(capsys: Capture) -> None:
     assert main(["schedule", "gpipe", *SIZES, "--memory-limit", "4"]) == 4
     assert "takes `--memory-limit 8`" in capsys.readouterr().err
+
+
+def test_a_memory_limit_that_no_order_meets_names_the_least(capsys: Capture) -> None:
+    assert main(["schedule", "auto", *SIZES, "--chunks", "2", "--memory-limit", "0.5"]) == 4
+    assert "no schedule keeps 0.5 or less: 1 is the least" in capsys.readouterr().err
+    assert main(["schedule", "auto", *SIZES, "--chunks", "2", "--memory-limit", "1", "--quiet"]) == 0
+
+
+def test_a_pass_that_nobody_knows_is_named_with_its_place(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("0F0,0B0,0X0\n1F0,1B0\n")
+    assert main(["schedule", str(path)]) == 2
+    assert "odd.csv:1:9: `0X0` is no instruction" in capsys.readouterr().err

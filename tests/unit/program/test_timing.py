@@ -34,3 +34,10 @@ def test_least_makespan() -> None:
     home = np.arange(4)
     assert least_makespan(Costs.equal(4), home, 8) == 3 + 8 * 3
     assert least_makespan(Costs.equal(4), home, 1) == 4 + 4 + 1
+
+
+def test_least_makespan_of_two_copies_takes_the_costs_of_one() -> None:
+    """Of eight microbatches a rank has four of each copy: its own stage and the mirrored one, as much as of eight."""
+    home = np.array([0, 1, 2, 3, 3, 2, 1, 0])
+    once, twice = (least_makespan(Costs.equal(stages), home, 8, copies=2) for stages in (4, 8))
+    assert once == twice == 1 + 8 * 3
