@@ -101,7 +101,7 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
         ("ZB-V over 1F1B, 6.2B, 48 microbatches", 1.15, 1.25),
         ("memory of 1F1B, 6.2B", 60, 63),
         ("bubble of ZB-H2 at the times measured for 14.6B, 16 stages, 48 microbatches", 6.71, 6.73),
-        ("interleaved with four chunks over plain 1F1B, 175B on 96 A100, batch of 60", 1.1, 1.15),
+        ("interleaved with four chunks over plain 1F1B, 175B on 96 A100, batch of 12", 1.1, 1.7),
         ("fused over unfused kernels, 175B (devices not stated, those of Figure 12 taken)", 1.1, 1.2),
     ],
 )
