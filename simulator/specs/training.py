@@ -242,6 +242,10 @@ class Training(Spec):
     """With `recompute: selective`, what of each layer is dropped and computed again besides: outputs of norms, of the
     nonlinearity of MLPs and experts, of the products that expand the latents of attention, or whole mixtures of
     experts with their exchanges."""
+    recompute_keeps: tuple[str, ...] = ()
+    """With `recompute: full`, results of each layer that are kept all the same, so that what gives them does not run
+    again: `attention`, `reductions` (over tensor parallelism), `products`, `every-second-product` (with the first two
+    torchtitan's per-operator checkpointing), or names of operations such as `mlp in`."""
     recompute_layers: Count | None = None
     """With `recompute: full`, how many layers of each stage, or of each chunk where vpp > 1; all where left out."""
     recompute_share: PositiveFraction | None = None

@@ -29,6 +29,7 @@ from simulator.training.checks import (
     check_copies,
     check_encoder,
     check_heads,
+    check_held,
     check_layers,
     check_masks,
     check_model,
@@ -105,6 +106,7 @@ def build_job(scenario: Scenario) -> Job:
     experts = _experts(parallel, model, mesh)
     check_axes(model, mesh)
     check_recompute(training, training.recompute or stack.recompute)
+    check_held(training, model, training.attention or stack.attention)
     resolver = _Resolver(training, stack, model)
     _note_defaults(resolver)
     take = resolver.take
@@ -136,6 +138,7 @@ def build_job(scenario: Scenario) -> Job:
         attention=attention,
         recompute=str(take("recompute", training.recompute or _of_modules(training), stack.recompute)),
         recompute_modules=training.recompute_modules,
+        recompute_keeps=training.recompute_keeps,
         recompute_layers=training.recompute_layers,
         recompute_share=training.recompute_share or 1.0,
         offload_layers=training.offload_layers or 0,

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.axes import CP, DP, PP, TP
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, nearest
 from simulator.model.cut import Cut
+from simulator.model.held import GROUPS, holdable
 from simulator.model.layers import layer
 from simulator.parallel import Mesh
 from simulator.program.actions import COMPUTE, Kind
@@ -177,9 +178,26 @@ def check_recompute(training: Training, recompute: str) -> None:
             f"tile_tokens needs `recompute: full` of all layers, and recompute is {recompute}{' of some layers' * some}"
         )
         raise InputError(Problem(message, path="training.tile_tokens", hint="write `recompute: full`"))
+    if training.tile_tokens is not None and training.recompute_keeps:
+        message = "tiles spare results of whole layers, and `recompute_keeps` keeps them"
+        raise InputError(Problem(message, path="training.tile_tokens", hint="leave one of them out"))
     if training.recompute_layers is not None and training.recompute_share is not None:
         message = "recompute_share and recompute_layers both say how many layers are recomputed"
         raise InputError(Problem(message, path="training.recompute_share", hint="leave one of them out"))
+
+
+def check_held(training: Training, model: Model, attention: str) -> None:
+    """Refuse kept results of operations that no layer has, or that backward passes do not read."""
+    ops = [op for kind in dict.fromkeys(model.kinds) for op in layer(model, Cut({TP.name: 2}), kind)]
+    known = [*GROUPS, *holdable(ops)]
+    path = "training.recompute_keeps"
+    for name in training.recompute_keeps:
+        if name not in known:
+            message = f"`{name}` is no product, attention or collective of a layer of {model.name}"
+            raise InputError(Problem(message, path=path, hint=nearest(name, known)))
+    if "attention" in training.recompute_keeps and attention != "fused":
+        message = "attention that is not fused reads its scores backward, and these are computed again"
+        raise InputError(Problem(message, path=path, hint="leave `attention` out, or write `attention: fused`"))
 
 
 def check_layers(training: Training, chunks: Sequence[int]) -> None:
@@ -254,6 +272,7 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, mask
         (training.expert_lanes == "one" and training.expert_chunks == 1, "expert_lanes: expert_chunks is 1"),
         (training.overlap_shared_experts and parallel.ep == 1, "overlap_shared_experts: no rows travel, as ep is 1"),
         (training.recompute_layers and not_full, "recompute_layers: only `recompute: full` counts layers"),
+        (training.recompute_keeps and not_full, "recompute_keeps: only `recompute: full` computes whole layers again"),
         (training.recompute_share and not_full, "recompute_share: only `recompute: full` takes a share of the layers"),
         (
             training.recompute == "selective" and fused and not training.recompute_modules,

@@ -15,6 +15,7 @@ from simulator.cost.work import attended_pairs
 from simulator.model.blocks.ends import head
 from simulator.model.cut import Cut
 from simulator.model.dropped import computed_again
+from simulator.model.held import computed_beside
 from simulator.model.layers import layer
 from simulator.model.ops import AttentionCore, Op
 from simulator.model.tensors import cores, multiplied, scan
@@ -179,12 +180,18 @@ def repeated_flops(job: Job, kinds: Sequence[LayerKind]) -> float:
     """FLOPs that the backward pass of a chunk with such layers computes again, over one sequence."""
     if job.recompute == "full":
         again = kinds[len(kinds) - job.recomputed(len(kinds)) :]
-        return over_layers(
-            again, lambda kind: layer_forward_flops(job, kind) - attention_flops(job, kind) * job.keeps_attention
-        )
+        return over_layers(again, lambda kind: layer_forward_flops(job, kind) - _held_flops(job, kind))
     if job.recompute == "selective":
         return over_layers(kinds, lambda kind: _selected_flops(job, kind))
     return 0.0
+
+
+def _held_flops(job: Job, kind: LayerKind) -> float:
+    """FLOPs of what full recomputation does not repeat of a layer over one sequence, as its results are kept."""
+    ops = _whole_layer(job, kind)
+    again = computed_beside(ops, job.held)[0]
+    attention = attention_flops(job, kind) if len(cores(again)) < len(cores(ops)) else 0.0
+    return 2.0 * job.of(kind).sequence * (multiplied(ops) - multiplied(again)) + attention
 
 
 def _selected_flops(job: Job, kind: LayerKind) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import CP, DP, EP, ETP, PP, TP
 from simulator.model.cut import SENT, Cut
+from simulator.model.held import ATTENTION
 from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
@@ -78,6 +79,8 @@ class Job:
     recompute: str
     recompute_modules: tuple[str, ...]
     """Operations of each layer that `selective` drops and computes again besides scores."""
+    recompute_keeps: tuple[str, ...]
+    """Results of each layer that `full` keeps, by operation."""
     recompute_layers: int | None
     """Layers of each chunk that are recomputed under `full`; None for `recompute_share` of them."""
     offload_layers: int
@@ -175,9 +178,11 @@ class Job:
         return self.schedule.copies
 
     @property
-    def keeps_attention(self) -> bool:
-        """Whether full recomputation leaves out attention, whose results are kept."""
-        return self.cp > 1 and context.SCHEMES.get(self.cp_kind).keeps_results
+    def held(self) -> tuple[str, ...]:
+        """Results of each layer that full recomputation keeps: those asked for, and those of some schemes of context
+        parallelism."""
+        attention = self.cp > 1 and context.SCHEMES.get(self.cp_kind).keeps_results
+        return (*self.recompute_keeps, *((ATTENTION,) if attention else ()))
 
     @property
     def ladder(self) -> bool:

@@ -16,6 +16,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from simulator.model.dropped import dropping
+from simulator.model.held import computed_beside
 from simulator.model.ops import Op
 from simulator.model.tensors import FACTOR, MASK, PLAIN, Kept, core, cores, kept, kept_for_weights, results
 from simulator.program.actions import Kind
@@ -291,11 +292,11 @@ def kept_of_part(job: Job) -> float:
 
 
 def kept_results(job: Job, kind: LayerKind) -> float:
-    """Bytes of the attention of one microbatch and recomputed layer that is kept with its statistics, where it is."""
-    found = core(layer_ops(job, kind))
-    if found is None or not job.keeps_attention:
-        return 0.0
-    return job.tokens * found.attended * job.element + attention_activations(job, kind)
+    """Bytes of results of one microbatch and recomputed layer that are kept, attention with its statistics."""
+    ops, own = layer_ops(job, kind), job.of(kind)
+    again, held = computed_beside(ops, job.held)
+    statistics = attention_activations(job, kind) if len(cores(again)) < len(cores(ops)) else 0.0
+    return sum(local_rows(own, one.rows) * one.elements * job.element for one in held) + statistics
 
 
 def boundary_activations(job: Job) -> float:

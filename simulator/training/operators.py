@@ -23,6 +23,7 @@ from simulator.model.backward import DISPATCH, GATHER, REDUCE, SCATTER, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
 from simulator.model.dropped import computed_again
+from simulator.model.held import computed_beside
 from simulator.model.layers import layer
 from simulator.model.ops import (
     COLUMN,
@@ -128,10 +129,8 @@ def part_of_vocabulary(job: Job) -> tuple[Iterator[Step], Iterator[Step]]:
 
 def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
     """What the backward pass of a layer computes again."""
-    if job.recompute == "full" and job.keeps_attention:
-        yield from steps(job.of(kind), [op for op in layer_ops(job, kind) if not isinstance(op.does, AttentionCore)])
-    elif job.recompute == "full":
-        yield from layer_forward(job, kind)
+    if job.recompute == "full":
+        yield from steps(job.of(kind), computed_beside(layer_ops(job, kind), job.held)[0])
     elif job.recompute == "selective":
         ops, job = layer_ops(job, kind), job.of(kind)
         yield from steps(job, computed_again(ops, job.recompute_modules))

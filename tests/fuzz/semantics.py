@@ -121,6 +121,7 @@ _RARE: Mapping[str, tuple[Any, ...]] = {
     "tile_tokens": (1, 100, 1024),
     "recompute_modules": (["experts"], ["norm", "activation"], ["latent"]),
     "recompute_layers": (1, 2),
+    "recompute_keeps": (["every-second-product", "attention", "reductions"], ["mlp in"], ["products"]),
     "lora": ({}, {"rank": 4, "base_format": "nf4"}),
     "blocking_launches": (True,),
     "offload_layers": (1,),

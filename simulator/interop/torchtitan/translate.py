@@ -423,12 +423,15 @@ def _memory(settings: Settings, model: str, stages: int) -> None:
         else:
             draft.put("training.recompute", "full" if every == 1 else "none", f"selective_ac_option {option}")
     else:
-        draft.put("training.recompute", RECOMPUTE[mode], note)
+        draft.put("training.recompute", "full" if mode == "selective" else RECOMPUTE[mode], note)
         if mode == "selective":
-            draft.left_out.append(
-                "selective_ac_option op: torchtitan recomputes every second matrix product, selective recomputation "
-                "here attention scores alone, so memory comes out too large and time too short"
-            )
+            origin = settings.note("activation_checkpoint.selective_ac_option")
+            draft.put("training.recompute_keeps", ["every-second-product", "attention", "reductions"], origin)
+            shapes = settings.get("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns")
+            if shapes not in (None, [], ["moe.router.gate"]):
+                draft.left_out.append(
+                    "per_op_sac_force_recompute_mm_shapes_by_fqns: only `moe.router.gate`, the default"
+                )
 
 
 def _numbers(settings: Settings) -> None:

@@ -190,6 +190,12 @@ def test_stages_as_torchtitan_splits() -> None:
             4,
         ),
         ("[activation_checkpoint]\nmode = 'none'", "training.recompute", "none"),
+        ("[activation_checkpoint]\nselective_ac_option = 'op'", "training.recompute", "full"),
+        (
+            "[activation_checkpoint]\nmode = 'selective'\nselective_ac_option = 'op'",
+            "training.recompute_keeps",
+            ["every-second-product", "attention", "reductions"],
+        ),
         ("[parallelism]\ncontext_parallel_degree = 2", "training.parallel.cp", 2),
         ("[parallelism]\ncontext_parallel_degree = 2", "training.parallel.cp_kind", "all-gather"),
     ],
