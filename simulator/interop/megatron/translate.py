@@ -11,7 +11,7 @@ from math import ceil
 from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
-from simulator.interop.megatron import experts, graphs, schedules
+from simulator.interop.megatron import experts, graphs, optimizers, schedules
 from simulator.interop.megatron.files import read_arguments
 from simulator.interop.megatron.windows import windows
 
@@ -51,7 +51,7 @@ LEFT_OUT = {
     "rampup_batch_size": "the batch is the full one from the first step on",
     "squared_relu": "the activation counts as GeLU does",
     "cpu_offloading": "see training.offload_layers",
-    "use_precision_aware_optimizer": "optimizer states count as the stack keeps them",
+    "main_params_dtype": "copies of the parameters count as the stack keeps them",
     "optimizer_cpu_offload": "the optimizer runs on the device",
     "attention_dropout": "whether dropout runs is the stack's",
     "hidden_dropout": "whether dropout runs is the stack's",
@@ -108,6 +108,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _layout(arguments, tp, pp, dp or 1, layers)
     _memory(arguments)
     _numbers(arguments)
+    optimizers.optimizer(arguments)
     experts.sending(arguments)
     graphs.captured(arguments)
     for argument in arguments.rest():
@@ -355,6 +356,8 @@ def _zero(arguments: Arguments) -> int:
     elif any(full) or strategy is not None:
         zero = int(strategy or 3)
         origin = note("data_parallel_sharding_strategy", "use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
+    elif optimizers.owned(arguments):
+        zero, origin = 1, f"each matrix has an owner: {note('optimizer')}"
     else:
         zero = int(arguments.on("use_distributed_optimizer"))
         origin = note("use_distributed_optimizer") or "no --use-distributed-optimizer"
@@ -450,6 +453,7 @@ def _numbers(arguments: Arguments) -> None:
         reduced = "bf16" if narrow else "fp32" if bf16 or wide else "fp16"
         origin = note("grad_reduce_in_bf16", "accumulate_allreduce_grads_in_fp32") or "Megatron's default"
         draft.put("training.reduce_precision", reduced, origin)
+        optimizers.gradients(arguments, reduced)
     kind = arguments.choice(ATTENTION, "attention_backend")
     if arguments.on("use_flash_attn"):
         kind = "fused"

@@ -16,7 +16,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.interop.arguments import MOST
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
-from simulator.interop.torchtitan import experts
+from simulator.interop.torchtitan import experts, optimizers
 from simulator.specs.yaml_text import scalar
 
 FLAVORS = {
@@ -131,6 +131,8 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _overlap(settings, tp)
     _memory(settings, layers, _schedule(settings, pp, layers))
     _numbers(settings)
+    name = settings.get("optimizer.name")
+    optimizers.optimizer(draft, name, settings.note("optimizer.name"), settings.lines.get("optimizer.name"))
     for key in settings.values:
         if key not in settings.taken:
             reason = LEFT_OUT.get(key)

@@ -196,6 +196,8 @@ def test_stages_as_torchtitan_splits() -> None:
             "training.recompute_keeps",
             ["every-second-product", "attention", "reductions"],
         ),
+        ("[optimizer]\nname = 'AdamW'", "training.optimizer", "adamw"),
+        ("[optimizer]\nname = 'Muon'", "training.optimizer", "muon"),
         ("[parallelism]\ncontext_parallel_degree = 2", "training.parallel.cp", 2),
         ("[parallelism]\ncontext_parallel_degree = 2", "training.parallel.cp_kind", "all-gather"),
     ],
@@ -254,6 +256,7 @@ def test_what_a_key_means(extra: str, path: str, value: object, tmp_path: Path) 
             "do not make",
         ),
         (JOB + "[activation_checkpoint]\nmode = 'memory_budget'", "is not simulated"),
+        (JOB + "[optimizer]\nname = 'AdamX'", "did you mean `Adam"),
     ],
 )
 def test_what_cannot_be_imported(text: str, words: str, tmp_path: Path) -> None:
