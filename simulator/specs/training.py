@@ -174,6 +174,7 @@ class Optimizer(Spec):
         "muon_num_ns_steps": "iterations",
         "ns_steps": "iterations",
         "muon_tp_mode": "tensor",
+        "early_step_in_backward": "in_backward",
     }
 
     name: str = "adam"
@@ -181,6 +182,9 @@ class Optimizer(Spec):
     (docs/models/optimizers.md)."""
     moments: Literal["fp32", "bf16", "fp16", "fp8"] | None = None
     """Number format of what is kept of earlier gradients; fp32, or what the optimizer's name says, where left out."""
+    in_backward: bool = False
+    """Whether each layer is updated inside the backward pass, as soon as its gradients are there, which are then freed
+    (LOMO, torchtitan's `early_step_in_backward`). Needs one microbatch and no pipeline; gradients are not clipped."""
     iterations: Count = 5
     """Of `muon`, Newton-Schulz iterations on each matrix."""
     whole: Literal["owners", "exchanged", "gathered"] | None = None

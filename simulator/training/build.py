@@ -179,6 +179,7 @@ def build_job(scenario: Scenario) -> Job:
     )
     besides.check_overlap(training, job)
     vocabulary.check(job)
+    optimizers.check_in_backward(job)
 
     def made(microbatches: int) -> Schedule:
         return _schedule(training, stack, model, microbatches, zero)[0]

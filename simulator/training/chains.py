@@ -60,6 +60,8 @@ class ChainCosts:
     """Sum of the gradients of an embedding on first and last stage; empty where only one of them has it."""
     optimizer: Sequence[Piece]
     """By rank."""
+    updates: Sequence[Sequence[Piece]]
+    """Of each chunk, of each piece of its backward pass; empty where the optimizer does not run inside it."""
     sizes: Ints
     """Number of the size of each microbatch among those of this chain; shape (microbatches,)."""
     meets: Sequence[tuple[int, ...]]
@@ -386,6 +388,7 @@ class StepCosts:
             reduce=_pieces(calls.reductions, paid, job.home),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=self._optimizers(paid),
+            updates=self.updates,
             sizes=sizes.astype(np.int64).reshape(-1),
             meets=around or [()] * len(own),
             together=[
@@ -424,6 +427,14 @@ class StepCosts:
     def _optimizer(self, paid: dict[Comm, Ints], stage: int) -> Piece:
         costs = PassCosts(self.job, self.device, lambda comm: int(paid[comm][stage]))
         found = costs.optimizer(stage)
+        self.outside |= costs.invalid
+        return found
+
+    @cached_property
+    def updates(self) -> list[list[Piece]]:
+        """The optimizer of each piece of each chunk inside its backward pass, where it runs there."""
+        costs = PassCosts(self.job, self.device, lambda comm: 0)
+        found = [costs.updates(chunk) for chunk in self.chunks]
         self.outside |= costs.invalid
         return found
 

@@ -9,7 +9,7 @@ and tensors that frameworks keep by accident.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
@@ -115,12 +115,32 @@ def updated(job: Job, stage: int) -> float:
 
 def shares(job: Job, stage: int) -> list[Share]:
     """What the optimizer of a rank of the stage updates, apart for those whom other ranks copy."""
-    return [_share(job, chunks_of_stage(job, stage), copies) for copies in job.replicas]
+    return shares_of(job, chunks_of_stage(job, stage))
 
 
-def _share(job: Job, chunks: Iterable[Chunk], copies: Replicas) -> Share:
+def shares_of(job: Job, chunks: Sequence[Chunk]) -> list[Share]:
+    """What is updated of some chunks, apart for those whom other ranks copy."""
+    return [_share(job, chunks, copies) for copies in job.replicas]
+
+
+def pieces_of(chunk: Chunk) -> list[Chunk]:
+    """The layers of a chunk one by one, embedding and head with the outer ones; a chunk without layers whole."""
+    ends = [0, chunk.layers - 1]
+    layers = enumerate(chunk.kinds)
+    return [Chunk((kind,), chunk.first and i == ends[0], chunk.last and i == ends[1]) for i, kind in layers] or [chunk]
+
+
+def _gradients(job: Job, chunks: Sequence[Chunk], copies: Replicas) -> float:
+    """Gradients, of parameters that so many ranks copy, that are there at once: all, or under an optimizer in the
+    backward pass those of the largest layer and, where they are reduced beside the next one, of that."""
+    if not job.optimizer.in_backward:
+        return sum(parameters(job, chunk, copies, trained=True) for chunk in chunks)
+    layers = (piece for chunk in chunks for piece in pieces_of(chunk))
+    return (1 + job.copied) * max(parameters(job, piece, copies, trained=True) for piece in layers)
+
+
+def _share(job: Job, chunks: Sequence[Chunk], copies: Replicas) -> Share:
     """The trained parameters of some chunks that so many ranks copy."""
-    chunks = list(chunks)
     trained = sum(parameters(job, chunk, copies, trained=True) for chunk in chunks)
     shards = copies.shard if job.zero else 1
     if not OPTIMIZERS.get(job.optimizer.name).by_matrix:
@@ -151,10 +171,9 @@ def static_memory(job: Job, stage: int) -> dict[str, float]:
     chunks = chunks_of_stage(job, stage)
     for copies in job.replicas:
         owned = sum(parameters(job, chunk, copies) for chunk in chunks)
-        trained = sum(parameters(job, chunk, copies, trained=True) for chunk in chunks)
         shard = [copies.shard if job.zero >= level else 1 for level in range(4)]
         states["parameters"] += owned * job.stored / (copies.shard if job.per_pass else 1)
-        states["gradients"] += trained * job.gradient_bytes / shard[2]
+        states["gradients"] += _gradients(job, chunks, copies) * job.gradient_bytes / shard[2]
         states["optimizer"] += OPTIMIZERS.get(job.optimizer.name).states(job, _share(job, chunks, copies))
     if job.lora and job.lora.base_format:
         base = matrices(job, stage) / (job.dense.shard if job.per_pass else 1)

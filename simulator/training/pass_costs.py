@@ -27,7 +27,7 @@ from simulator.training.exchanged import staged
 from simulator.training.job import Job
 from simulator.training.ladder import blocks_backward, blocks_forward, late
 from simulator.training.memory import Chunk, copy_time
-from simulator.training.optimizers.step import optimizer_step
+from simulator.training.optimizers.step import optimizer_step, updates
 from simulator.training.partners import EXCHANGES, Stretch, exchanges, stretches
 from simulator.training.shards import SHARDS
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
@@ -245,6 +245,10 @@ class PassCosts:
             head_halves=tuple(self.piece(half) for half in _halves(operators.head_backward(job))),  # type: ignore[arg-type]  # two
             part=tuple(map(self.piece, operators.part_of_vocabulary(job))) if job.vocabulary_sums else None,  # type: ignore[arg-type]  # two
         )
+
+    def updates(self, chunk: Chunk) -> list[Piece]:
+        """The optimizer of each layer of a chunk, last layer first; none where it does not run in the backward pass."""
+        return [self.piece(steps) for steps in updates(self.job, chunk)]
 
     def optimizer(self, stage: int) -> Piece:
         """The optimizer on a rank of the stage."""

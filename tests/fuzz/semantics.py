@@ -128,7 +128,12 @@ _RARE: Mapping[str, tuple[Any, ...]] = {
     "overlap_pipeline": (True, False),
     "overlap_tensor": ("none", "backward", "all", "steps", "tracked"),
     "overlap_gradients": (True, False),
-    "optimizer": ("muon", "sgd", {"name": "muon", "whole": "gathered", "tensor": "distributed"}, "adafactor"),
+    "optimizer": (
+        "muon",
+        "adafactor",
+        {"name": "muon", "whole": "gathered", "tensor": "distributed"},
+        {"name": "sgd", "in_backward": True},
+    ),
     "gradient_precision": ("fp32", "bf16"),
 }
 _ROUTED: Mapping[str, tuple[Any, ...]] = {

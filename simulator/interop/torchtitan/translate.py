@@ -131,8 +131,8 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _overlap(settings, tp)
     _memory(settings, layers, _schedule(settings, pp, layers))
     _numbers(settings)
-    name = settings.get("optimizer.name")
-    optimizers.optimizer(draft, name, settings.note("optimizer.name"), settings.lines.get("optimizer.name"))
+    name, early = settings.get("optimizer.name"), settings.get("optimizer.early_step_in_backward") is True
+    optimizers.optimizer(draft, name, early, settings.note("optimizer.name"), settings.lines.get("optimizer.name"))
     for key in settings.values:
         if key not in settings.taken:
             reason = LEFT_OUT.get(key)

@@ -1,8 +1,11 @@
 """Which optimizer a scenario asks for, with what it leaves open filled in."""
 
 from simulator.axes import TP
+from simulator.errors import InputError, Problem
 from simulator.parallel import Mesh
+from simulator.program.actions import Kind
 from simulator.specs.training import Optimizer, Training
+from simulator.training.job import Job
 from simulator.training.optimizers.base import OPTIMIZERS
 
 PATH = "training.optimizer"
@@ -20,6 +23,26 @@ def chosen(training: Training, zero: int, per_pass: bool, assumptions: list[str]
         assumptions.append(f"optimizer.whole is not given: {usual}")
         given = given.model_copy(update={"whole": usual})
     return given
+
+
+def check_in_backward(job: Job) -> None:
+    """Refuse updates inside backward passes whose gradients are summed over passes, or reduced later."""
+    name, halves = job.optimizer.name, len(job.schedule.only([Kind.I, Kind.W])) > 0
+    sharded = job.copied and OPTIMIZERS.get(name).by_matrix
+    several = f"{job.microbatches:,} microbatches, whose gradients are summed"
+    fits = f"write `micro_batch: {job.global_batch // job.dp}`"
+    found = [
+        (job.microbatches > 1, several, fits),
+        (job.schedule.stages > 1, "a pipeline", "write `pp: 1`"),
+        (halves, "backward passes in two halves", "write `schedule: 1f1b`"),
+        (job.copied and not job.per_pass, "gradients that are reduced in buckets", "write `zero: 3`"),
+        (sharded, f"{name} on matrices that are sharded", "leave it out, or write `adam`"),
+    ]
+    found = found if job.optimizer.in_backward else []
+    for applies, what, hint in found:
+        if applies:
+            message = f"an update inside the backward pass is not simulated with {what}"
+            raise InputError(Problem(message, path=f"{PATH}.in_backward", hint=hint))
 
 
 def unused(training: Training, mesh: Mesh, zero: int) -> list[str]:

@@ -12,11 +12,19 @@ from simulator.training.step import Kernel, Step
 
 def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
     """Kernels and collectives of a rank of the stage, after its gradients are reduced."""
-    yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))
-    yield from OPTIMIZERS.get(job.optimizer.name).steps(job, memory.shares(job, stage))
+    if not job.optimizer.in_backward:
+        yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))
+        yield from OPTIMIZERS.get(job.optimizer.name).steps(job, memory.shares(job, stage))
     matrices = memory.recast(job, stage)
     if job.recipe is not None and matrices:
         yield from _cast_weights(job, job.recipe, matrices)
+
+
+def updates(job: Job, chunk: memory.Chunk) -> Iterator[Iterator[Step]]:
+    """The update of each piece of a chunk where it runs inside the backward pass, last layer first."""
+    if job.optimizer.in_backward:
+        rule = OPTIMIZERS.get(job.optimizer.name)
+        yield from (rule.steps(job, memory.shares_of(job, [piece])) for piece in reversed(memory.pieces_of(chunk)))
 
 
 def _cast_weights(job: Job, recipe: Recipe, matrices: float) -> Iterator[Step]:

@@ -72,6 +72,8 @@ class Chain:
     """By rank."""
     reduced: dict[int, list[int]] = field(default_factory=dict)
     """Reductions that the optimizer of a rank waits for."""
+    around: dict[int, Ints] = field(default_factory=dict)
+    """By rank the reductions of the pieces of its backward passes, in their order, where each is reduced by itself."""
     multiprocessors: list[int] = field(default_factory=list)
     """Shared resource of each rank, where collectives run beside computation."""
 

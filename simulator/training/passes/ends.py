@@ -12,6 +12,8 @@ def finish(chain: Chain) -> None:
     """Append what follows the passes and reductions of every rank."""
     _sum_tied_embedding(chain)
     for rank in range(chain.job.pp):
+        if chain.job.optimizer.in_backward:
+            _in_backward(chain, rank)
         _optimizer(chain, rank)
     job = chain.job
     if job.zero > 0 and not job.per_pass and not job.overlap_parameters and job.copied:
@@ -28,6 +30,20 @@ def _sum_tied_embedding(chain: Chain) -> None:
         lane, turn, content = chain.lane(rank, "compute"), len(chain.turns[rank]), builder.pieces([piece])
         number = builder.append(lane, turn, content, kind=d.EMBEDDING, meeting=meeting)
         builder.after(number, np.array(chain.reduced.get(rank, []), np.int64))
+
+
+def _in_backward(chain: Chain, rank: int) -> None:
+    """The update of each piece after its backward pass, or after its reduction beside the next piece; of a pass that is
+    not cut after all of it."""
+    builder, turns = chain.builder, chain.turns[rank]
+    turn = np.flatnonzero(turns.kind == d.BACKWARD)
+    pieces = [piece for chunk in reversed(chain.chunks(rank)) for piece in chain.costs.updates[chunk]]
+    cut = len(turn) == len(pieces)
+    content = builder.pieces(pieces) if cut else np.array([builder.content(pieces)])
+    later = (turn if cut else turn[-1:]) + (chain.job.copied and not chain.job.synchronous)
+    numbers = builder.append(chain.lane(rank, "compute"), later, content, kind=d.OPTIMIZER)
+    waits = chain.around.get(rank, turns.exit[turn])
+    builder.after(numbers, waits if cut else waits[-1])
 
 
 def _optimizer(chain: Chain, rank: int) -> None:

@@ -47,7 +47,8 @@ def _around_passes(chain: Chain, rank: int) -> None:
     content = np.array([numbers[s][p] for s, p in zip(stage.tolist(), piece.tolist(), strict=True)])
     columns: dict[str, Ints | int] = {"stage": stage, "microbatch": turns.microbatch[turn], "piece": piece}
     later = turn if chain.job.synchronous else turn + 1
-    chain.builder.after(_reduce(chain, rank, ("around it",), later, content, **columns), turns.exit[turn])
+    chain.around[rank] = _reduce(chain, rank, ("around it",), later, content, **columns)
+    chain.builder.after(chain.around[rank], turns.exit[turn])
 
 
 def _earlier(chain: Chain, rank: int, chunk: int) -> None:

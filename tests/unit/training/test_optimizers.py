@@ -13,7 +13,7 @@ from simulator.training.build import build_job
 from simulator.training.job import Job
 from simulator.training.optimizers import OPTIMIZERS, Matrices, Share, UpdateRule
 from simulator.training.optimizers.muon import dealt, sides
-from simulator.training.optimizers.step import optimizer_step
+from simulator.training.optimizers.step import optimizer_step, updates
 from simulator.training.step import Collective, Kernel, Step
 from tests import jobs
 
@@ -243,6 +243,56 @@ def test_a_rule_of_a_plugin() -> None:
         assert simulate(scenario("normed", dp=8)).metrics["step_time_s"] > 0
     finally:
         del OPTIMIZERS._things["normed"]
+
+
+BACKWARD = {"name": "adam", "in_backward": True}
+
+
+def test_inside_the_backward_pass_gradients_of_one_layer_are_there() -> None:
+    """The embedding is the largest piece with its layer; nothing is reduced, so nothing waits."""
+    alone = {"nodes": 1, "devices": 1, "on": "generic-h100", "batch": 1, "dp": 1}
+    software = jobs.stack("megatron-core", gradient_bytes=4)
+    inside, after = (
+        build_job(jobs.scenario(software=software, training={"optimizer": one}, **alone)) for one in (BACKWARD, "adam")
+    )
+    chunk = memory.chunks_of_stage(inside, 0)[0]
+    pieces = [memory.parameters(inside, piece) for piece in memory.pieces_of(chunk)]
+    assert (len(pieces), sum(pieces)) == (LAYERS, memory.parameters(inside, chunk))
+    assert memory.static_memory(inside, 0)["gradients"] == 4 * max(pieces)
+    assert memory.static_memory(after, 0)["gradients"] == 4 * sum(pieces)
+    moved = [sum(one.work.bytes for one in steps if isinstance(one, Kernel)) for steps in updates(inside, chunk)]
+    whole = [one.work.bytes for one in optimizer_step(after, 0) if isinstance(one, Kernel) and one.name == "update"]
+    assert sum(moved) == pytest.approx(sum(whole))
+    assert not list(optimizer_step(inside, 0))
+
+
+def test_inside_the_backward_pass_a_layer_is_updated_when_its_gradients_are_reduced() -> None:
+    """FSDP: what is left at the end is the update of the last piece; the norm of all gradients is not taken."""
+    options = {"batch": 8, "dp": 8, "on": "generic-h100", "software": jobs.stack("fsdp2")}
+    inside, after = (
+        simulate(jobs.scenario(training={"optimizer": one}, **options), executor="simpy") for one in (BACKWARD, "adam")
+    )
+    assert inside.metrics["peak_memory_bytes"] < after.metrics["peak_memory_bytes"]
+    spent = [result.breakdown[0]["optimizer"] for result in (inside, after)]
+    assert spent[0] > 0
+    assert inside.metrics["step_time_s"] < after.metrics["step_time_s"] * 1.02
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options", "words"),
+    [
+        (BACKWARD, {"batch": 16, "dp": 8}, "2 microbatches, whose gradients are summed; write `micro_batch: 2`"),
+        (BACKWARD, {"batch": 4, "dp": 4, "pp": 2}, "a pipeline; write `pp: 1`"),
+        (BACKWARD, {"batch": 8, "dp": 8, "zero": 1, "software": jobs.stack("megatron-core")}, "in buckets"),
+        ({"name": "muon", "in_backward": True}, {"batch": 8, "dp": 8}, "matrices that are sharded"),
+    ],
+)
+def test_no_update_inside_the_backward_pass_with(optimizer: Any, options: dict[str, Any], words: str) -> None:
+    given = {"software": jobs.stack("fsdp2"), "training": {"optimizer": optimizer}} | options
+    with pytest.raises(InputError) as caught:
+        build_job(jobs.scenario(**given))
+    assert words in str(caught.value)
+    assert "training.optimizer.in_backward" in str(caught.value)
 
 
 @pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("bf16", 2), ("fp16", 2)])
