@@ -43,6 +43,8 @@ from simulator.training.checks import (
     too_long,
     without_effect,
     without_experts,
+    without_pipeline,
+    without_recipe,
 )
 from simulator.training.documents import Packing, packing
 from simulator.training.job import BYTES, Job, Replicas
@@ -172,6 +174,8 @@ def build_job(scenario: Scenario) -> Job:
         warnings=(
             *without_effect(training, mesh, stack, zero, model.block_mask is not None),
             *without_experts(training, model),
+            *without_pipeline(training, mesh, stack, model),
+            *without_recipe(training, formats["precision"], formats["recipe"]),
             *besides.without_effect(training, mesh.sizes[TP.name]),
             *too_long(training, model),
             *optimizers.unused(training, mesh, zero),

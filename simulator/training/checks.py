@@ -15,6 +15,7 @@ from simulator.program.actions import COMPUTE, Kind
 from simulator.program.schedule import Schedule
 from simulator.specs.model import Model
 from simulator.specs.training import Parallel, RouterLoad, Stack, Training
+from simulator.training.recipes import Recipe
 
 MOST_PASSES = 3_000_000
 """Passes of a pipeline above which a step is refused rather than simulated for minutes."""
@@ -295,11 +296,46 @@ def without_effect(training: Training, mesh: Mesh, stack: Stack, zero: int, mask
     return [f"no effect: {text}" for applies, text in found if applies]
 
 
+def without_pipeline(training: Training, mesh: Mesh, stack: Stack, model: Model) -> list[str]:
+    """What the scenario says of sends between stages, and of what runs beside computation, without effect."""
+    stages, tp, given = mesh.sizes[PP.name], mesh.sizes[TP.name], training.parallel.sequence_parallel
+    spread = tp > 1 and (bool(model.experts) or stack.sequence_parallel if given is None else given)
+    no_stages, blocks = "there is no pipeline, as pp is 1", "the host waits for every kernel"
+    found: list[tuple[object, str]] = [
+        (training.overlap_pipeline and stages == 1, f"overlap_pipeline: {no_stages}"),
+        (training.overlap_pipeline and stages > 1 and training.blocking_launches, f"overlap_pipeline: {blocks}"),
+        (training.overlap_gradients and training.blocking_launches, f"overlap_gradients: {blocks}"),
+        (training.overlap_parameters and training.blocking_launches, f"overlap_parameters: {blocks}"),
+        (training.scatter_gather and stages == 1, f"scatter_gather: {no_stages}"),
+        (training.scatter_gather and stages > 1 and tp == 1, "scatter_gather: there is no tensor parallelism"),
+        (
+            training.scatter_gather is not None and stages > 1 and spread,
+            "scatter_gather: sequence parallelism cuts what is sent already, and nothing is gathered",
+        ),
+    ]
+    return [f"no effect: {text}" for applies, text in found if applies]
+
+
+def without_recipe(training: Training, precision: str, recipe: Recipe | None) -> list[str]:
+    """That parameters are to be kept in a format of products which has none for them."""
+    if not training.quantized_parameters or (recipe is not None and recipe.primary):
+        return []
+    why = (
+        f"precision {precision} is not narrower here" if recipe is None else f"{precision} keeps parameters in 16 bits"
+    )
+    return [f"no effect: quantized_parameters: {why}"]
+
+
 def without_experts(training: Training, model: Model) -> list[str]:
     """What the scenario says about parts of layers that the model does not have."""
     routing, experts = training.routing, model.experts is not None
     exchanged = experts and training.parallel.ep > 1
     apart = experts and (exchanged or (training.parallel.etp or training.parallel.tp) > 1)
+    uneven, packed, alone = (
+        routing.load != "balanced",
+        routing.placement == "packed",
+        "ep is 1: a device has all experts",
+    )
     no_experts, no_rows = f"{model.name} has no experts", "no rows are exchanged, as ep is 1"
     found: list[tuple[object, str]] = [
         (not experts and routing != RouterLoad(), f"routing: {no_experts}"),
@@ -314,12 +350,19 @@ def without_experts(training: Training, model: Model) -> list[str]:
             f"overlap_shared_experts: {model.name} has no shared experts",
         ),
         (experts and "exponent" in routing.model_fields_set and routing.load != "zipf", _not_zipf(routing)),
+        (experts and not exchanged and uneven and routing.capacity is None, f"routing.load: {alone}"),
+        (experts and not exchanged and packed, f"routing.placement: {alone}"),
+        (exchanged and packed and not uneven and not routing.replicas, _all_alike(routing)),
     ]
     return [f"no effect: {text}" for applies, text in found if applies]
 
 
 def _no_latent(model: Model) -> str:
     return f"recompute_modules: latent: {model.name} has no latent attention"
+
+
+def _all_alike(routing: RouterLoad) -> str:
+    return f"routing.placement: routing.load is {routing.load}, so that no expert is heavy"
 
 
 def _not_zipf(routing: RouterLoad) -> str:

@@ -118,11 +118,23 @@ def test_a_stack_names_its_own_library() -> None:
     [
         ({"counts": [1.0] * 8}, "no effect: routing.counts: routing.load is balanced"),
         ({"padded": True}, "no effect: routing.padded: there is no routing.capacity"),
+        (
+            {"placement": "packed"},
+            "no effect: routing.placement: routing.load is balanced, so that no expert is heavy",
+        ),
     ],
 )
 def test_keys_of_a_router_without_effect(load: dict[str, object], words: str) -> None:
     job = build_job(jobs.scenario(shape=SHAPE, ep=2, training={"routing": load}))
     assert words in job.warnings
+
+
+@pytest.mark.parametrize("load", [{"load": "zipf"}, {"load": "zipf", "placement": "packed"}, {"load": "random"}])
+def test_loads_of_experts_that_lie_on_one_device_have_no_effect(load: dict[str, Any]) -> None:
+    one, usual = (jobs.scenario(shape=SHAPE, training={"routing": routing}) for routing in (load, {}))
+    assert "no effect: routing.load: ep is 1: a device has all experts" in build_job(one).warnings
+    assert simulate(one).metrics == simulate(usual).metrics
+    assert not build_job(jobs.scenario(shape=SHAPE, ep=2, training={"routing": load})).warnings
 
 
 DENSE = [
