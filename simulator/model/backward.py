@@ -39,6 +39,8 @@ DUAL = {
     COMBINE: DISPATCH,
 }
 """The collective that carries the gradients back."""
+EXPERT_EXCHANGES = (DISPATCH, COMBINE)
+"""Operations that carry rows, or their gradients, to experts of other devices and back."""
 
 
 def backward(ops: Iterable[Op]) -> Iterator[Op]:
@@ -48,17 +50,17 @@ def backward(ops: Iterable[Op]) -> Iterator[Op]:
     waiting: list[Op] = []
     for op, source in zip(reversed(forward), reversed(before[:-1]), strict=True):
         if isinstance(op.does, Comm):
-            yield Op(f"gradient of {op.name}", replace(op.does, operation=DUAL[op.does.operation]), shared=op.shared)
+            yield Op(f"gradient of {op.name}", replace(op.does, operation=DUAL[op.does.operation]), owner=op.owner)
             continue
         yield from waiting
         waiting = []
         if isinstance(op.does, Linear):
             if isinstance(source, Comm) and source.operation == GATHER and not op.frozen:
-                yield Op(f"input of {op.name} again", source, shared=op.shared)
-            yield Op(op.name, op.does.to_input(), frozen=op.frozen, shared=op.shared)
-            waiting = [] if op.frozen else [Op(op.name, WeightGradient(op.does), gradient=True, shared=op.shared)]
+                yield Op(f"input of {op.name} again", source, owner=op.owner)
+            yield Op(op.name, op.does.to_input(), frozen=op.frozen, owner=op.owner)
+            waiting = [] if op.frozen else [Op(op.name, WeightGradient(op.does), gradient=True, owner=op.owner)]
         else:
-            yield from (replace(one, shared=op.shared) for one in _alone(op))
+            yield from (replace(one, owner=op.owner) for one in _alone(op))
     yield from waiting
 
 

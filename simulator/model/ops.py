@@ -24,6 +24,11 @@ ROW = "row"
 """Each device has some of the inputs of a product, so that results are partial sums."""
 _OTHER = {COLUMN: ROW, ROW: COLUMN, "": ""}
 
+SHARED_EXPERTS = "shared experts"
+"""Owner of operations that need nothing of rows that travel to other experts."""
+TIED = "tied"
+"""Owner of operations whose parameters are those of another one, and counted there."""
+
 COPY = "copy"
 """Every device takes the rows as they are; their gradients are partial sums."""
 
@@ -327,7 +332,5 @@ class Op:
     """Whether it computes a gradient of weights, which nothing else in the backward pass waits for."""
     frozen: bool = False
     """Whether its parameters are not trained: they have no gradient, and its rows are not kept for one."""
-    shared: bool = False
-    """Whether it belongs to shared experts, which need nothing of rows that travel to the others."""
-    tied: bool = False
-    """Whether its parameters are those of another operation, and counted there."""
+    owner: str = ""
+    """Whose it is where it is not its layer's own: `SHARED_EXPERTS`, or `TIED`."""

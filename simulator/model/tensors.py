@@ -9,6 +9,7 @@ from simulator.model.ops import (
     COLUMN,
     LAYER,
     TABLE,
+    TIED,
     WIDE,
     AttentionCore,
     CacheWrite,
@@ -50,7 +51,7 @@ class Tensor:
 def tensors(ops: Iterable[Op]) -> Iterator[Tensor]:
     """Parameters of operations, in their order."""
     for op in ops:
-        if not op.tied:
+        if op.owner != TIED:
             yield from (replace(one, frozen=True) for one in _tensors(op)) if op.frozen else _tensors(op)
 
 

@@ -19,9 +19,9 @@ from simulator.training.flops import attention_flops, head_forward_flops, layer_
 from simulator.training.job import Job
 from simulator.training.memory import (
     Chunk,
+    all_chunks,
     chunk_activations,
     chunk_for_weights,
-    chunks_of_model,
     largest,
     over_layers,
     peak_memory,
@@ -86,7 +86,7 @@ def _beside(job: Job) -> float:
 
 def relative_costs(job: Job) -> Costs:
     """Passes of the chunks relative to each other, and the bytes that they keep."""
-    chunks = chunks_of_model(job)
+    chunks = all_chunks(job)[: len(job.chunks)]
     forward, inputs, weights = np.array([_passes(job, chunk) for chunk in chunks]).T
     unit = SCALE / max(float(forward.max()), 1.0)
     kept, rest = (np.array([size(job, one) for one in chunks]) for size in (chunk_activations, chunk_for_weights))

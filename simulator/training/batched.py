@@ -126,7 +126,9 @@ def _grouped(job: Job, batch: Batch, made: Callable[[int], Schedule]) -> Job:
     largest = max(batch.shapes, key=lambda shape: shape.ranks)
     if largest.ranks > 1:
         heads, fused = job.model.heads // job.tp, job.attention == "fused"
-        context.check(job.cp_kind, largest.ranks, largest.tokens, heads, job.model.window, fused)
+        context.check(job.cp_kind, largest.ranks, largest.tokens, heads, fused)
+        seen = [layer.window for layer in dict.fromkeys(job.model.kinds) if layer.attends]
+        context.check_windows(job.cp_kind, largest.ranks, largest.tokens, seen)
         context.check_documents(job.cp_kind)
     schedule = made(len(batch.rows[0]))
     return replace(job, schedule=schedule, microbatches=len(batch.rows[0]))

@@ -306,7 +306,7 @@ def _cp_kind(resolver: _Resolver, model: Model, mesh: Mesh, attention: str) -> s
         return kind
     kind = str(resolver.take("parallel.cp_kind", training.parallel.cp_kind, resolver.stack.cp_kind))
     heads = model.heads // mesh.sizes[TP.name]
-    context.check(kind, ranks, training.sequence_length, heads, model.window, attention == "fused")
+    context.check(kind, ranks, training.sequence_length, heads, attention == "fused")
     check_masks(training, model, mesh, kind)
     seen = [layer.window for layer in dict.fromkeys(model.kinds) if layer.attends]
     context.check_windows(kind, ranks, training.sequence_length, seen)

@@ -15,7 +15,7 @@ from simulator import collectives
 from simulator.axes import AXES, CP, TP
 from simulator.collectives import CollectiveCost
 from simulator.fabric import Fabric
-from simulator.model.backward import COMBINE, DISPATCH
+from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.parallel import Mesh
 from simulator.program.content import Comm
 from simulator.specs.collectives import CollectiveProfile
@@ -88,7 +88,7 @@ class Network:
         """Of a collective, with the algorithm that the scenario chooses for its axis."""
         algorithm, sent = getattr(self.job.algorithms, AXES.get(comm.axis).algorithm), self.job.exchange
         where, profile, targets = self._where(groups), self.profile, None
-        if comm.operation in (DISPATCH, COMBINE) and sent is not None:
+        if comm.operation in EXPERT_EXCHANGES and sent is not None:
             profile, usual = collectives.library_of(sent.library, profile)
             algorithm, targets = usual if algorithm == "auto" else algorithm, sent.targets
         return collectives.cost_of(comm.operation, where, comm.size, self.fabric, profile, algorithm, targets)

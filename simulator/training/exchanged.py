@@ -8,15 +8,20 @@ exchanges beside it take, Ne >= 2(N - 1)t, and 2Nt else (cases 2 and 3 of FSMoE,
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from simulator.axes import EP
-from simulator.model.ops import Comm, Elementwise, Op, WeightGradient
+from simulator.model.backward import EXPERT_EXCHANGES
+from simulator.model.ops import SHARED_EXPERTS, Comm, Elementwise, Op, WeightGradient
 from simulator.training.step import Collective, Kernel, Single, Turn
+
+
+def exchanges_rows(op: Op) -> bool:
+    """Whether an operation sends rows to experts of other devices, or back."""
+    return isinstance(op.does, Comm) and op.does.operation in EXPERT_EXCHANGES
 
 
 def exchanged(ops: Sequence[Op]) -> range:
     """Places of operations from an exchange with experts to its way back, gradients of weights behind it included;
     empty where nothing is exchanged."""
-    sent = [i for i, op in enumerate(ops) if isinstance(op.does, Comm) and op.does.axis is EP]
+    sent = [i for i, op in enumerate(ops) if exchanges_rows(op)]
     if len(sent) < 2:
         return range(0)
     last = sent[-1] + 1
@@ -28,7 +33,7 @@ def exchanged(ops: Sequence[Op]) -> range:
 def shared_halves(ops: Sequence[Op]) -> tuple[list[int], list[int]]:
     """Places of the operations of shared experts, up to the nonlinearity and behind it: the first half stands beside
     the way to the experts, the second beside the way back (Megatron-Core's `--moe-shared-expert-overlap`)."""
-    found = [i for i, op in enumerate(ops) if op.shared]
+    found = [i for i, op in enumerate(ops) if op.owner == SHARED_EXPERTS]
     middle = next((n for n, i in enumerate(found) if isinstance(ops[i].does, Elementwise)), -1) + 1
     return found[:middle], found[middle:]
 

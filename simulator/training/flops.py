@@ -24,7 +24,7 @@ from simulator.specs.training import Lora
 from simulator.training.adapters import adapted
 from simulator.training.batches.base import Batch, Shape
 from simulator.training.job import Job
-from simulator.training.memory import chunks_of_model, over_layers
+from simulator.training.memory import all_chunks, over_layers
 from simulator.training.operators import context_of
 
 CONVENTION = "6 FLOP per matrix parameter and token, full attention square, head included; hardware adds recomputation"
@@ -173,7 +173,7 @@ def hardware_flops(job: Job) -> float:
 
 
 def _recomputed(job: Job) -> float:
-    return sum(repeated_flops(job, chunk.kinds) for chunk in chunks_of_model(job))
+    return sum(repeated_flops(job, chunk.kinds) for chunk in all_chunks(job)[: len(job.chunks)])
 
 
 def repeated_flops(job: Job, kinds: Sequence[LayerKind]) -> float:

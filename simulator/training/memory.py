@@ -70,18 +70,14 @@ def chunks_of_stage(job: Job, stage: int) -> tuple[Chunk, ...]:
 
 
 def all_chunks(job: Job) -> tuple[Chunk, ...]:
-    """Model chunks in the order of the layers, copy after copy."""
-    return chunks_of_model(job) * job.copies
-
-
-def chunks_of_model(job: Job) -> tuple[Chunk, ...]:
-    """Model chunks of one copy in the order of the layers."""
+    """Model chunks in the order of the layers, copy after copy: the first `len(job.chunks)` are one model."""
     last, stops = len(job.chunks) - 1, list(accumulate(job.chunks))
     every = job.model.kinds
     kinds = [every[stop - layers : stop] for layers, stop in zip(job.chunks, stops, strict=True)]
     kinds[0] = job.model.encoding + kinds[0]
     kinds[-1] += job.model.predicting
-    return tuple(Chunk(own, i == 0, i == last, job.vocabulary_sums > 0) for i, own in enumerate(kinds))
+    own = (Chunk(layers, i == 0, i == last, job.vocabulary_sums > 0) for i, layers in enumerate(kinds))
+    return tuple(own) * job.copies
 
 
 def over_layers(kinds: Iterable[LayerKind], size: Callable[[LayerKind], float]) -> float:

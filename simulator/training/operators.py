@@ -30,6 +30,7 @@ from simulator.model.ops import (
     COPY,
     LAYER,
     ROW,
+    TIED,
     AttentionCore,
     CacheWrite,
     Comm,
@@ -175,7 +176,7 @@ def layer_matrices(job: Job, kind: LayerKind, replicas: Replicas | None = None) 
 
 def layer_products(job: Job, kind: LayerKind, replicas: Replicas) -> list[Linear]:
     """Products of a layer on one rank whose matrices are trained and that so many ranks copy."""
-    chosen = (op for op in layer_ops(job, kind) if isinstance(op.does, Linear) and not (op.tied or op.frozen))
+    chosen = (op for op in layer_ops(job, kind) if isinstance(op.does, Linear) and not (op.owner == TIED or op.frozen))
     matrix = ((op.does, next(tensors([op]))) for op in chosen)
     return [does for does, tensor in matrix if isinstance(does, Linear) and job.replicas_of(tensor) == replicas]
 

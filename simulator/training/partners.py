@@ -17,12 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.program.actions import COMPUTE, Kind
 from simulator.program.schedule import Schedule
 from simulator.training.step import Collective, Step
-
-EXCHANGES = ("dispatch", "combine", "gradient of dispatch", "gradient of combine")
-"""Names of the collectives that carry rows to experts and back."""
 
 
 class Stretch(NamedTuple):
@@ -35,7 +33,7 @@ class Stretch(NamedTuple):
 
 def exchanges(steps: Iterable[Step]) -> list[Collective]:
     """The exchanges with experts among steps."""
-    return [step for step in steps if isinstance(step, Collective) and step.name in EXCHANGES]
+    return [step for step in steps if isinstance(step, Collective) and step.operation in EXPERT_EXCHANGES]
 
 
 def stretches(steps: Sequence[Step], others: Sequence[Collective], backward: bool = False) -> list[Stretch]:

@@ -23,12 +23,12 @@ from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, HOST, InParts, Part, Piece, PieceBuilder, single
 from simulator.specs.model import LayerKind
 from simulator.training import operators
-from simulator.training.exchanged import staged
+from simulator.training.exchanged import exchanges_rows, staged
 from simulator.training.job import Job
 from simulator.training.ladder import blocks_backward, blocks_forward, late
 from simulator.training.memory import Chunk, copy_time
 from simulator.training.optimizers.step import optimizer_step, updates
-from simulator.training.partners import EXCHANGES, Stretch, exchanges, stretches
+from simulator.training.partners import Stretch, exchanges, stretches
 from simulator.training.shards import SHARDS
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 
@@ -102,9 +102,6 @@ class PassCosts:
         comm = called(step, self.job)
         return Content(calls=(Call(comm, 1, self.ticks(comm)),))
 
-    def _beside(self, step: Kernel | Turn) -> list[Part]:
-        return [self._aside(one) for one in step.beside]
-
     def _aside(self, step: Collective) -> Part:
         """A collective on the lane of its axis, or of all exchanges with experts."""
         lane = EP.name if self.job.one_lane and step.axis == ETP.name else step.axis
@@ -140,7 +137,7 @@ class PassCosts:
                 self._run(built, step.afterwards)
                 built.wait(sent)
             else:
-                built.run(self._works(step), self._beside(step))
+                built.run(self._works(step), map(self._aside, step.beside))
 
     def _part(self, step: Chunks) -> InParts:
         """One of the parts of a work on lanes."""
@@ -293,7 +290,7 @@ def _parts(ops: Sequence[Op]) -> list[str]:
     """The part of a layer that each operation belongs to, as graphs are captured: attention, what comes before rows are
     sent to experts, and the rest."""
     blocks = [i for i, op in enumerate(ops) if isinstance(op.does, Elementwise) and op.does.kind == NORM]
-    sent = next((i for i, op in enumerate(ops) if op.name in ("permute", *EXCHANGES)), len(ops))
+    sent = next((i for i, op in enumerate(ops) if op.name == "permute" or exchanges_rows(op)), len(ops))
     second = blocks[1] if len(blocks) > 1 else len(ops)
     return ["attention" if i < second else "router" if i < sent < len(ops) else "rest" for i in range(len(ops))]
 

@@ -19,7 +19,7 @@ from simulator.model.blocks.around import activation
 from simulator.model.blocks.base import enter, leave
 from simulator.model.blocks.dense import matrices
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, ROW, WIDE, Comm, Elementwise, Linear, Op, Traffic
+from simulator.model.ops import COLUMN, ROW, SHARED_EXPERTS, WIDE, Comm, Elementwise, Linear, Op, Traffic
 from simulator.specs.model import Model
 
 CHOICE, PERMUTE = "choice", "permute"
@@ -34,7 +34,7 @@ def dispatched(model: Model, cut: Cut) -> Iterator[Op]:
     if shared:
         entered, left = enter(cut, "shared experts", hidden), leave(cut, "shared experts", hidden)
         products = matrices(model, cut.share(shared))
-        yield from (replace(op, shared=True) for op in chain(entered, products, left))
+        yield from (replace(op, owner=SHARED_EXPERTS) for op in chain(entered, products, left))
     yield Op("router", Linear(hidden, model.experts, format=WIDE, rows=rows, keeps=not shared))
     scores = Traffic(2.0 * model.experts, model.experts, 3)
     yield Op(CHOICE, Elementwise(CHOICE, scores, ((CHOICE, scores),), model.experts, axis=rows, element=4.0))

@@ -7,7 +7,7 @@ from simulator.axes import TP
 from simulator.model.blocks.around import norm
 from simulator.model.blocks.base import enter, leave
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, TABLE, Comm, Linear, Lookup, Loss, Op, Sample
+from simulator.model.ops import COLUMN, TABLE, TIED, Comm, Linear, Lookup, Loss, Op, Sample
 from simulator.specs.model import Model
 
 
@@ -30,7 +30,7 @@ def positions(model: Model, cut: Cut, longest: int = 0) -> Iterator[Op]:
 
 def encoder_ends(model: Model, cut: Cut) -> Iterator[Op]:
     """Looking up the tokens of an encoder in the same table, and the norm of its output."""
-    yield from (replace(op, tied=True) for op in embedding(model, cut))
+    yield from (replace(op, owner=TIED) for op in embedding(model, cut))
     yield norm(model, cut)
 
 
@@ -44,7 +44,8 @@ def head(model: Model, cut: Cut) -> Iterator[Op]:
 def with_loss(model: Model, cut: Cut) -> Iterator[Op]:
     """The head of training, once for the next token and once for each token that a further module predicts."""
     for module in range(1 + model.mtp_layers):
-        yield from (replace(op, tied=module > 0 and op.name == "head") for op in head(model, cut))
+        again = module > 0
+        yield from (replace(op, owner=TIED) if again and op.name == "head" else op for op in head(model, cut))
         yield Op("loss", Loss(cut.share(model.vocabulary)))
 
 

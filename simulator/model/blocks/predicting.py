@@ -13,7 +13,7 @@ from simulator.model.blocks.around import norm
 from simulator.model.blocks.base import enter
 from simulator.model.blocks.ends import embedding
 from simulator.model.cut import Cut
-from simulator.model.ops import COLUMN, Comm, Elementwise, Linear, Op, Traffic
+from simulator.model.ops import COLUMN, TIED, Comm, Elementwise, Linear, Op, Traffic
 from simulator.specs.model import Model
 
 JOIN = "join"
@@ -22,7 +22,7 @@ JOIN = "join"
 def joined(model: Model, cut: Cut) -> Iterator[Op]:
     """From the rows of the last layer to those of the module's own layer."""
     width = model.hidden
-    yield from (replace(op, tied=True) for op in embedding(model, cut))
+    yield from (replace(op, owner=TIED) for op in embedding(model, cut))
     yield norm(model, cut)
     yield norm(model, cut)
     both = Traffic(2.0 * width, 2.0 * width)

@@ -158,8 +158,13 @@ def _part(own: int, positions: int, tokens: int) -> int:
 
 
 def check_windows(kind: str, ranks: int, sequence: int, windows: Iterable[int | None]) -> None:
-    """Refuse layers that attend beyond a neighbour's tokens, by the windows of all that attend."""
-    least = sequence // ranks
+    """Refuse windows where all keys are passed around, and layers that attend beyond a neighbour's tokens where only
+    its keys are; `windows` are those of all layers that attend."""
+    windows, least = list(windows), sequence // ranks
+    narrowest = min((window for window in windows if window is not None), default=None)
+    if narrowest is not None and not SCHEMES.get(kind).windows:
+        message = f"`cp_kind: {kind}` passes all keys around, and layers look back to {narrowest:,} tokens"
+        raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `all-gather` or `ulysses`"))
     if SCHEMES.get(kind).only_windows and any(window is None or window > least for window in windows):
         message = (
             f"`cp_kind: {kind}` takes keys of one neighbour, and layers look back to more than its {least:,} tokens"
@@ -175,8 +180,8 @@ def check_documents(kind: str) -> None:
         raise InputError(Problem(message, path="training.documents", hint=f"one of {able}, or leave `documents` out"))
 
 
-def check(kind: str, ranks: int, sequence: int, heads: int, window: int | None, fused: bool) -> None:
-    """Refuse what a scheme cannot do; `heads` are those of one tensor-parallel rank, `window` the narrowest one."""
+def check(kind: str, ranks: int, sequence: int, heads: int, fused: bool) -> None:
+    """Refuse what a scheme cannot do; `heads` are those of one tensor-parallel rank."""
     scheme = SCHEMES.get(kind, f"{PATH}_kind")
     if sequence % (scheme.pieces * ranks):
         parts = f"{scheme.pieces} x cp {ranks} = {scheme.pieces * ranks} pieces" if scheme.pieces > 1 else f"cp {ranks}"
@@ -192,6 +197,3 @@ def check(kind: str, ranks: int, sequence: int, heads: int, window: int | None, 
     if scheme.unfused and fused:
         message = f"`cp_kind: {kind}` works on scores in memory, and attention is fused"
         raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `training.attention: unfused`"))
-    if window is not None and not scheme.windows:
-        message = f"`cp_kind: {kind}` passes all keys around, and layers look back to {window:,} tokens"
-        raise InputError(Problem(message, path=f"{PATH}_kind", hint="write `all-gather` or `ulysses`"))

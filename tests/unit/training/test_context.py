@@ -39,6 +39,10 @@ def test_a_framework_has_its_own_default(software: str, kind: str) -> None:
         ({"cp_kind": "zigzagg"}, "unknown kind of context parallelism `zigzagg`"),
         ({"training": {"attention": "unfused"}}, "`cp_kind: zigzag` adds up blocks of fused attention"),
         ({"shape": jobs.model(window=512)}, "`cp_kind: zigzag` passes all keys around, and layers look back to 512"),
+        (
+            {"shape": jobs.model(pattern=[{"repeat": 1, "window": 256}, {"repeat": 1}])},
+            "`cp_kind: zigzag` passes all keys around, and layers look back to 256",
+        ),
     ],
 )
 def test_what_a_kind_cannot_do_is_refused(changes: dict[str, Any], words: str) -> None:

@@ -16,8 +16,8 @@ from simulator.training import flops
 from simulator.training.build import build_job
 from simulator.training.job import Job
 from simulator.training.memory import (
+    all_chunks,
     chunk_activations,
-    chunks_of_model,
     copied_a_step,
     parameters,
     peak_activations,
@@ -111,7 +111,7 @@ def test_shards_lie_on_both_ranks_of_a_set() -> None:
 def test_memory_is_twice_the_parameters(name: str) -> None:
     """A rank holds the chunks of both directions whole, and the states of as many parameters as without copies."""
     copies, plain = (job(one, zero=1, shape=jobs.model(tied_embeddings=False)) for one in (name, "1f1b"))
-    own = [parameters(plain, chunk) for chunk in chunks_of_model(plain)]
+    own = [parameters(plain, chunk) for chunk in all_chunks(plain)]
     for rank in range(4):
         held, states = own[rank] + own[3 - rank], static_memory(copies, rank)
         assert states["parameters"] == pytest.approx(2 * held)
@@ -123,7 +123,7 @@ def test_memory_is_twice_the_parameters(name: str) -> None:
 
 def test_dualpipe_keeps_one_microbatch_more_than_ranks() -> None:
     both = job()
-    kept = [chunk_activations(both, chunk) for chunk in chunks_of_model(both)]
+    kept = [chunk_activations(both, chunk) for chunk in all_chunks(both)[: len(both.chunks)]]
     assert peak_activations(both, 1) == pytest.approx(5 * kept[1])
     assert peak_activations(both, 0) == pytest.approx(4 * kept[0] + kept[3])
     found = simulate(scenario())
