@@ -185,6 +185,9 @@ class Optimizer(Spec):
     in_backward: bool = False
     """Whether each layer is updated inside the backward pass, as soon as its gradients are there, which are then freed
     (LOMO, torchtitan's `early_step_in_backward`). Needs one microbatch and no pipeline; gradients are not clipped."""
+    layerwise: bool = False
+    """Under ZeRO 1 and 2, whether each layer is updated by itself and its parameters are gathered at once, beside the
+    updates of the next ones; else all are after the optimizer, or with `overlap_parameters` beside forward passes."""
     iterations: Count = 5
     """Of `muon`, Newton-Schulz iterations on each matrix."""
     whole: Literal["owners", "exchanged", "gathered"] | None = None

@@ -178,12 +178,12 @@ def build_job(scenario: Scenario) -> Job:
             *without_recipe(training, formats["precision"], formats["recipe"]),
             *besides.without_effect(training, mesh.sizes[TP.name]),
             *too_long(training, model),
-            *optimizers.unused(training, mesh, zero),
+            *optimizers.unused(training, mesh, zero, sharded_per_pass(zero, stack)),
         ),
     )
     besides.check_overlap(training, job)
     vocabulary.check(job)
-    optimizers.check_in_backward(job)
+    optimizers.check_by_layer(job)
 
     def made(microbatches: int) -> Schedule:
         return _schedule(training, stack, model, microbatches, zero)[0]

@@ -61,7 +61,7 @@ class ChainCosts:
     optimizer: Sequence[Piece]
     """By rank."""
     updates: Sequence[Sequence[Piece]]
-    """Of each chunk, of each piece of its backward pass; empty where the optimizer does not run inside it."""
+    """Of each chunk, of each piece of its backward pass; empty where all are updated together."""
     sizes: Ints
     """Number of the size of each microbatch among those of this chain; shape (microbatches,)."""
     meets: Sequence[tuple[int, ...]]
@@ -213,9 +213,11 @@ class StepCosts:
                 piece.append(extra * end / sum(ends))
         return pieces
 
-    def calls(self, pieces: list[list[float]], element: float, bucket: float) -> list[list[float]]:
+    def calls(
+        self, pieces: list[list[float]], element: float, bucket: float, by_layer: bool = False
+    ) -> list[list[float]]:
         """Bytes of each collective that starts or ends with each piece: its units, or the bucket that it closes."""
-        if self.job.per_pass or self.job.stack.unit == "layer":
+        if self.job.per_pass or self.job.stack.unit == "layer" or by_layer:
             return [[unit * element for unit in piece] for piece in pieces]
         return [[size] for size in _bucketed([sum(piece) * element for piece in pieces], bucket)]
 
@@ -224,12 +226,13 @@ class StepCosts:
         job = self.job
         if job.zero == 0 or not job.copied:
             return [[] for _ in self.chunks]
-        bucket = job.bucket * job.element / job.gradient_bytes if job.overlap_parameters else float("inf")
+        bucket = job.bucket * job.element / job.gradient_bytes if job.gathers_ahead else float("inf")
 
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
             # A bucket arrives with the first of its layers, so it is counted there.
             pieces = self.pieces(chunk, copies, operators.gathered_units)[::-1]
-            return _each(self.calls(pieces, job.element, bucket)[::-1], copies, self.gather)
+            sizes = self.calls(pieces, job.element, bucket, job.optimizer.layerwise)
+            return _each(sizes[::-1], copies, self.gather)
 
         return self._of_all(calls)
 
@@ -432,7 +435,7 @@ class StepCosts:
 
     @cached_property
     def updates(self) -> list[list[Piece]]:
-        """The optimizer of each piece of each chunk inside its backward pass, where it runs there."""
+        """The optimizer of each piece of each chunk, where it runs piece by piece."""
         costs = PassCosts(self.job, self.device, lambda comm: 0)
         found = [costs.updates(chunk) for chunk in self.chunks]
         self.outside |= costs.invalid

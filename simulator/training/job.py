@@ -307,7 +307,7 @@ class Job:
     @property
     def shares(self) -> bool:
         """Whether data-parallel collectives run beside computation and share the multiprocessors with it."""
-        gathered = self.overlap_parameters and self.zero > 0
+        gathered = self.gathers_ahead or self.optimizer.layerwise
         return self.copied and (self.per_pass or self.overlap_gradients or gathered)
 
     @property
@@ -319,6 +319,11 @@ class Job:
     def reduces_whole(self) -> bool:
         """Whether every rank gets all summed gradients though states are spread: where they are, matrix by matrix."""
         return self.zero == 1 and self.optimizer.whole == "owners"
+
+    @property
+    def gathers_ahead(self) -> bool:
+        """Whether what the optimizer left in shards is gathered from the start of the step on."""
+        return self.overlap_parameters and self.zero > 0 and not self.optimizer.layerwise
 
     @property
     def synchronous(self) -> bool:

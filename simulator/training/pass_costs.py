@@ -244,7 +244,7 @@ class PassCosts:
         )
 
     def updates(self, chunk: Chunk) -> list[Piece]:
-        """The optimizer of each layer of a chunk, last layer first; none where it does not run in the backward pass."""
+        """The optimizer of each layer of a chunk, last layer first; none where all are updated together."""
         return [self.piece(steps) for steps in updates(self.job, chunk)]
 
     def optimizer(self, stage: int) -> Piece:

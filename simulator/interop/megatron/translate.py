@@ -48,6 +48,7 @@ LATENT = (
 """Arguments of latent attention, the model's fields, and Megatron's defaults."""
 
 LEFT_OUT = {
+    "overlap_param_gather_with_optimizer_step": "see training.optimizer.layerwise; Megatron gathers the first chunk so",
     "rampup_batch_size": "the batch is the full one from the first step on",
     "squared_relu": "the activation counts as GeLU does",
     "cpu_offloading": "see training.offload_layers",

@@ -47,7 +47,7 @@ class Share(NamedTuple):
 class UpdateRule:
     """An optimizer; the methods are pure."""
 
-    options: ClassVar[frozenset[str]] = frozenset({"moments", "in_backward"})
+    options: ClassVar[frozenset[str]] = frozenset({"moments", "in_backward", "layerwise"})
     """Keys of `training.optimizer` that it reads besides its name."""
     by_matrix: ClassVar[bool] = False
     """Whether it needs the shapes of matrices."""

@@ -16,6 +16,11 @@ def chosen(training: Training, zero: int, per_pass: bool, assumptions: list[str]
     given = training.optimizer or Optimizer()
     rule = OPTIMIZERS.get(given.name, f"{PATH}.name" if training.optimizer else PATH)
     rule.check(given, zero, per_pass)
+    if given.in_backward and given.layerwise:
+        message = "layers are updated inside the backward pass or after it"
+        raise InputError(Problem(message, path=f"{PATH}.layerwise", hint="leave one of them out"))
+    by_layer = given.layerwise and zero > 0 and not (per_pass or training.blocking_launches)
+    given = given.model_copy(update={"layerwise": by_layer})
     if "whole" not in rule.options or not zero:
         return given.model_copy(update={"whole": None})
     if given.whole is None:
@@ -25,8 +30,9 @@ def chosen(training: Training, zero: int, per_pass: bool, assumptions: list[str]
     return given
 
 
-def check_in_backward(job: Job) -> None:
-    """Refuse updates inside backward passes whose gradients are summed over passes, or reduced later."""
+def check_by_layer(job: Job) -> None:
+    """Refuse updates of single layers of matrices that are sharded, and those inside backward passes whose gradients
+    are summed over passes, or reduced later."""
     name, halves = job.optimizer.name, len(job.schedule.only([Kind.I, Kind.W])) > 0
     sharded = job.copied and OPTIMIZERS.get(name).by_matrix
     several = f"{job.microbatches:,} microbatches, whose gradients are summed"
@@ -38,14 +44,16 @@ def check_in_backward(job: Job) -> None:
         (job.copied and not job.per_pass, "gradients that are reduced in buckets", "write `zero: 3`"),
         (sharded, f"{name} on matrices that are sharded", "leave it out, or write `adam`"),
     ]
-    found = found if job.optimizer.in_backward else []
+    both = (job.copies > 1, "two copies of the model on the pipeline", "write `dualpipev`, or leave it out")
+    found = found if job.optimizer.in_backward else [found[-1], both] if job.optimizer.layerwise else []
+    key, where = ("in_backward", "inside the backward pass") if job.optimizer.in_backward else ("layerwise", "by layer")
     for applies, what, hint in found:
         if applies:
-            message = f"an update inside the backward pass is not simulated with {what}"
-            raise InputError(Problem(message, path=f"{PATH}.in_backward", hint=hint))
+            message = f"an update {where} is not simulated with {what}"
+            raise InputError(Problem(message, path=f"{PATH}.{key}", hint=hint))
 
 
-def unused(training: Training, mesh: Mesh, zero: int) -> list[str]:
+def unused(training: Training, mesh: Mesh, zero: int, per_pass: bool) -> list[str]:
     """Options that change nothing."""
     given = training.optimizer
     if given is None:
@@ -55,6 +63,9 @@ def unused(training: Training, mesh: Mesh, zero: int) -> list[str]:
     found = [text for text in found if text and not text.startswith("name:")]
     if given.whole and "whole" in read and not zero:
         found.append("whole: parallel.zero is 0, so that every rank has whole matrices")
+    if given.layerwise and (per_pass or not zero or training.blocking_launches):
+        every = f"ZeRO-{zero} gathers around every pass" if per_pass else "parameters are not sharded"
+        found.append(f"layerwise: {every if per_pass or not zero else 'the host waits for every kernel'}")
     if given.tensor != "blockwise" and "tensor" in read and mesh.sizes[TP.name] == 1:
         found.append(f"tensor {given.tensor}: there is no tensor parallelism")
     return [f"no effect: optimizer.{text}" for text in found]

@@ -40,7 +40,7 @@ DUPLICATED, DISTRIBUTED = "duplicated", "distributed"
 class Muon(UpdateRule):
     """Momentum of matrices, orthogonalised; Adam for everything else."""
 
-    options: ClassVar[frozenset[str]] = frozenset({"moments", "in_backward", "iterations", "whole", "tensor"})
+    options: ClassVar[frozenset[str]] = UpdateRule.options | {"iterations", "whole", "tensor"}
     by_matrix: ClassVar[bool] = True
 
     def check(self, options: Optimizer, zero: int, per_pass: bool) -> None:

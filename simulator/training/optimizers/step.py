@@ -14,15 +14,21 @@ def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
     """Kernels and collectives of a rank of the stage, after its gradients are reduced."""
     if not job.optimizer.in_backward:
         yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))
+    if not by_layer(job):
         yield from OPTIMIZERS.get(job.optimizer.name).steps(job, memory.shares(job, stage))
     matrices = memory.recast(job, stage)
     if job.recipe is not None and matrices:
         yield from _cast_weights(job, job.recipe, matrices)
 
 
+def by_layer(job: Job) -> bool:
+    """Whether layers are updated one by one."""
+    return job.optimizer.in_backward or job.optimizer.layerwise
+
+
 def updates(job: Job, chunk: memory.Chunk) -> Iterator[Iterator[Step]]:
-    """The update of each piece of a chunk where it runs inside the backward pass, last layer first."""
-    if job.optimizer.in_backward:
+    """The update of each piece of a chunk where they are updated one by one, last layer first."""
+    if by_layer(job):
         rule = OPTIMIZERS.get(job.optimizer.name)
         yield from (rule.steps(job, memory.shares_of(job, [piece])) for piece in reversed(memory.pieces_of(chunk)))
 

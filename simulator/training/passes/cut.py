@@ -42,7 +42,7 @@ def _of_rank(chain: Chain, rank: int, kind: Ints, stage: Ints, ticks: Ints) -> M
     """Those of the passes of one rank, in order, both ways; shape (2, passes)."""
     job, equal = chain.job, np.zeros(len(kind), np.bool_)
     met = equal.copy()
-    if job.overlap_parameters and job.zero > 0:
+    if job.gathers_ahead:
         first = [_first(stage, kind, chunk, (d.FORWARD,)) for chunk in chain.chunks(rank)]
         gathers = sum(_lasts(chain.costs.gather[chunk]) for chunk in chain.chunks(rank))
         equal[first] = True

@@ -1,11 +1,14 @@
 """What ends a step: tied embeddings, the optimizer, and gathers that nothing hides."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.axes import DP
 from simulator.program import codes as d
 from simulator.training.passes.chain import Chain
 from simulator.training.passes.parameters import gather_after
+
+Ints = NDArray[np.int64]
 
 
 def finish(chain: Chain) -> None:
@@ -15,8 +18,10 @@ def finish(chain: Chain) -> None:
         if chain.job.optimizer.in_backward:
             _in_backward(chain, rank)
         _optimizer(chain, rank)
+        if chain.job.optimizer.layerwise:
+            _layer_by_layer(chain, rank)
     job = chain.job
-    if job.zero > 0 and not job.per_pass and not job.overlap_parameters and job.copied:
+    if job.zero > 0 and not (job.per_pass or job.gathers_ahead or job.optimizer.layerwise) and job.copied:
         for rank in range(job.pp):
             gather_after(chain, rank)
 
@@ -41,9 +46,31 @@ def _in_backward(chain: Chain, rank: int) -> None:
     cut = len(turn) == len(pieces)
     content = builder.pieces(pieces) if cut else np.array([builder.content(pieces)])
     later = (turn if cut else turn[-1:]) + (chain.job.copied and not chain.job.synchronous)
-    numbers = builder.append(chain.lane(rank, "compute"), later, content, kind=d.OPTIMIZER)
+    numbers = _updates(chain, rank, later, content)
     waits = chain.around.get(rank, turns.exit[turn])
     builder.after(numbers, waits if cut else waits[-1])
+
+
+def _layer_by_layer(chain: Chain, rank: int) -> None:
+    """Updates of the layers in forward order, and of each the gather of its parameters beside the updates of the
+    next."""
+    builder, turn = chain.builder, len(chain.turns[rank])
+    for chunk in chain.chunks(rank):
+        content = builder.pieces(chain.costs.updates[chunk][::-1])
+        numbers = _updates(chain, rank, np.full(len(content), turn), content)
+        sent = builder.pieces(chain.costs.gather[chunk])
+        starts = np.flatnonzero(builder.ticks(sent))
+        name, at = ("layer by layer", chain.layers(chunk)), np.full(len(starts), turn)
+        gathers = chain.beside(rank, name, at, sent[starts], kind=d.GATHER, stage=chunk, piece=starts)
+        builder.after(gathers, numbers[starts])
+
+
+def _updates(chain: Chain, rank: int, turn: Ints, content: Ints) -> Ints:
+    """Updates of layers, whose kernels work with what collectives beside them leave of the device."""
+    activity: Ints | int = -1
+    if chain.multiprocessors:
+        activity = chain.shared(rank, chain.builder.ticks(content).tolist())
+    return chain.builder.append(chain.lane(rank, "compute"), turn, content, kind=d.OPTIMIZER, activity=activity)
 
 
 def _optimizer(chain: Chain, rank: int) -> None:

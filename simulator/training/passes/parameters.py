@@ -20,7 +20,7 @@ def gather_parameters(chain: Chain) -> None:
     for rank in range(job.pp):
         if job.per_pass:
             _around_passes(chain, rank)
-        elif job.zero > 0 and job.overlap_parameters:
+        elif job.gathers_ahead:
             turns = chain.turns[rank]
             for chunk in sorted(chain.chunks(rank), key=lambda one: int(turns.of(one, d.FORWARD)[0])):
                 _ahead(chain, rank, chunk)

@@ -295,6 +295,75 @@ def test_no_update_inside_the_backward_pass_with(optimizer: Any, options: dict[s
     assert "training.optimizer.in_backward" in str(caught.value)
 
 
+LAYERWISE = {"name": "adam", "layerwise": True}
+LARGE = jobs.model(hidden=4096, heads=32)
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+def test_layers_are_gathered_beside_the_updates_of_the_next(pp: int) -> None:
+    """All but the last gather may hide behind updates, and each layer is one of them; the passes are the same."""
+    given = {
+        "on": "generic-h100",
+        "batch": 16,
+        "dp": 8 // pp,
+        "pp": pp,
+        "zero": 1,
+        "software": jobs.stack("megatron-core"),
+        "shape": LARGE,
+    }
+    other = {"overlap_parameters": False, "overlap_gradients": False}
+    apart, beside = (
+        simulate(jobs.scenario(training={"optimizer": one} | other, **given), executor="simpy")
+        for one in ("adam", LAYERWISE)
+    )
+    assert beside.metrics["step_time_s"] < apart.metrics["step_time_s"]
+    assert beside.breakdown[0]["exposed_dp"] < apart.breakdown[0]["exposed_dp"]
+    assert beside.breakdown[0]["compute"] == apart.breakdown[0]["compute"]
+    moved = [max(link.bytes for link in result.links) for result in (apart, beside)]
+    assert moved[0] == pytest.approx(moved[1])
+
+
+def test_each_gather_waits_for_its_update_and_for_the_gather_before() -> None:
+    """Eight updates in a row, and beside them eight gathers in a row."""
+    options = {"on": "generic-h100", "batch": 8, "dp": 8, "zero": 1, "shape": LARGE}
+    quiet = {"overlap_parameters": False, "overlap_gradients": False}
+    software = jobs.stack("megatron-core")
+    spans = simulate(jobs.scenario(training={"optimizer": LAYERWISE} | quiet, software=software, **options)).spans
+    words = [spans.names[name] for name in spans.name.tolist()]
+    norm, *updates = (i for i, word in enumerate(words) if word == "optimizer")
+    gathers = [i for i, word in enumerate(words) if word == "gather parameters"]
+    assert len(updates) == len(gathers) == LAYERS
+    before = spans.end[norm]
+    for update, gather in zip(updates, gathers, strict=True):
+        assert spans.start[gather] == max(spans.end[update], before)
+        before = spans.end[gather]
+    assert max(spans.end) == before
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options", "words"),
+    [
+        (LAYERWISE | {"in_backward": True}, {"zero": 1}, "inside the backward pass or after it"),
+        ({"name": "muon", "layerwise": True}, {"zero": 1}, "matrices that are sharded"),
+        (LAYERWISE, {"zero": 1, "dp": 4, "pp": 2, "batch": 32, "training": {"schedule": "dualpipe"}}, "two copies"),
+    ],
+)
+def test_no_layer_by_layer_with(optimizer: Any, options: dict[str, Any], words: str) -> None:
+    given = {"software": jobs.stack("megatron-core"), "dp": 8} | options
+    training = {"optimizer": optimizer} | given.pop("training", {})
+    with pytest.raises(InputError) as caught:
+        build_job(jobs.scenario(training=training, **given))
+    assert words in str(caught.value)
+
+
+def test_layer_by_layer_without_effect() -> None:
+    assert "no effect: optimizer.layerwise: parameters are not sharded" in job(LAYERWISE, zero=0).warnings
+    assert "no effect: optimizer.layerwise: ZeRO-3 gathers around every pass" in job(LAYERWISE, zero=3).warnings
+    blocked = job(LAYERWISE, zero=1, blocking_launches=True)
+    assert "no effect: optimizer.layerwise: the host waits for every kernel" in blocked.warnings
+    assert not blocked.optimizer.layerwise
+
+
 @pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("bf16", 2), ("fp16", 2)])
 def test_gradients_are_kept_in_their_own_format(precision: str, size: int) -> None:
     found = job(zero=0, gradient_precision=precision)
