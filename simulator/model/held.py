@@ -16,6 +16,8 @@ from simulator.model.ops import AttentionCore, Comm, Linear, Op
 
 ATTENTION, REDUCTIONS, PRODUCTS, SECOND = "attention", "reductions", "products", "every-second-product"
 GROUPS = (ATTENTION, REDUCTIONS, PRODUCTS, SECOND)
+QKV, GATED = "attention in", ("mlp in", "experts in")
+"""Operations that may be fused of several matrices."""
 
 
 class Held(NamedTuple):
@@ -40,7 +42,7 @@ def computed_beside(ops: Sequence[Op], keeps: Collection[str]) -> tuple[list[Op]
     for i, op in enumerate(ops):
         does, kept = op.does, op.name in keeps
         if isinstance(does, Linear):
-            widths = _fused_of(ops, i)
+            widths = fused_of(ops, i)
             counted = does.spread is None and op.name != "router"
             chosen = [kept or (counted and _chosen(products + n, keeps)) for n in range(len(widths))]
             products += counted * len(widths)
@@ -67,16 +69,16 @@ def _reduces(does: Comm) -> bool:
     return does.axis is TP and does.operation in (REDUCE, SCATTER)
 
 
-def _fused_of(ops: Sequence[Op], i: int) -> tuple[int, ...]:
-    """Outputs of the matrices that a product was fused of."""
+def fused_of(ops: Sequence[Op], i: int) -> tuple[int, ...]:
+    """Outputs of the matrices that a product was fused of: queries, keys and values, gate and input of a gated MLP."""
     does = ops[i].does
     assert isinstance(does, Linear)
     core = next((op.does for op in ops[i:] if isinstance(op.does, AttentionCore)), None)
-    if ops[i].name == "attention in" and core is not None:
+    if ops[i].name == QKV and core is not None:
         parts = (core.heads * core.head_dim, core.kv_heads * core.head_dim, core.kv_heads * core.values)
         if sum(parts) == does.outputs:
             return parts
     after = next((op.does for op in ops[i + 1 :] if isinstance(op.does, Linear)), None)
-    if ops[i].name == "mlp in" and after is not None and does.outputs == 2 * after.inputs:
+    if ops[i].name in GATED and after is not None and does.outputs == 2 * after.inputs:
         return after.inputs, after.inputs
     return (does.outputs,)

@@ -190,6 +190,9 @@ class Optimizer(Spec):
     updates of the next ones; else all are after the optimizer, or with `overlap_parameters` beside forward passes."""
     iterations: Count = 5
     """Of `muon`, Newton-Schulz iterations on each matrix."""
+    fused: Literal["none", "mlp", "all"] | None = None
+    """Of `muon`, which fused matrices are orthogonalised as one: `mlp` gate and input of gated MLPs and experts, `all`
+    also queries, keys and values. `mlp` where left out (Megatron's `--muon-split-qkv`), under FSDP's units `none`."""
     whole: Literal["owners", "exchanged", "gathered"] | None = None
     """Of `muon` under ZeRO, how whole matrices come together: each has one `owner` among the ranks of a shard set, all
     shards of a matrix are `exchanged` to one rank and its update back, or `gathered` by all, each of which works out

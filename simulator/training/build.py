@@ -160,7 +160,7 @@ def build_job(scenario: Scenario) -> Job:
         gradient_bytes=BYTES.get(training.gradient_precision, 2)
         if training.gradient_precision
         else stack.gradient_bytes,
-        optimizer=optimizers.chosen(training, zero, sharded_per_pass(zero, stack), resolver.assumptions),
+        optimizer=optimizers.chosen(training, stack, zero, resolver.assumptions),
         bucket=bucket,
         **_exchanging(scenario, mesh, experts, formats["precision"]),
         cuda_graphs=training.cuda_graphs,
@@ -178,7 +178,7 @@ def build_job(scenario: Scenario) -> Job:
             *without_recipe(training, formats["precision"], formats["recipe"]),
             *besides.without_effect(training, mesh.sizes[TP.name]),
             *too_long(training, model),
-            *optimizers.unused(training, mesh, zero, sharded_per_pass(zero, stack)),
+            *optimizers.unused(training, stack, mesh, zero),
         ),
     )
     besides.check_overlap(training, job)

@@ -23,7 +23,7 @@ from simulator.model.backward import DISPATCH, GATHER, REDUCE, SCATTER, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
 from simulator.model.dropped import computed_again
-from simulator.model.held import computed_beside
+from simulator.model.held import GATED, computed_beside, fused_of
 from simulator.model.layers import layer
 from simulator.model.ops import (
     COLUMN,
@@ -175,10 +175,16 @@ def layer_matrices(job: Job, kind: LayerKind, replicas: Replicas | None = None) 
 
 
 def layer_products(job: Job, kind: LayerKind, replicas: Replicas) -> list[Linear]:
-    """Products of a layer on one rank whose matrices are trained and that so many ranks copy."""
-    chosen = (op for op in layer_ops(job, kind) if isinstance(op.does, Linear) and not (op.owner == TIED or op.frozen))
-    matrix = ((op.does, next(tensors([op]))) for op in chosen)
-    return [does for does, tensor in matrix if isinstance(does, Linear) and job.replicas_of(tensor) == replicas]
+    """Products of a layer on one rank whose matrices are trained and that so many ranks copy, one for each matrix that
+    the optimizer takes by itself."""
+    ops, found = layer_ops(job, kind), list[Linear]()
+    for i, op in enumerate(ops):
+        if not isinstance(op.does, Linear) or op.owner == TIED or op.frozen:
+            continue
+        if job.replicas_of(next(tensors([op]))) == replicas:
+            one = job.optimizer.fused == "all" or (job.optimizer.fused == "mlp" and op.name in GATED)
+            found += [replace(op.does, outputs=n) for n in ((op.does.outputs,) if one else fused_of(ops, i))]
+    return found
 
 
 def layer_units(job: Job, kind: LayerKind, replicas: Replicas, trained: bool = True) -> list[float]:

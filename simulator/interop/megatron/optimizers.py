@@ -37,8 +37,8 @@ def optimizer(arguments: Arguments) -> None:
     draft.put("training.optimizer.tensor", arguments.choice(MODES, "muon_tp_mode"), note("muon_tp_mode"))
     if owned(arguments):
         draft.put("training.optimizer.whole", "owners", note("optimizer"))
-    if not arguments.on("muon_no_split_qkv"):
-        draft.left_out.append("--muon-split-qkv: queries, keys and values are orthogonalised as one matrix")
+    if arguments.on("muon_no_split_qkv"):
+        draft.put("training.optimizer.fused", "all", note("muon_no_split_qkv"))
 
 
 def _moments(arguments: Arguments) -> str | None:

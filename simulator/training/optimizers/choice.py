@@ -4,15 +4,17 @@ from simulator.axes import TP
 from simulator.errors import InputError, Problem
 from simulator.parallel import Mesh
 from simulator.program.actions import Kind
-from simulator.specs.training import Optimizer, Training
+from simulator.specs.training import Optimizer, Stack, Training
+from simulator.training.checks import sharded_per_pass
 from simulator.training.job import Job
 from simulator.training.optimizers.base import OPTIMIZERS
 
 PATH = "training.optimizer"
 
 
-def chosen(training: Training, zero: int, per_pass: bool, assumptions: list[str]) -> Optimizer:
+def chosen(training: Training, stack: Stack, zero: int, assumptions: list[str]) -> Optimizer:
     """The optimizer with all of its options; InputError for one that is unknown or does not fit the ZeRO stage."""
+    per_pass, units = sharded_per_pass(zero, stack), stack.unit == "layer"
     given = training.optimizer or Optimizer()
     rule = OPTIMIZERS.get(given.name, f"{PATH}.name" if training.optimizer else PATH)
     rule.check(given, zero, per_pass)
@@ -20,7 +22,8 @@ def chosen(training: Training, zero: int, per_pass: bool, assumptions: list[str]
         message = "layers are updated inside the backward pass or after it"
         raise InputError(Problem(message, path=f"{PATH}.layerwise", hint="leave one of them out"))
     by_layer = given.layerwise and zero > 0 and not (per_pass or training.blocking_launches)
-    given = given.model_copy(update={"layerwise": by_layer})
+    apart = "none" if units else "mlp" if "fused" in rule.options else "all"
+    given = given.model_copy(update={"layerwise": by_layer, "fused": given.fused or apart})
     if "whole" not in rule.options or not zero:
         return given.model_copy(update={"whole": None})
     if given.whole is None:
@@ -53,9 +56,9 @@ def check_by_layer(job: Job) -> None:
             raise InputError(Problem(message, path=f"{PATH}.{key}", hint=hint))
 
 
-def unused(training: Training, mesh: Mesh, zero: int, per_pass: bool) -> list[str]:
+def unused(training: Training, stack: Stack, mesh: Mesh, zero: int) -> list[str]:
     """Options that change nothing."""
-    given = training.optimizer
+    given, per_pass = training.optimizer, sharded_per_pass(zero, stack)
     if given is None:
         return []
     read = OPTIMIZERS.get(given.name).options

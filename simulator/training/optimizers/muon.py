@@ -1,9 +1,8 @@
 """Muon: the momentum of each matrix of the layers, orthogonalised by Newton-Schulz iterations (arXiv:2502.16982).
 
 With m rows and n >= m columns an iteration is X X^T, its square and a product with X: 4 m^2 n + 2 m^3 FLOP in bf16, one
-matrix at a time. Vectors, the embedding and the head are Adam's. Matrices are those of the layers' products: queries,
-keys and values of a fused product are one (as with Megatron's `--muon-no-split-qkv`), and so are gate and input of a
-gated MLP; each expert's are its own.
+matrix at a time. Vectors, the embedding and the head are Adam's. Matrices are those of the layers' products,
+of which some are fused of several (`fused`); each expert's are its own.
 
 ZeRO cuts matrices, and iterations need whole ones. `owners`: each matrix is of one rank, all its states too (Megatron's
 layer-wise distributed optimizer, arXiv:2502.16982's whole matrices); under ZeRO-1 gradients are then summed to all, as
@@ -40,7 +39,7 @@ DUPLICATED, DISTRIBUTED = "duplicated", "distributed"
 class Muon(UpdateRule):
     """Momentum of matrices, orthogonalised; Adam for everything else."""
 
-    options: ClassVar[frozenset[str]] = UpdateRule.options | {"iterations", "whole", "tensor"}
+    options: ClassVar[frozenset[str]] = UpdateRule.options | {"iterations", "fused", "whole", "tensor"}
     by_matrix: ClassVar[bool] = True
 
     def check(self, options: Optimizer, zero: int, per_pass: bool) -> None:

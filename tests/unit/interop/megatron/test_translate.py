@@ -157,6 +157,7 @@ def test_arguments_in_other_forms_are_the_same(name: str, text: str, tmp_path: P
         ("--optimizer muon --muon-num-ns-steps 6", "training.optimizer.iterations", 6),
         ("--optimizer muon --muon-tp-mode distributed", "training.optimizer.tensor", "distributed"),
         ("--optimizer muon", "training.parallel.zero", 0),
+        ("--optimizer muon --muon-no-split-qkv", "training.optimizer.fused", "all"),
         ("--optimizer dist_muon", "training.parallel.zero", 1),
         ("--optimizer dist_muon", "training.optimizer", {"name": "muon", "whole": "owners"}),
         (
