@@ -327,19 +327,23 @@ def _activations(run: Run, part: slice, kept: Floats) -> tuple[Ints, Floats]:
     start, end = timeline.start[part], timeline.end[part]
     whole, rest = kept[microbatch, 0, stage], kept[microbatch, 1, stage]
     logits = np.full(len(stage), memory.kept_of_part(run.job))
-    taken = np.flatnonzero(kind == d.FORWARD)
-    taken = taken[np.unique(key[taken], return_index=True)[1]]
-    scored, done = np.flatnonzero(kind == d.SCORES), np.flatnonzero(kind == d.SCORES_GRADIENT)
-    time = [start[taken], start[scored], end[done]]
-    change = [whole[taken], logits[scored], -logits[done]]
-    for code, sizes in ((d.BACKWARD, -whole), (d.INPUT, rest - whole), (d.WEIGHT, -rest)):
-        given = np.flatnonzero(kind == code)[::-1]
-        given = given[np.unique(key[given], return_index=True)[1]]
+    time, change = list[Ints](), list[Floats]()
+    for code, sizes in ((d.FORWARD, whole), (d.SCORES, logits)):
+        taken = _once(key, np.flatnonzero(kind == code))
+        time.append(start[taken])
+        change.append(sizes[taken])
+    for code, sizes in ((d.SCORES_GRADIENT, logits), (d.BACKWARD, whole), (d.INPUT, whole - rest), (d.WEIGHT, rest)):
+        given = _once(key, np.flatnonzero(kind == code)[::-1])
         time.append(end[given])
-        change.append(sizes[given])
+        change.append(-sizes[given])
     moments, changes = np.concatenate(time), np.concatenate(change)
     order = np.lexsort((changes, moments))
     return moments[order], np.cumsum(changes[order])
+
+
+def _once(key: Ints, rows: Ints) -> Ints:
+    """Of some operations, the first of each key."""
+    return rows[np.unique(key[rows], return_index=True)[1]]
 
 
 # ---- spans, links, comparisons -----------------------------------------------------------------------------------

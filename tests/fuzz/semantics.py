@@ -114,7 +114,9 @@ def training(random: Random) -> Input:
 
 FOLDED = ("interleaved-1f1b", "zb-v", "v-half", "v-min", "breadth-first", "depth-first", "hanayo", "dualpipev")
 """Schedules of several chunks on a device."""
-SCHEDULES = (*FOLDED, "1f1b", "gpipe", "zb-h1", "zb-h2", "dualpipe", "chimera", "auto", "auto")
+PARTED = ("vocab-1", "vocab-2", "interlaced")
+"""Schedules with a part of the vocabulary on every stage."""
+SCHEDULES = (*FOLDED, *PARTED, "1f1b", "gpipe", "zb-h1", "zb-h2", "dualpipe", "chimera", "auto", "auto")
 CONTEXTS = ("ring", "striped", "zigzag", "all-gather", "ulysses", "usp", "lightseq", "tokenring", "rsa", "halo")
 _RARE: Mapping[str, tuple[Any, ...]] = {
     "documents": (100, {"lognormal": [300, 1.0], "high": 4096}, [300, 212], [1], {"uniform": [1, 900]}),

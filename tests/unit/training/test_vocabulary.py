@@ -149,6 +149,16 @@ def test_beside_data_parallelism(name: str, zero: int) -> None:
     assert folded.metrics["step_time_s"] == pytest.approx(apart.metrics["step_time_s"], rel=1e-6)
 
 
+def test_passes_that_are_cut_keep_logits_once() -> None:
+    """With tensor parallelism S and T have several operations; those of one microbatch count from the first on."""
+    training = {"schedule": "interlaced", "recompute": "none", "overlap_gradients": True}
+    asked = scenario(
+        "interlaced", pp=2, tp=2, zero=2, training=training, batch=16, software=jobs.stack("megatron-core")
+    )
+    found = simulate(asked)
+    assert found.memory[0].at_peak["activations"] == peak_activations(arranged_job(asked), 0)
+
+
 def test_from_a_file(tmp_path: object) -> None:
     """The order written out and read back runs as the one by name."""
     from pathlib import Path
