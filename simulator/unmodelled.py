@@ -22,8 +22,9 @@ _STATE = (
 _SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
 _SCHEDULE = (
     "it has another name here or none: zero bubble is `zb-h1` (with `vpp` PyTorch's InterleavedZeroBubble), `zb-h2`, "
-    "`zb-v`, `v-half`, `v-min`, both directions `dualpipev`, waves `hanayo`, LoopedBFS `breadth-first`; or write the "
-    "path of a CSV file with the passes of each device, as scenarios/training/zero-bubble-csv.yaml does"
+    "`zb-v`, `v-half`, `v-min`, both directions `dualpipev`, waves `hanayo`, LoopedBFS `breadth-first`, the "
+    "vocabulary over all stages `vocab-1`, `vocab-2`, `interlaced`; or write the path of a CSV file with the passes of "
+    "each device, as scenarios/training/zero-bubble-csv.yaml does"
 )
 _CONTEXT = "context parallelism is not modelled; when serving write `tp`, `pp` or `ep`"
 _REPLICAS = "data parallelism is `serving.replicas` when serving, and `training.parallel.dp` in training"
@@ -47,7 +48,19 @@ UNMODELLED: dict[str, str] = {
     **dict.fromkeys(("deepseekv4*", "minimaxm3*", "nsa", "csa", "hca"), _COMPRESSED),
     **dict.fromkeys(("mamba*", "jamba*", "zamba*", "rwkv*", "nemotronh*", "falconmamba*"), _STATE),
     **dict.fromkeys(("autoscaling", "autoscale*", "minreplicas", "maxreplicas", "elastic*"), _SCALING),
-    **dict.fromkeys(("wave*", "bidirectional", "zerobubble*", "zb*", "interleavedzero*", "looped*"), _SCHEDULE),
+    **dict.fromkeys(
+        (
+            "wave*",
+            "bidirectional",
+            "zerobubble*",
+            "zb*",
+            "interleavedzero*",
+            "looped*",
+            "vocabparallel*",
+            "vocabularyparallel*",
+        ),
+        _SCHEDULE,
+    ),
     **dict.fromkeys(("cp", "contextparallel*", "decodecontextparallelsize", "dcp"), _CONTEXT),
     **dict.fromkeys(("dp", "dataparallel", "dataparallelsize"), _REPLICAS),
     **dict.fromkeys(("rlhf", "ppo", "grpo", "dpo", "rollout*"), _FINE_TUNING),

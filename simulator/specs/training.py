@@ -238,8 +238,8 @@ class Training(Spec):
     parallel: Parallel = Parallel()
     """The layout."""
     schedule: str | None = None
-    """`1f1b`, `interleaved-1f1b`, `zb-h1`, `zb-v`, `auto` or another of docs/models/pipeline.md, or the path of a CSV
-    file (one line a rank); 1f1b, interleaved where vpp > 1, if left out."""
+    """`1f1b`, `interleaved-1f1b`, `zb-h1`, `zb-v`, `vocab-2`, `auto` or another of docs/models/pipeline.md, or the path
+    of a CSV file (one line a rank); 1f1b, interleaved where vpp > 1, if left out."""
     stages: tuple[int, ...] | None = Field(default=None)
     """Layers of each stage (pp x vpp numbers, in the order of the layers) where the split is uneven."""
     slices: int | None = Field(default=None, ge=2, le=1024)
