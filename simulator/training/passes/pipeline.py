@@ -67,8 +67,9 @@ def pipeline(chain: Chain) -> Placed:
     alone = without_partner(job.schedule) if job.overlap_experts else None
     lasts = np.moveaxis(builder.ticks(whole)[:, costs.sizes], 1, -1)
     durations = lasts[0] if alone is None else np.where(alone, lasts[1], lasts[0])
-    forward, backward = (builder.pieces(sent[0]) for sent in (costs.send_forward, costs.send_backward))
-    ticks = np.stack([builder.ticks(forward), builder.ticks(backward)], axis=1)
+    ways = costs.send_forward, costs.send_backward
+    ticks = np.array([[builder.ticks(builder.pieces(sent)) for sent in way] for way in ways]).transpose(2, 0, 1)
+    ticks = ticks[..., 0] if ticks.shape[-1] == 1 else ticks[..., costs.sizes]
     placed = Placed(chain, lower(job.schedule, durations, ticks, job.overlap_pipeline), alone)
     lowered = placed.lowered
     met = _meet(chain, placed)

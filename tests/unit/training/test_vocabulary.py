@@ -13,7 +13,6 @@ from simulator.training.arranged import arranged_job, relative_costs
 from simulator.training.job import Job
 from simulator.training.memory import (
     chunk_activations,
-    chunks_of_model,
     parameters,
     peak_activations,
     static_memory,
@@ -41,9 +40,9 @@ def job(name: str, **more: object) -> Job:
 def test_every_rank_holds_its_part(name: str) -> None:
     """Embedding and head of 256,000 x 1,024 elements in quarters; positions stay first, the last norm last."""
     small, plain = job(name), job("1f1b")
-    held = [parameters(small, chunk) for chunk in chunks_of_model(small)]
-    layers = parameters(plain, chunks_of_model(plain)[1])
-    whole = sum(parameters(plain, chunk) for chunk in chunks_of_model(plain))
+    held = [parameters(small, chunk) for chunk in all_chunks(small)]
+    layers = parameters(plain, all_chunks(plain)[1])
+    whole = sum(parameters(plain, chunk) for chunk in all_chunks(plain))
     part = 2 * 64_000 * 1024
     assert held == [layers + part + 1024 * 1024, layers + part, layers + part, layers + part + 2 * 1024]
     assert sum(held) == whole
@@ -52,15 +51,15 @@ def test_every_rank_holds_its_part(name: str) -> None:
 
 def test_a_tied_table_is_held_once() -> None:
     small = job("vocab-2", shape={"tied_embeddings": True})
-    assert parameters(small, chunks_of_model(small)[1]) == pytest.approx(
-        parameters(job("vocab-2"), chunks_of_model(small)[1]) - 64_000 * 1024
+    assert parameters(small, all_chunks(small)[1]) == pytest.approx(
+        parameters(job("vocab-2"), all_chunks(small)[1]) - 64_000 * 1024
     )
     assert not run(scenario("vocab-2", shape={"tied_embeddings": True})).classes.costs[0].embedding
 
 
 def test_a_vocabulary_that_ranks_do_not_divide_is_padded() -> None:
     small = job("vocab-2", shape={"vocabulary": 50_257})
-    held = parameters(small, chunks_of_model(small)[1]) - parameters(job("1f1b"), chunks_of_model(job("1f1b"))[1])
+    held = parameters(small, all_chunks(small)[1]) - parameters(job("1f1b"), all_chunks(job("1f1b"))[1])
     assert held == 2 * 12_565 * 1024
 
 
@@ -132,7 +131,7 @@ def test_activations(name: str, kept: int) -> None:
     1,024 x 2 bytes of a row that the product keeps."""
     small = job(name)
     logits = 1024 * (64_000 * (2 + 4 * small.stack.fp32_logits) + 1024 * 2)
-    chunk = chunk_activations(small, chunks_of_model(small)[0])
+    chunk = chunk_activations(small, all_chunks(small)[0])
     assert kept * chunk <= peak_activations(small, 0) <= kept * chunk + logits
     found = simulate(scenario(name))
     assert found.memory[0].at_peak["activations"] == peak_activations(small, 0)
