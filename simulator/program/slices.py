@@ -31,8 +31,8 @@ class Slices:
     @classmethod
     def balanced(cls, count: int, attention: Fraction) -> Self:
         """Equally long forward passes, as near as cuts at parts of a `GRAIN`-th come."""
-        ends = [Fraction(0), *(_end(Fraction(at, count), attention) for at in range(1, count)), Fraction(1)]
-        return cls(tuple(after - before for before, after in pairwise(ends)), attention)
+        lengths = balanced_lengths(GRAIN, count, float(attention))
+        return cls(tuple(Fraction(length, GRAIN) for length in lengths), attention)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -47,8 +47,14 @@ class Slices:
         )
 
 
-def _end(share: Fraction, attention: Fraction) -> Fraction:
-    """Where so much of a forward pass has been done: (1 - a) c + a c^2 = share."""
-    a, linear = float(attention), float(1 - attention)
-    found = (sqrt(linear**2 + 4 * a * float(share)) - linear) / (2 * a) if a else float(share)
-    return Fraction(round(found * GRAIN), GRAIN)
+def balanced_lengths(sequence: int, count: int, attention: float, unit: int = 1) -> tuple[int, ...]:
+    """Tokens of slices with equally long forward passes, to multiples of `unit`, of which the sequence is one.
+
+    After a part c of the sequence (1 - a) c + a c^2 of the pass has been done.
+    """
+    linear = 1 - attention
+    shares = [at / count for at in range(count + 1)]
+    if attention:
+        shares = [(sqrt(linear**2 + 4 * attention * one) - linear) / (2 * attention) for one in shares]
+    ends = [round(one * sequence / unit) * unit for one in shares]
+    return tuple(after - before for before, after in pairwise(ends))

@@ -243,8 +243,9 @@ class Training(Spec):
     stages: tuple[int, ...] | None = Field(default=None)
     """Layers of each stage (pp x vpp numbers, in the order of the layers) where the split is uneven."""
     slices: int | None = Field(default=None, ge=2, le=1024)
-    """Equal slices of the sequence of each microbatch under `schedule: seq1f1b`, which pass one by one; 4 where left
-    out."""
+    """Slices of the sequence of each microbatch under `schedule: seq1f1b`, which pass one by one; 4 where left out."""
+    slice_cut: Literal["even", "balanced"] = "even"
+    """Slices of equally many tokens, or with equally many FLOPs of a forward pass, of which first ones are longer."""
     recompute: Recompute | None = None
     """Activations dropped in the forward pass and computed again: none, selective (attention scores) or full (whole
     layers)."""

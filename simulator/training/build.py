@@ -46,6 +46,7 @@ from simulator.training.checks import (
     without_pipeline,
     without_recipe,
 )
+from simulator.training.cuts import slice_lengths
 from simulator.training.documents import Packing, packing
 from simulator.training.job import BYTES, Job, Replicas
 from simulator.training.layers import split_layers
@@ -168,7 +169,7 @@ def build_job(scenario: Scenario) -> Job:
         overlap_tensor=training.overlap_tensor,
         vocabulary_sums=schedule.vocabulary_sums,
         **in_flight(schedule),
-        slices=schedule.slices,
+        cuts=slice_lengths(training, model, schedule),
         tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
         warnings=(

@@ -63,6 +63,9 @@ def check_slices(training: Training, model: Model, schedule: Schedule, zero: int
     if training.slices is not None and many == 1:
         hint = "write `schedule: seq1f1b`, or leave it out"
         raise InputError(Problem("the schedule cuts no sequences", path="training.slices", hint=hint))
+    if training.slice_cut != "even" and many == 1:
+        hint = "write `schedule: seq1f1b`, or leave it out"
+        raise InputError(Problem("the schedule cuts no sequences", path="training.slice_cut", hint=hint))
     if many == 1:
         return
     if training.sequence_length % (many * parallel.tp):

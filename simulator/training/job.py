@@ -1,6 +1,7 @@
 """A training job with nothing left open: what a scenario says, with the stack's defaults filled in."""
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import floor
 from typing import Any
 
@@ -143,8 +144,8 @@ class Job:
     """Microbatches whose logits wait for their backward pass at once."""
     logit_gradients_in_flight: int = 1
     """Microbatches whose logits or gradients of logits wait for the last of their backward passes at once."""
-    slices: int = 1
-    """Equal slices of each microbatch along its sequence, each of which passes by itself."""
+    cuts: tuple[int, ...] = ()
+    """Tokens of each slice of a microbatch along its sequence, which pass one by one; empty where it passes whole."""
     before: int = 0
     """Tokens of a sequence before those of this job, whose keys are there."""
     tile_tokens: int | None = None
@@ -217,12 +218,18 @@ class Job:
     @property
     def parts(self) -> "tuple[Job, ...]":
         """The job as each slice of a microbatch sees it, whose passes are those of more and shorter microbatches."""
-        if self.slices == 1:
+        if not self.cuts:
             return (self,)
-        length, many = self.sequence // self.slices, self.microbatches * self.slices
+        ends, many = accumulate(self.cuts), self.microbatches * self.slices
         return tuple(
-            replace(self, sequence=length, before=at * length, microbatches=many, slices=1) for at in range(self.slices)
+            replace(self, sequence=length, before=end - length, microbatches=many, cuts=())
+            for length, end in zip(self.cuts, ends, strict=True)
         )
+
+    @property
+    def slices(self) -> int:
+        """Slices of each microbatch, 1 where it passes whole."""
+        return max(len(self.cuts), 1)
 
     @property
     def encoder(self) -> "Job":

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.model.dropped import dropping
 from simulator.model.held import computed_beside
@@ -43,6 +44,8 @@ from simulator.training.operators import (
     vocabulary_shard,
 )
 from simulator.training.optimizers.base import OPTIMIZERS, Matrices, Share
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +359,7 @@ def working_memory(job: Job, stage: int) -> float:
     host or goes there. Where microbatches are cut, gradients of keys that earlier slices wait for are there besides.
     """
     if job.slices > 1:
-        return gradients_of_keys(job, stage) + working_memory(job.parts[-1], stage)
+        return gradients_of_keys(job, stage) + max(working_memory(part, stage) for part in job.parts)
     chunks = chunks_of_stage(job, stage)
     inside = max((_inside_layer(job, kind) for kind in kinds_of(chunks)), default=0.0)
     if not any(c.last or c.part for c in chunks):
@@ -404,30 +407,38 @@ def shared_in_flight(job: Job, kind: LayerKind) -> float:
 
 def peak_activations(job: Job, stage: int) -> float:
     """Most bytes of kept activations on a rank of the stage, whose passes follow each other as its schedule says."""
-    return _most_in_flight(job, stage, kept_of_chunks(job), weights_of_chunks(job), kept_of_part(job))
+    sizes, rest = kept_by_slice(job)
+    return _most_in_flight(job, stage, sizes, rest, kept_of_part(job))
+
+
+def kept_by_slice(job: Job) -> Floats:
+    """Bytes that each chunk keeps of each slice of a microbatch until its backward pass or the first half of it, and
+    from there to the second half; shape (2, chunks, slices), one slice where microbatches pass whole."""
+    each = [[sizes(part) for part in job.parts] for sizes in (kept_of_chunks, weights_of_chunks)]
+    return np.array(each).transpose(0, 2, 1)
 
 
 def kept_of_chunks(job: Job) -> list[float]:
     """`chunk_activations` of each chunk, worked out once for those that are alike."""
-    chunks, part = all_chunks(job), job.parts[-1]
-    known = {chunk: chunk_activations(part, chunk) for chunk in set(chunks)}
+    chunks = all_chunks(job)
+    known = {chunk: chunk_activations(job, chunk) for chunk in set(chunks)}
     return [known[chunk] for chunk in chunks]
 
 
 def weights_of_chunks(job: Job) -> list[float]:
     """`chunk_for_weights` of each chunk, worked out once for those that are alike."""
-    chunks, part = all_chunks(job), job.parts[-1]
-    known = {chunk: chunk_for_weights(part, chunk) for chunk in set(chunks)}
+    chunks = all_chunks(job)
+    known = {chunk: chunk_for_weights(job, chunk) for chunk in set(chunks)}
     return [known[chunk] for chunk in chunks]
 
 
-def _most_in_flight(job: Job, stage: int, sizes: list[float], rest: list[float], part_size: float = 0.0) -> float:
-    """Most bytes at once of what a rank keeps between passes of one microbatch: `sizes` of each chunk from forward pass
-    to backward pass or its first half, `rest` from there to the second half, `part_size` from S to T."""
+def _most_in_flight(job: Job, stage: int, sizes: Floats, rest: Floats, part_size: float = 0.0) -> float:
+    """Most bytes at once of what a rank keeps between passes of one microbatch: `sizes` of each chunk and slice from
+    forward pass to backward pass or its first half, `rest` from there to the second half, `part_size` from S to T."""
     schedule = job.schedule
     part = slice(int(schedule.rank_start[stage]), int(schedule.rank_start[stage + 1]))
-    kind, chunk = schedule.kind[part], schedule.stage[part]
-    whole, halves, logits = np.array(sizes)[chunk], np.array(rest)[chunk], np.full(len(kind), part_size)
+    kind, chunk, slices = schedule.kind[part], schedule.stage[part], schedule.microbatch[part] % sizes.shape[1]
+    whole, halves, logits = sizes[chunk, slices], rest[chunk, slices], np.full(len(kind), part_size)
     cases = [kind == code for code in (Kind.F, Kind.B, Kind.I, Kind.W, Kind.S, Kind.T)]
     change = np.select(cases, [whole, -whole, halves - whole, -halves, logits, -logits], 0.0)
     return float(np.cumsum(change).max(initial=0.0))
@@ -435,8 +446,8 @@ def _most_in_flight(job: Job, stage: int, sizes: list[float], rest: list[float],
 
 def offloaded(job: Job) -> list[float]:
     """Most bytes that a device of each stage keeps in the memory of its host; shape (pp,)."""
-    sizes = [offloaded_of(job, chunk) for chunk in all_chunks(job)]
-    return [_most_in_flight(job, stage, sizes, [0.0] * len(sizes)) for stage in range(job.pp)]
+    sizes = np.array([[offloaded_of(part, chunk) for part in job.parts] for chunk in all_chunks(job)])
+    return [_most_in_flight(job, stage, sizes, np.zeros_like(sizes)) for stage in range(job.pp)]
 
 
 def copied_a_step(job: Job) -> list[float]:
@@ -475,7 +486,7 @@ def largest(job: Job) -> Job:
 def peak_memory(job: Job) -> float:
     """Bytes of the fullest rank at its worst moment, at most."""
     job = largest(job)
-    sizes, rest, scored = kept_of_chunks(job), weights_of_chunks(job), kept_of_part(job)
+    (sizes, rest), scored = kept_by_slice(job), kept_of_part(job)
     return max(
         sum(static_memory(job, stage).values())
         + _most_in_flight(job, stage, sizes, rest, scored)

@@ -11,6 +11,7 @@ from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import memory, operators
 from simulator.training.build import build_job
+from simulator.training.cuts import causal_share
 from simulator.training.step import Kernel
 from tests import jobs
 
@@ -85,11 +86,32 @@ def test_four_slices_unless_told() -> None:
     assert build_job(scenario(slices=8)).parts[7].before == 7 * LONG // 8
 
 
+def test_balanced_slices_are_shorter_one_after_the_other_and_so_is_the_step() -> None:
+    """First slices have more tokens, so that forward passes differ less; every pass, send and activation is its own."""
+    even, balanced = (scenario(training={"slice_cut": cut}) for cut in ("even", "balanced"))
+    job = build_job(balanced)
+    assert sum(job.cuts) == LONG
+    assert all(length % 128 == 0 for length in job.cuts)
+    assert list(job.cuts) == sorted(job.cuts, reverse=True)
+    pairs = [length * (part.before + length / 2) for length, part in zip(job.cuts, job.parts, strict=True)]
+    assert pairs == sorted(pairs)
+    share, whole = causal_share(job.model, LONG), LONG**2 / 2
+    passes = [(1 - share) * own / LONG + share * seen / whole for own, seen in zip(job.cuts, pairs, strict=True)]
+    assert passes == pytest.approx([0.25] * 4, abs=0.02)  # cut at 64ths
+    found, plain = simulate(balanced), simulate(even)
+    assert found.metrics["step_time_s"] < plain.metrics["step_time_s"]
+    assert found.metrics["peak_memory_bytes"] == pytest.approx(memory.peak_memory(job))
+    assert found.memory[1].at_peak["activations"] == pytest.approx(memory.peak_activations(job, 1))
+    kept = memory.kept_by_slice(job)[0, 1]
+    assert kept / kept.sum() == pytest.approx([length / LONG for length in job.cuts])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"slices": 3}, "8,192 tokens does not divide into 3 slices"),
         ({"schedule": "1f1b"}, "the schedule cuts no sequences"),
+        ({"schedule": "1f1b", "slices": None, "training": {"slice_cut": "balanced"}}, "the schedule cuts no sequences"),
         ({"training": {"attention": "unfused"}}, "slices of sequences with unfused attention"),
         ({"training": {"causal": False}}, "slices of sequences with tokens that see those after them"),
         ({"zero": 2}, "slices of sequences with ZeRO-2"),
