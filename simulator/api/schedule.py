@@ -108,6 +108,7 @@ def schedule(
     paths: Sequence[Sequence[int]] = (),
     layers: Sequence[Time] = (),
     speeds: Sequence[Time] = (),
+    kept_for_weights: Time = 1,
 ) -> PipelineSchedule:
     """Make a pipeline schedule and run it without a model or a machine.
 
@@ -131,6 +132,8 @@ def schedule(
     * `cut`: slices of equally many tokens, or with equally long forward passes.
     * `layers`: layers of each stage, which times and activations go with; the times given are those of the mean.
     * `speeds`: speeds of the devices, of one stage each, beside that of which the times given are.
+    * `kept_for_weights`: share of what a microbatch keeps from F on that it keeps from I to W; more than 1 where layers
+      are recomputed.
     * `paths`: stages that microbatches go through in turn, for schedules that let them skip some.
 
     Raises InputError for sizes that do not suit the schedule, and `simulator.errors.InfeasibleError` for a limit that
@@ -146,7 +149,10 @@ def schedule(
     forth, inputs, weights, sent, scored, regressed = (_time(name, value) for name, value in times.items())
     balanced = cut == "balanced"
     costs = AskedCosts(forth, inputs, weights, sent, together, scored, regressed, attention=share, balanced=balanced)
-    costs = replace(costs, layers=_positive("layers", layers), speeds=_positive("speeds", speeds))
+    rest = _time("kept_for_weights", kept_for_weights)
+    costs = replace(
+        costs, kept_for_weights=rest, layers=_positive("layers", layers), speeds=_positive("speeds", speeds)
+    )
     limit = None if memory_limit is None else float(_time("memory_limit", memory_limit))
     counts = (_count("stages", stages), _count("microbatches", microbatches), _count("chunks", chunks))
     asked = AskedSchedule(path_of("source", source), *counts, costs, limit, _count("slices", slices), _paths(paths))

@@ -36,6 +36,7 @@ _SIZES = (
     "paths",
     "layers",
     "speeds",
+    "kept_for_weights",
 )
 _MOST = 4097  # entries of a list that are read, one more than there are devices
 _TIMES = {  # what costs are unless given
@@ -76,6 +77,12 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--paths", metavar="LIST", type=_paths, help="stages that microbatches go through in turn, as 0-1-3,0-2-3"
+    )
+    parser.add_argument(
+        "--kept-for-weights",
+        metavar="SHARE",
+        type=_time,
+        help="of a microbatch's activations, kept from I to W (default: 1)",
     )
     parser.add_argument("--layers", metavar="LIST", type=_list, help="of each stage, as 9,8,8,7: times are of the mean")
     parser.add_argument("--speeds", metavar="LIST", type=_list, help="of each device, as 1,1,0.5,1: times are of 1")
@@ -173,6 +180,7 @@ def _asked(arguments: Namespace) -> "AskedSchedule":
         balanced=arguments.cut == "balanced",
         layers=arguments.layers or (),
         speeds=arguments.speeds or (),
+        kept_for_weights=Fraction(1) if arguments.kept_for_weights is None else arguments.kept_for_weights,
     )
     return AskedSchedule(
         arguments.schedule,

@@ -59,6 +59,8 @@ class AskedCosts:
     """Of each stage of the model, which passes and activations go with; empty: equally many."""
     speeds: tuple[Fraction, ...] = ()
     """Of each device beside the others, one stage each; empty: equally fast."""
+    kept_for_weights: Fraction = Fraction(1)
+    """Of what is kept from F on, the share that is kept on from I to W."""
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
@@ -100,7 +102,8 @@ class AskedCosts:
         pair = None if self.pair is None else int(self.pair / chunks * scale)
         scores, gradients = (np.full(stages, int(cost * scale)) for cost in (self.scores, self.scores_gradient))
         send, cut = int(self.send * scale), self.cut(slices)
-        return Costs(forward, back, weights, kept, kept, send, pair, scores, gradients, barrier=send, slices=cut)
+        rest = kept * float(self.kept_for_weights)
+        return Costs(forward, back, weights, kept, rest, send, pair, scores, gradients, barrier=send, slices=cut)
 
 
 def _spread(each: tuple[Fraction, ...], stages: int) -> tuple[Fraction, ...]:
@@ -321,7 +324,8 @@ def _written(asked: AskedCosts, vocabulary: bool, slices: int) -> PassCosts:
     tokens = None if cut is None else tuple(map(float, cut.tokens))
     attention = None if cut is None else float(cut.attention)
     layers, speeds = (tuple(map(float, some)) or None for some in (asked.layers, asked.speeds))
-    return PassCosts(forward, back, weights, send, pair, scores, gradients, attention, tokens, layers, speeds)
+    rest = None if asked.kept_for_weights == 1 else float(asked.kept_for_weights)
+    return PassCosts(forward, back, weights, send, pair, scores, gradients, attention, tokens, layers, speeds, rest)
 
 
 def _devices(timing: Timing, scale: int) -> tuple[DeviceShare, ...]:

@@ -57,6 +57,8 @@ def _sizes(document: ScheduleDocument) -> tuple[str, str]:
         passes += f"; slices of {', '.join(f'{100 * share:.3g} %' for share in costs.tokens)} of a sequence"
     if costs.attention:
         passes += f"; {100 * costs.attention:g} % of F and I goes with pairs of tokens"
+    if costs.kept_for_weights is not None:
+        passes += f"; {costs.kept_for_weights:g} of activations is kept from I to W"
     if costs.layers is not None:
         passes += f"; layers {', '.join(f'{own:g}' for own in costs.layers)}, costs of the mean"
     if costs.speeds is not None:

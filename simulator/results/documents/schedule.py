@@ -29,6 +29,8 @@ class PassCosts:
     """Of each stage, which times and activations go with: the costs are those of the mean; None: equally many."""
     speeds: tuple[float, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Of each device, beside that of which the costs are; None: equally fast."""
+    kept_for_weights: float | None = field(default=None, metadata=LEFT_OUT)
+    """Share of what a microbatch keeps from F on that it keeps from I to W; None: all of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,3 +217,16 @@ def test_lists_that_do_not_fit_are_refused(name: str, changes: dict[str, Any], m
     asked = AskedSchedule(name, 4, 8, costs=AskedCosts(**changes))
     with pytest.raises(InputError, match=message):
         run(asked, make(asked))
+
+
+@pytest.mark.parametrize(("name", "late"), [("zb-h1", 1), ("zb-h2", 2)])
+def test_what_waits_for_weights_alone_is_less(name: str, late: int) -> None:
+    """Worker i of p = 4: (p - i + 1) M_B + (i - 1) M_W under ZB-H1, (2p - 2i + 1) M_B + (2i - 2) M_W under ZB-H2
+    (arXiv:2401.10241, table 2), M_W = 0.6 M_B."""
+    asked = AskedSchedule(name, 4, 16, costs=AskedCosts(kept_for_weights=Fraction(3, 5)))
+    found = run(asked, make(asked))
+    whole = [4 - i + 1 if name == "zb-h1" else 8 - 2 * i + 1 for i in range(1, 5)]
+    rest = [late * (i - 1) for i in range(1, 5)]
+    expected = [b + 0.6 * w for b, w in zip(whole, rest, strict=True)]
+    assert [device.peak for device in found.by_device] == pytest.approx(expected)
+    assert found.costs.kept_for_weights == 0.6
