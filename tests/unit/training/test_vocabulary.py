@@ -12,6 +12,7 @@ from simulator.specs.scenario import Scenario
 from simulator.training.arranged import arranged_job, relative_costs
 from simulator.training.job import Job
 from simulator.training.memory import (
+    all_chunks,
     chunk_activations,
     parameters,
     peak_activations,
