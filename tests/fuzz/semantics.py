@@ -200,6 +200,13 @@ _ARRIVALS: tuple[dict[str, Any], ...] = (
     {"varying": [{"duration": "1 s", "rate": "20 /s"}, {"duration": "2 s", "rate": 0}]},
 )
 _SYSTEM: Mapping[str, tuple[Any, ...]] = {
+    "overlap": (
+        {"tensor": "steps"},
+        {"tensor": "tracked", "from_rows": 64},
+        {"batches": "two"},
+        {"batches": "nano", "first_share": 0.3},
+        {"batches": "nano-serial"},
+    ),
     "router": ("round-robin", "random", "least-outstanding", "shortest-queue", "power-of-two", "prefix-aware"),
     "batching": (
         {"max_sequences": 2},
