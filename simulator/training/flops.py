@@ -8,7 +8,7 @@ work count nothing. For a GPT of l layers these are 72 B s l h^2 (1 + s/6h + V/1
 96 B s l h^2 (1 + s/6h + V/16lh).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simulator.cost.work import attended_pairs
@@ -86,7 +86,7 @@ def layers_forward_flops(job: Job) -> float:
 def model_flops(job: Job) -> float:
     """FLOPs of a step that the model needs, all devices: of frozen matrices two passes, of adapters three."""
     if job.batch is not None:
-        return 3.0 * forward_of(job, job.batch)
+        return _needed(job, job.batch)
     whole = 3.0 * job.global_batch * (layers_forward_flops(job) + head_forward_flops(job))
     if job.lora is None:
         return whole
@@ -107,19 +107,23 @@ def _adapters(job: Job, lora: Lora) -> float:
     )
 
 
-def forward_of(job: Job, batch: Batch, attention: bool = False) -> float:
-    """FLOPs of the forward pass of all sequences or documents of a batch, without padding; of `attention`, those that a
-    causal mask halves."""
-    once, products, total = replace(job, batch=None, packing=None), None, 0.0
+def _alone(job: Job, batch: Batch) -> Iterator[tuple[Job, int]]:
+    """The job for one sequence or document of each length of a batch, without padding, and how many have it."""
+    once = replace(job, batch=None, packing=None, global_batch=1)
     for tokens, encoder, count in batch.lengths:
-        own = replace(once, sequence=tokens, encoder_sequence=encoder or None)
-        if attention:
-            total += count * _halved(own) * (tokens - 1) / tokens
-        elif encoder:
-            total += count * (layers_forward_flops(own) + head_forward_flops(own))
-        else:  # of a token all but attention is the same in any sequence
-            products = products or _products(own)
-            total += count * (tokens * products + _squares(own))
+        yield replace(once, sequence=tokens, encoder_sequence=encoder or None), count
+
+
+def _needed(job: Job, batch: Batch) -> float:
+    """FLOPs of a step that the model needs for all sequences or documents of a batch."""
+    total, products = 0.0, None
+    for own, count in _alone(job, batch):
+        if own.encoder_sequence:
+            total += count * model_flops(own)
+            continue
+        # of a token all but attention is the same in any sequence
+        products = products or (model_flops(own) - 3.0 * _squares(own)) / own.sequence
+        total += count * (own.sequence * products + 3.0 * _squares(own))
     return total
 
 
@@ -131,11 +135,6 @@ def _halved(job: Job) -> float:
 def _squares(job: Job) -> float:
     """FLOPs of the attention of one sequence."""
     return over_layers(job.layers, lambda kind: attention_flops(job, kind))
-
-
-def _products(job: Job) -> float:
-    """FLOPs of the forward pass of a token without attention."""
-    return (layers_forward_flops(job) + head_forward_flops(job) - _squares(job)) / job.sequence
 
 
 def _of_batch(job: Job, batch: Batch) -> float:
@@ -152,7 +151,8 @@ def _of_shape(job: Job, shape: Shape) -> float:
 def causal_flops(job: Job) -> float:
     """`model_flops` with only the scores that a causal mask leaves: s (s + 1) / 2 of s^2."""
     if job.batch is not None:
-        return model_flops(job) - 1.5 * forward_of(job, job.batch, attention=True)
+        saved = (count * _halved(own) * (own.sequence - 1) / own.sequence for own, count in _alone(job, job.batch))
+        return model_flops(job) - 1.5 * sum(saved)
     masked = (
         over_layers(job.layers, lambda kind: _causal_attention(job, kind)) * (job.sequence - 1) / (2 * job.sequence)
     )

@@ -100,6 +100,9 @@ def training(random: Random) -> Input:
         for key, choices in drawn.items():
             if random.random() < often:
                 job[key] = random.choice(choices)
+    if random.random() < 0.12:
+        job |= {"documents": {"lognormal": [200, 1.0], "high": job["sequence_length"]}}
+        job["batching"] = random.choice(_BATCHING)
     document = {
         "version": 1,
         "name": "fuzz",
@@ -138,6 +141,19 @@ _RARE: Mapping[str, tuple[Any, ...]] = {
     ),
     "gradient_precision": ("fp32", "bf16"),
 }
+_BATCHING: tuple[dict[str, Any], ...] = (
+    {"policy": "cut"},
+    {"policy": "first-fit"},
+    {"policy": "balanced", "fill": "context"},
+    {"policy": "pad"},
+    {"policy": "pad", "fill": "context"},
+    {"policy": "bucket", "buckets": [64, 256], "tokens": 4096, "synchronous": True},
+    {"policy": "hybrid", "capacity": 2048},
+    {"policy": "hybrid", "capacity": 2048, "balance": True},
+    {"policy": "flexible", "capacity": 2048},
+    {"policy": "first-fit", "disaggregated": 0.1},
+    {"policy": "cut", "disaggregated": 0.2, "ping_pong": False},
+)
 _ROUTED: Mapping[str, tuple[Any, ...]] = {
     "expert_chunks": (2, 3),
     "expert_lanes": ("one",),

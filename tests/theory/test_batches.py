@@ -16,7 +16,7 @@ from simulator.run.gather import Run
 from simulator.run.simulate import run, simulate
 from simulator.specs.batching import Batching
 from simulator.specs.scenario import Scenario
-from simulator.specs.training import Documents
+from simulator.specs.training import Documents, Lora
 from simulator.training import flops
 from simulator.training.build import build_job
 from tests import jobs
@@ -233,6 +233,15 @@ def test_flops_count_lengths_once_and_padding_beside() -> None:
     assert flops.model_flops(of) == pytest.approx(plain(1024) + plain(256))
     again = build_job(jobs.scenario(devices=1, batch=2, micro=2, training={"attention": "fused"}))
     assert flops.hardware_flops(of) == pytest.approx(flops.hardware_flops(again))
+
+
+def test_flops_of_frozen_matrices_are_those_of_each_length() -> None:
+    """Adapters beside frozen matrices, which have no gradients of weights."""
+    lora = {"lora": Lora(rank=4), "attention": "fused"}
+    of = build_job(scenario({"policy": "pad"}, [1024, 256], devices=1, batch=2, training=lora))
+    each = [build_job(jobs.scenario(devices=1, batch=1, sequence=length, training=lora)) for length in (1024, 256)]
+    assert flops.model_flops(of) == pytest.approx(sum(map(flops.model_flops, each)))
+    assert flops.hardware_flops(of) == pytest.approx(sum(map(flops.hardware_flops, each)))
 
 
 def test_speech_pads_both_of_its_sequences() -> None:
