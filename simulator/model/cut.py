@@ -45,6 +45,8 @@ class Cut:
     merged: float | None = None
     """Rows that a device gets for each that it sends out, where copies for experts of one device travel as one; None
     where every copy travels."""
+    fused: bool = False
+    """Whether one kernel does all that lies between the products of experts."""
 
     def over(self, axis: Axis) -> int:
         """Devices along an axis."""

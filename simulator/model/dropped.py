@@ -9,7 +9,7 @@ included (Megatron-Core's `moe`), of which only the input is kept.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL, ROTARY
+from simulator.model.blocks.around import ACTIVATION, CLAMP, NORM, RESIDUAL, ROTARY
 from simulator.model.ops import AttentionCore, Comm, Elementwise, Linear, Op
 
 MODULES = ("norm", "activation", "latent", "experts")
@@ -36,7 +36,9 @@ def dropping(ops: Sequence[Op], modules: Collection[str]) -> Iterator[Op]:
             entered = True
         elif isinstance(does, Linear) and dropped:
             op = replace(op, does=replace(does, keeps=False))
-        elif isinstance(does, AttentionCore) and latent and "latent" in modules:
+        elif (isinstance(does, Elementwise) and does.kind == ACTIVATION and dropped) or (
+            isinstance(does, AttentionCore) and latent and "latent" in modules
+        ):
             op = replace(op, does=replace(does, kept=0.0))
         yield op
         dropped = (_module(op, latent) in ("norm", "activation") and _module(op, latent) in modules) or (
@@ -59,4 +61,4 @@ def _module(op: Op, latent: bool) -> str:
     kind = op.does.kind if isinstance(op.does, Elementwise) else ""
     if latent and (op.name in _EXPANDED or kind == ROTARY):
         return "latent"
-    return {NORM: "norm", ACTIVATION: "activation"}.get(kind, "")
+    return {NORM: "norm", ACTIVATION: "activation", CLAMP: "activation"}.get(kind, "")

@@ -307,7 +307,9 @@ class Job:
         """How the axes cut the model on one rank."""
         sizes = {**self.experts.sizes, **self.mesh.sizes}
         encoded = (self.encoder_sequence or self.sequence) / self.sequence
-        cut = Cut(sizes, self.sequence_parallel, self.stack.dropout, self.causal, encoded, SENT)
+        cut = Cut(
+            sizes, self.sequence_parallel, self.stack.dropout, self.causal, encoded, SENT, fused=self.stack.grouped
+        )
         sent = self.exchange
         return cut if sent is None else replace(cut, routing=sent.spread, merged=sent.merged)
 

@@ -159,6 +159,7 @@ def _gpt_oss(config: Config) -> None:
     config.imply(biases=True)
     config.imply(attention_sinks=True)
     config.imply(expert_biases=True)
+    config.imply(clamped_gate=True)
 
 
 def _qwen3_moe(config: Config) -> None:

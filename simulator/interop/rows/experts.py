@@ -9,6 +9,7 @@ from simulator.specs.training import RouterLoad
 
 if TYPE_CHECKING:
     from simulator.interop.rows.training import Row
+    from simulator.specs.model import Model
 
 DROPPED = re.compile(r"token ?drop")
 """Words of benchmarks whose experts take as many rows each, the rest being dropped (capacity factor 1, padded)."""
@@ -25,8 +26,8 @@ def shape(row: "Row") -> dict[str, Any]:
         found["expert_ffn"] = row.moe_ffn
     if _in_turn(row) and row.experts % row.topk == 0:  # type: ignore[operator]  # above 1
         found |= {"expert_groups": row.experts // row.topk, "expert_group_limit": 1}  # type: ignore[operator]
-    if _biased(row):
-        found["expert_biases"] = True
+    if known := _shipped(row):
+        found |= {"expert_biases": known.expert_biases, "clamped_gate": known.clamped_gate}
     if row.dense_layers:
         dense, sparse = {"mlp": "dense", "repeat": row.dense_layers}, row.layers - row.dense_layers
         found["pattern"] = [dense, {"mlp": "moe", "repeat": sparse}]
@@ -36,13 +37,13 @@ def shape(row: "Row") -> dict[str, Any]:
     return found
 
 
-def _biased(row: "Row") -> bool:
-    """Whether the shipped model of the row's name and shape has biases in its experts."""
+def _shipped(row: "Row") -> "Model | None":
+    """The shipped model of the row's name and shape, which knows more of its experts than a row says."""
     try:
         known = served_model(row.model)
     except Refused:
-        return False
-    return known.expert_biases and (known.hidden, known.experts) == (row.hidden, row.experts)
+        return None
+    return known if (known.hidden, known.experts) == (row.hidden, row.experts) else None
 
 
 def _in_turn(row: "Row") -> bool:

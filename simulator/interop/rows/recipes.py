@@ -77,7 +77,7 @@ RECIPES = (
     Recipe("1e7adfa", GPT, "b300", 2602, dispatcher="alltoall", graphs=LAYER_GRAPHS),
     Recipe("#3614", GPT, B200, 2604.01, dispatcher="alltoall", modules=("norm", "activation")),
     Recipe("#2915", GPT, B200, 2602.01, modules=("norm", "activation")),
-    Recipe("1e7adfa", GPT, rf"h100|{B200}", 2602, dispatcher="alltoall", modules=("norm", "activation")),
+    Recipe("6b296ac, 1e7adfa", GPT, rf"h100|{B200}", 2511, dispatcher="alltoall", modules=("norm", "activation")),
 )
 """Recipes of Megatron-Bridge, first match."""
 

@@ -6,7 +6,7 @@ from simulator.model.ops import Elementwise, Op, Traffic
 from simulator.specs.model import Model
 
 NORM, RESIDUAL, ROTARY, ACTIVATION, BRANCHES = "norm", "residual", "rotary", "activation", "branches"
-GATE = "gate"
+GATE, CLAMP = "gate", "clamp"
 """Kinds of elementwise operations that stacks have rules for."""
 
 
@@ -39,6 +39,17 @@ def activation(inner: float, gated: bool, rows: Axis | None = None) -> Op:
     read = 2.0 if gated else 1.0
     back = ((ACTIVATION, Traffic((read + 1) * inner, read * inner)),)
     return Op(ACTIVATION, Elementwise(ACTIVATION, Traffic(read * inner, inner), back, read * inner, axis=rows))
+
+
+def clamp(inner: float, rows: Axis | None = None) -> Op:
+    """Cutting gate and rows off at a limit, before a fused nonlinearity that does not do it itself (Megatron-Core's
+    `weighted_bias_quick_geglu_impl`): two passes and one that joins their results.
+
+    Backward, PyTorch compares with a limit on one side and with two on the other, writes masks of a byte, joins these
+    two, takes the gradients that the masks leave, and joins both.
+    """
+    back = ((CLAMP, Traffic(7.0 * inner, 4.0 * inner, 7, masks_read=4.0 * inner, masks_written=4.0 * inner)),)
+    return Op(CLAMP, Elementwise(CLAMP, Traffic(4.0 * inner, 4.0 * inner, 3), back, 2.0 * inner, axis=rows))
 
 
 def branches(model: Model) -> Op:

@@ -15,7 +15,7 @@ from itertools import chain
 
 from simulator.axes import EP, ETP
 from simulator.model.backward import COMBINE, DISPATCH, GATHER, SCATTER
-from simulator.model.blocks.around import activation
+from simulator.model.blocks.around import activation, clamp
 from simulator.model.blocks.base import enter, leave
 from simulator.model.blocks.dense import matrices
 from simulator.model.cut import Cut
@@ -81,6 +81,8 @@ def experts(model: Model, cut: Cut) -> Iterator[Op]:
         rows=rows,
     )
     yield Op("experts in", first)
+    if model.clamped_gate and not cut.fused:
+        yield clamp(met * inner, rows)
     yield activation(met * inner, model.gated_ffn, rows)
     yield Op("experts out", replace(first, inputs=inner, outputs=hidden, cut=ROW))
     if sorts:

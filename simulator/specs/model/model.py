@@ -130,6 +130,8 @@ class Model(Spec):
     expert_biases: bool = False
     """Whether the products of experts have biases, which a row takes times its probability (gpt-oss). Where all experts
     of a layer lie on one device or rows are gathered they are left out."""
+    clamped_gate: bool = False
+    """Whether gate and rows of experts are cut off at a limit before they are multiplied (gpt-oss, `swiglu_limit`)."""
     expert_hidden: Count | None = None
     """Width at which rows visit experts and move between devices; two matrices lead there from `hidden` and back. The
     router and shared experts read `hidden`."""

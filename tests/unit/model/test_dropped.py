@@ -40,6 +40,19 @@ def test_experts_do_not_keep_the_results_of_their_activation() -> None:
     assert spared == (V3.top_k + 1) * V3.expert_ffn  # that of the shared expert too
 
 
+def test_what_is_clamped_before_an_activation_is_dropped_with_it() -> None:
+    """Before: gate and rows for the clamp, clamped ones for the nonlinearity, and its result, five widths of an expert;
+    after: gate and rows."""
+    oss = load_spec(Model, "gpt-oss-120b")
+    listed = list(layer(oss, Cut({EP.name: 64}, dispatch=SENT), oss.kinds[0]))
+    plain = list(layer(oss, Cut({EP.name: 64}, dispatch=SENT, fused=True), oss.kinds[0]))
+    again = list(dropping(listed, ("activation",)))
+    assert oss.top_k is not None and oss.expert_ffn is not None
+    assert elements(listed) - elements(plain) == oss.top_k * 2 * oss.expert_ffn
+    assert elements(listed) - elements(again) == oss.top_k * 3 * oss.expert_ffn
+    assert [op.name for op in computed_again(listed, ("activation",))] == ["clamp", "activation"]
+
+
 def test_norms_are_kept_by_nobody() -> None:
     dense = ops("dense")
     assert elements(dense) - elements(list(dropping(dense, ("norm",)))) == 2 * V3.hidden

@@ -1,5 +1,6 @@
 """Launches of layers with experts, and exchanges with experts beside other microbatches."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -73,6 +74,24 @@ def test_biases_of_experts_are_added_in_fp32_expert_by_expert() -> None:
     elements = 1024 * 2 * 1024
     assert found[2]["expert bias"] == Stream(14 * elements, 14 * elements, kernels=2 * 2 + 2)
     assert found[3]["expert bias"] == Stream(24 * elements, 16 * elements, kernels=6 * 2 + 2)
+
+
+def test_what_experts_multiply_by_their_gate_is_clamped_in_passes_of_their_own() -> None:
+    """Bytes of an element of the expert's width in 16 bits. Forward two clamps (2 read, 2 written each) and a join (4,
+    4). Backward, of the gate one comparison (2, a mask of 1) and its choice (1 + 2, 2), of the other factor two (2, 1
+    each), their join (1 + 1, 1) and its choice (1 + 2, 2), and both joined (4, 4)."""
+    shape = jobs.model(experts=8, top_k=2, expert_ffn=512, gated_ffn=True, clamped_gate=True)
+    own = build_job(jobs.scenario(software=jobs.stack("megatron-core"), shape=shape, devices=4, dp=4, ep=4))
+    elements = 1024 * 2 * 512
+    passes = (operators.layer_forward, operators.layer_backward)
+    there, back = (
+        next(step.work for step in one(own, own.kinds[0]) if isinstance(step, Kernel) and step.name == "clamp")
+        for one in passes
+    )
+    assert there == Stream(8 * elements, 8 * elements, kernels=3)
+    assert back == Stream(18 * elements, 12 * elements, kernels=7)
+    fused = replace(own, stack=own.stack.model_copy(update={"grouped": True}))
+    assert all(step.name != "clamp" for one in passes for step in one(fused, fused.kinds[0]))
 
 
 def test_biases_of_experts_are_parameters_of_their_device() -> None:
