@@ -47,6 +47,7 @@ from simulator.specs.model import LayerKind
 from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.exchanged import exchanged, shared_halves
+from simulator.training.expert_rows import fills, weighted_bias
 from simulator.training.job import Job, Replicas
 from simulator.training.shards import moved
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
@@ -264,10 +265,13 @@ def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]
                 yield runs[i]
             continue
         if isinstance(does, Linear):
+            rows = rows_of(job, does)
             yield from _dequantised(job, op)
+            yield from fills(job, does, rows, COLUMN)
             yield from _cast(job, op, does, ops, i)
             yield Kernel(op.name, gemm(job, does), launches=_launches(job, does), beside=beside)
-            yield from _weighted_bias(job, does)
+            yield from weighted_bias(job, does, rows)
+            yield from fills(job, does, rows, ROW)
         elif isinstance(does, WeightGradient):
             yield from _turn(job, ops, i)
             yield from _weight_gradient(job, op.name, does.of, beside)
@@ -422,27 +426,12 @@ def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collect
     """The product for the weights, and adding its result to the running sum over microbatches, where the product does
     not do it itself."""
     yield Kernel(name, _to_weight(job, product), True, _launches(job, product), beside)
-    yield from _weighted_bias(job, product, backward=True)
+    yield from weighted_bias(job, product, rows_of(job, product), backward=True)
     if product.bias:
         yield _stream(job, "bias gradient", rows_of(job, product) * product.outputs * job.element, 0)
     if (job.microbatches > 1 or job.part < 1) and not job.stack.fused_accumulation:
         size, weights = job.gradient_bytes, product.weights
         yield Kernel("accumulate gradient", Stream(weights * (job.element + size), weights * size), True)
-
-
-def _weighted_bias(job: Job, product: Linear, backward: bool = False) -> Iterator[Kernel]:
-    """Biases of the experts' last product, each times the probability of its row, where no kernel fuses them: in fp32,
-    expert by expert (Megatron-Core's `TEGroupedMLP._apply_bias`).
-
-    Forward the product with the probabilities is written, added to the rows, joined over experts and cast; backward the
-    gradient is cast twice and joined, and multiplied and summed for the bias and for the probabilities.
-    """
-    if not product.bias or product.spread is None or product.cut != ROW or job.stack.grouped:
-        return
-    read, written, kernels = (24, 16, 6) if backward else (14, 14, 2)
-    elements = rows_of(job, product) * product.outputs
-    work = Stream(read * elements, written * elements, kernels=kernels * product.matrices + 2)
-    yield Kernel("expert bias", work)
 
 
 def _passes(job: Job, op: Op) -> Kernel:

@@ -38,6 +38,8 @@ class Exchange:
     """Rows that a device gets for each that it sends, where those for several of its experts travel as one."""
     size: float
     """Bytes of an element on the way to experts; on the way back it is of the working precision."""
+    filled: bool = False
+    """Whether every expert takes as many rows, empty ones among them."""
 
 
 MERGING = ("node_multicast", "per_rank")
@@ -60,7 +62,8 @@ def exchange(
     groups, limit = model.expert_groups, model.expert_group_limit
     targets = collectives.Routing(model.experts, model.top_k, groups, limit, held)
     size = collectives.TOKEN_FORMATS[training.dispatch_precision] if training.dispatch_precision else element
-    return Exchange(library, spread, targets, _merged(library, targets, devices), size)
+    filled = training.routing.capacity is not None and training.routing.padded
+    return Exchange(library, spread, targets, _merged(library, targets, devices), size, filled)
 
 
 def _merged(library: str, targets: collectives.Routing, devices: int) -> float | None:

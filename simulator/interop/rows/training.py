@@ -405,7 +405,9 @@ def _training(row: Row, stack: Stack, assumed: list[str]) -> Training:
         "overlap_experts": experts.overlaps(row),
     }
     set_by_recipe = recipes.settings(row, assumed)
-    return Training(**{"dispatcher": experts.dispatcher(row, assumed), **stated, **set_by_recipe})
+    if "dispatcher" not in set_by_recipe:
+        set_by_recipe["dispatcher"] = experts.dispatcher(row, assumed)
+    return Training(**{**stated, **set_by_recipe})
 
 
 def stage_layers(layers: int, chunks: int, assumed: list[str], modules: int = 0) -> tuple[int, ...] | None:

@@ -94,6 +94,26 @@ def test_what_experts_multiply_by_their_gate_is_clamped_in_passes_of_their_own()
     assert all(step.name != "clamp" for one in passes for step in one(fused, fused.kinds[0]))
 
 
+def test_rows_of_experts_are_filled_up_to_what_narrow_products_take() -> None:
+    """Each of 1,024 rows visits two experts; before the first product and after the last they are copied, 2 bytes an
+    element in and out, in both passes; not in 16 bits, nor where a library or a capacity fills them up."""
+    shape = jobs.model(experts=8, top_k=2, expert_ffn=512)
+    moved = Stream(2.0 * 1024 * 2 * 1024, 2.0 * 1024 * 2 * 1024)
+    for training, filled in (
+        ({"precision": "fp8"}, True),
+        ({"precision": "bf16"}, False),
+        ({"precision": "fp8", "dispatcher": "deepep"}, False),
+        ({"precision": "fp8", "routing": {"capacity": 1, "padded": True}}, False),
+    ):
+        stack = jobs.stack("megatron-core")
+        own = build_job(
+            jobs.scenario(on="generic-h100", software=stack, shape=shape, devices=4, dp=4, ep=4, training=training)
+        )
+        for one in (operators.layer_forward, operators.layer_backward):
+            steps = [step for step in one(own, own.kinds[0]) if isinstance(step, Kernel)]
+            assert [s.work for s in steps if s.name in ("fill rows", "empty rows")] == [moved] * 2 * filled
+
+
 def test_biases_of_experts_are_parameters_of_their_device() -> None:
     shape = jobs.model(experts=8, top_k=2, expert_ffn=512, biases=False)
     plain, more = (build_job(biased(shape, biases)) for biases in (False, True))
