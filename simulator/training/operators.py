@@ -419,7 +419,8 @@ def _cast(job: Job, op: Op, product: Linear, ops: Sequence[Op], i: int) -> Itera
     if read + written:
         elements = rows_of(job, product) * product.inputs
         work = Stream(read_bytes=read * elements, write_bytes=written * elements)
-        yield Kernel(f"cast {name}", work, launches=_launches(job, product))
+        kernels = recipe.kernels - (1 if recipe.kernels > 1 and _normed(ops, i) else 0)
+        yield Kernel(f"cast {name}", work, launches=_launches(job, product) * kernels)
 
 
 def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Kernel]:

@@ -35,6 +35,9 @@ class Recipe:
     """Times that a cast reads the 16 bits: twice where the largest value has to be known first."""
     normed: int = 1
     """The same where a norm wrote them; 0 where the norm itself writes the first order."""
+    kernels: int = 1
+    """Kernels that cast a tensor: three where its largest value and its scale are worked out by kernels of their own,
+    of which the first is left out behind a norm (Transformer Engine, `Float8CurrentScalingQuantizer`)."""
     amax: bool = False
     """Whether ranks that gather a tensor agree on its largest value before they cast it."""
     primary: bool = True
@@ -85,7 +88,7 @@ def _register(**recipes: Recipe) -> None:
 _register(
     fp8=DELAYED,
     fp8_delayed=DELAYED,
-    fp8_current=Recipe("fp8", "fp8", 1.0, 1.0, reads=2, amax=True),
+    fp8_current=Recipe("fp8", "fp8", 1.0, 1.0, reads=2, kernels=3, amax=True),
     fp8_block=Recipe("fp8_block", "fp8", 1 + 4 / 128, 1 + 4 / 128**2, blocks=True, needs="fp8"),
     mxfp8=Recipe("fp8", "fp8", 1 + 1 / 32, 1 + 1 / 32, blocks=True, primary=False, needs="fp4"),
     nvfp4=Recipe("fp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, blocks=True, reads=2, amax=True, primary=False, needs="fp4"),

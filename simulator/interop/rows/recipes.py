@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LAYER_GRAPHS = ("attention", "router")
 """Transformer Engine's graphs of `attn`, `moe_router` and `moe_preprocess`."""
+CURRENT = "fp8-current"
+"""What plain fp8 means: the configurations for H100 are named FP8_CS (27dfb3d to 01b2977)."""
 WHOLE_GRAPHS = ("all",)
 """One graph of the whole iteration."""
 
@@ -63,6 +65,7 @@ RECIPES = (
     Recipe("#4606", QWEN, r"\bb[23]00", 2606.01, MX, graphs=WHOLE_GRAPHS, overlap=True),
     Recipe("#4587", QWEN_30, "b300", 2606, MX, graphs=WHOLE_GRAPHS),
     Recipe("#2499", QWEN_30, B200, 2602.01, graphs=LAYER_GRAPHS),
+    Recipe("f29a269, 01b2977", QWEN_30, "h100", 2604),
     Recipe("f29a269", QWEN_30, BLACKWELL, 2602, graphs=("router",)),
     Recipe("767255d", QWEN_30, BLACKWELL, 2511, graphs=LAYER_GRAPHS),
     Recipe("767255d, f29a269", QWEN_235, RACKS, 2511, graphs=LAYER_GRAPHS),
@@ -116,5 +119,8 @@ def settings(row: "Row", assumed: list[str]) -> dict[str, Any]:
     if one.overlap:
         found["overlap_experts"] = True
         said.append("exchanges with experts beside other microbatches")
+    if row.precision == "fp8":
+        found["precision"] = CURRENT
+        said.append("scales of tensors as they are")
     assumed.append(f"{', '.join(said)}, as in the recipe of the release (Megatron-Bridge {one.source})")
     return found

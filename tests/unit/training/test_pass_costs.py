@@ -114,6 +114,28 @@ def test_rows_of_experts_are_filled_up_to_what_narrow_products_take() -> None:
             assert [s.work for s in steps if s.name in ("fill rows", "empty rows")] == [moved] * 2 * filled
 
 
+def test_scales_of_tensors_as_they_are_are_kernels_of_their_own() -> None:
+    """Largest value, scale and cast of the rows of both experts of a device; behind a norm, which knows the largest
+    value, scale and cast."""
+    shape = jobs.model(experts=8, top_k=2, expert_ffn=512)
+    for precision, (normed, rows) in {"fp8": (1, 2), "fp8-current": (2, 6)}.items():
+        stack = jobs.stack("megatron-core")
+        given = jobs.scenario(
+            on="generic-h100",
+            software=stack,
+            shape=shape,
+            devices=4,
+            dp=4,
+            ep=4,
+            training={"precision": precision},
+        )
+        own = build_job(given)
+        steps = operators.layer_forward(own, own.kinds[0])
+        casts = {step.name: step.launches for step in steps if isinstance(step, Kernel)}
+        assert casts["cast experts in"] == casts["cast experts out"] == rows
+        assert casts.get("cast attention in", normed) == normed
+
+
 def test_biases_of_experts_are_parameters_of_their_device() -> None:
     shape = jobs.model(experts=8, top_k=2, expert_ffn=512, biases=False)
     plain, more = (build_job(biased(shape, biases)) for biases in (False, True))

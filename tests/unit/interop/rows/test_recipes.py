@@ -82,6 +82,15 @@ def test_settings_are_those_of_the_commit(
     )
 
 
+def test_plain_fp8_is_scaled_as_it_is() -> None:
+    """Configurations for H100 are of current scaling alone (FP8_CS); what a row says more closely stays."""
+    assumed: list[str] = []
+    plain = row(device="H100-80GB", model="Qwen3_30B_a3B", precision="fp8")
+    assert settings(plain, assumed)["precision"] == "fp8-current"
+    assert "scales of tensors as they are" in assumed[0]
+    assert "precision" not in settings(row(device="H100-80GB", precision="fp8-sc"), [])
+
+
 def test_what_a_row_says_is_not_replaced() -> None:
     assert "recompute" not in settings(row(recompute="none"), [])
 
