@@ -418,9 +418,9 @@ def _cast(job: Job, op: Op, product: Linear, ops: Sequence[Op], i: int) -> Itera
     read, written = recipe.cast(job.any_order, _normed(ops, i), 1 / job.tp if whole else 1.0, backward, op.frozen)
     if read + written:
         elements = rows_of(job, product) * product.inputs
-        work = Stream(read_bytes=read * elements, write_bytes=written * elements)
-        kernels = recipe.kernels - (1 if recipe.kernels > 1 and _normed(ops, i) else 0)
-        yield Kernel(f"cast {name}", work, launches=_launches(job, product) * kernels)
+        launches = _launches(job, product) * (recipe.kernels - (recipe.kernels > 1 and _normed(ops, i)))
+        work = Stream(read_bytes=read * elements, write_bytes=written * elements, kernels=launches)
+        yield Kernel(f"cast {name}", work, launches=launches)
 
 
 def _weight_gradient(job: Job, name: str, product: Linear, beside: tuple[Collective, ...]) -> Iterator[Kernel]:

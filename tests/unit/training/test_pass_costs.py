@@ -131,7 +131,9 @@ def test_scales_of_tensors_as_they_are_are_kernels_of_their_own() -> None:
         )
         own = build_job(given)
         steps = operators.layer_forward(own, own.kinds[0])
-        casts = {step.name: step.launches for step in steps if isinstance(step, Kernel)}
+        kernels = [step for step in steps if isinstance(step, Kernel)]
+        assert all(k.work.kernels == k.launches for k in kernels if isinstance(k.work, Stream) and "cast" in k.name)
+        casts = {step.name: step.launches for step in kernels}
         assert casts["cast experts in"] == casts["cast experts out"] == rows
         assert casts.get("cast attention in", normed) == normed
 
