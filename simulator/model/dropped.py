@@ -9,7 +9,7 @@ included (Megatron-Core's `moe`), of which only the input is kept.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from simulator.model.blocks.around import ACTIVATION, CLAMP, NORM, RESIDUAL, ROTARY
+from simulator.model.blocks.around import ACTIVATION, CLAMP, NORM, PARTED, RESIDUAL, ROTARY
 from simulator.model.ops import AttentionCore, Comm, Elementwise, Linear, Op
 
 MODULES = ("norm", "activation", "latent", "experts")
@@ -59,6 +59,6 @@ def _mixture(ops: Sequence[Op]) -> range:
 def _module(op: Op, latent: bool) -> str:
     """The word for an operation; empty where there is none."""
     kind = op.does.kind if isinstance(op.does, Elementwise) else ""
-    if latent and (op.name in _EXPANDED or kind == ROTARY):
+    if latent and (op.name in _EXPANDED or kind in (ROTARY, PARTED)):
         return "latent"
     return {NORM: "norm", ACTIVATION: "activation", CLAMP: "activation"}.get(kind, "")

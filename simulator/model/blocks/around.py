@@ -6,7 +6,7 @@ from simulator.model.ops import Elementwise, Op, Traffic
 from simulator.specs.model import Model
 
 NORM, RESIDUAL, ROTARY, ACTIVATION, BRANCHES = "norm", "residual", "rotary", "activation", "branches"
-GATE, CLAMP = "gate", "clamp"
+GATE, CLAMP, PARTED = "gate", "clamp", "keys of two parts"
 """Kinds of elementwise operations that stacks have rules for."""
 
 

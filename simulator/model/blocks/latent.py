@@ -9,15 +9,15 @@ to its result, with the same weights and arithmetic for a row as expanding them,
 Where an indexer chooses the tokens of a row (`index_top_k`), rows of prompts and of training too attend over the
 latents.
 
-Left out: expanding the latents of cached tokens again for later chunks of a prompt, and writing keys together of their
-two parts.
+Left out: expanding the latents of cached tokens again for later chunks of a prompt, and, in serving, writing keys
+together of their two parts.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simulator.axes import TP
-from simulator.model.blocks.around import gate, rotary
+from simulator.model.blocks.around import PARTED, gate, rotary
 from simulator.model.blocks.base import ATTENTIONS, KEYS, QUERIES, WHOLE, enter, leave
 from simulator.model.cut import Cut
 from simulator.model.ops import (
@@ -51,6 +51,8 @@ def latent(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> Ite
         yield from _indexed(model, sizes)
     if model.position == "rotary":
         yield rotary(((sizes.heads if part != KEYS else 0) + (part != QUERIES)) * sizes.positions)
+        if part == WHOLE:
+            yield _parted(sizes)
     if part != QUERIES:
         scorer = indexer(model)
         yield Op("cache", CacheWrite(float(sizes.cached), scorer.key_bytes if scorer else 0.0))
@@ -114,6 +116,15 @@ def _queries(model: Model, cut: Cut, sizes: _Sizes) -> Iterator[Op]:
     else:
         yield from enter(cut, "query latent", sizes.queries)
         yield Op("query up", Linear(sizes.queries, width, COLUMN, TP))
+
+
+def _parted(sizes: _Sizes) -> Op:
+    """Writing keys of all heads together of their two parts, and values apart from them; backward the way back
+    (Megatron-Core's fused kernel, `ApplyMLARotaryEmbKV`)."""
+    apart = float(sizes.expanded + sizes.positions)
+    whole = float(sizes.heads * (sizes.keys + sizes.values))
+    back = ((PARTED, Traffic(whole, apart)),)
+    return Op(PARTED, Elementwise(PARTED, Traffic(apart, whole), back))
 
 
 def indexer(model: Model) -> Indexer | None:

@@ -16,7 +16,7 @@ from simulator.axes import EP, TP
 from simulator.model import layers
 from simulator.model import ops as model_ops
 from simulator.model.blocks import QUERIES, WHOLE, ends
-from simulator.model.blocks.around import ACTIVATION, NORM, RESIDUAL
+from simulator.model.blocks.around import ACTIVATION, NORM, PARTED, RESIDUAL
 from simulator.model.cut import Cut
 from simulator.model.ops import COPY, LAYER, TABLE, WIDE, AttentionCore, Op, StateScan
 from simulator.model.tensors import BIAS, cached_bytes, core, multiplied, scan, tensors
@@ -283,11 +283,12 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
 
 
 def _elementwise(shard: Shard, does: model_ops.Elementwise, joined: bool) -> Iterator[Piece]:
-    """A residual addition is part of the norm that follows, which reads the stream too and writes their sum."""
+    """A residual addition is part of the norm that follows, which reads the stream too and writes their sum. Writing
+    keys of two parts together is left out; decodes read the latents."""
     moved = does.forward.read + does.forward.written
     if does.kind == NORM and joined:
         moved *= 2.0
-    if does.kind != RESIDUAL:
+    if does.kind not in (RESIDUAL, PARTED):
         yield _passes(shard, moved * (does.element or shard.formats.plain_size))
 
 

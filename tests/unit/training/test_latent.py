@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from simulator.cost.work import Stream
 from simulator.run.simulate import simulate
 from simulator.specs.model import Model
 from simulator.training.build import build_job
@@ -34,6 +35,16 @@ def test_flops_are_those_of_expanded_heads() -> None:
     found = job(latent(), dp=8)
     kind = found.model.kinds[0]
     assert attention_flops(found, kind) == 2 * 1024**2 * 16 * (96 + 64)
+
+
+def test_keys_of_two_parts_are_written_together() -> None:
+    """Of a row's 16 heads 64 + 64 elements and one key with positions of 32 are read, 96 + 64 of each head written; the
+    other way round backward."""
+    found = job(latent(), dp=8)
+    apart, whole = 1024 * (16 * 128 + 32) * 2, 1024 * 16 * 160 * 2
+    for one, (read, written) in ((layer_forward, (apart, whole)), (layer_backward, (whole, apart))):
+        steps = [step for step in one(found, found.kinds[0]) if isinstance(step, Kernel)]
+        assert [step.work for step in steps if step.name == "keys of two parts"] == [Stream(read, written)]
 
 
 def test_windows_count_the_pairs_within_them() -> None:
