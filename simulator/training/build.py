@@ -116,7 +116,6 @@ def build_job(scenario: Scenario) -> Job:
     zero = _zero(resolver, mesh)
     microbatches = _microbatches(training, mesh)
     schedule, chunks = _schedule(training, stack, model, microbatches, zero)
-    bucket = training.bucket_size or (stack.bucket_size.value if stack.bucket_size else float("inf"))
     formats = _formats(resolver, scenario)
     attention = str(take("attention", training.attention, stack.attention))
     check_attention_of_slices(schedule, attention)
@@ -140,11 +139,7 @@ def build_job(scenario: Scenario) -> Job:
         lora=training.lora,
         attention=attention,
         recompute=str(take("recompute", training.recompute or _of_modules(training), stack.recompute)),
-        recompute_modules=training.recompute_modules,
-        recompute_keeps=training.recompute_keeps,
-        recompute_layers=training.recompute_layers,
-        recompute_share=training.recompute_share or 1.0,
-        offload_layers=training.offload_layers or 0,
+        **_kept(training),
         host_link=_host_link(scenario),
         runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
@@ -157,12 +152,8 @@ def build_job(scenario: Scenario) -> Job:
         blocking=training.blocking_launches,
         **_overlaps(training, stack),
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
-        reduce_bytes=BYTES.get(training.reduce_precision, 2) if training.reduce_precision else stack.reduce_bytes,
-        gradient_bytes=BYTES.get(training.gradient_precision, 2)
-        if training.gradient_precision
-        else stack.gradient_bytes,
+        **_gradients(training, stack),
         optimizer=optimizers.chosen(training, stack, zero, resolver.assumptions),
-        bucket=bucket,
         **_exchanging(scenario, mesh, experts, formats["precision"]),
         cuda_graphs=training.cuda_graphs,
         algorithms=training.algorithms,
@@ -170,17 +161,8 @@ def build_job(scenario: Scenario) -> Job:
         vocabulary_sums=schedule.vocabulary_sums,
         **in_flight(schedule),
         cuts=slice_lengths(training, model, schedule),
-        tile_tokens=training.tile_tokens,
         assumptions=tuple(resolver.assumptions),
-        warnings=(
-            *without_effect(training, mesh, stack, zero, model.block_mask is not None),
-            *without_experts(training, model),
-            *without_pipeline(training, mesh, stack, model),
-            *without_recipe(training, formats["precision"], formats["recipe"]),
-            *besides.without_effect(training, mesh.sizes[TP.name]),
-            *too_long(training, model),
-            *optimizers.unused(training, stack, mesh, zero),
-        ),
+        warnings=_warnings(scenario, mesh, zero, formats),
     )
     besides.check_overlap(training, job)
     vocabulary.check(job)
@@ -190,6 +172,40 @@ def build_job(scenario: Scenario) -> Job:
         return _schedule(training, stack, model, microbatches, zero)[0]
 
     return batched(job, training, scenario.cluster, made, scenario.seed)
+
+
+def _warnings(scenario: Scenario, mesh: Mesh, zero: int, formats: dict[str, Any]) -> tuple[str, ...]:
+    """What the scenario says without effect, or of a model that is not made for it."""
+    training, stack, model = scenario.training, scenario.stack, scenario.model
+    return (
+        *without_effect(training, mesh, stack, zero, model.block_mask is not None),
+        *without_experts(training, model),
+        *without_pipeline(training, mesh, stack, model),
+        *without_recipe(training, formats["precision"], formats["recipe"]),
+        *besides.without_effect(training, mesh.sizes[TP.name]),
+        *too_long(training, model),
+        *optimizers.unused(training, stack, mesh, zero),
+    )
+
+
+def _gradients(training: Training, stack: Stack) -> dict[str, Any]:
+    """Formats of gradients on the wire and in memory, and how many are reduced together."""
+    given = {"reduce_bytes": training.reduce_precision, "gradient_bytes": training.gradient_precision}
+    found = {name: BYTES.get(word, 2) if word else getattr(stack, name) for name, word in given.items()}
+    usual = stack.bucket_size.value if stack.bucket_size else float("inf")
+    return {**found, "bucket": training.bucket_size or usual}
+
+
+def _kept(training: Training) -> dict[str, Any]:
+    """What passes keep, compute again, or send to the host."""
+    return {
+        "recompute_modules": training.recompute_modules,
+        "recompute_keeps": training.recompute_keeps,
+        "recompute_layers": training.recompute_layers,
+        "recompute_share": training.recompute_share or 1.0,
+        "offload_layers": training.offload_layers or 0,
+        "tile_tokens": training.tile_tokens,
+    }
 
 
 def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:
