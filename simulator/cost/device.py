@@ -19,6 +19,7 @@ from simulator.specs.kernels import (
     SCAN_ESTIMATES,
     AttentionKernels,
     DecodeKernels,
+    ExpertFormat,
     ExpertKernels,
     GemmKernels,
     KernelProfile,
@@ -72,7 +73,7 @@ class Device:
     padded_heads: int
     """Multiple to which query heads are filled up where rows of prompts attend to chosen latents."""
     experts: Mapping[str, Mapping[str, ExpertCurve]]
-    """Mixtures of experts by family of kernels and number format of the device."""
+    """Mixtures of experts by family of kernels and number format of the device, or of weights and rows."""
     fitted_experts: Mapping[str, tuple[str, ...]]
     """Number formats that the profile knows of each family."""
     scans: Mapping[str, Mapping[str, ScanCurve]]
@@ -91,13 +92,14 @@ class Device:
                 return wider
         raise InputError(f"{self.name} computes nothing in {dtype}; it supports {', '.join(sorted(self.peaks))}")
 
-    def mixture(self, families: Sequence[str], dtype: str) -> ExpertCurve:
-        """The mixture of experts of the first of some families that the profile has; of its first one where none is."""
-        return self.experts[self._family(families)][dtype]
+    def mixture(self, families: Sequence[str], dtype: str) -> ExpertCurve | None:
+        """The mixture of experts of the first of some families that the profile has; of its first one where none is.
+        None where the format is one of weights and rows that its kernels are not known in."""
+        return self.experts[self._family(families, dtype)].get(dtype)
 
     def extrapolated_mixture(self, families: Sequence[str], dtype: str) -> str:
         """What `mixture` takes in place of kernels that are not known here; empty where it takes them."""
-        family = self._family(families)
+        family = self._family(families, dtype)
         if family == ANY_FAMILY:
             return ""
         if family not in families:
@@ -117,8 +119,8 @@ class Device:
         estimate = self.scan_estimates.get(kind, self.scan_estimates["any"])
         return next((known[kind] for known in named if kind in known), estimate)
 
-    def _family(self, families: Sequence[str]) -> str:
-        return next((name for name in families if name in self.experts), next(iter(self.experts)))
+    def _family(self, families: Sequence[str], dtype: str) -> str:
+        return next((name for name in families if dtype in self.experts.get(name, ())), next(iter(self.experts)))
 
     def peak(self, dtype: str) -> float:
         """Peak FLOP/s of work of a format; InputError as in `native`."""
@@ -177,7 +179,11 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         latent=latent_curve(profile.latent, bandwidth, cores, sixteen_bit(peaks), clock),
         padded_heads=profile.latent.padded_heads,
         experts={
-            name: {dtype: expert_curve(dtype, known) for dtype in peaks} for name, known in profile.experts.items()
+            name: {
+                dtype: expert_curve(dtype, known)
+                for dtype in (*(peaks if set(known) - MIXED else ()), *MIXED & set(known))
+            }
+            for name, known in profile.experts.items()
         },
         fitted_experts={name: tuple(map(str, known)) for name, known in profile.experts.items()},
         scans={
@@ -259,9 +265,14 @@ def latent_curve(
     )
 
 
-def expert_curve(dtype: str, known: Mapping[DType, ExpertKernels]) -> ExpertCurve:
+MIXED: frozenset[ExpertFormat] = frozenset(("w4a16", "w4a8"))
+"""Mixtures whose weights are narrower than their rows: no format of the device."""
+
+
+def expert_curve(kind: str, known: Mapping[ExpertFormat, ExpertKernels]) -> ExpertCurve:
     """A mixture of experts in one format, by the kernels of a family."""
-    spec = known[reference(dtype, known)]
+    both = {dtype: spec for dtype, spec in known.items() if dtype not in MIXED}
+    spec = known[kind] if kind in MIXED else both[reference(kind, both)]  # type: ignore[arg-type]
     return ExpertCurve(spec.launch, spec.rate, spec.memory, spec.ramp, spec.passes)
 
 

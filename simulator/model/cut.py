@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from simulator.axes import EP, TP, Axis
+from simulator.axes import EP, ETP, TP, Axis
 
 GATHERED, SENT = "gathered", "sent"
 """Every device takes the rows of all; each row is sent to the devices of its experts (an all-to-all)."""
@@ -64,5 +64,15 @@ class Cut:
 
     @property
     def sharers(self) -> int:
-        """Devices over which experts are spread."""
+        """Groups of devices, each with rows of its own, over which experts lie."""
         return self.over(EP)
+
+    @property
+    def experts_cut(self) -> int:
+        """Devices that cut each expert between them: those of tensor parallelism unless said otherwise."""
+        return self.sizes.get(ETP.name, self.over(TP))
+
+    @property
+    def experts_spread(self) -> int:
+        """Devices over which experts are spread, of those that all have the rows."""
+        return self.sharers * self.over(TP) // self.experts_cut

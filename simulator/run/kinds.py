@@ -143,7 +143,7 @@ def _devices_of_replicas(result: Result) -> int:
 def _largest_replica(scenario: ServingScenario, _: Cluster) -> int:
     serving = scenario.serving
     layouts = [pool.parallel or serving.parallel for pool in serving.pools] or [serving.parallel]
-    return max(layout.devices * layout.ep for layout in layouts)
+    return max(layout.devices * layout.sharers for layout in layouts)
 
 
 SERVING = ScenarioKind(

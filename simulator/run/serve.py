@@ -152,7 +152,8 @@ def serving(
     if not all(system.cost.fits for system in systems):
         return ServingRun(scenario, systems, workload, ledger, (), (), None, 0)
     agenda = site.clock
-    fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")), finished)
+    way = [] if scenario.requests.arrivals.at_once else _way(scenario.stack, ledger)
+    fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")), finished, way)
     fast_forward = scenario.leap if leap is None else leap
     homes = tuple(system for system in systems for _ in range(system.replicas))
     replicas = tuple(
@@ -165,6 +166,14 @@ def serving(
     _in_step(replicas, homes, agenda, scenario.stack)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0)
+
+
+def _way(stack: ServingStack, ledger: Ledger) -> list[int]:
+    """Ticks of each request outside of the engine; none where the stack says nothing."""
+    if stack.request_overhead is None:
+        return []
+    token = 0.0 if stack.prompt_overhead is None else stack.prompt_overhead.value
+    return [units.to_ticks(stack.request_overhead.value + token * prompt) for prompt in ledger.prompt]
 
 
 def _kv_transfer(site: Site, scenario: ServingScenario, systems: tuple[System, ...], ledger: Ledger) -> KvTransfer:

@@ -4,7 +4,7 @@ Numbers are relative to the accelerator's own peaks wherever that is meaningful,
 equal architecture; only latencies are absolute. Equations: docs/models/compute.md.
 """
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -178,6 +178,10 @@ class LatentKernels(Spec):
     """Multiple to which query heads are filled up where rows of prompts attend to chosen tokens; 64 on Hopper."""
 
 
+ExpertFormat = DType | Literal["w4a16", "w4a8"]
+"""Format of a mixture of experts: of both factors, or 4-bit weights beside rows of 16 or 8 bits (MXFP4)."""
+
+
 class ExpertKernels(Spec):
     """Grouped products of a mixture of experts, relative to the same device's dense products.
 
@@ -190,7 +194,7 @@ class ExpertKernels(Spec):
     """Where they come from."""
     launch: Seconds = 25e-6
     """Of the whole mixture: choosing, sorting, products, summing."""
-    rate: float = Field(default=0.6, gt=0, le=1.5)
+    rate: float = Field(default=0.6, gt=0, le=2.5)
     """Rate of the arithmetic over that of a dense product."""
     memory: float = Field(default=1.0, gt=0, le=1.5)
     """Rate of reading weights over that of a dense product."""
@@ -285,7 +289,7 @@ class KernelProfile(Spec):
     """Attention over a cache."""
     latent: LatentKernels = LatentKernels()
     """Decode attention over latents."""
-    experts: dict[str, Annotated[dict[DType, ExpertKernels], Field(min_length=1)]] = Field(
+    experts: dict[str, Annotated[dict[ExpertFormat, ExpertKernels], Field(min_length=1)]] = Field(
         default={ANY_FAMILY: {"bf16": ExpertKernels()}}, min_length=1
     )
     """Mixtures of experts by family of kernels (`triton`, `cutlass`, `trtllm-gen`; `any`: an estimate for all) and

@@ -25,13 +25,33 @@ class Layout(Spec):
     pp: Count = 1
     """Pipeline parallelism: layers are spread over this many stages, as many batches in flight."""
     ep: Count = 1
-    """Expert parallelism: replicas (attention in data parallel) over which the experts are spread, each of one device a
-    stage; with 1, experts are cut across the tensor-parallel group. They run in step, on the rows that they have."""
+    """Expert parallelism: devices over which the experts of a layer are spread. As many as `tp`: those of the replica.
+    More: those of several replicas (attention in data parallel), which run in step on the rows that they have."""
+    etp: Count | None = None
+    """Devices that cut each expert between them: `tp` where `ep` is 1, otherwise 1 where left out."""
 
     @property
     def devices(self) -> int:
         """Devices of a replica."""
         return self.tp * self.pp
+
+    @property
+    def expert_cut(self) -> int:
+        """Devices that cut each expert between them."""
+        return self.etp or (self.tp if self.ep == 1 else 1)
+
+    @property
+    def sharers(self) -> int:
+        """Replicas over which the experts lie."""
+        return self.expert_cut * self.ep // self.tp
+
+    @model_validator(mode="after")
+    def _meshes(self) -> Self:
+        experts = self.expert_cut * self.ep
+        if experts % self.tp:
+            meshes = f"experts lie on etp {self.expert_cut} x ep {self.ep} = {experts} devices of a stage"
+            raise ValueError(f"{meshes}, attention on tp {self.tp} of each replica: write a multiple of {self.tp}")
+        return self
 
 
 class NumberFormats(Spec):
@@ -46,6 +66,10 @@ class NumberFormats(Spec):
     """Of embedding and output head: 16 bits where left out, unless `weight_bits` are given as the average of a file."""
     activations: Format | None = None
     """Of the other factor: with `weights: int4` and 16-bit activations, weights are dequantised as they are read."""
+    experts: Format | None = None
+    """Of the weights of experts, where it is not that of the other layers (gpt-oss: fp4 beside bf16)."""
+    expert_activations: Format | None = None
+    """Of the rows that experts multiply, where it is not what their weights and the other layers would have."""
     kv: Format | None = None
     """Of keys and values in the cache."""
 
@@ -293,6 +317,11 @@ class ServingStack(Spec):
     """Fitted: host time of each sequence of an iteration."""
     kernel_efficiency: Figure[Annotated[float, Field(gt=0, le=1.5)]]
     """Fitted: rate of the engine's kernels over that of the measured kernel tables."""
+    request_overhead: Figure[Seconds] | None = None
+    """Time that a request spends outside of the engine until its first token is back: connection, from process to
+    process, and the way of the answer. The device does not wait for it; none where left out."""
+    prompt_overhead: Figure[Seconds] | None = None
+    """The same of each token of a prompt, beside `request_overhead`: tokenisation, and what is sent."""
     memory_overhead: Figure[Bytes]
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
     notes: str = ""

@@ -44,6 +44,13 @@ SKEW = {"skew": Parameter(0.7, 0.2, 1, False)}
 """`delay` are the seconds that each product is behind a steady stream, from a kernel's start in a graph to a launch of
 the host that nothing hides; the profile holds its traffic (`ramp`). `memory` ends where all of the bandwidth is
 reached."""
+MIXED = EXPERTS | {
+    "launch": replace(EXPERTS["launch"], high=3e-4),
+    "rate": replace(EXPERTS["rate"], high=2.5),
+    "passes": replace(EXPERTS["passes"], high=40.0),
+}
+"""Ranges for weights narrower than the rows: unfused steps around the products, and arithmetic that is faster than
+where both have the wider format."""
 OWN = ("memory", "delay")
 WARM = {"l40s": 1e8}
 """Weights of fewer bytes than these are found in the cache by the benchmark's next loop: such rows are left out."""
@@ -67,17 +74,23 @@ UNGATED = (1024, 2688)
 
 @dataclass(frozen=True)
 class Family:
-    """Rows of a table: framework and version, format in the table, kernels whose name contains `kernel`."""
+    """Rows of a table: format in the profile, framework and version, format in the table, kernels whose name contains
+    `kernel`."""
 
-    compute: str
+    kind: str
     version: str
     dtype: str
     kernel: str
 
     @property
+    def compute(self) -> str:
+        """Format of the products."""
+        return {"w4a16": "bf16", "w4a8": "fp8"}.get(self.kind, self.kind)
+
+    @property
     def size(self) -> float:
-        """Bytes of a weight."""
-        return 2.0 if self.compute == "bf16" else 1.0
+        """Bytes of a weight; 4-bit ones with a scale of 8 bits for 16 (nvfp4) or 32 (mxfp4) of them."""
+        return {"bf16": 2.0, "fp8": 1.0, "fp4": 4.5 / 8}.get(self.kind, 4.25 / 8)
 
 
 TRITON = (
@@ -88,19 +101,30 @@ CUTLASS = (
     Family("bf16", "trtllm/1.3.0rc20", "bfloat16", "cutlass"),
     Family("fp8", "trtllm/1.3.0rc20", "fp8", "cutlass"),
 )
-TRTLLM_GEN = tuple(replace(family, kernel="flashinfer_trtllm") for family in TRITON)
+TRTLLM_GEN = (
+    *(replace(family, kernel="flashinfer_trtllm") for family in TRITON),
+    Family("fp4", "vllm/0.24.0", "nvfp4", "flashinfer_trtllm"),
+    Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "flashinfer_trtllm"),
+    Family("w4a8", "trtllm/1.3.0rc20", "w4a8_mxfp4_mxfp8", ""),
+)
+HOPPER: dict[str, tuple[Family, ...]] = {
+    "triton": (*TRITON, Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "oaitriton")),
+    "cutlass": (*CUTLASS, Family("w4a16", "trtllm/1.3.0rc20", "w4a16_mxfp4", "")),
+}
+NATIVE = (*CUTLASS, TRTLLM_GEN[-1])
 FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
     ("a100-sxm",): {
         "triton": (Family("bf16", "vllm/0.14.0", "bfloat16", ""),),
         "cutlass": (Family("bf16", "trtllm/1.0.0", "bfloat16", ""),),
     },
-    ("h100-sxm", "h200-sxm"): {"triton": TRITON, "cutlass": CUTLASS},
-    ("b200-sxm",): {"trtllm-gen": TRTLLM_GEN, "cutlass": CUTLASS},
+    ("h100-sxm", "h200-sxm"): HOPPER,
+    ("b200-sxm",): {"trtllm-gen": TRTLLM_GEN, "cutlass": NATIVE},
     ("l40s",): {"triton": TRITON, "cutlass": CUTLASS},
 }
 """Chip: family: formats. `triton` is vLLM's kernel (fp8 with a scale for each block of a matrix), `cutlass` the grouped
 product of TensorRT-LLM (fp8 with one scale a matrix), `trtllm-gen` FlashInfer's kernels of Blackwell, which vLLM takes
-there."""
+there, and TensorRT-LLM for MXFP4. `w4a16` and `w4a8` are weights in 4 bits
+(MXFP4) beside rows in 16 and 8."""
 
 
 def read_experts(data: Path, profile: str, version: str, dtype: str, kernel: str) -> pd.DataFrame:
@@ -160,12 +184,12 @@ def fit_family(
         own = of_device(found, profile)
         return expert_times(samples[profile], own, devices[profile], family.compute, family.size)
 
-    parameters = shared(EXPERTS | SKEW, OWN, list(tables))
+    parameters = shared((EXPERTS if family.kind == family.compute else MIXED) | SKEW, OWN, list(tables))
     for profile, device in devices.items():
         most = device.bandwidth / device.gemm[family.compute].bandwidth
         parameters[f"memory@{profile}"] = replace(EXPERTS["memory"], high=most)
     measured = {profile: rows.seconds for profile, rows in samples.items()}
-    return fit_together(f"experts {family.version} {family.compute}", parameters, measured, times, start, 20)
+    return fit_together(f"experts {family.version} {family.kind}", parameters, measured, times, start, 20)
 
 
 ROWS = ((1, 16), (17, 256), (257, 16384))
@@ -192,10 +216,11 @@ def fit_chip(
                 )
                 for low, high in ROWS:
                     mask = (table.held & table.num_tokens.between(low, high)).to_numpy()
-                    label = f"experts {name} {family.compute}"
+                    label = f"experts {name} {family.kind}"
                     shapes = f"{low} to {high:,} rows"
-                    report.append(report_row(profile, label, shapes, "held out", table[mask], predicted[mask]))
-                found[profile].setdefault(name, {})[family.compute] = of_device(final, profile)
+                    if mask.any():
+                        report.append(report_row(profile, label, shapes, "held out", table[mask], predicted[mask]))
+                found[profile].setdefault(name, {})[family.kind] = of_device(final, profile)
     return found, report, loose
 
 
@@ -210,7 +235,7 @@ def expert_lines(profile: str, families: Mapping[str, Mapping[str, Found]]) -> l
             table = f"{folder}/moe/{kind.version} {kind.dtype}"
             source = f"fitted on ai-dynamo/aiconfigurator {table} (Apache-2.0) by {COMMAND}"
             bandwidth = load_spec(Accelerator, TABLES[profile][2]).memory.bandwidth.value
-            own = known[kind.compute] | {"ramp": known[kind.compute]["delay"] * bandwidth}
+            own = known[kind.kind] | {"ramp": known[kind.kind]["delay"] * bandwidth}
             coefficients = {key: own[key] for key in ("launch", "rate", "memory", "ramp", "passes")}
-            lines += [f"    {kind.compute}:", *group_yaml(coefficients, source, 6)]
+            lines += [f"    {kind.kind}:", *group_yaml(coefficients, source, 6)]
     return lines

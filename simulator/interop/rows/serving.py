@@ -17,10 +17,11 @@ from simulator.errors import InputError
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
+from simulator.interop.rows.serving_settings import limits, settings
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Batching, KvCache, Layout, Serving, ServingStack
+from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Serving, ServingStack
 
 Length = Field(default=None, ge=0, le=10_000_000)
 Number = Field(default=None, ge=1, le=10_000_000)
@@ -74,7 +75,8 @@ class ServingRow(BaseModel):
     spec_decoding: str | None = None
     complete: bool | None = None
     reason: str | None = None
-    measured_on: str | None = None
+    measured_on: str | list[str] | None = None
+    """A day, or the days of measurements that the row merges."""
     request_rate_per_s: float | int | Literal["inf"] | None = None
     num_requests: int | None = Field(default=None, ge=1, le=1_000_000_000)
     max_num_seqs: int | None = Number
@@ -92,6 +94,11 @@ class ServingRow(BaseModel):
     def devices(self) -> int | None:
         """How many of them."""
         return self.num_accelerators
+
+    @property
+    def day(self) -> str | None:
+        """When it was measured, the first of several days."""
+        return min(self.measured_on) if isinstance(self.measured_on, list) else self.measured_on
 
     @property
     def number_format(self) -> str:
@@ -145,15 +152,11 @@ def draft_serving(row: ServingRow) -> MappedServing:
 def _check_supported(row: ServingRow) -> None:
     if row.kind not in KINDS:
         raise Refused(f"kind `{row.kind}`")
-    spread = _spread(row)
     reasons = {
         f"the row is not complete: {row.reason or 'without a reason'}": row.complete is False,
         "speculative decoding": row.spec_decoding not in (None, "none"),
         f"arrivals `{row.arrivals}`": row.arrivals not in (None, CLOSED_LOOP),
         f"lengths between {row.length_range} of those stated": not 0 < min(row.length_range or (1,)) <= 1,
-        f"expert parallelism {spread.get('ep')} with tp {spread.get('tp') or 1}: experts are spread over ranks that"
-        " each run the attention of their own requests, and only over those": (spread.get("ep") or 1) > 1
-        and ((spread.get("tp") or 1) > 1 or spread.get("attention_dp") != spread.get("ep")),
         "lengths are ambiguous": " or " in (row.workload or ""),
         "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),
         "measured values are missing": not any(row.metrics.values()),
@@ -198,14 +201,14 @@ def _spread(row: ServingRow) -> dict[str, int]:
 
 def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     model = names.model(row.model)
-    stack_name = names.supporting(
-        names.stack_name(row.engine, row.engine_version or row.measured_on), row.accelerator, assumed
-    )
+    stack_name = names.supporting(names.stack_name(row.engine, row.engine_version or row.day), row.accelerator, assumed)
+    said = settings(row.source, row.engine, row.model, row.accelerator)
+    stack_name = (said and said.stack) or stack_name
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
         assumed.append(f"engine version as of `{stack_name}`")
     if card(row.accelerator)[1]:
         assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
-    stack = names.stack(stack_name)
+    stack, precision = _told(row, names.stack(stack_name), stack_name, assumed)
     cluster = names.cluster(row.accelerator).model_copy(update={"nodes": 1})
     layout, replicas = _layout(row, stack)
     if layout.devices * replicas > cluster.devices:
@@ -215,7 +218,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     serving = Serving(
         replicas=replicas,
         parallel=layout,
-        precision=names.formats(row.precision or {}, stack_name, "fp16", assumed, row.model),
+        precision=precision,
         batching=_batching(row, stack_name, stack, model, assumed),
         context=_context(lengths, model),
         kv_cache=_cache(row),
@@ -233,10 +236,23 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
 
 
+def _told(row: ServingRow, stack: ServingStack, name: str, assumed: list[str]) -> tuple[ServingStack, NumberFormats]:
+    """(stack, number formats) with the kernels and formats of experts that the benchmark's scripts choose."""
+    precision = names.formats(row.precision or {}, name, "fp16", assumed, row.model)
+    said = settings(row.source, row.engine, row.model, row.accelerator)
+    if said is None or said.experts is None:
+        return stack, precision
+    assumed.append(f"experts run `{said.experts}` kernels, as in the benchmark's scripts")
+    if said.expert_rows is not None and precision.experts is not None:
+        precision = precision.model_copy(update={"expert_activations": said.expert_rows})
+    families = dict.fromkeys((said.experts, *stack.expert_kernels))
+    return stack.model_copy(update={"expert_kernels": tuple(families)}), precision
+
+
 def _simulated(row: ServingRow, count: int) -> int:
     """Requests that are simulated; where all come at once, the batch that fits decides later."""
     if row.kind == "online_serving":
-        return min(count, MOST_ONLINE)
+        return min(count, max(MOST_ONLINE, ROUNDS * (row.concurrency or 0)))
     if row.kind != "offline_throughput" and count > MOST_AT_ONCE:
         raise Refused(f"a batch of {count:,}")
     return min(count, MOST_AT_ONCE)
@@ -258,10 +274,15 @@ def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
     """(layout of a replica, replicas)."""
     spread = _spread(row)
     tp, pp, dp = (spread.get(key) or 1 for key in ("tp", "pp", "dp"))
-    ep = spread.get("ep") or 1
-    if (spread.get("attention_dp") or ep) != ep:
-        raise Refused(f"attention in data parallel over {spread['attention_dp']} with expert parallelism {ep}")
-    dp *= ep
+    ep, cut, among = (spread.get(key) or 1 for key in ("ep", "moe_tp", "attention_dp"))
+    if min(tp, pp, dp, ep, cut, among) < 1:
+        raise Refused("a parallel size below 1")
+    each = cut if "moe_tp" in spread else tp if ep == 1 and among == 1 else 1
+    sharers = ep * each / tp
+    if spread.get("attention_dp", sharers) != sharers or sharers % 1:
+        raise Refused(f"attention tp {tp} x dp {among}, experts tp {each} x ep {ep}: not the same devices")
+    parallel = Layout(tp=tp, pp=pp, ep=ep, etp=each if each != (tp if ep == 1 else 1) else None)
+    dp *= parallel.sharers
     if row.num_accelerators is None:
         if not spread:
             raise Refused("how many accelerators is not stated")
@@ -272,9 +293,7 @@ def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
             raise Refused(f"tp {tp} x pp {pp} x dp {dp} is not {row.num_accelerators} accelerators")
         else:
             tp = row.num_accelerators
-    if min(tp, pp, dp) < 1:
-        raise Refused("a parallel size below 1")
-    return Layout(tp=tp, pp=pp, ep=ep), dp
+    return parallel.model_copy(update={"tp": tp, "pp": pp}), dp
 
 
 def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
@@ -420,4 +439,8 @@ def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Mode
         )
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
+    said = settings(row.source, row.engine, row.model, row.accelerator)
+    if said and row.concurrency and row.input_len and most is None and tokens is None:
+        tokens, most = limits(said, row.concurrency, row.input_len)
+        assumed.append(f"limits of the engine as in the benchmark's scripts: {most} sequences")
     return Batching(policy=policy, max_sequences=most, token_budget=tokens)

@@ -106,6 +106,7 @@ STACKS = (
     (r"vllm", r"^0\.[0-5](\.|$)|2023|2024-0[1-8]", "vllm-0.5"),
     (r"vllm", r"^0\.[67](\.|$)|2024|2025-0[1-3]", "vllm-v0"),  # 0.8 is of 18 March 2025
     (r"vllm-based", r"", "vllm-0.5"),
+    (r"vllm", r"^0\.(1[4-9]|[2-9]\d)(\.|$)|nightly", "vllm-async"),
     (r"vllm", r"", "vllm"),
     (r"sglang", r"", "sglang"),
     (r"deepspeed-(fastgen|mii)", r"", "deepspeed-fastgen"),
@@ -116,7 +117,7 @@ STACKS = (
 )
 """Stack by words of a row's `engine` and its `engine_version`, first match; None: nothing like it is simulated."""
 
-VERSIONED = ("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9", "vllm", "vllm-0.5", "vllm-v0")
+VERSIONED = ("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9", "vllm", "vllm-async", "vllm-0.5", "vllm-v0")
 """Stacks of engines that have several: which one a row without a version ran is assumed."""
 
 FORMATS = {
@@ -234,7 +235,7 @@ def formats(
     precision: dict[str, Any], stack_of: str, plain: str, assumed: list[str], model_name: str = ""
 ) -> NumberFormats:
     """Number formats of a row; raises Refused for words that are not known."""
-    own = OWN_MXFP4.search(model_name) and stack_of not in GGUF
+    own = bool(OWN_MXFP4.search(model_name)) and stack_of not in GGUF
     words = precision.get("weights") or precision.get("compute")
     if precision.get("checkpoint") == "meta fp8":
         assumed.append("attention weights in 16 bits, as in Meta's fp8 checkpoint (arXiv:2407.21783, 6.2)")
@@ -247,11 +248,14 @@ def formats(
         assumed.append("16-bit weights and activations")
         words = "fp16"
     weights, bits = _known(words)
+    apart = own and weights == "fp4"
+    activations = _activations(precision, stack_of, plain, words, own)
     return NumberFormats(
-        weights=weights,  # type: ignore[arg-type]
-        weight_bits=bits,
-        embeddings="bf16" if own and weights == "fp4" else None,
-        activations=_activations(precision, stack_of, plain, words, bool(own)),  # type: ignore[arg-type]
+        weights="bf16" if apart else weights,  # type: ignore[arg-type]
+        weight_bits=None if apart else bits,
+        activations=None if apart else activations,  # type: ignore[arg-type]
+        experts="fp4" if apart else None,
+        expert_activations=activations if apart else None,  # type: ignore[arg-type]
         kv=_cache_format(precision, stack_of, "mxfp4" if own else weights, plain, assumed),  # type: ignore[arg-type]
     )
 

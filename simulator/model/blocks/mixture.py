@@ -1,8 +1,10 @@
 """A mixture of experts: a router, the chosen experts of each row, and shared ones that every row visits.
 
-Devices that share experts gather the rows of all and reduce the results back to their owners. Left out: that experts
-which no row of a device chose need not get its rows. Where experts work at a width of their own (`expert_hidden`), rows
-are projected there before they move, and back after they have come home (arXiv:2502.16927's and Nemotron 3's layout).
+Devices that share experts gather the rows of all and reduce the results back to their owners; those of a
+tensor-parallel group have the same rows, and add up what their experts give as parts of a product. Left out: that
+experts which no row of a device chose need not get its rows. Where experts work at a width of their own
+(`expert_hidden`), rows are projected there before they move, and back after they have come home (arXiv:2502.16927's and
+Nemotron 3's layout).
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,8 @@ def mixture(model: Model, cut: Cut) -> Iterator[Op]:
     if cut.dispatch == SENT:
         yield from dispatched(model, cut)
         return
-    inner, hidden = cut.share(model.expert_ffn or model.ffn), model.hidden
+    ffn, hidden = model.expert_ffn or model.ffn, model.hidden
+    inner = -(-ffn // cut.experts_cut)
     width = model.expert_hidden or hidden
     yield from enter(cut, "mlp", hidden)
     yield Op("router", Linear(hidden, model.experts, format=WIDE))
@@ -32,12 +35,12 @@ def mixture(model: Model, cut: Cut) -> Iterator[Op]:
         yield Op("expert down", Linear(hidden, width, keeps=False))
     if cut.sharers > 1:
         yield Op("dispatch", Comm("all_gather", EP, width))
-    yield Op("experts", Experts(model.experts, model.top_k, width, inner, model.gated_ffn, EP, cut.sharers))
+    yield Op("experts", Experts(model.experts, model.top_k, width, inner, model.gated_ffn, EP, cut.experts_spread))
     if cut.sharers > 1:
         yield Op("combine", Comm("reduce_scatter", EP, width))
     if model.expert_hidden:
         yield Op("expert up", Linear(width, hidden))
-    shared = cut.share(model.shared_ffn) if model.shared_ffn else inner * model.shared_experts
+    shared = cut.share(model.shared_ffn) if model.shared_ffn else cut.share(ffn) * model.shared_experts
     if shared:
         first, *rest = matrices(model, shared)
         yield Op(first.name, first.does, after="norm")

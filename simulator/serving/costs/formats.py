@@ -1,6 +1,6 @@
 """Number formats with nothing left open: what weights, factors, and the cache of keys and values take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from simulator.cost import Device
 from simulator.errors import InputError, Problem
@@ -11,6 +11,8 @@ BITS = {"fp32": 32.0, "bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4"
 in two bits."""
 ELEMENT = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5}
 """Bytes of an element of activations or of the cache."""
+NARROWEST = 0.6
+"""Bytes of a weight up to which it is one of 4 bits with its scales."""
 BOTH = ("fp8", "int8", "fp4")
 """Formats of weights for which the other factor is rounded to the same format where the device multiplies in it."""
 
@@ -38,9 +40,23 @@ class Formats:
     plain_compute: str
     """Format of the device in which it is multiplied."""
 
+    experts: "Formats | None" = field(default=None, kw_only=True)
+    """Those of experts, where they are others."""
     whole: bool
     """Whether embedding and output head are in the format of the linear layers too: bits a weight are then given as
     the average of a whole file."""
+
+    @property
+    def of_experts(self) -> "Formats":
+        """Those of experts."""
+        return self.experts or self
+
+    @property
+    def mixture(self) -> str:
+        """Name of the kernels of experts in these formats: the format of both factors, or of weights and rows."""
+        if not self.dequantised or self.weight_size > NARROWEST:
+            return self.compute
+        return f"w4a{8 * self.factor_size:.0f}"
 
     @property
     def table_size(self) -> float:
@@ -61,6 +77,21 @@ class Formats:
 def resolve_formats(formats: NumberFormats, device: Device, sums: str = "fp32") -> tuple[Formats, tuple[str, ...]]:
     """(formats, assumptions), with sums of fp16 products kept in `sums`; InputError where the device has no arithmetic
     for them."""
+    found, notes = _resolved(formats, device, sums)
+    if formats.experts is None and formats.expert_activations is None:
+        return found, notes
+    weights = formats.experts or formats.weights
+    activations = formats.expert_activations or (None if formats.experts else formats.activations)
+    of_experts = NumberFormats(weights=weights, activations=activations, kv=formats.kv)
+    try:
+        own, more = _resolved(of_experts, device, sums)
+    except InputError as error:
+        path = "serving.precision.expert_activations"
+        raise InputError(Problem(error.problems[0].message, path=path)) from None
+    return replace(found, experts=own), (*notes, *(f"of experts: {note}" for note in more if note not in notes))
+
+
+def _resolved(formats: NumberFormats, device: Device, sums: str) -> tuple[Formats, tuple[str, ...]]:
     weights: str = formats.weights or "bf16"
     plain = "fp32" if weights == "fp32" else "fp16" if weights == "fp16" else "bf16"
     notes: list[str] = []

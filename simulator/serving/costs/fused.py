@@ -78,7 +78,7 @@ def _memory(pieces: Pieces, product: Piece, own: Collective, rows: int) -> float
     """Seconds of the memory for a product and for a reduce-scatter beside it: each of the other devices' parts is read
     once to be sent, and one like it is written as it comes in."""
     assert isinstance(product, Gemm)
-    curve, weights = pieces.product(product.plain)
+    curve, weights = pieces.product(pieces.shard.formats, product.plain)
     moved = curve.size * rows * product.k + weights.size * product.n * product.k + curve.result_size * rows * product.n
     passed = 2.0 * rows * own.row_bytes * (1.0 - 1.0 / pieces.shard.tp)
     return (moved + passed) / curve.bandwidth / pieces.stack.kernel_efficiency.value

@@ -237,14 +237,14 @@ def compile_costs(
     """
     serial = stack.split == "layer"
     tp, stages = shape(layout, stack)
-    place = place or placements(range(layout.devices * layout.ep), layout.devices)[0]
+    place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
     own = cluster.only(cluster.numbering.kind_of(place.own[0]))
     _check(model, layout, own, tp, stages)
     overlap = overlap or Overlap()
     check_overlap(model, overlap)
     device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
-    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.ep)
+    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut)
     layers = depths(model, split_layers(model.layers, stages))
     pieces = Pieces(shard, device, stack, library(stack, cluster), place.group(0, tp), in_step=in_step)
     costs = tuple(_stage(pieces, layers, stage, place, overlap) for stage in range(stages))
@@ -284,7 +284,10 @@ def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
 
 def _other_experts(model: Model, device: Device, stack: ServingStack, formats: Formats) -> tuple[str, ...]:
     """What to say where a mixture of experts runs other kernels than the stack's."""
-    said = device.extrapolated_mixture(stack.expert_kernels, formats.compute) if model.experts else ""
+    own = formats.of_experts
+    known = device.mixture(stack.expert_kernels, own.mixture) is not None
+    kind = own.mixture if known else own.compute
+    said = device.extrapolated_mixture(stack.expert_kernels, kind) if model.experts else ""
     return (said,) if said else ()
 
 
@@ -308,7 +311,7 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
         taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
         message = f"a replica takes {taken}, the cluster has {cluster.devices}"
         raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
-    if layout.ep > 1:
+    if layout.ep > 1 or layout.sharers > 1:
         _check_experts(model, layout, cluster)
     if stages > model.layers:
         message = f"{stages} stages for {model.layers} layers: some would have none"
@@ -337,11 +340,8 @@ def _check_experts(model: Model, layout: Layout, cluster: Cluster) -> None:
         message = f"{layout.ep} does not divide the {model.experts} experts of {model.name}"
         divisors = ", ".join(str(size) for size in range(2, model.experts + 1) if model.experts % size == 0)
         raise InputError(Problem(message, path=path, hint=f"write one of {divisors}"))
-    if layout.tp > 1:
-        message = "replicas that share experts are of one device a stage so far"
-        raise InputError(Problem(message, path=path, hint="write `tp: 1`, or leave `ep` out"))
-    if layout.devices * layout.ep > cluster.devices:
-        message = f"{layout.ep} replicas that share experts take {layout.devices * layout.ep} devices"
+    if layout.devices * layout.sharers > cluster.devices:
+        message = f"{layout.sharers} replicas that share experts take {layout.devices * layout.sharers} devices"
         raise InputError(Problem(message, path=path, hint=f"the cluster has {cluster.devices}"))
 
 
@@ -360,7 +360,7 @@ def probe_seconds(layout: Layout, stack: ServingStack, cluster: Cluster, place: 
     """Seconds of a small and of a large message in each group of a replica: those of equal ones cost the same."""
     tp, stages = shape(layout, stack)
     groups = [("all_reduce", place.group(stage, tp)) for stage in range(stages) if tp > 1]
-    groups += [("all_gather", place.sharers(stage, tp)) for stage in range(stages) if layout.ep > 1]
+    groups += [("all_gather", place.sharers(stage, tp)) for stage in range(stages) if layout.sharers > 1]
     groups += [("send", (place.own[stage * tp - tp], place.own[stage * tp])) for stage in range(1, stages)]
     runs = library(stack, cluster)
     return tuple(runs.seconds(operation, group, size) for operation, group in groups for size in PROBES)

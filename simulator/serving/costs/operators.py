@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from simulator.axes import EP, TP
+from simulator.axes import EP, ETP, TP
 from simulator.model import layers
 from simulator.model import ops as model_ops
 from simulator.model.blocks import QUERIES, WHOLE, ends
@@ -46,8 +46,10 @@ class Experts:
     inner: int
     """Inner width of an expert on this device."""
     gated: bool
-    sharers: int = 1
-    """Replicas over which the experts are spread."""
+    spread: int = 1
+    """Devices over which the experts are spread."""
+    among: bool = False
+    """Whether they work on the rows of all replicas that share experts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ Piece = Gemm | Experts | Elementwise | Write | Collective
 
 def together(piece: Piece) -> bool:
     """Whether a piece works on the rows of all replicas that share experts, and not on those of one."""
-    return (isinstance(piece, Collective) and piece.among) or (isinstance(piece, Experts) and piece.sharers > 1)
+    return isinstance(piece, Collective | Experts) and piece.among
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,9 @@ class Shard:
     fused: bool
     """Whether elementwise operations are fused into few kernels."""
     sharers: int = 1
-    """Replicas over which the experts are spread."""
+    """Replicas over which the experts lie."""
+    etp: int | None = None
+    """Devices that cut each expert between them; None: those of the tensor-parallel group."""
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)
@@ -127,7 +131,7 @@ class Shard:
     @property
     def cut(self) -> Cut:
         """How the axes cut the model."""
-        return Cut({TP.name: self.tp, EP.name: self.sharers})
+        return Cut({TP.name: self.tp, EP.name: self.sharers, ETP.name: self.etp or self.tp})
 
     @property
     def heads(self) -> int:
@@ -176,11 +180,13 @@ class Shard:
     def layer_bytes(self, kind: LayerKind) -> float:
         """Bytes of the weights of a layer: its matrices in their format, norms and routers as activations are. Blocks
         side by side are counted with a norm each, as GPT-NeoX and Falcon 40B have them."""
-        ops = layers.layer(self.model, self.cut, kind)
+        ops = list(layers.layer(self.model, self.cut, kind))
         found = [tensor for tensor in tensors(ops) if tensor.kind != BIAS]
         linear = sum(tensor.elements for tensor in found if tensor.format == LAYER)
         plain = sum(tensor.elements for tensor in found if tensor.format != LAYER)
-        return linear * self.formats.weight_size + plain * self.formats.plain_size
+        experts = sum(tensor.elements for tensor in tensors(op for op in ops if isinstance(op.does, model_ops.Experts)))
+        wider = self.formats.of_experts.weight_size - self.formats.weight_size
+        return linear * self.formats.weight_size + experts * wider + plain * self.formats.plain_size
 
     def scan(self, kind: LayerKind) -> StateScan | None:
         """The recurrence of a layer on the fullest device; None where it has no state."""
@@ -271,7 +277,7 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
         elif isinstance(does, model_ops.CacheWrite):
             yield Write("other", does.elements * formats.kv_size + does.fixed, does.elements * size + does.fixed)
         elif isinstance(does, model_ops.Experts):
-            sizes = does.experts, does.top_k, does.hidden, does.inner, does.gated, does.sharers
+            sizes = does.experts, does.top_k, does.hidden, does.inner, does.gated, does.sharers, shard.sharers > 1
             yield Experts("linear", *sizes)
         elif isinstance(does, model_ops.Sample):
             yield Elementwise("head", does.width * (size + 4.0 + 4.0), 3)

@@ -14,6 +14,7 @@ from simulator.cost.gemm import GemmCurve
 from simulator.cost.rows import Weights, product_seconds
 from simulator.cost.stream import stream_rows
 from simulator.serving.costs.depth import Depth
+from simulator.serving.costs.formats import Formats
 from simulator.serving.costs.operators import (
     Collective,
     Elementwise,
@@ -157,18 +158,26 @@ class Pieces:
         if isinstance(piece, Write):
             moved = (piece.row_bytes + piece.wide_bytes) / min(decode.write, decode.peak)
             return stream.launch + rows.astype(np.float64) * max(decode.write_token, moved)
-        curve, weights = self.product(isinstance(piece, Gemm) and piece.plain)
         if isinstance(piece, Gemm):
-            return product_seconds(rows, piece.n, piece.k, curve, weights)
+            return product_seconds(rows, piece.n, piece.k, *self.product(self.shard.formats, piece.plain))
+        return self._experts(piece, rows)
+
+    def _experts(self, piece: Experts, rows: Ints) -> Floats:
+        formats = self.shard.formats.of_experts
+        curve, weights = self.product(formats)
+        experts = self.device.mixture(self.stack.expert_kernels, formats.mixture)
+        if experts is None:
+            experts = self.device.mixture(self.stack.expert_kernels, formats.compute)
+        elif formats.mixture != formats.compute:  # measured with the weights that they dequantise
+            weights = Weights(formats.weight_size)
+        assert experts is not None
         # At least one expert has work on the device that all wait for.
-        hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.sharers, 1.0)
-        experts = self.device.mixture(self.stack.expert_kernels, self.shard.formats.compute)
-        here = rows / piece.sharers
+        hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.spread, 1.0)
+        here = rows / piece.spread
         return expert_seconds(here, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
 
-    def product(self, plain: bool) -> tuple[GemmCurve, Weights]:
-        """(curve, weights) of products with matrices in 16 bits, or in the format of the linear layers."""
-        formats = self.shard.formats
+    def product(self, formats: Formats, plain: bool = False) -> tuple[GemmCurve, Weights]:
+        """(curve, weights) of products with matrices in 16 bits, or in the format of linear layers."""
         dtype = formats.plain_compute if plain else formats.compute
         size = formats.plain_size if plain else formats.factor_size
         curve = replace(

@@ -28,15 +28,20 @@ class Fleet:
         router: Router,
         choice: Choice,
         done: Callable[[], None] | None = None,
+        way: Sequence[int] = (),
     ) -> None:
-        """No replicas yet; `done` is called when all requests are finished or rejected."""
+        """No replicas yet; `done` is called when all requests are finished or rejected.
+
+        A request that is asked for comes to the router `way` ticks later, at once where there are none.
+        """
+        self._way = way or [0] * len(ledger.arrival)
         self._done, self._left = done, len(ledger.arrival)
         self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
         self.entrances: list[Replica] = []
         """Replicas that take new requests."""
         self.kv_transfer: KvTransfer | None = None
         timed = [request for request, tick in enumerate(ledger.arrival) if tick != NEVER]
-        self._timed = deque(timed)
+        self._timed = deque(sorted(timed, key=self._comes) if way else timed)
         self._any: deque[int] = deque()
         self._followers: dict[int, list[int]] = {}
         self._delay: list[int] = workload.delay.tolist()
@@ -57,11 +62,15 @@ class Fleet:
     def _expect(self) -> None:
         """Make the appointment with the next request that has a time of its own."""
         if self._timed:
-            self.agenda.at(self.ledger.arrival[self._timed[0]], self._come)
+            self.agenda.at(self._comes(self._timed[0]), self._come)
+
+    def _comes(self, request: int) -> int:
+        """When a request with a time of its own comes to the router."""
+        return self.ledger.arrival[request] + self._way[request]
 
     def _come(self, _: Any) -> None:
-        timed, arrival, now = self._timed, self.ledger.arrival, self.agenda.now
-        while timed and arrival[timed[0]] <= now:
+        timed, now = self._timed, self.agenda.now
+        while timed and self._comes(timed[0]) <= now:
             self._arrive(timed.popleft())
         self._expect()
 
@@ -105,10 +114,11 @@ class Fleet:
                 released.append(self._any.popleft())
             for follower in released:
                 arrival = self.ledger.arrival[follower] = now + self._delay[follower]
-                if arrival == now:
+                comes = arrival + self._way[follower]
+                if comes == now:
                     self._arrive(follower)
                 else:
-                    self.agenda.at(arrival, partial(self._arrive, follower))
+                    self.agenda.at(comes, partial(self._arrive, follower))
         if self.kv_transfer is not None:
             self.kv_transfer.room()
 

@@ -95,10 +95,10 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     context = serving.context or scenario.model.max_sequence or LONGEST
     rules = _rules(batching, stack, context, kind)
     caching, reads_once = _prefixes(cache, stack, scenario.model)
-    in_step = layout.ep > 1 and layout.pp == 1 and batching.instances == 1
+    in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
 
     first = cluster.numbering.first_device[part]
-    usual = placements(range(first, first + layout.devices * layout.ep), layout.devices)[0]
+    usual = placements(range(first, first + layout.devices * layout.sharers), layout.devices)[0]
 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
@@ -106,13 +106,13 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step, beside)
 
     cost = compiled(usual)
-    if pool.replicas % layout.ep:
-        message = f"{pool.replicas} replicas cannot share experts in groups of {layout.ep}"
-        hint = f"write a divisor of the replicas, or `replicas: {layout.ep}`: each is one of those that share"
+    if pool.replicas % layout.sharers:
+        message = f"{pool.replicas} replicas cannot share experts in groups of {layout.sharers}"
+        hint = f"write a divisor of the replicas, or `replicas: {layout.sharers}`: each is one of those that share"
         raise InputError(Problem(message, path="serving.parallel.ep", hint=hint))
     taken = _placed(pool, layout, free, cluster.partitions[part].name if cluster.more_nodes else "")
     warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.numbering)
-    if layout.ep > 1 and not in_step:
+    if layout.sharers > 1 and not in_step:
         warnings += (
             "replicas of several batches that share experts are not in step here, each priced as if all had its rows",
         )
@@ -131,7 +131,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         reads_once=reads_once,
         context=context,
         instances=batching.instances,
-        peers=layout.ep if in_step else 1,
+        peers=layout.sharers if in_step else 1,
         watermark=round(cost.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
         placements=taken,
@@ -174,7 +174,7 @@ def _placed(pool: Pool, layout: Layout, free: FreeDevices, partition: str) -> tu
         hint = "name others by `partition`, raise their number" if partition else "raise `cluster.nodes`"
         message = f"the replicas take {before + wanted} devices, {where} {free.all}"
         raise InputError(Problem(message, path="serving", hint=f"{hint}, or cut replicas or layout"))
-    groups = [free.take(layout.ep * layout.devices) for _ in range(pool.replicas // layout.ep)]
+    groups = [free.take(layout.sharers * layout.devices) for _ in range(pool.replicas // layout.sharers)]
     return tuple(place for ranks in groups for place in placements(ranks, layout.devices))
 
 

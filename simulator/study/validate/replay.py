@@ -58,13 +58,11 @@ def replay(folder: Path, model: str, cluster: str, stack: str = "vllm") -> Repla
 
 def _scenario(folder: Path, settings: dict[str, Any], model: str, cluster: str, stack: str) -> ServingScenario:
     replicas = int(settings.get("data_parallel_size") or 1)
+    tp = int(settings.get("tensor_parallel_size") or 1)
     serving = Serving(
         replicas=replicas,
         router="least-outstanding",  # vLLM's balancer of data-parallel ranks counts requests
-        parallel=Layout(
-            tp=int(settings.get("tensor_parallel_size") or 1),
-            ep=replicas if settings.get("enable_expert_parallel") else 1,
-        ),
+        parallel=Layout(tp=tp, ep=replicas * tp if settings.get("enable_expert_parallel") else 1),
         precision=NumberFormats(weights=FORMATS.get(str(settings.get("dtype")))),  # type: ignore[arg-type]
         batching=Batching(
             token_budget=settings.get("max_num_batched_tokens"), max_sequences=settings.get("max_num_seqs")

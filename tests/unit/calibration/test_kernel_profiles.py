@@ -8,7 +8,7 @@ import pytest
 
 from simulator.calibration.fitting import TABLES, Parameter
 from simulator.calibration.kernels.attention import ATTENTION as ATTENTION_RANGES
-from simulator.calibration.kernels.experts import EXPERTS
+from simulator.calibration.kernels.experts import EXPERTS, MIXED
 from simulator.calibration.kernels.figures import NOTES
 from simulator.calibration.kernels.gemm import CURVE, GEMM, SPLIT, TILES, gemm_lines, tile_rates
 from simulator.calibration.kernels.latents import CORE, LATENT
@@ -91,8 +91,12 @@ def fitted_at_bounds(profile: KernelProfile, bandwidth: float) -> Iterator[str]:
     delay = EXPERTS["delay"]
     ramp = replace(delay, start=delay.start * bandwidth, low=delay.low * bandwidth, high=delay.high * bandwidth)
     for family, kinds in profile.experts.items():
-        for dtype, kernels in kinds.items():
-            yield from at_bounds(f"experts.{family}.{dtype}", EXPERTS | {"ramp": ramp}, kernels)
+        for kind, kernels in kinds.items():
+            ranges = dict(MIXED if kind in ("w4a16", "w4a8") else EXPERTS)
+            products = profile.gemm.get({"w4a16": "bf16", "w4a8": "fp8"}.get(kind, kind))
+            most = max(1.3, 1 / products.memory) if products else 1.3
+            ranges |= {"ramp": ramp, "memory": replace(EXPERTS["memory"], high=most)}
+            yield from at_bounds(f"experts.{family}.{kind}", ranges, kernels)
     for family, scans in profile.scans.items():
         for kind, kernels_of in scans.items():
             yield from at_bounds(f"scans.{family}.{kind}", (FUSED if kernels_of.whole else SCAN) | STEP, kernels_of)

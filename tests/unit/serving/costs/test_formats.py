@@ -3,6 +3,7 @@
 import pytest
 
 from simulator.cost import compile_device
+from simulator.errors import InputError
 from simulator.serving.costs.formats import resolve_formats
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
@@ -41,3 +42,22 @@ def test_a_format_narrower_than_the_device_has_is_computed_in_a_wider_one() -> N
     assert (formats.compute, formats.weight_size, formats.factor_size) == ("bf16", 1.0, 2.0)
     assert formats.dequantised and not formats.cast
     assert notes == ("activations' format is not given: bf16, with weights in fp8 on NVIDIA A100 SXM4 80GB",)
+
+
+@pytest.mark.parametrize(
+    ("name", "activations", "kernels", "bytes_each"),
+    [("h100-sxm", None, "w4a16", 0.53125), ("b200", "fp8", "w4a8", 0.53125), ("b200", "fp4", "fp4", 0.53125)],
+)
+def test_experts_may_have_formats_of_their_own(
+    name: str, activations: str | None, kernels: str, bytes_each: float
+) -> None:
+    given = NumberFormats(weights="bf16", experts="fp4", expert_activations=activations or "bf16")
+    formats, _ = resolve_formats(given, device(name))
+    assert (formats.compute, formats.weight_size, formats.mixture) == ("bf16", 2.0, "bf16")
+    own = formats.of_experts
+    assert (own.mixture, own.weight_size) == (kernels, bytes_each)
+
+
+def test_formats_of_experts_that_a_device_lacks_are_refused() -> None:
+    with pytest.raises(InputError, match="expert_activations"):
+        resolve_formats(NumberFormats(experts="fp4", expert_activations="ternary"), device("h100-sxm"))

@@ -350,7 +350,8 @@ def test_without_a_graph_every_kernel_takes_its_launch_from_the_host() -> None:
 def test_matrices_that_stay_in_16_bits_are_multiplied_in_16_bits() -> None:
     """A router beside experts in 8 bits: both factors have 2 bytes, where those of linear layers have 1."""
     pieces = pieces_of(MIXTRAL, "fp8")
-    (wide, of_wide), (narrow, of_narrow) = pieces.product(True), pieces.product(False)
+    formats = pieces.shard.formats
+    (wide, of_wide), (narrow, of_narrow) = pieces.product(formats, plain=True), pieces.product(formats)
     assert (wide.size, wide.result_size, of_wide.size) == (2.0, 2.0, 2.0)
     assert (narrow.size, narrow.result_size, of_narrow.size) == (1.0, 2.0, 1.0)
     assert narrow.peak == pytest.approx(2 * wide.peak, rel=0.01)

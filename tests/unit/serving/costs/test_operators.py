@@ -125,7 +125,7 @@ def test_experts_that_replicas_share() -> None:
         Gemm("linear", 4, 8, plain=True),
         Elementwise("other", 8 * 4),
         Collective("ep", "all_gather", 8 * 2, among=True),
-        Experts("linear", 4, 2, 8, 6, True, 2),
+        Experts("linear", 4, 2, 8, 6, True, 2, among=True),
         Collective("ep", "reduce_scatter", 8 * 2, among=True),
         Gemm("linear", 24, 8),
         Elementwise("other", 3 * 12 * 2),

@@ -14,7 +14,7 @@ from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Layout, Serving, ServingStack
 
 
-def system(ep: int, replicas: int = 2, model: str = "qwen3-30b-a3b", tp: int = 1) -> System:
+def system(ep: int, replicas: int = 2, model: str = "qwen3-30b-a3b", tp: int = 1, etp: int | None = None) -> System:
     """Replicas on a DGX H100."""
     lengths = Lengths(prompt=Distribution(fixed=512), output=Distribution(fixed=64))
     scenario = ServingScenario(
@@ -23,7 +23,7 @@ def system(ep: int, replicas: int = 2, model: str = "qwen3-30b-a3b", tp: int = 1
         cluster=load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 1}),
         model=load_spec(Model, model),
         stack=load_spec(ServingStack, "vllm"),
-        serving=Serving(replicas=replicas, parallel=Layout(tp=tp, ep=ep)),
+        serving=Serving(replicas=replicas, parallel=Layout(tp=tp, ep=ep, etp=etp)),
         requests=Requests(arrivals=Arrivals(at_once=True), count=4, lengths=lengths),
     )
     return resolve(scenario)[0]
@@ -54,10 +54,39 @@ def test_fewer_weights_are_read_and_rows_are_sent() -> None:
         ({"ep": 2, "model": "llama-3-8b"}, "dense model, without experts .*leave `ep` out"),
         ({"ep": 3, "replicas": 3}, "3 does not divide the 128 experts of .*write one of 2, 4, 8"),
         ({"ep": 2, "replicas": 3}, "3 replicas cannot share experts in groups of 2"),
-        ({"ep": 2, "tp": 2}, "one device a stage"),
         ({"ep": 16, "replicas": 16}, "16 devices"),
+        ({"ep": 8, "tp": 2, "replicas": 2}, "2 replicas cannot share experts in groups of 4"),
     ],
 )
 def test_what_cannot_be_shared_is_said(changes: dict[str, int | str], words: str) -> None:
     with pytest.raises(InputError, match=words):
         system(**changes)  # type: ignore[arg-type]
+
+
+def test_experts_of_one_replica_lie_whole_on_its_devices() -> None:
+    """As many bytes as experts that are cut, the same sums over the group, and nothing sent to experts."""
+    cut, whole = (system(ep, replicas=1, tp=4).cost for ep in (1, 4))
+    assert whole.weights_bytes == cut.weights_bytes
+    assert whole.stages[0].common is None
+    own, spread = cut.stages[0].parts(64, 64), whole.stages[0].parts(64, 64)
+    assert (spread["tp"], spread["ep"]) == (own["tp"], 0)
+    assert spread["linear"] != own["linear"]
+
+
+def test_attention_groups_share_experts() -> None:
+    """Two groups of two devices hold a quarter of the experts each device, or halves of half of them."""
+    spread, halved = (system(ep, tp=2, etp=etp).cost for ep, etp in ((4, None), (2, 2)))
+    assert spread.weights_bytes == halved.weights_bytes < system(1, tp=2).cost.weights_bytes
+    assert spread.stages[0].common is not None and halved.stages[0].common is not None
+
+
+@pytest.mark.parametrize(
+    ("tp", "ep", "etp", "sharers"), [(8, 8, None, 1), (8, 1, None, 1), (2, 8, None, 4), (1, 1, 4, 4)]
+)
+def test_replicas_that_share(tp: int, ep: int, etp: int | None, sharers: int) -> None:
+    assert Layout(tp=tp, ep=ep, etp=etp).sharers == sharers
+
+
+def test_both_meshes_have_the_same_devices() -> None:
+    with pytest.raises(ValueError, match="etp 1 x ep 3 = 3 devices of a stage, attention on tp 2"):
+        Layout(tp=2, ep=3)

@@ -75,7 +75,7 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"parallelism": {"tp": -1, "dp": -1}}, "parallel size below 1"),
         (
             {"parallelism": {"tp": 8, "ep": 2}, "num_accelerators": 8},
-            "expert parallelism 2 with tp 8: experts are spread",
+            "attention tp 8 x dp 1, experts tp 1 x ep 2: not the same devices",
         ),
         ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "without experts to spread"),
         ({"kind": "pd_disaggregated"}, "kind `pd_disaggregated`"),
@@ -200,8 +200,11 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
         ({"complete": False, "reason": "the load is unknown"}, "not complete: the load is unknown"),
         ({"arrivals": "open loop of a kind"}, "arrivals"),
         ({"parallelism": {"tp": 1, "cp": 2}}, "parallelism `cp`"),
-        ({"parallelism": {"tp": 8, "moe_ep": 8}, "num_accelerators": 8}, "expert parallelism 8 with tp 8"),
-        ({"parallelism": {"tp": 1, "attention_dp": 4}, "num_accelerators": 4}, "attention in data parallel"),
+        ({"parallelism": {"tp": 8, "moe_ep": 8}, "num_accelerators": 8}, "dense model, without experts"),
+        (
+            {"parallelism": {"tp": 1, "attention_dp": 4}, "num_accelerators": 4},
+            "attention tp 1 x dp 4, experts tp 1 x ep 1: not the same devices",
+        ),
         ({"parallelism": {"tp": "two"}}, "parallelism.tp"),
         ({"length_range": [0, 1]}, "lengths between"),
         ({"length_range": [1]}, "length_range"),
@@ -216,8 +219,8 @@ def test_the_checkpoints_own_formats_decide() -> None:
     """gpt-oss is published in MXFP4 with the rest, and the cache, in 16 bits."""
     chosen = {"model": "GPT-OSS-120B", "precision": {"compute": "fp8", "kv": "auto"}}
     formats = mapped(**chosen).scenario.serving.precision
-    assert (formats.weights, formats.weight_bits, formats.embeddings) == ("fp4", 4.25, "bf16")
-    assert (formats.activations, formats.kv) == ("fp16", None)
+    assert (formats.weights, formats.weight_bits, formats.embeddings) == ("bf16", None, None)
+    assert (formats.experts, formats.expert_activations, formats.kv) == ("fp4", "fp16", None)
     assert any("MXFP4" in text for text in mapped(**chosen).assumed)
     narrow = mapped(precision={"compute": "fp8", "kv": "auto"})
     assert narrow.scenario.serving.precision.kv == "fp8"  # NVIDIA's fp8 checkpoints ask for it

@@ -1,0 +1,83 @@
+"""Settings of engines that a benchmark states, and what rows make of them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
+from simulator.interop.rows.serving_settings import limits, settings
+
+ROW = {
+    "id": "x",
+    "source": "InferenceX",
+    "kind": "online_serving",
+    "model": "GPT-OSS-120B",
+    "engine": "vLLM",
+    "engine_version": "0.15.1",
+    "accelerator": "NVIDIA B200 SXM 180GB",
+    "num_accelerators": 4,
+    "parallelism": {"tp": 4, "pp": 1, "attention_dp": 1, "moe_tp": 4, "moe_ep": 1},
+    "precision": {"weights": "mxfp4 experts, bf16 rest", "kv": "fp8"},
+    "input_len": 1024,
+    "output_len": 1024,
+    "concurrency": 16,
+    "arrivals": "closed loop",
+    "metrics": {"ttft_s": 0.1, "tpot_s": 0.01},
+}
+
+
+def mapped(**changes: Any) -> MappedServing:
+    return draft_serving(ServingRow.model_validate_json(json.dumps(ROW | changes)))
+
+
+def test_scripts_choose_kernels_and_formats_of_experts() -> None:
+    scenario = mapped().scenario
+    assert scenario.stack.expert_kernels[0] == "trtllm-gen"
+    precision = scenario.serving.precision
+    assert (precision.weights, precision.experts, precision.expert_activations) == ("bf16", "fp4", "fp8")
+    assert (scenario.serving.batching.token_budget, scenario.serving.batching.max_sequences) == (8192, 512)
+    assert mapped().stack == "vllm-async"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "replicas", "layout"),
+    [
+        ((4, 1, 4, 1), 1, (4, 1, 4)),
+        ((4, 1, 1, 4), 1, (4, 4, 1)),
+        ((1, 4, 1, 4), 4, (1, 4, 1)),
+        ((1, 4, 4, 1), 4, (1, 1, 4)),
+        ((2, 2, 1, 4), 2, (2, 4, 1)),
+    ],
+)
+def test_both_meshes_of_a_row(sizes: tuple[int, ...], replicas: int, layout: tuple[int, ...]) -> None:
+    spread = dict(zip(("tp", "attention_dp", "moe_tp", "moe_ep"), sizes, strict=True))
+    serving = mapped(parallelism=spread).scenario.serving
+    parallel = serving.parallel
+    assert serving.replicas == replicas
+    assert (parallel.tp, parallel.ep, parallel.expert_cut) == layout
+
+
+def test_meshes_of_different_devices_are_refused() -> None:
+    with pytest.raises(Refused, match="attention tp 4 x dp 2, experts tp 1 x ep 4: not the same devices"):
+        mapped(parallelism={"tp": 4, "attention_dp": 2, "moe_tp": 1, "moe_ep": 4}, num_accelerators=8)
+
+
+def test_a_merged_row_has_several_days() -> None:
+    assert mapped(engine_version=None, measured_on=["2026-03-18", "2026-02-07"]).row.day == "2026-02-07"
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "device", "expected"),
+    [
+        ("TensorRT-LLM", "Llama-3.1-70B", "H200", (16_384, 64)),
+        ("TensorRT-LLM", "DeepSeek-R1", "B200", (8320, 64)),
+        ("vLLM", "MiniMax-M2.5", "H100", (16_384, 256)),
+        ("SGLang", "DeepSeek-R1", "H200", (32_768, 512)),
+    ],
+)
+def test_limits(engine: str, model: str, device: str, expected: tuple[int, int]) -> None:
+    found = settings("InferenceX", engine, model, device)
+    assert found is not None and limits(found, 64, 8192) == expected
+    assert settings("another benchmark", engine, model, device) is None
