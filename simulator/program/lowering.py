@@ -51,11 +51,12 @@ def lower(
 ) -> Lowered:
     """Lower a valid schedule (see `validate`); its own sends and receives are dropped and placed anew.
 
-    `durations[stage, kind]` or `durations[stage, kind, microbatch]` and `sends[boundary, direction]` count ticks; kinds
-    beyond the table last no time. Boundary b lies between the stages b and b + 1, direction 0 is forward. Passes side
-    by side begin and end together: they are parts of one stretch of the compute lane, which waits for what any of them
-    takes, and after which all is sent. It lasts `pair`, or as long as they do one after the other. What ranks do
-    together around passes over the vocabulary lasts `barrier`. A schedule that waits for itself gives a tape that
+    `durations[stage, kind]` or `durations[stage, kind, microbatch]` and `sends[boundary, direction]` or
+    `sends[boundary, direction, microbatch]` count ticks; kinds beyond the table last no time. Boundary b lies between
+    the stages b and b + 1, direction 0 is forward. Passes side by side begin and end together: they are parts of one
+    stretch of the compute lane, which waits for what any of them takes, and after which all is sent. It lasts `pair`,
+    or as long as they do one after the other. What ranks do together around passes over the vocabulary lasts
+    `barrier`. A schedule that waits for itself gives a tape that
     deadlocks.
     """
     rows = schedule.only([kind for kind in Kind if kind not in COMMUNICATION])
@@ -166,8 +167,12 @@ def _ticks(rows: Schedule, durations: Ints, sends: Ints, forward: Ints, backward
     index = (rows.stage[known], rows.kind[known], rows.microbatch[known])
     ticks[place.own] = 0
     ticks[place.own[known]] = durations[index[: durations.ndim]]
-    ticks[place.send[forward]] = sends[rows.stage[forward], FORWARD]
-    ticks[place.send[backward]] = sends[rows.stage[backward] - 1, BACKWARD]
+    for senders, boundary, way in (
+        (forward, rows.stage[forward], FORWARD),
+        (backward, rows.stage[backward] - 1, BACKWARD),
+    ):
+        index = (boundary, np.full_like(boundary, way), rows.microbatch[senders])
+        ticks[place.send[senders]] = sends[index[: sends.ndim]]
     return ticks
 
 
