@@ -17,7 +17,7 @@ from simulator.errors import InputError
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
-from simulator.interop.rows.serving_settings import limits, settings
+from simulator.interop.rows.serving_settings import SERVED, limits, settings
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
@@ -204,6 +204,8 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     stack_name = names.supporting(names.stack_name(row.engine, row.engine_version or row.day), row.accelerator, assumed)
     said = settings(row.source, row.engine, row.model, row.accelerator)
     stack_name = (said and said.stack) or stack_name
+    if stack_name == "tensorrt-llm" and row.kind == "online_serving" and (row.engine_version or "").startswith("1."):
+        stack_name = SERVED
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
         assumed.append(f"engine version as of `{stack_name}`")
     if card(row.accelerator)[1]:

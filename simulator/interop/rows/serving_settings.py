@@ -29,8 +29,8 @@ class Settings(NamedTuple):
 
     @property
     def stack(self) -> str | None:
-        """The stack that the scripts' flags make of the engine (`--async-scheduling`)."""
-        return "vllm-async" if self.engine == "vllm" else None
+        """The stack that the scripts make of the engine: vLLM's `--async-scheduling`, TensorRT-LLM's `trtllm-serve`."""
+        return {"vllm": "vllm-async", "tensorrt": SERVED}.get(self.engine)
 
 
 def _fixed(tokens: int) -> Tokens:
@@ -42,6 +42,7 @@ def _fitting(flying: int, prompt: int) -> int:
     return max(8192, flying + prompt + 64)
 
 
+SERVED = "tensorrt-llm-serve"
 BENCHMARK = "inferencex"
 SETTINGS = (
     Settings(BENCHMARK, "vllm", "gpt-?oss", "b200", _fixed(8192), 512, "trtllm-gen", "fp8"),
