@@ -226,7 +226,7 @@ def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int])
         host = run.program.on(cause, lane) & (cause >= 0)
         known = np.where(host, gap, known)
         ticks[name] += int(gap[host].sum())
-    if run.classes.rendezvous[chain] >= 0:
+    if run.classes.rendezvous[chain] >= 0 and _uneven(run):
         late = _late(run, part.start + waited, cause, before[waited], data)
         ticks[STRAGGLER] = int(late.sum())
         own = communicates & ~sends
@@ -236,6 +236,12 @@ def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int])
         for axis, share in by_axis(run.program.contents[content].whole, whole).items():
             ticks[axis] = ticks.get(axis, 0) + share
     ticks["bubble"] += int((gap - known).sum())
+
+
+def _uneven(run: Run) -> bool:
+    """Whether data-parallel peers have different work, or do the same at a different pace."""
+    factors = run.noise.factors
+    return run.job.batch is not None or (factors is not None and bool((factors != 1.0).any()))
 
 
 def _late(run: Run, operations: Ints, cause: Ints, since: Ints, data: slice) -> Ints:

@@ -269,7 +269,9 @@ def _activations(precision: dict[str, Any], stack_of: str, plain: str, words: An
     if precision.get("activations"):
         return _known(precision["activations"])[0]
     if own:  # TensorRT-LLM multiplies MXFP4 by fp8 where the device has fp4, everything else by 16 bits
-        return "fp8" if stack_of.startswith("tensorrt-llm") and "fp4" in str(precision.get("compute")).lower() else plain
+        return (
+            "fp8" if stack_of.startswith("tensorrt-llm") and "fp4" in str(precision.get("compute")).lower() else plain
+        )
     if str(words).lower().startswith("mxfp4"):
         return plain
     weights, _ = _known(words)
