@@ -265,6 +265,7 @@ def compile_costs(
         devices=tp * stages,
         warnings=cache.warnings
         + _sixteen(model, formats)
+        + _without_experts(model, formats)
         + _other_experts(model, device, stack, resolved)
         + estimated_scans(model, device, stack)
         + overlap_warnings(layout, tp, overlap),
@@ -280,6 +281,14 @@ def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
     """What to say where the weights of a quantised model are taken to have 16 bits, for want of a word."""
     said = model.quantization_note if formats.weights is None and formats.weight_bits is None else ""
     return (said,) if said else ()
+
+
+def _without_experts(model: Model, formats: NumberFormats) -> tuple[str, ...]:
+    """Formats of experts that a dense model does not have."""
+    given = [name for name in ("experts", "expert_activations") if getattr(formats, name) is not None]
+    if model.experts is not None or not given:
+        return ()
+    return (f"no effect: serving.precision.{given[0]}: {model.name} has no experts",)
 
 
 def _other_experts(model: Model, device: Device, stack: ServingStack, formats: Formats) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
+from simulator.serving.costs.iteration import compile_costs
 from simulator.serving.costs.pieces import by_part
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs import load_spec
@@ -11,7 +12,7 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
-from simulator.specs.serving import Layout, Serving, ServingStack
+from simulator.specs.serving import KvCache, Layout, NumberFormats, Serving, ServingStack
 
 
 def system(ep: int, replicas: int = 2, model: str = "qwen3-30b-a3b", tp: int = 1, etp: int | None = None) -> System:
@@ -90,3 +91,14 @@ def test_replicas_that_share(tp: int, ep: int, etp: int | None, sharers: int) ->
 def test_both_meshes_have_the_same_devices() -> None:
     with pytest.raises(ValueError, match="etp 1 x ep 3 = 3 devices of a stage, attention on tp 2"):
         Layout(tp=2, ep=3)
+
+
+def test_formats_of_experts_of_a_dense_model_have_no_effect() -> None:
+    dense = system(1, replicas=1, model="llama-3-8b").cost
+    assert not any("no effect" in text for text in dense.warnings)
+    formats = NumberFormats(experts="fp8")
+    scenario_model, stack = load_spec(Model, "llama-3-8b"), load_spec(ServingStack, "vllm")
+    given = scenario_model, Layout(), formats, stack, load_spec(Cluster, "dgx-h100"), 4096, KvCache()
+    found = compile_costs(*given, 8192, 256)
+    assert "no effect: serving.precision.experts: Llama 3 8B has no experts" in found.warnings
+    assert found.weights_bytes == dense.weights_bytes
