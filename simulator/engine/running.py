@@ -5,6 +5,7 @@ work ticks; shared, it ends at the nearest tick.
 """
 
 from collections.abc import Callable, Hashable
+from math import floor
 from typing import NamedTuple
 
 from simulator.engine.event import Event
@@ -12,6 +13,12 @@ from simulator.engine.tape import NEVER, Use
 
 ENDED = -1
 """End of what does not work: not yet, not just now, or not any more."""
+
+
+def nearest(ticks: float) -> int:
+    """The nearest whole number of ticks, of two the later one: the same moment wherever counting begins. Whole numbers
+    stay as they are, however large."""
+    return ticks if isinstance(ticks, int) else floor(ticks + 0.5)
 
 
 class Needs(NamedTuple):
@@ -80,11 +87,11 @@ class Running:
             self.since = now
         self.speed = speed
         if speed == 1.0:
-            self.end = now + max(0, round(self.left))
+            self.end = now + max(0, nearest(self.left))
         elif self.left <= 0:
             self.end = now
         else:
-            self.end = now + round(self.left / speed) if self.left < speed * NEVER else NEVER
+            self.end = now + nearest(self.left / speed) if self.left < speed * NEVER else NEVER
 
 
 class Timer(Event):
