@@ -272,7 +272,7 @@ def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:
     assert isinstance(scenario, Spec)
     if not overrides:
         return scenario
-    from simulator.specs.written import template_of
+    from simulator.specs.text.written import template_of
 
     return template_of(scenario).changed(texts(overrides)).filled()[0]
 

@@ -19,7 +19,7 @@ from simulator.fabric.nodes import EqualNodes, locate
 from simulator.fabric.scale_out import NETWORKS, ScaleOut
 from simulator.fabric.scale_up import build_node
 from simulator.specs.hardware import Cluster
-from simulator.specs.numbering import Numbering
+from simulator.specs.text.numbering import Numbering
 
 if TYPE_CHECKING:
     import networkx

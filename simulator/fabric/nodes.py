@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.fabric.scale_up import NodeLinks
-from simulator.specs.numbering import Numbering
+from simulator.specs.text.numbering import Numbering
 
 Ints = NDArray[np.int64]
 

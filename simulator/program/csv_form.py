@@ -9,7 +9,7 @@ from pathlib import Path
 from simulator.errors import InputError, Problem
 from simulator.program.actions import Action, parse
 from simulator.results.writing import write
-from simulator.specs.yaml_text import file_text
+from simulator.specs.text.yaml_text import file_text
 
 MAX_PROBLEMS = 20
 """Most problems that are told at once."""

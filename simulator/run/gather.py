@@ -26,21 +26,21 @@ from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import ground, memory_error
-from simulator.run.links import host_links, overloaded
-from simulator.run.network_notes import ordered_rings, unused_oversubscription
+from simulator.run.links.carried import host_links, overloaded
+from simulator.run.links.notes import ordered_rings, unused_oversubscription
 from simulator.run.parts import LAUNCHES, OFFLOAD, STRAGGLER, busy, by_axis
 from simulator.run.spans import spans_of
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
-from simulator.training.batched import unevenness
+from simulator.training.batches.microbatches import unevenness
+from simulator.training.batches.rows import shapes_of
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.noise import Perturbation
 from simulator.training.passes.program import Program
-from simulator.training.rows import shapes_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from simulator.interop.torchtitan import translate as torchtitan
 from simulator.specs import catalog, load_scenario, load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
-from simulator.specs.yaml_text import file_text
+from simulator.specs.text.yaml_text import file_text
 
 Format = Literal["megatron", "torchtitan", "huggingface"]
 MOST_LETTERS = 1 << 20

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simulator.engine.tape import Timeline
 from simulator.program import codes as d
 from simulator.program.content import OWN, Call, Content
-from simulator.run.links import HOST_LINK
+from simulator.run.links.carried import HOST_LINK
 from simulator.training.chains import ChainClasses
 from simulator.training.passes.program import Program
 

@@ -27,8 +27,8 @@ from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import serving_metrics, span
 from simulator.run.energy import guessed_idle, replica_energy_j
 from simulator.run.ground import ground, memory_error
-from simulator.run.network_notes import one_profile, unused_oversubscription
-from simulator.run.serving_links import serving_links
+from simulator.run.links.notes import one_profile, unused_oversubscription
+from simulator.run.links.serving import serving_links
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.record import COLUMNS

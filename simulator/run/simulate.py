@@ -20,9 +20,9 @@ from simulator.fabric.sharing import max_min
 from simulator.program.maxplus import NotExact, sweep
 from simulator.results.result import LinkLoad, Result
 from simulator.run.clock_overflow import clock_overflow
-from simulator.run.contention import Ran, Traffic, on_links, settled
 from simulator.run.gather import Run, gather
-from simulator.run.links import Recorded, link_loads
+from simulator.run.links.carried import Recorded, link_loads
+from simulator.run.links.contention import Ran, Traffic, on_links, settled
 from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed

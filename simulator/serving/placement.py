@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from simulator.specs.numbering import Numbering
+from simulator.specs.text.numbering import Numbering
 
 
 class ReplicaPlacement(NamedTuple):

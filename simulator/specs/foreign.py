@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.registry import Registry
-from simulator.specs.yaml_text import Node, Place, plain
+from simulator.specs.text.yaml_text import Node, Place, plain
 
 FieldValue = str | int | float | bool | dict[str, str | int | bool] | list[dict[str, str | int | bool]]
 """Value of a field: a word, a number, a mapping of such, or a list of mappings."""

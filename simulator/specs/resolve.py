@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from simulator.errors import InputError, Problem
 from simulator.specs import catalog, foreign
 from simulator.specs.base import Spec
-from simulator.specs.messages import from_pydantic, mistyped
-from simulator.specs.overrides import apply, parse
 from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
 from simulator.specs.shape import Kind, below, canonical, folders, specs
-from simulator.specs.yaml_text import Node, Place, plain, read
+from simulator.specs.text.messages import from_pydantic, mistyped
+from simulator.specs.text.overrides import apply, parse
+from simulator.specs.text.yaml_text import Node, Place, plain, read
 
 S = TypeVar("S", bound=Spec)
 

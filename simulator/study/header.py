@@ -9,7 +9,7 @@ from simulator.axes import CP, DP, EP, PP, TP
 from simulator.run.kinds import kind_of_fields
 from simulator.scenario_fields import at, devices, parts_of, whole, word
 from simulator.specs.scenario import JobsScenario, Scenario, ServingScenario
-from simulator.specs.written import dimension_at
+from simulator.specs.text.written import dimension_at
 
 DEPENDS = {
     "jobs": ("jobs.*.name",),

@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 
 from simulator.errors import InputError, Problem
-from simulator.specs.overrides import parse
+from simulator.specs.text.overrides import parse
 
 MOST = 10_000
 """Combinations that are still tried."""

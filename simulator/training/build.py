@@ -20,8 +20,10 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.training import besides, context, vocabulary
-from simulator.training.batched import batched, check_batching
+from simulator.training import context, vocabulary
+from simulator.training.batches.cuts import slice_lengths
+from simulator.training.batches.documents import Packing, packing
+from simulator.training.batches.microbatches import batched, check_batching
 from simulator.training.checks import (
     check_attention_of_slices,
     check_axes,
@@ -46,14 +48,13 @@ from simulator.training.checks import (
     without_pipeline,
     without_recipe,
 )
-from simulator.training.cuts import slice_lengths
-from simulator.training.documents import Packing, packing
+from simulator.training.experts.routing import exchange
 from simulator.training.job import BYTES, Job, Replicas
 from simulator.training.layers import split_layers
 from simulator.training.optimizers import choice as optimizers
-from simulator.training.partners import together
+from simulator.training.overlap import besides
+from simulator.training.overlap.partners import together
 from simulator.training.recipes import any_order, recipe_of, turns_weights
-from simulator.training.routing import exchange
 from simulator.training.schedules import SCHEDULES, Pipeline, own_name, read_schedule
 
 Layers = tuple[int, ...]

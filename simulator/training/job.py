@@ -18,12 +18,12 @@ from simulator.specs.model import LayerKind, Model
 from simulator.specs.training import Algorithms, Lora, Optimizer, Stack
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape
+from simulator.training.batches.documents import Packing
 from simulator.training.checks import (
     sharded_per_pass,
 )
-from simulator.training.documents import Packing
+from simulator.training.experts.routing import Exchange
 from simulator.training.recipes import RECIPES, Recipe
-from simulator.training.routing import Exchange
 
 BYTES = {"fp32": 4, "tf32": 4}
 """Bytes of an activation or weight element by precision where they are not 2; recipes below 16 bits keep 16 beside."""

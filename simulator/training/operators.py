@@ -46,12 +46,12 @@ from simulator.model.tensors import tensors
 from simulator.specs.model import LayerKind
 from simulator.training import adapters, vocabulary
 from simulator.training.context import SCHEMES, Sharing
-from simulator.training.exchanged import exchanged, shared_halves
-from simulator.training.expert_rows import fills, weighted_bias
+from simulator.training.context.shards import moved
+from simulator.training.experts.rows import fills, weighted_bias
 from simulator.training.job import Job, Replicas
-from simulator.training.shards import moved
+from simulator.training.overlap.exchanged import exchanged, shared_halves
+from simulator.training.overlap.stepped import STEPS, TRACKED, stepped
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
-from simulator.training.stepped import STEPS, TRACKED, stepped
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 

@@ -23,13 +23,13 @@ from simulator.program.content import Call, Comm, Content
 from simulator.program.piece import COPY, HOST, InParts, Part, Piece, PieceBuilder, single
 from simulator.specs.model import LayerKind
 from simulator.training import operators
-from simulator.training.exchanged import exchanges_rows, staged
+from simulator.training.context.shards import SHARDS
 from simulator.training.job import Job
-from simulator.training.ladder import blocks_backward, blocks_forward, late
 from simulator.training.memory import Chunk, copy_time
 from simulator.training.optimizers.step import optimizer_step, updates
-from simulator.training.partners import Stretch, exchanges, stretches
-from simulator.training.shards import SHARDS
+from simulator.training.overlap.exchanged import exchanges_rows, staged
+from simulator.training.overlap.ladder import blocks_backward, blocks_forward, late
+from simulator.training.overlap.partners import Stretch, exchanges, stretches
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
 
 EXPERTS = "experts"

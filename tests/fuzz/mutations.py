@@ -9,8 +9,8 @@ from typing import Any
 
 import simulator.run  # noqa: F401  (foreign files and published figures are known)
 from simulator.specs import load_scenario
-from simulator.specs.written import template_of
-from simulator.specs.yaml_text import plain
+from simulator.specs.text.written import template_of
+from simulator.specs.text.yaml_text import plain
 from tests.fuzz.harness import Input
 
 ROOT = Path(__file__).resolve().parents[2]

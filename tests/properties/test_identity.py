@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulator.axes import AXES
 from simulator.program.content import OWN, Comm
 from simulator.run.gather import Run
-from simulator.run.links import sent
+from simulator.run.links.carried import sent
 from simulator.run.parts import busy
 from simulator.run.simulate import run
 from simulator.specs.scenario import Scenario

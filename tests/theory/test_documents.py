@@ -13,10 +13,10 @@ from simulator.model.ops import AttentionCore
 from simulator.run.simulate import simulate
 from simulator.specs.training import Documents, Training
 from simulator.training import flops, operators
+from simulator.training.batches.documents import Packing, packing
 from simulator.training.build import build_job
 from simulator.training.context import SCHEMES, Sharing
 from simulator.training.context.gather import seen
-from simulator.training.documents import Packing, packing
 from simulator.training.job import Job
 from simulator.training.step import Kernel, Step, Turn
 from tests import jobs

@@ -12,8 +12,8 @@ from simulator.specs.scenario import Scenario
 from simulator.specs.training import Documents
 from simulator.training import flops
 from simulator.training.build import build_job
+from simulator.training.context.shards import SHARDS
 from simulator.training.operators import layer_backward, layer_forward
-from simulator.training.shards import SHARDS
 from simulator.training.step import Collective
 from tests import jobs
 

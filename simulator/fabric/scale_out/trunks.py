@@ -22,7 +22,7 @@ from simulator.errors import InputError, Problem
 from simulator.fabric.nodes import locate
 from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
 from simulator.specs.hardware import Cluster
-from simulator.specs.numbering import Numbering
+from simulator.specs.text.numbering import Numbering
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.specs.foreign import FieldValue, Translation
-from simulator.specs.messages import excerpt
+from simulator.specs.text.messages import excerpt
 
 MOST = 1_000_000_000
 """Largest number that a size may be."""

@@ -7,7 +7,7 @@ from simulator.errors import InputError
 from simulator.interop.draft import Draft
 from simulator.interop.huggingface.translate import translate
 from simulator.interop.machine import Machine
-from simulator.specs.yaml_text import Node, compose, plain, scalar
+from simulator.specs.text.yaml_text import Node, compose, plain, scalar
 
 LENGTHS = "azure-conversation"
 """Workload of the scenario."""

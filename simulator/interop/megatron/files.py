@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.interop.arguments import Argument
 from simulator.interop.draft import printable
 from simulator.interop.shell.script import Call, Field, Script, words_of
-from simulator.specs.yaml_text import Node, compose
+from simulator.specs.text.yaml_text import Node, compose
 
 MOST_ARGUMENTS = 20_000
 """Most words of one command."""

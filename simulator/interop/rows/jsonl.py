@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from simulator.errors import InputError, Problem
-from simulator.specs.messages import plainly
 from simulator.specs.shape import members
+from simulator.specs.text.messages import plainly
 
 LONGEST = 1 << 16
 """Bytes of a line."""

@@ -17,7 +17,7 @@ from simulator.interop.arguments import MOST
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
 from simulator.interop.torchtitan import experts, optimizers
-from simulator.specs.yaml_text import scalar
+from simulator.specs.text.yaml_text import scalar
 
 FLAVORS = {
     "llama3": {"8B": "llama-3.1-8b", "70B": "llama-3.1-70b", "405B": "llama-3.1-405b"},

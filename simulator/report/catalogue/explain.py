@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from simulator.report.catalogue.quantities import dimension_of, exact
 from simulator.report.text.plain import clean
-from simulator.specs import written
 from simulator.specs.base import Figure, Spec
+from simulator.specs.text import written
 
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _COMMENT_COLUMN = 48

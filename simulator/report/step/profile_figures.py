@@ -7,7 +7,7 @@ from simulator import units
 from simulator.report.text import wording
 from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.shape import Kind
-from simulator.specs.written import dimension_at
+from simulator.specs.text.written import dimension_at
 
 _DIMENSIONS = {
     "peak": "flop_rate",

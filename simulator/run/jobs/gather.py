@@ -13,7 +13,7 @@ from simulator.results.places import place_in_words
 from simulator.results.result import Comparison, JobRecord, Meeting, Result, no_spans
 from simulator.run.jobs.meetings import meetings_of
 from simulator.run.kinds import KINDS
-from simulator.run.network_notes import one_profile
+from simulator.run.links.notes import one_profile
 from simulator.specs.resolve import dump, scenario_hash
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from simulator.engine.tape import Tape, Timeline
 from simulator.engine.wires import User, Wires
 from simulator.errors import InputError, Problem
 from simulator.results.result import Result
-from simulator.run.contention import Traffic
 from simulator.run.gather import Run, gather
-from simulator.run.links import Recorded, link_loads
+from simulator.run.links.carried import Recorded, link_loads
+from simulator.run.links.contention import Traffic
 from simulator.run.simulate import Prepared, alone
 from simulator.run.site import Site
 from simulator.run.spans import spans_of

@@ -31,7 +31,7 @@ from simulator.results.result import Result, Service
 from simulator.results.summary import ordered_metrics
 from simulator.run.kinds import KINDS
 from simulator.run.parts import axis_of
-from simulator.specs.yaml_text import decoded
+from simulator.specs.text.yaml_text import decoded
 from simulator.study.compare.comparison import parts
 from simulator.study.header import settings
 

@@ -16,8 +16,8 @@ from simulator.metrics import METRICS
 from simulator.results.metrics import WELL_KNOWN
 from simulator.specs.base import Figure, Spec
 from simulator.specs.shape import Kind, below, canonical, suggestion
-from simulator.specs.written import dimension
-from simulator.specs.yaml_text import scalar
+from simulator.specs.text.written import dimension
+from simulator.specs.text.yaml_text import scalar
 
 _FORM = re.compile(r"\s*([\w.-]+)\s*(<=|>=|==|!=|<|>)\s*([^<>=!]+?)\s*")
 _EXAMPLE = "write `key < value` with one of < <= > >= == !=, for example `peak_memory_bytes < 80 GB`"

@@ -15,9 +15,9 @@ from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.results.ground import Ground
 from simulator.run.ground import ground
-from simulator.specs.overrides import parse
 from simulator.specs.resolve import Template, scenario_hash
-from simulator.specs.yaml_text import plain
+from simulator.specs.text.overrides import parse
+from simulator.specs.text.yaml_text import plain
 from simulator.study import fingerprint
 from simulator.study.sweep.conditions import Condition, value_at
 from simulator.study.variants import Axis

@@ -20,11 +20,11 @@ from simulator.results.prices import unpriced
 from simulator.run.kinds import kind_of
 from simulator.specs import dump
 from simulator.specs.base import Spec
-from simulator.specs.overrides import parse
 from simulator.specs.resolve import Template, read_template
 from simulator.specs.scenario import AnyScenario
-from simulator.specs.written import template_of
-from simulator.specs.yaml_text import plain
+from simulator.specs.text.overrides import parse
+from simulator.specs.text.written import template_of
+from simulator.specs.text.yaml_text import plain
 from simulator.study import fingerprint, header
 from simulator.study.executors import LOOK_S, Cluster
 from simulator.study.sweep.cache import Cache

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from simulator.cost.work import Document
-from simulator.training.documents import Packing
+from simulator.training.batches.documents import Packing
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,7 +8,7 @@ from simulator.cost.work import Attention, Document, Stream
 from simulator.errors import InputError, Problem
 from simulator.model.ops import AttentionCore
 from simulator.registry import Registry
-from simulator.training.documents import Packing
+from simulator.training.batches.documents import Packing
 from simulator.training.step import Collective, Step, Turn
 
 PATH = "training.parallel.cp"

@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import accumulate
 
 from simulator.cost.work import Document
+from simulator.training.batches.documents import Packing
 from simulator.training.context.base import SCHEMES, Scheme, Sharing
-from simulator.training.documents import Packing
 from simulator.training.step import Step, Turn, Work
 
 

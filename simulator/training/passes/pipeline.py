@@ -13,7 +13,7 @@ from simulator.program.content import Content
 from simulator.program.lowering import Lowered, lower
 from simulator.program.meetings import LANES
 from simulator.program.piece import Piece, single
-from simulator.training.partners import without_partner
+from simulator.training.overlap.partners import without_partner
 from simulator.training.pass_costs import ChunkPasses
 from simulator.training.passes.chain import Chain, Turns
 from simulator.training.passes.cut import beside

@@ -14,7 +14,7 @@ from simulator.program.actions import Action, Kind, parse
 from simulator.program.csv_form import read_csv, write_csv
 from simulator.program.passes import add_communication
 from simulator.program.schedule import Schedule
-from simulator.specs import yaml_text
+from simulator.specs.text import yaml_text
 from simulator.training.schedules import Pipeline, interleaved, one_f_one_b
 from tests.unit.program.test_actions import actions
 

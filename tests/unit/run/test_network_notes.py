@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.results.result import LinkLoad
-from simulator.run.network_notes import ordered_rings, unused_oversubscription
+from simulator.run.links.notes import ordered_rings, unused_oversubscription
 from tests.machines import cluster, level
 
 

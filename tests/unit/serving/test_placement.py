@@ -7,9 +7,9 @@ from simulator.run.dispatch import simulate
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.specs import load_scenario
-from simulator.specs.numbering import Numbering
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Layout, Pool
+from simulator.specs.text.numbering import Numbering
 
 
 def scenario(*layouts: dict[str, int], nodes: int = 2, **changes: str) -> ServingScenario:

@@ -16,7 +16,7 @@ from simulator.specs.scenario import Scenario
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
-from simulator.training.partners import exchanges, stretches
+from simulator.training.overlap.partners import exchanges, stretches
 from simulator.training.pass_costs import LayerPasses, PassCosts
 from simulator.training.step import Kernel
 from tests import jobs

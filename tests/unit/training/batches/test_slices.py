@@ -10,8 +10,8 @@ from simulator.errors import InputError
 from simulator.run.simulate import simulate
 from simulator.specs.scenario import Scenario
 from simulator.training import memory, operators
+from simulator.training.batches.cuts import causal_share
 from simulator.training.build import build_job
-from simulator.training.cuts import causal_share
 from simulator.training.step import Kernel
 from tests import jobs
 

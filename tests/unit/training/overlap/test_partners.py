@@ -7,7 +7,7 @@ from simulator.program import codes as d
 from simulator.program.actions import COMPUTE, parse
 from simulator.program.schedule import Schedule, from_actions
 from simulator.run.simulate import Run, run
-from simulator.training.partners import stretches, together, without_partner
+from simulator.training.overlap.partners import stretches, together, without_partner
 from simulator.training.step import Collective
 from tests import jobs
 

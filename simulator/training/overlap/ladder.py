@@ -19,7 +19,7 @@ from simulator.model.ops import Elementwise, Op
 from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.job import Job
-from simulator.training.partners import Stretch
+from simulator.training.overlap.partners import Stretch
 from simulator.training.step import Collective, Step
 
 

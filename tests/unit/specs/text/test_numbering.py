@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from simulator.fabric.nodes import locate
 from simulator.specs.hardware import Cluster
-from simulator.specs.numbering import Numbering
+from simulator.specs.text.numbering import Numbering
 from tests import machines
 
 MIXED = Numbering((2, 3, 1), (4, 8, 1))

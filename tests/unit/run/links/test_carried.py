@@ -11,7 +11,7 @@ from simulator.report.result.page import page
 from simulator.results import Result
 from simulator.results.link_rates import over_time
 from simulator.results.result import LinkLoad
-from simulator.run.links import HOST_LINK, overloaded
+from simulator.run.links.carried import HOST_LINK, overloaded
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
 from simulator.specs.scenario import Scenario

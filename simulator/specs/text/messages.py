@@ -11,7 +11,7 @@ from simulator.errors import Problem, nearest
 from simulator.specs.base import Figure, Status
 from simulator.specs.kinds import OneOf
 from simulator.specs.shape import Kind, below, fields, folders, members, specs, suggestion
-from simulator.specs.yaml_text import Node, Place
+from simulator.specs.text.yaml_text import Node, Place
 from simulator.unmodelled import unmodelled
 
 EXPLAINED = 100

@@ -28,8 +28,8 @@ from simulator.fabric.alike import Bits, first_alike, marks, numbers
 from simulator.fabric.sharing import max_min
 from simulator.program import codes as d
 from simulator.results.result import LinkLoad
-from simulator.run.links import Recorded, scarce_kinds
-from simulator.run.senders import Sender, Senders, Transfers
+from simulator.run.links.carried import Recorded, scarce_kinds
+from simulator.run.links.senders import Sender, Senders, Transfers
 from simulator.training.chains import ChainClasses
 from simulator.training.communication import Priced
 from simulator.training.passes.program import Program

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from simulator.errors import InputError
 from simulator.specs.batching import Batching
 from simulator.specs.training import Documents
-from simulator.training.batched import work_of
+from simulator.training.batches.microbatches import work_of
 from simulator.training.build import build_job
 from simulator.training.flops import head_forward_flops, layers_forward_flops
 from simulator.training.job import Job

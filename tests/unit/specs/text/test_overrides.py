@@ -4,8 +4,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.specs import load_file
-from simulator.specs.overrides import parse
-from simulator.specs.yaml_text import plain
+from simulator.specs.text.overrides import parse
+from simulator.specs.text.yaml_text import plain
 from tests.unit.specs.garage import Car
 
 

@@ -10,7 +10,7 @@ from simulator.specs import load_scenario
 from simulator.specs.resolve import read_template, restored
 from simulator.specs.scenario import Scenario
 from simulator.specs.shape import below
-from simulator.specs.written import dimension, template_of
+from simulator.specs.text.written import dimension, template_of
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted(p for p in (ROOT / "scenarios").rglob("*.yaml") if "families" not in p.parts)

@@ -4,7 +4,7 @@ from simulator.axes import TP
 from simulator.errors import InputError, Problem
 from simulator.specs.training import Training
 from simulator.training.job import Job
-from simulator.training.stepped import STEPS, TRACKED
+from simulator.training.overlap.stepped import STEPS, TRACKED
 
 
 def check_overlap(training: Training, job: Job) -> None:

@@ -14,7 +14,7 @@ from simulator.specs.base import Figure, Spec
 from simulator.specs.resolve import Template
 from simulator.specs.scenario import AnyScenario
 from simulator.specs.shape import Kind, below, canonical, specs
-from simulator.specs.yaml_text import Node, Place
+from simulator.specs.text.yaml_text import Node, Place
 
 _PLACE = Place("scenario")
 _BASE = {

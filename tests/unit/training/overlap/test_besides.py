@@ -14,8 +14,8 @@ from simulator.specs.base import Figure
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
-from simulator.training.ladder import blocks
 from simulator.training.memory import all_chunks
+from simulator.training.overlap.ladder import blocks
 from simulator.training.pass_costs import ChunkPasses, LayerPasses, PassCosts, chunk_passes
 from simulator.training.step import Chunks, Kernel
 from tests import jobs

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError, Problem
-from simulator.specs.yaml_text import MAX_BYTES, MAX_DEPTH, Place, compose, plain, read, scalar
+from simulator.specs.text.yaml_text import MAX_BYTES, MAX_DEPTH, Place, compose, plain, read, scalar
 
 
 def load(text: str) -> Any:

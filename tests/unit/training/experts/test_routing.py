@@ -12,7 +12,7 @@ from simulator.specs.model import Model
 from simulator.specs.training import RouterLoad
 from simulator.training import operators
 from simulator.training.build import build_job
-from simulator.training.routing import routing
+from simulator.training.experts.routing import routing
 from simulator.training.step import Kernel
 from tests import jobs
 

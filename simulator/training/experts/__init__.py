@@ -1,0 +1,1 @@
+"""How rows spread over experts, and passes over the rows of experts."""

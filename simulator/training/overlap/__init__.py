@@ -1,0 +1,1 @@
+"""Kernels, collectives and passes beside each other inside a device."""
