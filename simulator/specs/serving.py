@@ -18,36 +18,58 @@ class Layout(Spec):
         "tensor_parallel_size": "tp",
         "pipeline_parallel_size": "pp",
         "expert_parallel_size": "ep",
+        "data_parallel_size": "dp",
+        "attention_dp": "dp",
     }
 
     tp: Count = 1
     """Tensor parallelism: layers are cut across this many devices."""
+    dp: Count | None = None
+    """Attention ranks of a replica, each of `tp` x `pp` devices with rows, batch and cache of its own; experts lie on
+    the devices of all of them, `tp` x `dp` = `etp` x `ep` a stage. Where left out a replica is one rank, whose
+    experts may lie on those of other replicas too."""
     pp: Count = 1
     """Pipeline parallelism: layers are spread over this many stages, as many batches in flight."""
     ep: Count = 1
     """Expert parallelism: devices over which the experts of a layer are spread. As many as `tp`: those of the replica.
     More: those of several replicas (attention in data parallel), which run in step on the rows that they have."""
     etp: Count | None = None
-    """Devices that cut each expert between them: `tp` where `ep` is 1, otherwise 1 where left out."""
+    """Devices that cut each expert between them. Where left out: with `dp` what `ep` leaves of `tp` x `dp`, else `tp`
+    where `ep` is 1 and otherwise 1."""
 
     @property
     def devices(self) -> int:
-        """Devices of a replica."""
+        """Devices of a replica, of each of its attention ranks where it has several."""
         return self.tp * self.pp
+
+    @property
+    def ranks(self) -> int:
+        """Attention ranks of a replica."""
+        return self.dp or 1
 
     @property
     def expert_cut(self) -> int:
         """Devices that cut each expert between them."""
+        if self.etp is None and self.dp is not None:
+            return max(self.tp * self.dp // self.ep, 1)
         return self.etp or (self.tp if self.ep == 1 else 1)
 
     @property
     def sharers(self) -> int:
-        """Replicas over which the experts lie."""
+        """Attention ranks over which the experts lie."""
         return self.expert_cut * self.ep // self.tp
+
+    def of_dense(self) -> "Layout":
+        """What is left of it for a model without experts, whose ranks have nothing to do with each other."""
+        return self.model_copy(update={"dp": None}) if self.dp is not None and self.ep == 1 else self
 
     @model_validator(mode="after")
     def _meshes(self) -> Self:
         experts = self.expert_cut * self.ep
+        if self.dp is not None and experts != self.tp * self.dp:
+            attention = f"attention lies on tp {self.tp} x dp {self.dp} = {self.tp * self.dp} devices of a stage"
+            meshes = f"{attention}, experts on etp {self.expert_cut} x ep {self.ep} = {experts}"
+            raise ValueError(f"{meshes}: both are the devices of a replica, write sizes of one product")
         if experts % self.tp:
             meshes = f"experts lie on etp {self.expert_cut} x ep {self.ep} = {experts} devices of a stage"
             raise ValueError(f"{meshes}, attention on tp {self.tp} of each replica: write a multiple of {self.tp}")

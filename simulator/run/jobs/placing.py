@@ -73,7 +73,8 @@ def _needs(job: AnyJob, cluster: Cluster, path: str) -> dict[int | None, int | N
         of_pool, kind = job.system.home(pool, cluster)
         if of_pool is cluster:
             of_kind = kind if job.names_nodes else None
-            found[of_kind] = (found.get(of_kind) or 0) + pool.replicas * (pool.parallel or job.serving.parallel).devices
+            layout = pool.parallel or job.serving.parallel
+            found[of_kind] = (found.get(of_kind) or 0) + pool.replicas * layout.ranks * layout.devices
     return found or {None: 0}
 
 

@@ -316,8 +316,9 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
         heads = ", ".join(f"{q}/{kv} of {size}" for q, kv, size, _ in sorted(shapes))
         message = f"layers of {model.name} have heads of different number or size ({heads}), which is not served yet"
         raise InputError(Problem(message, path="model.pattern", hint="train it, or write one shape for all layers"))
-    if layout.devices > cluster.devices:
-        taken = f"tp {layout.tp} x pp {layout.pp} = {layout.devices} devices"
+    if layout.ranks * layout.devices > cluster.devices:
+        among = "" if layout.dp is None else f" x dp {layout.dp}"
+        taken = f"tp {layout.tp}{among} x pp {layout.pp} = {layout.ranks * layout.devices} devices"
         message = f"a replica takes {taken}, the cluster has {cluster.devices}"
         raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
     if layout.ep > 1 or layout.sharers > 1:

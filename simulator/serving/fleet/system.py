@@ -24,6 +24,7 @@ class System:
     name: str
     role: str
     replicas: int
+    """Attention ranks of all its replicas, each with a queue and a cache of its own."""
     cluster: Cluster
     """All that one network joins, the nodes of other pools among them."""
     node: Node
@@ -44,7 +45,7 @@ class System:
     instances: int
     """Batches that take turns on each stage of a replica."""
     peers: int
-    """Replicas that share experts and run in step; 1: each on its own."""
+    """Ranks that share experts and run in step; 1: each on its own."""
     placements: tuple[ReplicaPlacement, ...]
     """Where each replica lies."""
     elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
@@ -90,6 +91,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     serving, stack = scenario.serving, scenario.stack
     batching, cache = pool.batching or serving.batching, pool.kv_cache or serving.kv_cache
     layout = pool.parallel or serving.parallel
+    ranks = pool.replicas * layout.ranks
+    layout = layout if scenario.model.experts is not None else layout.of_dense()
     policy = batching.policy or stack.policy
     kind = POLICIES.get(policy, "serving.batching.policy")
     context = serving.context or scenario.model.max_sequence or LONGEST
@@ -106,11 +109,11 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step, beside)
 
     cost = compiled(usual)
-    if pool.replicas % layout.sharers:
-        message = f"{pool.replicas} replicas cannot share experts in groups of {layout.sharers}"
+    if ranks % layout.sharers:
+        message = f"{ranks} replicas cannot share experts in groups of {layout.sharers}"
         hint = f"write a divisor of the replicas, or `replicas: {layout.sharers}`: each is one of those that share"
         raise InputError(Problem(message, path="serving.parallel.ep", hint=hint))
-    taken = _placed(pool, layout, free, cluster.partitions[part].name if cluster.more_nodes else "")
+    taken = _placed(ranks, layout, free, cluster.partitions[part].name if cluster.more_nodes else "")
     warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.numbering)
     if layout.sharers > 1 and not in_step:
         warnings += (
@@ -121,7 +124,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     return System(
         name=pool.name,
         role=pool.role,
-        replicas=pool.replicas,
+        replicas=ranks,
         cluster=cluster,
         node=cluster.partitions[part].node,
         policy=policy,
@@ -165,16 +168,16 @@ def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[P
     return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
 
 
-def _placed(pool: Pool, layout: Layout, free: FreeDevices, partition: str) -> tuple[ReplicaPlacement, ...]:
-    """Where the replicas of a pool lie; InputError where its nodes, a `partition` of several, are full."""
-    wanted = pool.replicas * layout.devices
+def _placed(ranks: int, layout: Layout, free: FreeDevices, partition: str) -> tuple[ReplicaPlacement, ...]:
+    """Where the attention ranks of a pool lie; InputError where its nodes, a `partition` of several, are full."""
+    wanted = ranks * layout.devices
     if wanted > free.count:
         before = free.all - free.count
         where = f"the nodes `{partition}` have" if partition else "the cluster has"
         hint = "name others by `partition`, raise their number" if partition else "raise `cluster.nodes`"
         message = f"the replicas take {before + wanted} devices, {where} {free.all}"
         raise InputError(Problem(message, path="serving", hint=f"{hint}, or cut replicas or layout"))
-    groups = [free.take(layout.sharers * layout.devices) for _ in range(pool.replicas // layout.sharers)]
+    groups = [free.take(layout.sharers * layout.devices) for _ in range(ranks // layout.sharers)]
     return tuple(place for ranks in groups for place in placements(ranks, layout.devices))
 
 

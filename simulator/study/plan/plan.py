@@ -333,8 +333,9 @@ def _devices(scenario: ServingScenario) -> tuple[int, float | None]:
     """Devices of all replicas, and their price in US dollars per hour where it is known."""
     serving = scenario.serving
     sizes = [
-        (pool.replicas * (pool.parallel or serving.parallel).devices, *serving.home(pool, scenario.cluster))
+        (pool.replicas * layout.ranks * layout.devices, *serving.home(pool, scenario.cluster))
         for pool in serving.all_pools
+        for layout in (pool.parallel or serving.parallel,)
     ]
     prices = [(number, cluster.partitions[kind].node.accelerator.price) for number, cluster, kind in sizes]
     known = [number * price.value * 3600 for number, price in prices if price is not None]
