@@ -2,9 +2,9 @@
 
 Each FILE holds one JSON object a line (docs/reference/measurements.md lists the keys); without FILE the shipped rows of
 training are used, with `--kind serving` those of serving, with `--kind exchanges` dispatches and combines of mixtures
-of experts. A row that cannot be simulated is refused with the reason. Every error is of time (the step of a training
-row, tokens or latencies of a serving row): positive is too slow. Exit code 1 if --most is given and the mean error is
-above it.
+of experts, with `--kind network` collectives, with `--kind kernel` single kernels. A row that cannot be simulated is
+refused with the reason. Every error is of time (the step of a training row, tokens or latencies of a serving row):
+positive is too slow. Exit code 1 if --most is given and the mean error is above it.
 """
 
 import os
@@ -27,6 +27,8 @@ EXAMPLES = (
     "--jobs 2 --html validation.html",
     "--kind serving --by stack,kind",
     "--kind exchanges --by library,device,ranks",
+    "--kind network --by half,library,nodes",
+    "--kind kernel",
 )
 
 
@@ -35,12 +37,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="measurements (JSON lines)")
     parser.add_argument("--json", metavar="FILE", help="write summary and every row; `-` prints them and nothing else")
     parser.add_argument("--html", metavar="FILE", help="write a report with plots and every row as one HTML file")
-    parser.add_argument(
-        "--by", metavar="KEY,KEY", type=_keys, default=("source", "device"), help="what to list errors by"
-    )
+    parser.add_argument("--by", metavar="KEY,KEY", type=_keys, help="what to list errors by (default: by kind)")
     parser.add_argument(
         "--kind",
-        choices=("training", "serving", "exchanges"),
+        choices=("training", "serving", "exchanges", "network", "kernel"),
         help="take only rows of this kind (default: what all rows of FILE are; without FILE training)",
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to simulate with")
@@ -84,31 +84,31 @@ def execute(arguments: Namespace) -> int:
     from simulator.study.validate.published import chosen
 
     kind, lines = chosen(lines, arguments.kind)
-    kind.check(arguments.by)
+    keys = arguments.by or kind.by
+    kind.check(keys)
     with progress(f"simulating {len(lines)} rows", arguments.quiet):
         outcomes = kind.validate(lines, min(arguments.jobs, os.cpu_count() or 1))
     sampled = len(every) if len(lines) < len(every) else None
-    figures = replace(kind.summary(outcomes, arguments.by), sampled_from=sampled)
+    figures = replace(kind.summary(outcomes, keys), sampled_from=sampled)
     found = kind.document(figures, outcomes)
     if arguments.html:
         from simulator.report.validation import html as html_validation
         from simulator.results.writing import write
 
-        by = tuple(dict.fromkeys(("source", "device", *arguments.by)))
+        by = tuple(dict.fromkeys(("source", "device", *keys)))
         shown = kind.document(replace(kind.summary(outcomes, by), sampled_from=sampled), outcomes)
         write(arguments.html, html_validation.page(shown, by))
     if not outputs.as_json(found, arguments.json) and not arguments.quiet:
         from simulator.report.validation.page import page
 
-        console.write(page(found, arguments.by, arguments.worst, console.width()))
+        console.write(page(found, keys, arguments.worst, console.width()))
     return _code(arguments, figures)
 
 
 def _lines(arguments: Namespace) -> list["Line"]:
-    from simulator.specs.catalog import data_root
+    from simulator.study.validate.published import KINDS
 
-    shipped = data_root() / "workloads" / "measurements" / f"{arguments.kind or 'training'}.jsonl"
-    files = arguments.files or [str(shipped)]
+    files = arguments.files or [str(KINDS[arguments.kind or "training"].shipped)]
     return [line for file in files for line in _read(file)]
 
 

@@ -19,11 +19,11 @@ from simulator.results.documents.validation import (
     ValidationSummary,
 )
 from simulator.study.validate.causes import Cause, suspected
-from simulator.study.validate.exchanges import ExchangeOutcome
 from simulator.study.validate.serving import ServingOutcome
+from simulator.study.validate.timed import TimedOutcome
 from simulator.study.validate.training import Outcome
 
-Scored = TypeVar("Scored", bound=Outcome | ServingOutcome | ExchangeOutcome)
+Scored = TypeVar("Scored", bound=Outcome | ServingOutcome | TimedOutcome)
 Groups = Mapping[str, Callable[[Any], str]]
 
 
@@ -74,6 +74,36 @@ EXCHANGES: Groups = {
     "metric": attrgetter("metric"),
 }
 """What errors of dispatches and combines can be listed by."""
+
+
+def _nodes(outcome: TimedOutcome) -> str:
+    """Nodes of a collective."""
+    nodes = getattr(outcome.row, "nodes", None) or outcome.row.num_nodes or 1
+    return f"{nodes:3d} node{'s' * (nodes > 1)}"
+
+
+NETWORK: Groups = {
+    "library": attrgetter("library"),
+    "device": attrgetter("row.device"),
+    "nodes": _nodes,
+    "size": lambda outcome: getattr(outcome.row, "band", "exchange of experts"),
+    "half": lambda outcome: getattr(outcome.row, "half", "exchange of experts"),
+    "source": attrgetter("row.source"),
+    "operation": attrgetter("row.op"),
+    "metric": attrgetter("metric"),
+}
+"""What errors of collectives can be listed by."""
+KERNELS: Groups = {
+    "family": attrgetter("row.family"),
+    "device": attrgetter("row.device"),
+    "library": lambda outcome: outcome.row.library or "not stated",
+    "source": attrgetter("row.source"),
+    "operation": attrgetter("row.op"),
+    "precision": lambda outcome: outcome.row.dtype or "not stated",
+    "profile": attrgetter("library"),
+    "metric": attrgetter("metric"),
+}
+"""What errors of kernels can be listed by."""
 
 
 def statistics(errors: Sequence[float]) -> ErrorStatistics:
@@ -181,7 +211,7 @@ def document(
     return ValidationDocument(figures, tuple(_row(outcome, causes) for outcome in outcomes))
 
 
-def _row(outcome: Outcome | ServingOutcome | ExchangeOutcome, causes: Sequence[Cause]) -> ValidatedRow:
+def _row(outcome: Outcome | ServingOutcome | TimedOutcome, causes: Sequence[Cause]) -> ValidatedRow:
     row = outcome.row
     known: dict[str, Any] = {
         "id": outcome.id,

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.interop.rows.exchanges import OPERATIONS
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
+from simulator.interop.rows.kernels import FAMILIES
+from simulator.interop.rows.network import OPERATIONS as COLLECTIVES
 from simulator.interop.rows.serving import kind_of as serving_or_training
 from simulator.results.documents.validation import ValidationDocument, ValidationSummary
 from simulator.specs.catalog import data_root
@@ -14,6 +17,8 @@ from simulator.study.executors import each
 from simulator.study.validate import accuracy
 from simulator.study.validate.causes import Cause, known_causes
 from simulator.study.validate.exchanges import validate_exchange_line
+from simulator.study.validate.kernels import validate_kernel_line
+from simulator.study.validate.network import validate_network_line
 from simulator.study.validate.serving import validate_serving_line
 from simulator.study.validate.training import validate_line
 
@@ -25,7 +30,7 @@ class Kind:
     """What validation does with rows of one kind."""
 
     name: str
-    """`training`, `serving` or `exchanges`."""
+    """`training`, `serving`, `exchanges`, `network` or `kernel`."""
     what: str
     """Whose errors are told."""
     scope: str
@@ -36,6 +41,15 @@ class Kind:
     """A line to its outcome."""
     file_of_causes: str
     """What is suspected, beside the shipped rows."""
+    rows: str
+    """File of the shipped rows."""
+    by: tuple[str, ...] = ("source", "device")
+    """What errors are listed by where nothing else is asked for."""
+
+    @property
+    def shipped(self) -> Path:
+        """The rows that come with the project."""
+        return data_root() / "workloads" / "measurements" / self.rows
 
     def validate(self, lines: Sequence[Line], jobs: int = 1) -> list[Any]:
         """Simulate the rows of some lines on `jobs` processes; outcomes come back in the order of the lines."""
@@ -63,11 +77,49 @@ class Kind:
 _DENSE = "dense models in 16 bits on A100 and H100, tier 1, no context parallelism, schedules that exist"
 _ENGINES = "dense models on A100, H100 and H200 SXM, neither disaggregated nor comparisons of schedulers"
 _ALL = "dispatch and combine of mixtures of experts"
+_COLLECTIVES = "collectives of NCCL, RCCL and their kin, dispatch and combine of experts"
+_KERNELS = "matrix products, attention, passes over memory"
 KINDS = {
-    "training": Kind("training", "the step time", _DENSE, accuracy.TRAINING, validate_line, "causes.yaml"),
-    "serving": Kind("serving", "time", _ENGINES, accuracy.SERVING, validate_serving_line, "serving-causes.yaml"),
+    "training": Kind(
+        "training", "the step time", _DENSE, accuracy.TRAINING, validate_line, "causes.yaml", "training.jsonl"
+    ),
+    "serving": Kind(
+        "serving",
+        "time",
+        _ENGINES,
+        accuracy.SERVING,
+        validate_serving_line,
+        "serving-causes.yaml",
+        "serving.jsonl",
+    ),
     "exchanges": Kind(
-        "exchanges", "the time", _ALL, accuracy.EXCHANGES, validate_exchange_line, "exchange-causes.yaml"
+        "exchanges",
+        "the time",
+        _ALL,
+        accuracy.EXCHANGES,
+        validate_exchange_line,
+        "exchange-causes.yaml",
+        "exchanges.jsonl",
+    ),
+    "network": Kind(
+        "network",
+        "the time",
+        _COLLECTIVES,
+        accuracy.NETWORK,
+        validate_network_line,
+        "network-causes.yaml",
+        "network.jsonl",
+        ("half", "library", "device", "nodes", "size"),
+    ),
+    "kernel": Kind(
+        "kernel",
+        "the time",
+        _KERNELS,
+        accuracy.KERNELS,
+        validate_kernel_line,
+        "kernel-causes.yaml",
+        "kernels.jsonl",
+        ("family", "device", "source"),
     ),
 }
 """Kinds of rows by name."""
@@ -82,6 +134,8 @@ def chosen(lines: Sequence[Line], name: str | None = None) -> tuple[Kind, list[L
     """
     _check_readable(lines)
     kinds = [kind_of(line) for line in lines]
+    if name == "network" or (name is None and "network" in kinds):  # their files hold the exchanges of experts too
+        kinds = ["network" if kind == "exchanges" else kind for kind in kinds]
     counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
     if name is None and len(counts) > 1:
         both = " and ".join(f"{number:,} of {kind}" for kind, number in counts.items())
@@ -102,7 +156,13 @@ def kind_of(line: Line) -> str | None:
         data = parse_line(line)
     except Refused:
         return None
-    return "exchanges" if data.get("op") in OPERATIONS else serving_or_training(line)
+    if "op" not in data:
+        return serving_or_training(line)
+    if data["op"] in OPERATIONS:
+        return "exchanges"
+    if data["op"] in FAMILIES or "shape" in data:
+        return "kernel"
+    return "network" if data["op"] in COLLECTIVES or "num_ranks" in data or "interconnect" in data else None
 
 
 def _check_readable(lines: Sequence[Line]) -> None:

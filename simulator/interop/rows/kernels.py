@@ -1,0 +1,130 @@
+"""Published times and rates of single kernels: matrix products, attention, passes over memory.
+
+What rows leave open is filled in by rules, the same for every row: attention without heads has a hidden size of 2,048
+and sees all keys (the benchmark of FlashAttention's repository), arrays of STREAM hold 256 MiB. A best over a search of
+shapes is scored as the shape that it was found at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from simulator.interop.rows.accelerators import card
+from simulator.interop.rows.jsonl import Refused
+
+HIDDEN = 2048
+"""Heads times their size in the benchmark of FlashAttention's repository."""
+ARRAY = float(256 << 20)
+"""Bytes of an array of BabelStream, 2^25 numbers of 8 bytes; gpu-stream's are as long or longer."""
+PRODUCTS = ("gemm", "gemm_max_achievable", "grouped_gemm_contiguous", "grouped_gemm_masked")
+ATTENTION = ("attention_fwd", "attention_fwd_bwd")
+STREAMS: Mapping[str, tuple[int, int]] = {
+    "stream_init": (0, 1),
+    "stream_read": (1, 0),
+    "stream_dot": (2, 0),
+    "stream_copy": (1, 1),
+    "stream_mul": (1, 1),
+    "stream_scale": (1, 1),
+    "stream_add": (2, 1),
+    "stream_triad": (2, 1),
+    "kernel_sequence_scale_graph": (1, 1),
+}
+"""Arrays read and written by a pass."""
+LIBRARIES: Mapping[str, str] = {"FlashAttention-1": "fa1", "FlashAttention-2": "fa2", "FlashAttention-3": "fa3"}
+UNFUSED = "PyTorch standard attention"
+FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(PRODUCTS, "products"),
+    **dict.fromkeys(ATTENTION, "attention"),
+    **dict.fromkeys(STREAMS, "passes over memory"),
+}
+
+
+class KernelRow(BaseModel):
+    """One published kernel; keys as in the measurement files, unknown ones are kept aside."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    id: str
+    source: str
+    op: str
+    accelerator: str
+    dtype: str | None = None
+    shape: dict[str, Any] = {}
+    library: str | None = None
+    metrics: dict[str, float]
+    notes: str | None = None
+
+    @property
+    def device(self) -> str:
+        """Kind of accelerator."""
+        return card(self.accelerator)[0] or self.accelerator
+
+    @property
+    def devices(self) -> int:
+        """Of the kernel."""
+        return 1
+
+    @property
+    def model(self) -> str:
+        """The shape, in words."""
+        return " ".join(f"{key}={value}" for key, value in self.shape.items())
+
+    @property
+    def family(self) -> str:
+        """What the kernel is, for tables."""
+        return FAMILIES.get(self.op, self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class MappedKernel:
+    """A row as work on an accelerator."""
+
+    row: KernelRow
+    accelerator: str
+    """Name of its profile."""
+    dtype: str
+    assumed: tuple[str, ...]
+
+
+def map_kernel(row: KernelRow) -> MappedKernel:
+    """What a row measured and on what; raises Refused with the reason where that is not simulated."""
+    if row.op not in FAMILIES:
+        raise Refused(f"operation `{row.op}` is no product, attention or pass over memory of a known shape")
+    name, open_form = card(row.accelerator)
+    if name is None:
+        raise Refused(f"no accelerator profile of {row.accelerator}")
+    assumed = ["form or memory of the accelerator"] if open_form else []
+    if row.op in STREAMS:
+        assumed += [] if "bytes" in row.shape else ["arrays of 256 MiB"]
+    elif row.op in ATTENTION:
+        _needed(row, ("batch", "seqlen", "head_dim"))
+        assumed += [] if "heads" in row.shape else ["hidden size of 2,048, no mask"]
+        if row.library not in LIBRARIES and row.library != UNFUSED:
+            raise Refused(f"attention of {row.library}")
+    else:
+        _needed(row, ("n", "k"))
+    return MappedKernel(row, name, _dtype(row), tuple(assumed))
+
+
+def _needed(row: KernelRow, keys: tuple[str, ...]) -> None:
+    if missing := [key for key in keys if not _whole(row.shape.get(key))]:
+        raise Refused(f"shape without {', '.join(missing)}")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 31
+
+
+def _dtype(row: KernelRow) -> str:
+    """The number format as the cost model names it."""
+    word = (row.dtype or "").lower()
+    if "128x128" in word:
+        return "fp8_block"
+    for start, name in (("fp8", "fp8"), ("nvfp4", "fp4"), ("fp16", "fp16"), ("bf16", "bf16"), ("int8", "int8")):
+        if word.startswith(start):
+            return name
+    if row.op in STREAMS:
+        return "fp64"
+    raise Refused(f"number format `{row.dtype}`")

@@ -1,0 +1,198 @@
+"""Published times of collectives: all-reduces, gathers, scatters, all-to-alls and sends as nccl-tests count them.
+
+What rows leave open is filled in by rules, the same for every row: the ranks lie evenly on their nodes, a peak
+bandwidth without a size is that of 16 GiB, a peak between nodes whose ranks are not printed that of four nodes. Of
+times out of place and in place the shorter one is taken. An algorithm is pinned where the row says that it ran.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from simulator.interop.rows.jsonl import Refused
+
+OPERATIONS: Mapping[str, str] = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "broadcast": "broadcast",
+    "alltoall": "all_to_all",
+    "all_to_all": "all_to_all",
+    "sendrecv": "shift",
+    "send": "send",
+    "send_recv": "send",
+}
+"""Operations of rows; nccl-tests' sendrecv passes a message on to the next rank while one comes in."""
+LARGEST, NODES = 16 << 30, 4
+"""Bytes and nodes of a peak that states neither."""
+MACHINES: tuple[tuple[str, str, str], ...] = (
+    ("gb200", "", "gb200-nvl72"),
+    ("a100-sxm", "efa", "efa-p4de"),
+    ("h100-sxm", "efa", "efa-p5"),
+    ("h200-sxm", "efa", "efa-p5en"),
+    ("a100-sxm-40gb", "", "dgx-a100-40gb"),
+    ("a100-sxm", "", "dgx-a100"),
+    ("a800-sxm", "", "a800-cluster"),
+    ("h100-sxm", "", "dgx-h100"),
+    ("h800-sxm", "", "h800-cluster"),
+    ("h200-sxm", "", "dgx-h200"),
+    ("b200", "", "dgx-b200"),
+    ("b300", "", "dgx-b300"),
+    ("h20", "", "h20-cluster"),
+    ("v100-sxm", "", "dgx-1-v100"),
+    ("l40s", "", "l40s-cluster"),
+    ("mi300x", "", "mi300x-cluster"),
+    ("gaudi2", "", "gaudi2-cluster"),
+    ("gaudi3", "", "gaudi3-cluster"),
+    ("ascend-910b", "", "ascend-910b"),
+)
+"""(start of the accelerator's id, a word of what joins the nodes, cluster); the first that fits."""
+UNMODELLED = {"sharp": "sums in the switches between nodes (SHARP)", "tcp": "TCP between nodes"}
+"""Words of what joins nodes that no profile knows. A job set up for SHARP says so of its manifest only."""
+ALGORITHMS = {"ring": "ring", "tree": "tree", "nvls": "nvls", "nvlstree": "nvls_tree", "nvls_tree": "nvls_tree"}
+
+
+class NetworkRow(BaseModel):
+    """One published collective; keys as in the measurement files, unknown ones are kept aside."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    id: str
+    source: str
+    op: str
+    accelerator: str | None = None
+    accelerator_id: str | None = None
+    num_ranks: int | None = Field(default=None, ge=2, le=1_000_000)
+    num_nodes: int | None = Field(default=None, ge=1, le=1_000_000)
+    library: str | None = None
+    library_version: str | None = None
+    algo: str | None = None
+    proto: str | None = None
+    size_bytes: float | None = Field(default=None, gt=0)
+    metrics: dict[str, float]
+    interconnect: dict[str, str] = {}
+    notes: str | None = None
+
+    @property
+    def device(self) -> str:
+        """Kind of accelerator."""
+        return self.accelerator_id or self.accelerator or "not stated"
+
+    @property
+    def devices(self) -> int | None:
+        """Ranks of the collective."""
+        return self.num_ranks
+
+    @property
+    def model(self) -> str:
+        """The operation and its bytes."""
+        return self.op
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes, as `map_network` takes them."""
+        return _nodes(self, self.num_ranks or 8 * NODES)
+
+    @property
+    def band(self) -> str:
+        """The size of the buffer, for tables."""
+        size = self.size_bytes if self.size_bytes is not None else float(LARGEST)
+        bands = ((1 << 16, "below 64 KiB"), (1 << 20, "64 KiB to 1 MiB"), (1 << 26, "1 to 64 MiB"))
+        return next((name for most, name in bands if size < most), "from 64 MiB")
+
+    @property
+    def half(self) -> str:
+        """Which side of 1 MiB the buffer is on, for tables."""
+        return "below 1 MiB" if (self.size_bytes or LARGEST) < 1 << 20 else "from 1 MiB"
+
+
+@dataclass(frozen=True, slots=True)
+class MappedCollective:
+    """A row as one collective of a group."""
+
+    row: NetworkRow
+    cluster: str
+    ranks: int
+    nodes: int
+    operation: str
+    size_bytes: float
+    algorithm: str
+    """As of `collectives.plan`."""
+    measured_s: float
+    metric: str
+    """What the row publishes."""
+    assumed: tuple[str, ...]
+
+
+def map_network(row: NetworkRow) -> MappedCollective:
+    """What a row measured; raises Refused with the reason where that is not simulated."""
+    if row.op not in OPERATIONS:
+        raise Refused(f"operation `{row.op}` is no collective")
+    assumed: list[str] = []
+    cluster = _cluster(row)
+    if row.num_ranks is None:
+        if not row.interconnect.get("inter"):
+            raise Refused("without num_ranks")
+        assumed.append(f"{NODES} nodes of 8")
+    ranks = row.num_ranks or 8 * NODES
+    if row.size_bytes is None:
+        assumed.append("a peak is that of 16 GiB")
+    size = row.size_bytes or float(LARGEST)
+    measured, metric = _measured(row, ranks, size)
+    algorithm = _pinned(row)
+    return MappedCollective(
+        row, cluster, ranks, row.nodes, OPERATIONS[row.op], size, algorithm, measured, metric, tuple(assumed)
+    )
+
+
+def _cluster(row: NetworkRow) -> str:
+    device = (row.accelerator_id or "").lower()
+    inter = " ".join(row.interconnect.values()).lower()
+    joined = row.interconnect.get("inter", "").lower()
+    for word, what in UNMODELLED.items():
+        if word in joined and "manifest" not in joined:
+            raise Refused(what)
+    for start, word, cluster in MACHINES:
+        if device.startswith(start) and word in inter:
+            return cluster
+    raise Refused(f"no cluster of {row.accelerator_id or row.accelerator or 'an accelerator that is not named'}")
+
+
+def _nodes(row: NetworkRow, ranks: int) -> int:
+    """Nodes of a row; the racks of an NVL72 are nodes of one domain here."""
+    if (row.accelerator_id or "").startswith("gb200"):
+        return -(-ranks // 72)
+    if row.num_nodes is not None:
+        return row.num_nodes
+    return NODES if row.num_ranks is None else -(-ranks // 8)
+
+
+def _pinned(row: NetworkRow) -> str:
+    """The algorithm that a row says ran, with its protocol; `auto` where it says none, or a page says it of a card."""
+    word, _, remark = (row.algo or "").lower().partition(" (")
+    if re.search("default|per page", remark) or word not in ALGORITHMS:
+        return "auto"
+    protocol = f"/{row.proto}" if row.proto and ALGORITHMS[word] in ("ring", "tree") else ""
+    return ALGORITHMS[word] + protocol
+
+
+def _measured(row: NetworkRow, ranks: int, size: float) -> tuple[float, str]:
+    """Seconds, and the figure that they are taken from."""
+    times = [row.metrics[key] for key in ("time_s", "inplace_time_s") if row.metrics.get(key)]
+    if times:
+        return min(times), "time_s"
+    if rate := row.metrics.get("busbw_bytes_per_s"):
+        return bus_factor(OPERATIONS[row.op], ranks) * size / rate, "busbw_bytes_per_s"
+    if rate := row.metrics.get("algbw_bytes_per_s"):
+        return size / rate, "algbw_bytes_per_s"
+    raise Refused("neither a time nor a bandwidth")
+
+
+def bus_factor(operation: str, ranks: int) -> float:
+    """Bus bandwidth over algorithm bandwidth, as nccl-tests define it (doc/PERFORMANCE.md)."""
+    factors: dict[str, Any] = {"all_reduce": 2 * (ranks - 1) / ranks}
+    factors |= dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), (ranks - 1) / ranks)
+    return float(factors.get(operation.partition(":")[0], 1.0))

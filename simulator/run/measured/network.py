@@ -1,0 +1,50 @@
+"""Published collectives, priced on the machine that they ran on."""
+
+from functools import cache
+
+import numpy as np
+
+from simulator import collectives, fabric
+from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.network import MappedCollective
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+from simulator.units import TICKS_PER_SECOND
+
+
+def profile_of(mapped: MappedCollective) -> CollectiveProfile:
+    """The profile of the machine's library."""
+    return load_spec(CollectiveProfile, _spec(mapped.cluster).collectives)
+
+
+def predicted(mapped: MappedCollective, profile: CollectiveProfile) -> float:
+    """Seconds of a row under a profile of its library; raises Refused where the ranks do not fit the nodes."""
+    machine = _machine(mapped.cluster, mapped.nodes)
+    share, rest = divmod(mapped.ranks, mapped.nodes)
+    held = machine.numbering.per_node[0]
+    if rest or share > held:
+        raise Refused(f"{mapped.ranks} ranks on {mapped.nodes} nodes of {held}")
+    group = (np.arange(mapped.nodes)[:, None] * held + np.arange(share)).ravel()
+    algorithm = _known(mapped.algorithm, mapped.operation, profile)
+    cost = collectives.cost_of(mapped.operation, group, mapped.size_bytes, machine, profile, algorithm)
+    return cost.slowest / TICKS_PER_SECOND
+
+
+def _known(algorithm: str, operation: str, profile: CollectiveProfile) -> str:
+    """The pinned algorithm where the profile has it, else what its library chooses."""
+    name, _, protocol = algorithm.partition("/")
+    if name not in profile.algorithms.get(operation, ()):  # type: ignore[call-overload]
+        return "auto"
+    return algorithm if not protocol or protocol in profile.protocols_of(name) else name
+
+
+@cache
+def _spec(cluster: str) -> Cluster:
+    return load_spec(Cluster, cluster)
+
+
+@cache
+def _machine(cluster: str, nodes: int) -> fabric.Fabric:
+    """The first nodes of a cluster."""
+    return fabric.build(_spec(cluster).model_copy(update={"nodes": nodes}))

@@ -1,0 +1,23 @@
+"""Collectives priced and compared with published times; those of experts by their own rules."""
+
+from simulator.interop.rows.exchanges import OPERATIONS
+from simulator.interop.rows.jsonl import Line, Refused, parse_line
+from simulator.interop.rows.network import NetworkRow, map_network
+from simulator.run.measured.network import predicted, profile_of
+from simulator.study.validate.exchanges import validate_exchange_line
+from simulator.study.validate.timed import Timed, TimedOutcome, timed_line
+
+
+def validate_network_line(line: Line) -> TimedOutcome:
+    """Read and price one line of a file of measurements."""
+    try:
+        exchange = parse_line(line).get("op") in OPERATIONS
+    except Refused:
+        exchange = False
+    return validate_exchange_line(line) if exchange else timed_line(line, NetworkRow, _price)
+
+
+def _price(row: NetworkRow) -> Timed:
+    mapped = map_network(row)
+    profile = profile_of(mapped)
+    return Timed(profile.name, mapped.metric, mapped.measured_s, predicted(mapped, profile), mapped.assumed)

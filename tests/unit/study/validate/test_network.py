@@ -1,0 +1,119 @@
+"""Published collectives: what a row stands for, what is refused, and the error on the shipped rows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.cli import main
+from simulator.interop.rows.jsonl import Refused, read_lines, read_row
+from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
+from simulator.study.validate.accuracy import statistics
+from simulator.study.validate.published import KINDS, chosen
+
+ROW: dict[str, Any] = {
+    "id": "n1",
+    "op": "all_reduce",
+    "source": "test",
+    "accelerator_id": "h100-sxm-80gb",
+    "num_ranks": 16,
+    "num_nodes": 2,
+    "library": "NCCL",
+    "size_bytes": 1 << 30,
+    "metrics": {"time_s": 4.6e-3, "inplace_time_s": 4.5e-3},
+}
+
+
+def mapped(**changes: Any) -> MappedCollective:
+    return map_network(read_row(NetworkRow, ROW | changes))
+
+
+def test_the_shorter_of_two_times_counts() -> None:
+    found = mapped()
+    assert (found.cluster, found.ranks, found.nodes, found.measured_s) == ("dgx-h100", 16, 2, 4.5e-3)
+    assert (found.algorithm, found.assumed) == ("auto", ())
+
+
+def test_a_bus_bandwidth_is_a_time_by_the_formula_of_nccl_tests() -> None:
+    """2 x 15/16 of 1 GiB at 480 GB/s are 4.194304 ms."""
+    found = mapped(metrics={"busbw_bytes_per_s": 480e9})
+    assert found.measured_s == pytest.approx(2 * 15 / 16 * 2**30 / 480e9)
+    assert found.metric == "busbw_bytes_per_s"
+    gathered = mapped(op="all_gather", metrics={"busbw_bytes_per_s": 100e9})
+    assert gathered.measured_s == pytest.approx(15 / 16 * 2**30 / 100e9)
+
+
+def test_what_a_peak_leaves_open_is_said() -> None:
+    found = mapped(size_bytes=None, num_ranks=None, num_nodes=None, interconnect={"inter": "8x400 Gb/s IB"})
+    assert (found.size_bytes, found.ranks, found.nodes) == (16 << 30, 32, 4)
+    assert found.assumed == ("4 nodes of 8", "a peak is that of 16 GiB")
+
+
+@pytest.mark.parametrize(
+    ("algo", "proto", "pinned"),
+    [
+        ("ring", None, "ring"),
+        ("ring", "LL", "ring/LL"),
+        ("ring (NVLS disabled)", None, "ring"),
+        ("nvls (NVLink SHARP)", None, "nvls"),
+        ("nvlstree", None, "nvls_tree"),
+        ("ring (default)", None, "auto"),
+        ("nvls (per page)", None, "auto"),
+        (None, None, "auto"),
+    ],
+)
+def test_an_algorithm_is_pinned_where_the_row_says_that_it_ran(
+    algo: str | None, proto: str | None, pinned: str
+) -> None:
+    assert mapped(algo=algo, proto=proto).algorithm == pinned
+
+
+def test_machines_follow_the_words_of_what_joins_them() -> None:
+    assert mapped(interconnect={"inter": "EFAv2 32x100 Gb/s per node"}).cluster == "efa-p5"
+    assert mapped(accelerator_id="gb200", num_ranks=72, num_nodes=18).nodes == 1
+    assert mapped(interconnect={"inter": "InfiniBand NDR, SHARP manifest"}).cluster == "dgx-h100"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"op": "p2p_copy"}, "no collective"),
+        ({"accelerator_id": None, "accelerator": "PCIe GPU"}, "no cluster of PCIe GPU"),
+        ({"num_ranks": None}, "without num_ranks"),
+        ({"metrics": {"num_runs": 8}}, "neither a time nor a bandwidth"),
+        ({"interconnect": {"inter": "8x400 Gb/s IB + SHARP"}}, "SHARP"),
+        ({"interconnect": {"inter": "GPUDirect-TCPX"}}, "TCP"),
+    ],
+)
+def test_what_is_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        mapped(**changes)
+
+
+def test_ranks_that_do_not_fit_their_nodes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(ROW | {"num_ranks": 17}))
+    assert main(["validate", str(file), "--kind", "network"]) == 2
+    assert "17 ranks on 2 nodes of 8" in capsys.readouterr().out
+
+
+def test_the_shipped_rows_are_within_the_errors_that_the_page_states() -> None:
+    kind, lines = chosen(list(read_lines(KINDS["network"].shipped)))
+    assert kind.name == "network"
+    outcomes = kind.validate(lines)
+    done = [outcome for outcome in outcomes if outcome.error is not None]
+    assert len(done) >= 500
+    halves = {name: [o.error for o in done if kind.groups["half"](o) == name] for name in ("below 1 MiB", "from 1 MiB")}
+    assert statistics(halves["from 1 MiB"]).median < 0.05
+    assert statistics(halves["below 1 MiB"]).median < 0.10
+    exchanges = [o.error for o in done if kind.groups["half"](o) == "exchange of experts"]
+    assert len(exchanges) == 83
+    assert statistics(exchanges).median < 0.08
+
+
+def test_the_command_lists_them_by_library_nodes_and_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--kind", "network", "--sample", "3"]) == 0
+    shown = capsys.readouterr().out
+    for title in ("by half", "by library", "by device", "by nodes", "by size"):
+        assert title in shown
