@@ -185,7 +185,7 @@ def _kv_transfer(site: Site, scenario: ServingScenario, systems: tuple[System, .
     devices = dict(enumerate(places))
     states = max(system.cost.state_replica_bytes for system in systems)
     own = site.clock, ledger, site.fabric, profile, devices, token, scenario.model.layers, by_layer
-    return KvTransfer(*own, state_bytes=states)
+    return KvTransfer(*own, state_bytes=states, first_by_decode=scenario.serving.first_token == "decode")
 
 
 def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:

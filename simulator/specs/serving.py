@@ -231,6 +231,9 @@ class Serving(Spec):
     """Replicas of several kinds: other devices, or prefill and decode apart."""
     transfer: Literal["end", "layer"] = "end"
     """Between prefill and decode pools: the cache of a prompt moves when the prompt is done, or layer by layer."""
+    first_token: Literal["prefill", "decode"] = Field(default="prefill", exclude_if=lambda side: side == "prefill")
+    """Between prefill and decode pools: which side the client gets the first token from. `prefill`: when the prompt is
+    done (DistServe); `decode`: when the cache has arrived there (proxies of Dynamo, SGLang, vLLM and TensorRT-LLM)."""
     context: Count | None = None
     """Longest prompt and answer together; the model's where left out."""
 

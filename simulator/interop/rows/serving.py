@@ -17,6 +17,7 @@ from simulator.errors import InputError
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
+from simulator.interop.rows.pools import APART, pools, spanning
 from simulator.interop.rows.serving_settings import SERVED, limits, settings
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
@@ -35,8 +36,11 @@ KINDS = (
     "single_request_latency",
     "decode_throughput",
     "prefill_throughput",
+    APART,
 )
 """Kinds of rows that are simulated."""
+ONLINE = ("online_serving", APART)
+"""Kinds of rows of requests that come one after the other."""
 SPREAD = (1.335, 0.674)
 """Standard deviation of the logarithm of prompts and answers of ShareGPT (arXiv:2408.12757)."""
 SHORT = (64, 256)
@@ -70,6 +74,8 @@ class ServingRow(BaseModel):
     max_output_len: int | None = Length
     batch_size: int | None = Number
     concurrency: int | None = Number
+    recipe: str | None = None
+    """What the benchmark calls the deployment."""
     arrivals: str | None = None
     length_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
     spec_decoding: str | None = None
@@ -160,7 +166,7 @@ def _check_supported(row: ServingRow) -> None:
         "lengths are ambiguous": " or " in (row.workload or ""),
         "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),
         "measured values are missing": not any(row.metrics.values()),
-        "several nodes": (row.num_nodes or 1) > 1,
+        "several nodes": (row.num_nodes or 1) > 1 and row.kind != APART,
     }
     found = [reason for reason, applies in reasons.items() if applies]
     if found:
@@ -212,14 +218,19 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
     stack, precision = _told(row, names.stack(stack_name), stack_name, assumed)
     cluster = names.cluster(row.accelerator).model_copy(update={"nodes": 1})
-    layout, replicas = _layout(row, stack)
-    if layout.devices * replicas > cluster.devices:
-        raise Refused(f"{layout.devices * replicas} accelerators of {cluster.devices} in {cluster.name}")
     lengths = _lengths(row, model, assumed)
     count, steady = _count(row, lengths, assumed)
+    placed: dict[str, Any]
+    if row.kind == APART:
+        placed = {"pools": pools(row, round(lengths.prompt.most), assumed), "first_token": "decode"}
+        cluster = spanning(cluster, placed["pools"])
+    else:
+        layout, replicas = _layout(row, stack)
+        if layout.devices * replicas > cluster.devices:
+            raise Refused(f"{layout.devices * replicas} accelerators of {cluster.devices} in {cluster.name}")
+        placed = {"replicas": replicas, "parallel": layout}
     serving = Serving(
-        replicas=replicas,
-        parallel=layout,
+        **placed,
         precision=precision,
         batching=_batching(row, stack_name, stack, model, assumed),
         context=_context(lengths, model),
@@ -253,7 +264,7 @@ def _told(row: ServingRow, stack: ServingStack, name: str, assumed: list[str]) -
 
 def _simulated(row: ServingRow, count: int) -> int:
     """Requests that are simulated; where all come at once, the batch that fits decides later."""
-    if row.kind == "online_serving":
+    if row.kind in ONLINE:
         return min(count, max(MOST_ONLINE, ROUNDS * (row.concurrency or 0)))
     if row.kind != "offline_throughput" and count > MOST_AT_ONCE:
         raise Refused(f"a batch of {count:,}")
@@ -262,7 +273,7 @@ def _simulated(row: ServingRow, count: int) -> int:
 
 def _alone(row: ServingRow) -> bool:
     """Whether a batch has the machine for itself, with nothing that waits."""
-    return row.kind not in ("offline_throughput", "online_serving")
+    return row.kind not in ("offline_throughput", *ONLINE)
 
 
 def _cache(row: ServingRow) -> KvCache:
@@ -300,7 +311,10 @@ def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
 
 def _lengths(row: ServingRow, model: Model, assumed: list[str]) -> Lengths:
     prompt, output = row.input_len, row.output_len
-    if row.kind == "online_serving" and output is None and row.max_output_len:
+    if row.kind == APART and output is None and row.metrics.get("mean_output_tokens"):
+        output = round(row.metrics["mean_output_tokens"] or 1)
+        assumed.append(f"answers of {output:,} tokens, the mean of those that came")
+    if row.kind in ONLINE and output is None and row.max_output_len:
         raise Refused("answers end on their own and their length is not stated")
     if row.kind in ("first_token_latency", "single_stream_prefill", "prefill_throughput"):
         output = 1
@@ -387,7 +401,7 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
         if row.batch_size is None:
             raise Refused("the batch is not stated")
         return row.batch_size, False
-    if row.kind not in ("offline_throughput", "online_serving"):
+    if row.kind not in ("offline_throughput", *ONLINE):
         return row.batch_size or 1, False
     if row.num_requests:
         return row.num_requests, row.kind == "offline_throughput"
@@ -409,7 +423,7 @@ def _count(row: ServingRow, lengths: Lengths, assumed: list[str]) -> tuple[int, 
 
 
 def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
-    if row.kind != "online_serving" or row.request_rate_per_s == "inf":
+    if row.kind not in ONLINE or row.request_rate_per_s == "inf":
         return Arrivals(at_once=True)
     if row.concurrency is not None:
         return Arrivals(closed_loop=ClosedLoop(clients=row.concurrency))

@@ -16,6 +16,7 @@ from simulator.run.serve import ServingRun, run_serving
 from simulator.serving.costs.iteration import StageCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.specs.scenario import ServingScenario
+from simulator.specs.serving import Pool
 from simulator.units import TICKS_PER_SECOND
 
 WAVES = 3
@@ -83,21 +84,27 @@ def batch_that_fits(scenario: ServingScenario, system: System) -> int:
 
 def shared_costs(scenario: ServingScenario, systems: tuple[System, ...]) -> tuple[System, ...]:
     """Systems that share what was priced for earlier rows of the same model, machine, layout, formats and software."""
-    (system,) = systems
+    return tuple(
+        _shared(scenario, system, pool) for system, pool in zip(systems, scenario.serving.all_pools, strict=True)
+    )
+
+
+def _shared(scenario: ServingScenario, system: System, pool: Pool) -> System:
     key = "|".join(
         (
             scenario.cluster.model_dump_json(),
             scenario.model.name,
-            scenario.serving.parallel.model_dump_json(),
+            (pool.parallel or scenario.serving.parallel).model_dump_json(),
             scenario.serving.precision.model_dump_json(),
             scenario.stack.model_dump_json(),
+            str(system.placements[0].own[0]),
         )
     )
     known = _costs.setdefault(key, system.cost.stages)
     _costs.move_to_end(key)
     while len(_costs) > KEPT:
         _costs.popitem(last=False)
-    return (replace(system, cost=replace(system.cost, stages=known)),)
+    return replace(system, cost=replace(system.cost, stages=known))
 
 
 # ---- scores --------------------------------------------------------------------------------------------------------

@@ -72,6 +72,8 @@ class KvTransfer:
     """Its name on the record of loads."""
     state_bytes: float = 0.0
     """States of a sequence, all layers."""
+    first_by_decode: bool = False
+    """Whether the client gets the first token when the cache is on the decode side, not when the prompt is done."""
     queue: deque[tuple[int, Replica]] = field(default_factory=deque)
     """Finished prompts that no decode replica had room for."""
     fresh: list[tuple[int, Replica]] = field(default_factory=list)
@@ -178,6 +180,8 @@ class KvTransfer:
         self.ways.append((source.number, target.number))
         source.blocks.release(request, self.ledger.prompt[request])
         source.wake()
+        if self.first_by_decode:
+            self.ledger.first_token[request] = self.agenda.now
         target.arrived(request)
 
     def _bytes(self, request: int) -> float:

@@ -78,7 +78,7 @@ ONE = {"num_requests": None, "batch_size": 1}
             "attention tp 8 x dp 1, experts tp 1 x ep 2: not the same devices",
         ),
         ({"parallelism": {"attention_dp": 2, "ep": 2}, "num_accelerators": 2}, "without experts to spread"),
-        ({"kind": "pd_disaggregated"}, "kind `pd_disaggregated`"),
+        ({"kind": "pd_disaggregated"}, "how many workers there are"),
         ({"input_len": None}, "lengths of prompts and answers are not stated"),
         ({"kind": "online_serving", "request_rate_per_s": 0}, "request_rate_per_s"),
         ({"kind": "online_serving"}, "neither request rate nor concurrency"),

@@ -1,0 +1,106 @@
+"""Rows of prefill and decode apart, as pools: workers of a kind with a layout and limits of their own.
+
+A worker is an engine. With attention in data parallel it is as many replicas as it has ranks, which share its experts
+and run in step. What the benchmark's recipe says in its name (`batch128`: the most sequences of a decode rank) is
+taken; what it leaves out follows the engine's own example for such a deployment (`examples/disaggregated/slurm` of
+TensorRT-LLM: prompts of 1,024 tokens four at a time, 4,480 tokens an iteration). The first token reaches the client
+through the decode side, as the proxies of Dynamo, SGLang and TensorRT-LLM have it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from simulator.interop.rows.jsonl import Refused
+from simulator.specs.hardware import Cluster
+from simulator.specs.serving import Batching, Layout, Pool
+
+if TYPE_CHECKING:
+    from simulator.interop.rows.serving import ServingRow
+
+APART = "pd_disaggregated"
+"""Kind of these rows."""
+ROLES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
+PER_WORKER = 2
+"""Cards of a worker of dstack's benchmark where a row does not say, as in its notes."""
+EXAMPLE_TOKENS = 4480
+"""Most tokens of an iteration of a prefill worker in TensorRT-LLM's example."""
+SPARE = 256
+"""Tokens beyond one prompt that a prefill worker is built for where a prompt is longer than that."""
+AXES = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
+
+
+def pools(row: "ServingRow", prompt: int, assumed: list[str]) -> tuple[Pool, ...]:
+    """The pools of a row, whose longest prompt has so many tokens; raises Refused for a layout that is not stated."""
+    return tuple(_pool(row, role, _workers(row, role, assumed), prompt, assumed) for role in ROLES)
+
+
+def spanning(cluster: Cluster, found: Sequence[Pool]) -> Cluster:
+    """The cluster with as many nodes as pools take: a worker lies on whole nodes, or with others on one."""
+    per_node = cluster.node.devices
+    nodes, free = 0, 0
+    for pool in found:
+        assert pool.parallel is not None
+        each = pool.parallel.devices * pool.parallel.sharers
+        for _ in range(pool.replicas // pool.parallel.sharers):
+            if each > free:
+                nodes += -(-each // per_node)
+                free = -each % per_node
+            else:
+                free -= each
+    if nodes > 1 and cluster.network is None:
+        raise Refused(f"{nodes} nodes of {cluster.name}, which no network joins")
+    return cluster.model_copy(update={"nodes": nodes})
+
+
+def _workers(row: "ServingRow", role: str, assumed: list[str]) -> Mapping[str, Any]:
+    """Number and layout of the workers of a role."""
+    said = row.parallelism or {}
+    if isinstance(said.get(role), dict):
+        return dict(said[role])
+    count = said.get(f"{role}_workers")
+    if count is None:
+        raise Refused("how many workers there are, and how they are laid out, is not stated")
+    if said.get("tp_per_worker") is None:
+        assumed.append(f"{PER_WORKER} cards a worker, as in the other rows of the benchmark")
+    return {"workers": count, "tp": said.get("tp_per_worker", PER_WORKER)}
+
+
+def _pool(
+    row: "ServingRow",
+    role: Literal["prefill", "decode"],
+    worker: Mapping[str, Any],
+    prompt: int,
+    assumed: list[str],
+) -> Pool:
+    sizes = {key: 1 if worker.get(key) is None else worker[key] for key in (*AXES, "workers")}
+    if wrong := [key for key, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int) or size < 1]:
+        raise Refused(f"key `parallelism.{role}.{wrong[0]}`: write a whole number")
+    tp, pp, among, cut, ep = (sizes[key] for key in AXES)
+    if "moe_tp" not in worker and "moe_ep" not in worker:
+        cut = tp * among
+    if tp * among != cut * ep:
+        raise Refused(f"{role}: attention tp {tp} x dp {among}, experts tp {cut} x ep {ep}: not the same devices")
+    stated = worker.get("gpus_per_worker")
+    if stated is not None and stated != tp * pp * among:
+        raise Refused(f"{role}: tp {tp} x pp {pp} x attention dp {among} is not {stated} accelerators of a worker")
+    alike = cut == (tp if ep == 1 else 1)
+    return Pool(
+        name=role,
+        role=role,
+        replicas=sizes["workers"] * among,
+        parallel=Layout(tp=tp, pp=pp, ep=ep, etp=None if alike else cut),
+        batching=_limits(row, role, prompt, assumed),
+    )
+
+
+def _limits(row: "ServingRow", role: str, prompt: int, assumed: list[str]) -> Batching:
+    """Limits of an iteration: tokens where prompts are read, sequences where answers are written."""
+    if role == "decode":
+        said = re.search(r"batch(\d{1,5})(?!\d)", row.recipe or "")
+        return Batching(max_sequences=int(said[1]) if said else None)
+    if "tensorrt" not in row.engine.lower():
+        return Batching()
+    tokens = max(EXAMPLE_TOKENS, prompt + SPARE)
+    assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, as in the engine's example")
+    return Batching(token_budget=tokens, max_sequences=max(tokens // prompt, 1))

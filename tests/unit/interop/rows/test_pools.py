@@ -1,0 +1,108 @@
+"""Rows of prefill and decode apart, as pools of workers."""
+
+from typing import Any
+
+import pytest
+
+from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.serving import ServingRow, draft_serving
+from simulator.specs.scenario import ServingScenario
+from simulator.study.validate.serving import validate_serving_row
+
+PREFILL = {"workers": 2, "gpus_per_worker": 8, "tp": 1, "pp": 1, "attention_dp": 8, "moe_tp": 8, "moe_ep": 1}
+DECODE = {"workers": 3, "gpus_per_worker": 8, "tp": 8, "pp": 1, "attention_dp": 1, "moe_tp": 1, "moe_ep": 8}
+ROW: dict[str, Any] = {
+    "id": "apart",
+    "source": "InferenceX",
+    "kind": "pd_disaggregated",
+    "model": "DeepSeek-R1",
+    "engine": "TensorRT-LLM",
+    "engine_version": "0.8.1.post2",
+    "accelerator": "NVIDIA GB200 192GB (NVL72)",
+    "num_accelerators": 40,
+    "parallelism": {"prefill": PREFILL, "decode": DECODE},
+    "precision": {"weights": "fp8", "compute": "fp8"},
+    "input_len": 1024,
+    "output_len": 64,
+    "length_range": [0.8, 1.0],
+    "arrivals": "closed loop",
+    "concurrency": 6,
+    "spec_decoding": "none",
+    "recipe": "ctx2_gen3_tep8_batch2_eplb0_mtp0",
+    "metrics": {"ttft_s": 0.5, "tpot_s": 0.008},
+}
+
+
+def drafted(**changes: Any) -> ServingScenario:
+    return draft_serving(ServingRow.model_validate(ROW | changes)).scenario
+
+
+def with_decode(**changes: Any) -> dict[str, Any]:
+    return {"prefill": PREFILL, "decode": DECODE | changes}
+
+
+def test_a_worker_is_as_many_replicas_as_it_has_attention_ranks() -> None:
+    prefill, decode = drafted().serving.pools
+    assert prefill.parallel is not None and decode.parallel is not None
+    assert (prefill.role, prefill.replicas, prefill.parallel.devices, prefill.parallel.sharers) == ("prefill", 16, 1, 8)
+    assert (decode.role, decode.replicas, decode.parallel.devices, decode.parallel.sharers) == ("decode", 3, 8, 1)
+    assert decode.parallel.expert_cut == 1 and decode.parallel.ep == 8
+
+
+def test_the_recipe_says_how_many_sequences_a_decode_rank_takes() -> None:
+    _, decode = drafted().serving.pools
+    assert decode.batching is not None and decode.batching.max_sequences == 2
+
+
+def test_the_engine_reads_prompts_as_its_example_does() -> None:
+    short, long = (drafted(input_len=tokens).serving.pools[0].batching for tokens in (1024, 8192))
+    assert short is not None and long is not None
+    assert (short.token_budget, short.max_sequences) == (4480, 4)
+    assert (long.token_budget, long.max_sequences) == (8192 + 256, 1)
+
+
+def test_a_rack_is_one_node_and_other_machines_are_as_many_as_workers_need() -> None:
+    assert drafted().cluster.nodes == 1
+    assert drafted(accelerator="NVIDIA B200 SXM 180GB").cluster.nodes == 5
+    four = PREFILL | {"gpus_per_worker": 4, "attention_dp": 4, "moe_tp": 4}
+    assert (
+        drafted(accelerator="NVIDIA B200 SXM 180GB", parallelism={"prefill": four, "decode": DECODE}).cluster.nodes == 4
+    )
+    wide = with_decode(gpus_per_worker=16, tp=16, moe_ep=16)
+    assert drafted(accelerator="NVIDIA H100 SXM 80GB", parallelism=wide).cluster.nodes == 8
+
+
+def test_workers_by_number_have_the_cards_of_the_benchmark() -> None:
+    said = {"prefill_workers": 3, "decode_workers": 1, "tp_per_worker": 2}
+    lengths = {"output_len": None, "max_output_len": 128, "length_range": None}
+    metrics = {"mean_output_tokens": 63.96, "ttft_mean_s": 1.2, "tpot_mean_s": 0.013}
+    row = {"model": "GPT-OSS-120B", "engine": "SGLang", "accelerator": "NVIDIA H200 SXM 141GB", "recipe": None}
+    found = drafted(parallelism=said, metrics=metrics, precision={"weights": "mxfp4"}, **row, **lengths)
+    assert [(pool.replicas, pool.parallel and pool.parallel.tp) for pool in found.serving.pools] == [(3, 2), (1, 2)]
+    assert found.cluster.nodes == 1
+    assert found.requests.lengths is not None and found.requests.lengths.output.fixed == 64
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "words"),
+    [
+        ({"tp": 8}, "how many workers"),
+        (with_decode(moe_ep=4), "decode: attention tp 8 x dp 1, experts tp 1 x ep 4: not the same devices"),
+        (with_decode(gpus_per_worker=4), "is not 4 accelerators of a worker"),
+        (with_decode(workers=0), "key `parallelism.decode.workers`"),
+        (with_decode(tp=-8), "key `parallelism.decode.tp`"),
+        (with_decode(workers="many"), "key `parallelism.decode.workers`"),
+    ],
+)
+def test_a_layout_that_is_not_one_is_refused(parallelism: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        drafted(parallelism=parallelism)
+
+
+def test_slots_of_the_decode_side_bind_and_their_queue_is_in_the_time_to_the_first_token() -> None:
+    few, many = (
+        {part.metric: part.predicted for part in validate_serving_row(ServingRow.model_validate(ROW | changed)).parts}
+        for changed in ({"concurrency": 12}, {"concurrency": 6})
+    )
+    answer = 0.9 * 64 * few["tpot_s"]
+    assert few["ttft_s"] - many["ttft_s"] == pytest.approx(answer, rel=0.25)  # twice as many as there are slots
