@@ -84,23 +84,25 @@ class LinkDemand:
 
 def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> LinkDemand:
     """What a phase over positions asks of the fabric when groups (g, n) of ranks run it."""
-    paths = _paths(phase, to_ranks(groups, phase.src).ravel(), to_ranks(groups, phase.dst).ravel(), fabric)
+    parts = fabric.parts(len(groups) * len(phase.src))
+    phase = phase.split(parts)
+    paths = _paths(phase, to_ranks(groups, phase.src).ravel(), to_ranks(groups, phase.dst).ravel(), fabric, parts)
     return _demand(phase, paths, len(groups), fabric)
 
 
 def demand_of_ranks(phase: Phase, fabric: Fabric) -> LinkDemand:
     """What a phase over ranks asks of the fabric."""
-    return _demand(phase, _paths(phase, phase.src, phase.dst, fabric), 1, fabric)
+    return _demand(phase, _paths(phase, phase.src, phase.dst, fabric, phase.parts), 1, fabric)
 
 
-def _paths(phase: Phase, src: Ints, dst: Ints, fabric: Fabric) -> Ints:
-    """Links of transfers between ranks, as `Fabric.paths` gives them."""
-    return fabric.network.paths(src, dst, fabric.first_outer) if phase.cards else fabric.paths(src, dst)
+def _paths(phase: Phase, src: Ints, dst: Ints, fabric: Fabric, parts: int) -> Ints:
+    """Links of transfers between ranks, each of `parts` flows in a row, as `Fabric.paths` gives them."""
+    return fabric.outer(src, dst, parts) if phase.cards else fabric.paths(src, dst, parts)
 
 
 def _demand(phase: Phase, paths: Ints, groups: int, fabric: Fabric) -> LinkDemand:
     seconds = fabric.path_latency(paths).reshape(groups, -1)
-    outer = (paths[0] >= fabric.first_outer).reshape(groups, -1)
+    outer = (paths >= fabric.first_outer).any(axis=0).reshape(groups, -1)
     return LinkDemand(phase, paths, (_average(seconds, ~outer), _average(seconds, outer)))
 
 

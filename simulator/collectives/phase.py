@@ -38,11 +38,20 @@ class Phase:
     """Whether the receivers add what arrives to what they have."""
     cards: bool = False
     """Whether transfers go through the cards of the devices also where these share a node."""
+    parts: int = 1
+    """Flows in a row that make one transfer, where the network splits it over several ways."""
 
     @property
     def volume(self) -> float:
         """Bytes that all transfers of all repetitions move."""
         return self.repeat * float(self.size.sum())
+
+    def split(self, parts: int) -> "Phase":
+        """The phase with each transfer in so many equal parts."""
+        if parts == 1:
+            return self
+        src, dst = np.repeat(self.src, parts), np.repeat(self.dst, parts)
+        return replace(self, src=src, dst=dst, size=np.repeat(self.size / parts, parts), parts=parts)
 
     def bind(self, group: Ints, size_bytes: float) -> "Phase":
         """The phase of a group of ranks and a size, from positions and shares."""

@@ -26,7 +26,7 @@ def marks(rows: Iterable[Floats], links: int) -> Bits:
         for number, row in enumerate(rows, start=1):
             rounded = np.round(row, _DECIMALS)
             some = np.flatnonzero(rounded)
-            found[some] += _mixed(_mixed(rounded[some].view(np.uint64)) + np.uint64(number) * _STEP)
+            found[some] += mixed(mixed(rounded[some].view(np.uint64)) + np.uint64(number) * _STEP)
     return found
 
 
@@ -40,7 +40,7 @@ def numbers(found: Bits) -> Ints:
     return np.unique(found, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _mixed(bits: Bits) -> Bits:
+def mixed(bits: Bits) -> Bits:
     """Bits of which each depends on all of the given ones."""
     bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
     bits = (bits ^ (bits >> np.uint64(27))) * _SECOND

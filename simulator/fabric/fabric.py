@@ -122,15 +122,27 @@ class Fabric:
         """The block that a link belongs to."""
         return int(np.searchsorted(self.block_start, link, side="right")) - 1
 
-    def paths(self, src: ArrayLike, dst: ArrayLike) -> Ints:
+    def parts(self, transfers: int) -> int:
+        """Flows that the network splits each of so many transfers at a time into."""
+        return self.network.parts(transfers)
+
+    def between(self, src: ArrayLike, dst: ArrayLike) -> frozenset[int]:
+        """All links on the ways of all parts of transfers between ranks."""
+        src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
+        many = self.parts(len(src))
+        paths = self.paths(np.repeat(src, many), np.repeat(dst, many), many)
+        return frozenset(paths[paths >= 0].tolist())
+
+    def paths(self, src: ArrayLike, dst: ArrayLike, parts: int = 1) -> Ints:
         """Links of each flow in the order of the way, padded with -1; shape (longest way, flows).
 
-        `src` and `dst` are ranks, shape (flows,), or SWITCH where the node's scale-up fabric is one. A flow from a
-        device to itself has no links. InputError where no way exists.
+        `src` and `dst` are ranks, shape (flows,), or SWITCH where the node's scale-up fabric is one; each flow stands
+        there `parts` times in a row where it is split. A flow from a device to itself has no links. InputError where
+        no way exists.
         """
         src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
         if (src == SWITCH).any() or (dst == SWITCH).any():
-            return self._through_switch(src, dst)
+            return self._through_switch(src, dst, parts)
         kind, node, device = locate(self.numbering, src)
         _, to_node, to_device = locate(self.numbering, dst)
         joined = (
@@ -140,20 +152,36 @@ class Fabric:
         if inside.all():
             return self._inner(kind, node, device, to_device)
         if not inside.any():
-            return self.network.paths(src, dst, self.first_outer)
+            return self._leaving(src, dst, parts)
         outside = ~inside
-        outer = self.network.paths(src[outside], dst[outside], self.first_outer)
+        outer = self._leaving(src[outside], dst[outside], parts)
         inner = self._inner(kind[inside] if kind.ndim else kind, node[inside], device[inside], to_device[inside])
         matrix = np.full((max(len(outer), len(inner)), len(src)), -1, np.int64)
         matrix[: len(outer), outside] = outer
         matrix[: len(inner), inside] = inner
         return matrix
 
-    def _through_switch(self, src: Ints, dst: Ints) -> Ints:
+    def _leaving(self, src: Ints, dst: Ints, parts: int) -> Ints:
+        """Ways out of nodes, over another device of the node where the network asks for it."""
+        proxy = self.network.proxies(src, dst)
+        if proxy is src or (proxy == src).all():
+            return self.outer(src, dst, parts)
+        kind, node, device = locate(self.numbering, src)
+        inner = self._inner(kind, node, device, locate(self.numbering, proxy)[2])
+        return np.concatenate([inner, self.outer(proxy, dst, parts)])
+
+    def outer(self, src: Ints, dst: Ints, parts: int = 1) -> Ints:
+        """`paths` through the cards, also of ranks of one node."""
+        if parts == 1:
+            return self.network.paths(src, dst, self.first_outer)
+        part = np.arange(len(src)) % parts
+        return self.network.parted(src, dst, part, parts, self.first_outer)
+
+    def _through_switch(self, src: Ints, dst: Ints, parts: int) -> Ints:
         """Ways of flows some of which end or begin in the node's switch."""
         half = np.flatnonzero((src == SWITCH) | (dst == SWITCH))
         whole = np.flatnonzero((src != SWITCH) & (dst != SWITCH))
-        ways = self.paths(src[whole], dst[whole])
+        ways = self.paths(src[whole], dst[whole], parts)
         matrix = np.full((len(ways), len(src)), -1, np.int64)
         matrix[:, whole] = ways
         down = src[half] == SWITCH

@@ -64,7 +64,7 @@ def annotated(info: FieldInfo) -> Any:
 
 Seconds = Annotated[float, _quantity("time"), Field(ge=0)]
 Bytes = Annotated[float, _quantity("bytes"), Field(ge=0)]
-Bandwidth = Annotated[float, _quantity("bandwidth"), Field(gt=0)]
+Bandwidth = Annotated[float, _quantity("bandwidth"), Field(gt=0, le=1e18)]
 FlopRate = Annotated[float, _quantity("flop_rate"), Field(ge=0)]
 Watts = Annotated[float, _quantity("power"), Field(ge=0)]
 Hertz = Annotated[float, _quantity("frequency"), Field(ge=0)]

@@ -23,6 +23,7 @@ from simulator.specs.base import (
     Watts,
 )
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
+from simulator.specs.network import KINDS
 from simulator.specs.text.numbering import Numbering
 
 DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "fp8_block", "int8", "int4", "fp4"]
@@ -103,10 +104,12 @@ class Link(Spec):
     """Parallel links; the bandwidth multiplies."""
 
 
-SCALE_UP_KEYS = built_in("scale-up fabric", ("switch", "mesh", "ring", "links", "host", "none"))
+SCALE_UP_KEYS = built_in("scale-up fabric", ("switch", "mesh", "ring", "links", "host", "pcie", "none"))
 """Kinds of fabrics inside a node."""
 NETWORK_KEYS = built_in("network", ("none", "tree", "dragonfly", "torus"))
 """Kinds of networks between nodes."""
+for _name, _keys in KINDS.items():
+    NETWORK_KEYS.add(_name)(_keys)
 
 
 class ScaleUp(Extensible):
@@ -117,14 +120,17 @@ class ScaleUp(Extensible):
     kind: Annotated[str, OneOf(SCALE_UP_KEYS)]
     """`switch`: any pair at full speed; `mesh`: the device's bandwidth split over direct links to all others; `ring`:
     two neighbours; `links`: an explicit list, packets routed through neighbours; `host`: all traffic through one shared
-    host bus; `none`: a single device or no path; or one that a plug-in adds."""
+    host bus; `pcie`: switches with some devices each, joined by the host; `none`: a single device or no path; or one
+    that a plug-in adds."""
     bandwidth: Figure[Bandwidth] | None = None
-    """Per device and direction (`switch`, `mesh`, `ring`), per link and direction (`links`), of the shared bus
+    """Per device and direction (`switch`, `mesh`, `ring`, `pcie`), per link and direction (`links`), of the shared bus
     (`host`)."""
     latency: Figure[Seconds] | None = None
     """One traversal from device to device, without software."""
     links: tuple[Link, ...] = ()
     """For `links`: who is connected with whom."""
+    switch_devices: Count | None = Field(default=None, exclude_if=lambda devices: devices is None)
+    """For `pcie`: devices below a switch, each of which has one link of a device's bandwidth to the host."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -132,6 +138,8 @@ class ScaleUp(Extensible):
             raise ValueError(f"a scale-up fabric of kind {self.kind!r} needs `bandwidth`")
         if (self.kind == "links") != bool(self.links):
             raise ValueError("`links` lists connections exactly when `kind: links`")
+        if (self.kind == "pcie") != (self.switch_devices is not None):
+            raise ValueError("`switch_devices` says how many devices a switch has exactly when `kind: pcie`")
         return self
 
 
@@ -202,26 +210,33 @@ class Network(Extensible):
     kind: Annotated[str, OneOf(NETWORK_KEYS)]
     """`tree`: leaf-spine and fat trees, with ideal spreading over equal paths; `dragonfly`: groups joined all to all;
     `torus`: devices joined to neighbours along each dimension (the network goes through the devices and no card is
-    used); or one that a plug-in adds."""
+    used). Every switch and cable of its own, and a `routing`, have `fat-tree`, `leaf-spine`, `rail-only`,
+    `dragonfly-links`, `dragonfly-plus`, `full-mesh`, `sites` (over a wide area) and `graph` (any list of cables); or
+    one that a plug-in adds."""
     levels: tuple[Level, ...] = ()
-    """For `tree`: from the leaves up; above the last one everything is joined without blocking."""
+    """For `tree` and `fat-tree`: from the leaves up; above the last one everything is joined without blocking."""
     rail_optimised: bool = False
-    """For `tree`: card r of each node is on leaf r, so that equal ranks meet one switch earlier."""
+    """For `tree`, `fat-tree` and `leaf-spine`: card r of each node is on leaf r, so that equal ranks meet one switch
+    earlier."""
     group_nodes: Count | None = None
     """For `dragonfly`: nodes in a group."""
     global_bandwidth: Figure[Bandwidth] | None = None
     """For `dragonfly`: of all global links of a group together, per direction."""
     shape: tuple[Count, ...] = ()
-    """For `torus`: devices along each dimension."""
+    """For `torus`: devices along each dimension; for `full-mesh`: switches."""
     wrap: bool = True
     """For `torus`: whether each dimension closes to a ring."""
+    twist: bool = Field(default=False, exclude_if=lambda twist: not twist)
+    """For `torus` of sizes k and 2 k: whether the seam of each short dimension leads k further along each long one
+    (twisted torus of TPU v4; Camarero, Martinez and Beivide 2010)."""
     largest: Count | None = None
     """For `torus`: the most devices that its links join. More are several slices over a data-centre network, which is
     not described and refused."""
     bandwidth: Figure[Bandwidth] | None = None
-    """For `torus`: per link and direction."""
+    """For `torus`: per link and direction; for `dragonfly-links`, `dragonfly-plus` and `full-mesh`: of each cable
+    between switches."""
     latency: Figure[Seconds] | None = None
-    """Per hop for `torus`; per switch passage for `dragonfly`."""
+    """Per hop for `torus`; per switch passage for others but trees, whose levels have theirs."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -229,10 +244,18 @@ class Network(Extensible):
             "tree": ("levels",),
             "dragonfly": ("group_nodes", "global_bandwidth"),
             "torus": ("shape", "bandwidth"),
+            "fat-tree": ("levels",),
+            "dragonfly-links": ("bandwidth",),
+            "dragonfly-plus": ("bandwidth",),
+            "full-mesh": ("shape", "bandwidth"),
         }
         missing = [name for name in needed.get(self.kind, ()) if not getattr(self, name)]
         if missing:
             raise ValueError(f"a network of kind {self.kind!r} needs {' and '.join(f'`{m}`' for m in missing)}")
+        if self.twist and not (
+            self.wrap and 2 * min(self.shape) in set(self.shape) <= {min(self.shape), 2 * min(self.shape)}
+        ):
+            raise ValueError("a twisted torus wraps and has dimensions of k and of 2 k devices, such as 4 x 4 x 8")
         return self
 
     def beyond(self, devices: int) -> str:

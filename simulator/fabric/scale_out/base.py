@@ -44,6 +44,22 @@ class ScaleOut(ABC):
     def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
         """Links, counted from `first`, in the order of the way, padded with -1; shape (longest way, flows)."""
 
+    def parts(self, transfers: int) -> int:
+        """Flows that each of so many transfers at a time is split into."""
+        return 1
+
+    def parted(self, src: Ints, dst: Ints, part: Ints, parts: int, first: int = 0) -> Ints:
+        """`paths` of parts of flows: `part` (flows,) is the number of each among the `parts` of its flow."""
+        return self.paths(src, dst, first)
+
+    def proxies(self, src: Ints, dst: Ints) -> Ints:
+        """Ranks of the senders' nodes from which transfers between nodes leave them."""
+        return src
+
+    def ends(self, link: int) -> str:
+        """From where to where a link, counted from 0, leads; empty where its name says all."""
+        return ""
+
     @abstractmethod
     def tiers(self, src: Ints, dst: Ints) -> Ints:
         """How far apart ranks of different nodes are, as `Fabric.tiers` counts; shape (flows,)."""

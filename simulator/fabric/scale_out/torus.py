@@ -2,11 +2,14 @@
 
 Ranks count along the last dimension first. Packets follow the dimensions in their order (dimension-ordered routing), in
 each the shorter way round; opposite devices of a ring are reached upwards from even coordinates and downwards from odd
-ones. What is left out: twisted tori and optical reconfiguration.
+ones. In a twisted torus of sizes k and 2 k (TPU v4; Camarero, Martinez and Beivide, IEEE Transactions on Computers 59,
+2010) the seam of a short dimension leads k further along each long one, and of all ways to a place the shortest is
+taken. What is left out: optical reconfiguration.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Self
 
@@ -28,6 +31,7 @@ class Torus(ScaleOut):
     """Bytes per second of a link, one direction."""
     latency: float
     """Seconds a hop."""
+    twist: bool = False
 
     @classmethod
     def build(cls, cluster: Cluster) -> Self:
@@ -46,9 +50,8 @@ class Torus(ScaleOut):
         if words := network.beyond(cluster.devices):
             raise InputError(words)
         assert network.bandwidth is not None  # the spec demands it
-        return cls(
-            network.shape, network.wrap, network.bandwidth.value, network.latency.value if network.latency else 0.0
-        )
+        latency = network.latency.value if network.latency else 0.0
+        return cls(network.shape, network.wrap, network.bandwidth.value, latency, network.twist)
 
     @property
     def devices(self) -> int:
@@ -68,14 +71,38 @@ class Torus(ScaleOut):
 
     def hops(self, start: Ints, stop: Ints) -> Ints:
         """Signed steps along each dimension between coordinates; shape (flows, dimensions)."""
-        size = np.array(self.shape)
         if not self.wrap:
             return stop - start
-        ahead = (stop - start) % size
+        if not self.twist:
+            return self._shorter(start, stop - start)
+        short = np.array(self.shape) == min(self.shape)
+        best = np.full(start.shape, 2 * sum(self.shape), np.int64)
+        for seams in product((0, -1, 1), repeat=int(short.sum())):
+            steps = stop - start + min(self.shape) * np.where(short, 0, sum(seams))
+            steps[:, short] += min(self.shape) * np.array(seams)
+            steps = np.where(short, steps, self._shorter(start, steps))
+            nearer = np.abs(steps).sum(axis=1) < np.abs(best).sum(axis=1)
+            best = np.where(nearer[:, None], steps, best)
+        return best
+
+    def _shorter(self, start: Ints, steps: Ints) -> Ints:
+        """Steps that lead to the same places the shorter way round."""
+        size = np.array(self.shape)
+        ahead = steps % size
         tie = 2 * ahead == size
         backwards = (2 * ahead > size) | (tie & (start % 2 == 1))
-        steps: Ints = np.where(backwards, ahead - size, ahead)
-        return steps
+        shorter: Ints = np.where(backwards, ahead - size, ahead)
+        return shorter
+
+    def _moved(self, here: Ints, dimension: int, step: Ints) -> Ints:
+        """Coordinates one step along a dimension, or none; (flows, dimensions)."""
+        there, size, k = here.copy(), self.shape[dimension], min(self.shape)
+        there[:, dimension] += step
+        if self.twist and size == k:
+            seam = (there[:, dimension] < 0) | (there[:, dimension] >= size)
+            there[seam] += np.where(np.array(self.shape) > k, k, 0)
+        found: Ints = there % np.array(self.shape)
+        return found
 
     def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
         """Links of flows between ranks, counted from `first`, padded with -1; shape (longest way, flows)."""
@@ -84,7 +111,7 @@ class Torus(ScaleOut):
         longest = max(int(np.abs(steps).sum(axis=1).max(initial=0)), 1)
         matrix = np.full((longest, len(src)), -1, np.int64)
         flows, done = np.arange(len(src)), np.zeros(len(src), np.int64)
-        for dimension, size in enumerate(self.shape):
+        for dimension in range(len(self.shape)):
             step = steps[:, dimension]
             for hop in range(int(np.abs(step).max(initial=0))):
                 moving = np.abs(step) > hop
@@ -92,7 +119,7 @@ class Torus(ScaleOut):
                 link = block * self.devices + np.ravel_multi_index(tuple(here.T), self.shape)
                 matrix[done[moving], flows[moving]] = first + link[moving]
                 done += moving
-                here[:, dimension] = (here[:, dimension] + moving * np.sign(step)) % size
+                here = self._moved(here, dimension, np.where(moving, np.sign(step), 0))
         return matrix
 
     def tiers(self, src: Ints, dst: Ints) -> Ints:
@@ -108,7 +135,9 @@ class Torus(ScaleOut):
                 there = here.copy()
                 there[block // 2] += 1 - 2 * (block % 2)
                 size = self.shape[block // 2]
-                # Two devices have no seam: they are neighbours once.
-                if (self.wrap and size > 2) or 0 <= there[block // 2] < size:
-                    to = int(np.ravel_multi_index(tuple(there % np.array(self.shape)), self.shape))
+                # Two devices have no seam: they are neighbours once, if it does not lead elsewhere.
+                if (self.wrap and (size > 2 or self.twist)) or 0 <= there[block // 2] < size:
+                    step = np.array([1 - 2 * (block % 2)])
+                    place = self._moved(here[None], block // 2, step)[0]
+                    to = int(np.ravel_multi_index(tuple(place), self.shape))
                     yield ("device", rank), ("device", to), block * self.devices + rank

@@ -21,6 +21,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.fabric.nodes import locate
 from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
+from simulator.fabric.scale_out.cards import place
 from simulator.specs.hardware import Cluster
 from simulator.specs.text.numbering import Numbering
 
@@ -138,29 +139,21 @@ class Trunks(ScaleOut):
 
     def _place(self, rank: Ints) -> tuple[Ints, Ints, Ints]:
         """(node, port of the node, port of all) of ranks."""
-        kind, node, device = locate(self.numbering, rank)
-        cards, per_node = self.cards_of, self.numbering.per_node
-        if cards.kinds == 1:
-            card = device * cards.per_node[0] // per_node[0]
-            return node, card, node * cards.per_node[0] + card
-        ports = np.array(cards.per_node)[kind]
-        card = device * ports // np.array(per_node)[kind]
-        behind = node - np.array(cards.first_node)[kind]
-        return node, card, np.array(cards.first_device)[kind] + behind * ports + card
+        return place(self.numbering, self.cards_of, rank)
 
     def edges(self) -> Iterator[tuple[Point, Point, int | None]]:
         """(from, to, link or None where the way is free) of everything, links counted from the first card."""
         node, number, _ = self._place(np.arange(self.numbering.all_devices))
-        for rank, place in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
-            card = ("NIC", *place)
+        for rank, home in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
+            card = ("NIC", *home)
             yield from (((("device", rank), card, None)), (card, ("device", rank), None))
         cards = self.cards_of.all_devices
         base = 2 * cards
         _, node, number = locate(self.cards_of, np.arange(cards))
-        for link, place in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
-            leaf = self._above(-1, *place)
-            yield ("NIC", *place), leaf, link
-            yield leaf, ("NIC", *place), cards + link
+        for link, home in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
+            leaf = self._above(-1, *home)
+            yield ("NIC", *home), leaf, link
+            yield leaf, ("NIC", *home), cards + link
         for level, trunk in enumerate(self.trunks):
             count = self.groups(trunk) * trunk.rails
             for index in range(count):

@@ -1,12 +1,12 @@
 """Fabrics inside a node, one file a kind."""
 
-from simulator.fabric.scale_up import host, links, mesh, none, ring, switch
+from simulator.fabric.scale_up import host, links, mesh, none, pcie, ring, switch
 from simulator.fabric.scale_up.base import SCALE_UPS, NodeLinks
 from simulator.specs.hardware import ScaleUp
 
 __all__ = ["SCALE_UPS", "NodeLinks", "build_node"]
 
-_KNOWN = (host, links, mesh, none, ring, switch)
+_KNOWN = (host, links, mesh, none, pcie, ring, switch)
 
 
 def build_node(devices: int, spec: ScaleUp) -> NodeLinks:

@@ -89,8 +89,7 @@ def _between(ranks: Sequence[int], runs: Library) -> set[int]:
     """Links between any two of some ranks, on some of which all their collectives run."""
     source, target = np.nonzero(~np.eye(len(ranks), dtype=bool))
     where = np.array(ranks)
-    paths = runs.fabric.paths(where[source], where[target]) if len(ranks) > 1 else np.zeros(0, np.int64)
-    return set(paths[paths >= 0].tolist())
+    return set(runs.fabric.between(where[source], where[target])) if len(ranks) > 1 else set()
 
 
 def _ways(placed: Sequence[Placed], transfer: KvTransfer) -> Iterator[User]:
@@ -98,9 +97,13 @@ def _ways(placed: Sequence[Placed], transfer: KvTransfer) -> Iterator[User]:
     for one in placed:
         for other in transfer.decoders if one.replica.role == "prefill" else ():
             pairs = pairs_of(one.seat.own, transfer.devices[other.number])
-            paths = transfer.fabric.paths(*np.array(pairs).T)
             way = one.replica.number, other.number
-            yield User(set(paths[paths >= 0].tolist()), None, partial(_wires_of_way, transfer, way), transfer.job)
+            yield User(
+                set(transfer.fabric.between(*np.array(pairs).T)),
+                None,
+                partial(_wires_of_way, transfer, way),
+                transfer.job,
+            )
 
 
 def _wires_of_way(transfer: KvTransfer, way: tuple[int, int]) -> Wires:

@@ -1,0 +1,1 @@
+"""Networks whose every switch and cable is there: one builder a kind, one way of routing for all."""

@@ -1,0 +1,219 @@
+"""A network of switches and cables, each with its number: cards in, shortest ways through, cards out.
+
+A transfer is one flow, or several where `routing.connections` says so; each takes one way (see `ways`). Sprayed and
+adaptive ones are split into as many parts as there are equal ways, up to 64, so that the parts are even. What is left
+out: the order of packets, queues, and time in which a switch notices that a cable is gone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Self
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.fabric.alike import mixed
+from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
+from simulator.fabric.scale_out.cards import Cards
+from simulator.fabric.wired.ways import FAR, Flows, Ways
+from simulator.fabric.wired.wiring import Cables, Wiring, left_of
+from simulator.specs.hardware import Cluster
+from simulator.specs.network import Routing, Wired
+from simulator.specs.network.routing import MOST_CONNECTIONS
+
+_MOST_PARTS = 2_000_000
+"""Parts of all transfers of a phase; more transfers than that are split into fewer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WiredNetwork(ScaleOut):
+    """Links: cards up, cards down, then the cables block after block."""
+
+    cards_in: Cards
+    edge: Ints
+    """Switch that each port is plugged into; (ports,)."""
+    points: tuple[Point, ...]
+    """Names of the switches, such as `("leaf", group, rail)`."""
+    cables: Cables
+    left: Floats
+    """Share of each cable that is left; (cables,)."""
+    passage: Floats
+    """Seconds through the switch of each port; (ports,)."""
+    routing: Routing
+    ways: Ways
+    via: Ints
+    """Switches over which Valiant's routing may lead; none where there is no such routing."""
+    group: Ints
+    """Of each switch; Valiant's ways lead over a third one; (switches,)."""
+    pxn: bool
+    """Whether transfers leave nodes from the device on the destination's card number."""
+    plane: Ints
+    """Of each port; those of different ones are not joined; (ports,)."""
+    seat: Ints
+    """Place of each port in the order of its switch; (ports,)."""
+    _parts: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def made(
+        cls,
+        cluster: Cluster,
+        wiring: Wiring,
+        cards: Cards,
+        edge: Ints,
+        via: Ints | None = None,
+        group: Ints | None = None,
+        plane: Ints | None = None,
+    ) -> Self:
+        """The network of switches and cables that were put together; InputError where it is in parts."""
+        keys = cluster.network.more
+        assert isinstance(keys, Wired)
+        if keys.routing.policy == "valiant" and via is None:
+            message = f"networks of kind `{cluster.network.kind}` have no way over a third group"
+            raise InputError(Problem(message, path="cluster.network.routing.policy", hint="write `ecmp` or `spray`"))
+        cables, count = wiring.cables(), len(wiring.points)
+        left = left_of(cables, keys.degraded)
+        ways = Ways(cables, cables.capacity * left, count, keys.routing.policy, keys.routing.seed)
+        seat = np.empty(len(edge), np.int64)
+        seat[np.argsort(edge, kind="stable")] = np.arange(len(edge))
+        third = (np.zeros(0, np.int64), np.zeros(count, np.int64))
+        made = cls(
+            cards, edge, tuple(wiring.points), cables, left, wiring.passage(edge), keys.routing, ways,
+            third[0] if via is None else via, third[1] if group is None else group,
+            keys.pxn, np.zeros_like(edge) if plane is None else plane, seat,
+        )  # fmt: skip
+        made._check_joined()
+        return made
+
+    def _check_joined(self) -> None:
+        for plane in np.unique(self.plane):
+            edges = np.unique(self.edge[self.plane == plane])
+            first, away = edges[:1], edges[self.ways.lengths(edges[:1])[0][edges] >= FAR]
+            if not len(away):
+                continue
+            here, there = (self.label(int(switch)) for switch in (first[0], away[0]))
+            message = f"the network is in parts: no way leads from `{there}` to `{here}`"
+            raise InputError(Problem(message, path="cluster.network", hint="join them by a cable"))
+
+    @property
+    def blocks(self) -> list[Block]:
+        """(kind, links, capacity, latency) of each block of links in the order of their numbers."""
+        cards = self.cards_in
+        found: list[Block] = [
+            ("NIC up", cards.count, cards.capacity, cards.wire + self.passage),
+            ("NIC down", cards.count, cards.capacity, cards.wire),
+        ]
+        first = 0
+        # A cable that is gone keeps a trifle, since no way leads over it and shares of nothing are none.
+        rate = self.cables.capacity * np.maximum(self.left, 1e-9)
+        for name, count in self.cables.blocks:
+            here = slice(first, first + count)
+            found.append((name, count, rate[here], self.cables.latency[here]))
+            first += count
+        return found
+
+    def parts(self, transfers: int) -> int:
+        """Flows that each of so many transfers is split into."""
+        wanted = self.routing.connections
+        if self.routing.policy in ("spray", "adaptive"):
+            return max(1, min(self._known("ways", self._most_ways), _MOST_PARTS // max(transfers, 1)))
+        return self._known("even", self._even) if wanted == "even" else wanted
+
+    def _known(self, what: str, count: Callable[[], int]) -> int:
+        if what not in self._parts:
+            self._parts[what] = count()
+        return self._parts[what]
+
+    def _edges(self) -> tuple[Ints, Ints]:
+        """Pairs of the first switch with cards and each of the others."""
+        edges = np.unique(self.edge[self.plane == self.plane[0]])
+        return np.repeat(edges[:1], len(edges) - 1), edges[1:]
+
+    def _most_ways(self) -> int:
+        here, there = self._edges()
+        return min(int(self.ways.choices(here, there).max(initial=1)), MOST_CONNECTIONS)
+
+    def _even(self) -> int:
+        """Parts of a flow by which the flows of a full switch divide evenly by its ways up."""
+        here, there = self._edges()
+        up = int(self.ways.choices(here, there).max(initial=1))
+        flows = int(np.bincount(self.edge).max())
+        return min(up // gcd(up, flows), MOST_CONNECTIONS)
+
+    def paths(self, src: Ints, dst: Ints, first: int = 0) -> Ints:
+        """Links, counted from `first`, of flows between ranks, padded with -1; shape (longest way, flows)."""
+        return self.parted(src, dst, np.zeros(len(src), np.int64), 1, first)
+
+    def parted(self, src: Ints, dst: Ints, part: Ints, parts: int, first: int = 0) -> Ints:
+        """The same of parts of flows, of which each has so many."""
+        (_, _, port), (_, _, to_port) = self.cards_in.place(src), self.cards_in.place(dst)
+        with np.errstate(over="ignore"):
+            ends = mixed((port.astype(np.uint64) << np.uint64(32)) + to_port.astype(np.uint64))
+            key = mixed(ends + part.astype(np.uint64))
+        flows = Flows(key, self.seat[to_port] * parts + part)
+        here, goal = self.edge[port], self.edge[to_port]
+        inner = self._over_third(here, goal, flows) if len(self.via) and self.routing.policy == "valiant" else None
+        inner = self.ways.walk(here, goal, flows) if inner is None else inner
+        cards = self.cards_in.count
+        inner = np.where(inner >= 0, inner + first + 2 * cards, -1)
+        return np.concatenate([port[None] + first, inner, to_port[None] + first + cards])
+
+    def _over_third(self, here: Ints, goal: Ints, flows: Flows) -> Ints:
+        """Ways of flows between groups over a switch of a third one, by hash."""
+        far = np.flatnonzero(self.group[here] != self.group[goal])
+        middle = here.copy()
+        with np.errstate(over="ignore"):
+            draw = mixed(flows.key[far] + np.uint64(self.routing.seed) + np.uint64(7))
+        for turn in range(4):  # hashes that fall on one of the two groups are drawn again
+            pick = self.via[(mixed(draw + np.uint64(turn)) >> np.uint64(11)).astype(np.int64) % len(self.via)]
+            open_ = middle[far] == here[far]
+            third = (self.group[pick] != self.group[here[far]]) & (self.group[pick] != self.group[goal[far]])
+            middle[far] = np.where(open_ & third, pick, middle[far])
+        return np.concatenate([self.ways.walk(here, middle, flows), self.ways.walk(middle, goal, flows)])
+
+    def tiers(self, src: Ints, dst: Ints) -> Ints:
+        """2 where flows meet in one switch, and one more for every two cables between theirs."""
+        (_, _, port), (_, _, to_port) = self.cards_in.place(src), self.cards_in.place(dst)
+        goals, place = np.unique(self.edge[to_port], return_inverse=True)
+        length = self.ways.lengths(goals)[place, self.edge[port]]
+        far: Ints = 2 + (length.astype(np.int64) + 1) // 2
+        return far
+
+    def cards(self, rank: Ints) -> int:
+        """Ports that ranks of a node share."""
+        return len(np.unique(self.cards_in.place(rank)[1]))
+
+    def proxies(self, src: Ints, dst: Ints) -> Ints:
+        """Devices on the card number of the destinations, where transfers go to these first."""
+        return self.cards_in.device_on(src, self.cards_in.place(dst)[1]) if self.pxn else src
+
+    def label(self, switch: int) -> str:
+        """Name of a switch, such as `leaf 3.0`."""
+        name, *numbers = self.points[switch]
+        return f"{name} {'.'.join(map(str, numbers))}".strip()
+
+    def ends(self, link: int) -> str:
+        """From where to where a link leads, such as `leaf 0.0 > spine 0.3`."""
+        cards = self.cards_in.count
+        if link < 2 * cards:
+            node, number = (int(each[link % cards]) for each in self.cards_in.homes())
+            ends = [f"NIC {number} of node {node}", self.label(int(self.edge[link % cards]))]
+            return " > ".join(ends if link < cards else ends[::-1])
+        cable = link - 2 * cards
+        return f"{self.label(int(self.cables.start[cable]))} > {self.label(int(self.cables.stop[cable]))}"
+
+    def edges(self) -> Iterator[tuple[Point, Point, int | None]]:
+        """(from, to, link or None where the way is free) of everything."""
+        node, number, _ = self.cards_in.place(np.arange(self.cards_in.numbering.all_devices))
+        for rank, at in enumerate(zip(node.tolist(), number.tolist(), strict=True)):
+            yield ("device", rank), ("NIC", *at), None
+            yield ("NIC", *at), ("device", rank), None
+        cards = self.cards_in.count
+        homes = zip(*(each.tolist() for each in self.cards_in.homes()), strict=True)
+        for link, (at, switch) in enumerate(zip(homes, self.edge.tolist(), strict=True)):
+            yield ("NIC", *at), self.points[switch], link
+            yield self.points[switch], ("NIC", *at), cards + link
+        ends = zip(self.cables.start.tolist(), self.cables.stop.tolist(), self.left.tolist(), strict=True)
+        for cable, (start, stop, left) in enumerate(ends):
+            if left:
+                yield self.points[start], self.points[stop], 2 * cards + cable

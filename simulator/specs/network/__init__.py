@@ -1,0 +1,38 @@
+"""Networks whose every switch and cable is described: what files say of each kind, and how flows choose their way."""
+
+from simulator.specs.network.keys import (
+    KINDS,
+    Cable,
+    DragonflyLinks,
+    DragonflyPlus,
+    FatTree,
+    FullMesh,
+    Graph,
+    Host,
+    LeafSpine,
+    RailOnly,
+    Site,
+    Sites,
+    WideLink,
+    Wired,
+)
+from simulator.specs.network.routing import Degraded, Routing
+
+__all__ = [
+    "KINDS",
+    "Cable",
+    "Degraded",
+    "DragonflyLinks",
+    "DragonflyPlus",
+    "FatTree",
+    "FullMesh",
+    "Graph",
+    "Host",
+    "LeafSpine",
+    "RailOnly",
+    "Routing",
+    "Site",
+    "Sites",
+    "WideLink",
+    "Wired",
+]
