@@ -1,8 +1,10 @@
 """Price one collective on a cluster, with nothing else on its links.
 
-Operations are those of nccl-tests with `--size` as these count it, and `dispatch` and `combine` of a mixture of experts
-(also moe_dispatch, moe_combine) with tokens, width, top-k and experts. Their libraries: alltoall, hierarchical,
-allgather, deepep, deepep-low-latency, uccl-ep, mori, cann and what else docs/models/expert-exchange.md lists.
+With `--sizes 1K:8G` it prints the columns of nccl-tests and what bounds each size; `--log` sets the times of a log of
+nccl-tests beside them, `--all-algorithms` every algorithm under every protocol. Operations are those of nccl-tests with
+`--size` as these count it, and `dispatch` and `combine` of a mixture of experts (also moe_dispatch, moe_combine) with
+tokens, width, top-k and experts. Their libraries: alltoall, hierarchical, allgather, deepep, deepep-low-latency,
+uccl-ep, mori, cann and what else docs/models/expert-exchange.md lists.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -17,10 +19,13 @@ if TYPE_CHECKING:
 SUMMARY = "price one collective, dispatch or combine on a cluster"
 EXAMPLES = (
     "dgx-h100 --op all_reduce --size 64MB --ranks 16",
+    "dgx-h100 --op all_reduce --sizes 1K:8G --ranks 16 --all-algorithms --plots .",
+    "dgx-h100 --op all_gather --group 0-7/8-15 --sizes 1M:1G:4 --algo Ring --proto Simple",
     "h800-cluster --op dispatch --library deepep --ranks 64 --tokens 4096 --hidden 7168 --top-k 8 --experts 256",
     "dgx-h100 --op combine --ranks 8 --tokens 512 --hidden 4096 --top-k 2 --experts 8 --load 3,1,1,1,1,1,1,1",
 )
 _EXCHANGES = {"dispatch": "fp8", "combine": "bf16"}
+_BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _NEEDED = ("tokens", "hidden", "top_k", "experts")
 
 
@@ -29,9 +34,15 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("cluster", metavar="CLUSTER", help="cluster profile: a name or a file")
     parser.add_argument("--op", metavar="NAME", required=True, help="all_reduce, all_to_all, dispatch, ...")
     parser.add_argument("--size", metavar="SIZE", help="bytes as nccl-tests count them, for example 64MB")
+    parser.add_argument("--sizes", metavar="LOW:HIGH", type=_sizes, help="every power of two from 1K to 8G, as 1K:8G")
+    parser.add_argument("--log", metavar="FILE", help="set the times of a log of nccl-tests beside the simulated ones")
+    parser.add_argument("--group", metavar="RANKS", type=_groups, help="as 0-7, 0-56:8 or 0,3,5; several as 0-7/8-15")
     parser.add_argument("--ranks", metavar="N", type=whole(2), help="the first N devices (default: all)")
     parser.add_argument("--nodes", metavar="N", type=whole(), help="nodes of the cluster")
     parser.add_argument("--algorithm", metavar="NAME", default="auto", help="for example ring or ring/LL128")
+    parser.add_argument("--all-algorithms", action="store_true", help="with --sizes: all that can do it")
+    parser.add_argument("--algo", metavar="LIST", default="", help="NCCL_ALGO, for example Ring,Tree or ^NVLS")
+    parser.add_argument("--proto", metavar="LIST", default="", help="NCCL_PROTO, for example Simple or ^LL128")
     parser.add_argument("--library", metavar="NAME", help="of a dispatch or combine (default: alltoall)")
     parser.add_argument("--tokens", metavar="N", type=whole(high=10**9), help="tokens of a rank")
     parser.add_argument("--hidden", metavar="N", type=whole(), help="width of a token")
@@ -41,6 +52,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--group-limit", metavar="N", type=whole(0), default=0, help="groups a token may use")
     parser.add_argument("--load", metavar="N,N", type=_loads, default=(), help="load of each rank, in any unit")
     parser.add_argument("--format", metavar="NAME", help="of tokens (default: fp8 out, bf16 back)")
+    parser.add_argument("--plots", metavar="FOLDER", help="with --sizes: write plots as PNG and SVG into a folder")
     parser.add_argument("--json", metavar="FILE", help="write the figures; `-` prints them and nothing else")
     offer_quiet(parser)
 
@@ -52,12 +64,49 @@ def _loads(text: str) -> tuple[float, ...]:
         raise ArgumentTypeError(f"{text[:40]!r} is no list of numbers") from None
 
 
+def _sizes(text: str) -> tuple[float, ...]:
+    """Sizes of LOW:HIGH or LOW:HIGH:FACTOR; K, M and G count in powers of 1,024, as in nccl-tests."""
+    from simulator.study.collective_sizes import powers
+
+    low, _, rest = text.partition(":")
+    high, _, factor = rest.partition(":")
+    try:
+        ends, step = (_binary(low), _binary(high or low)), float(factor or 2)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text[:40]!r} {error}") from None
+    if not 1 <= ends[0] <= ends[1] <= 1 << 50 or not 1.01 <= step <= 1 << 20:
+        raise ArgumentTypeError(f"{text[:40]!r} is no range of sizes such as 1K:8G, or 1K:8G:4 for every second one")
+    return powers(*ends, step)
+
+
+def _binary(text: str) -> float:
+    from simulator import units
+
+    number, unit = text[:-1], text[-1:].upper()
+    if unit in _BINARY and number.isascii() and number.replace(".", "", 1).isdigit():
+        return float(number) * _BINARY[unit]
+    return float(text) if text.isascii() and text.isdigit() else units.parse(text, "bytes")
+
+
+def _groups(text: str) -> tuple[tuple[int, ...], ...]:
+    from simulator.study.collective_sizes import parse_groups
+
+    try:
+        return parse_groups(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def execute(arguments: Namespace) -> int:
     """Price and show."""
     from simulator.cli import outputs
     from simulator.study.collective import AskedCollective, price
 
-    outputs.check({"--json": arguments.json}, inputs=())
+    inputs = (arguments.log,) if arguments.log else ()
+    outputs.check({"--json": arguments.json}, inputs=inputs, folders={"--plots": arguments.plots})
+    if arguments.sizes or arguments.log:
+        return _over_sizes(arguments)
+    _check_single(arguments)
     operation = arguments.op.removeprefix("moe_").replace("-", "_")
     size, routing = _exchanged(arguments, operation) if operation in _EXCHANGES else (_size(arguments), None)
     library = arguments.library or ("alltoall" if routing and arguments.algorithm == "auto" else None)
@@ -77,6 +126,59 @@ def execute(arguments: Namespace) -> int:
         from simulator.report.collective.page import page
 
         console.write(page(found))
+    return 0
+
+
+def _check_single(arguments: Namespace) -> None:
+    """InputError for an option that is of tables over sizes."""
+    from simulator.errors import InputError, Problem
+
+    for name in ("group", "all_algorithms", "algo", "proto", "plots"):
+        if getattr(arguments, name):
+            raise InputError(Problem(f"`--{name.replace('_', '-')}` needs `--sizes`", hint="for example --sizes 1K:8G"))
+
+
+def _over_sizes(arguments: Namespace) -> int:
+    """The table over sizes; InputError for options that it does not take."""
+    from simulator.cli import outputs
+    from simulator.errors import InputError, Problem
+    from simulator.interop.nccl_tests import read_log
+    from simulator.specs.collectives import Environment
+    from simulator.study.collective_sizes import AskedSizes, sweep
+
+    misplaced = [name for name in (*_NEEDED, "library", "format", "size", "load") if getattr(arguments, name)]
+    if misplaced:
+        flag = misplaced[0].replace("_", "-")
+        raise InputError(Problem(f"`--{flag}` has no meaning beside `--sizes` or `--log`"))
+    if arguments.group and arguments.ranks:
+        raise InputError(Problem("`--group` and `--ranks` both say who takes part", hint="leave one out"))
+    log = read_log(arguments.log) if arguments.log else None
+    ranks = arguments.ranks or (log.ranks if log and not arguments.group else None)
+    logged = tuple(dict.fromkeys(one.size_bytes for one in log.sizes)) if log else ()
+    pinned = Environment(NCCL_ALGO=arguments.algo, NCCL_PROTO=arguments.proto)
+    found = sweep(
+        AskedSizes(
+            arguments.cluster,
+            arguments.op.replace("-", "_"),
+            arguments.sizes or logged,
+            arguments.group or (),
+            ranks,
+            arguments.nodes,
+            arguments.algorithm,
+            arguments.all_algorithms,
+            pinned if arguments.algo or arguments.proto else None,
+            (log.sizes[0].dtype if log else "") or "float",
+            (arguments.log, log) if log else None,
+        )
+    )
+    if arguments.plots:
+        from simulator.report.collective.plots import save_plots
+
+        save_plots(found, arguments.plots)
+    if not outputs.as_json(found, arguments.json) and not arguments.quiet:
+        from simulator.report.collective.sizes import page
+
+        console.write(page(found, width=console.width()))
     return 0
 
 

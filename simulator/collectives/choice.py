@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.collectives.demand import LinkDemand, demand_of
+from simulator.collectives.environment import OPERATIONS as RESTRICTED
+from simulator.collectives.environment import in_environment
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
 from simulator.collectives.rate import Rate, rate_of, rounded
@@ -68,6 +70,7 @@ def choose(
     routing: Routing | None = None,
 ) -> list[Choice]:
     """What groups (g, n), their members in order, run: one choice for each layout. InputError where nothing can."""
+    profile = in_environment(profile, operation)
     placed = [
         (layout, rows, _options(operation, layout, ranks, rows, size_bytes, profile, algorithm, routing))
         for layout, rows in placements(ranks, fabric)
@@ -128,7 +131,7 @@ def _candidates(operation: str, name: str, profile: CollectiveProfile) -> tuple[
     # A shift is made of sends: it is done as they are where a library has nothing of its own.
     named = "send" if operation.startswith("shift") and "shift" not in profile.algorithms else operation
     own: tuple[str, ...] = profile.algorithms.get(named, ())  # type: ignore[call-overload]
-    if own and operation in _EXCHANGED:
+    if own and (operation in _EXCHANGED or (profile.environment is not None and operation in RESTRICTED)):
         return own
     return own if fallback in own else (*own, fallback)
 

@@ -71,6 +71,15 @@ class CustomAllReduce(Spec):
     """Messages of this size and more go to the library."""
 
 
+class Environment(Spec):
+    """What a library is told to choose from, in NCCL's words; empty: whatever it likes."""
+
+    NCCL_ALGO: str = ""
+    """Such as `Ring,Tree`, `^NVLS`, `allreduce:tree;allgather:ring`."""
+    NCCL_PROTO: str = ""
+    """Such as `Simple`, `^LL128`."""
+
+
 class CollectiveProfile(Spec):
     """A collective library on a family of machines."""
 
@@ -90,6 +99,8 @@ class CollectiveProfile(Spec):
     """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""
     engine: CustomAllReduce | None = None
     """All-reduces of serving engines' own kernels; None where there are none for these machines."""
+    environment: Environment | None = None
+    """What it is told to choose from; None: whatever it likes."""
     notes: str = ""
     """What a reader should know: how it was fitted, where it is valid."""
 

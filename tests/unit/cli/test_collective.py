@@ -1,6 +1,7 @@
 """`clustersim collective`: one collective, dispatch or combine on a cluster."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -55,4 +56,81 @@ def test_other_collectives_take_a_size_and_more_nodes_than_the_profile_has(capsy
 )
 def test_what_is_refused(arguments: list[str], words: str, capsys: Capture) -> None:
     assert main(["collective", "dgx-h100", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def over_sizes(*more: str) -> list[str]:
+    return ["collective", "dgx-h100", "--op", "all_reduce", "--sizes", "1K:1G:1024", *more]
+
+
+def test_sizes_have_the_columns_of_nccl_tests_and_what_bounds_them(capsys: Capture) -> None:
+    assert main([*over_sizes("--ranks", "16"), "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (curve,) = found["curves"]
+    sizes = curve["sizes"]
+    assert [one["size_bytes"] for one in sizes] == [2.0**10, 2.0**20, 2.0**30]
+    for one in sizes:
+        assert one["busbw_bytes_per_s"] == pytest.approx(one["size_bytes"] / one["time_s"] * 2 * 15 / 16)
+        assert one["time_s"] == pytest.approx(one["launch_s"] + one["hops_s"] + one["moving_s"])
+    assert [one["bound"] for one in sizes] == ["hops", "hops", "scale-up"]
+    assert main(over_sizes("--ranks", "16")) == 0
+    shown = capsys.readouterr().out
+    assert "algbw    busbw  algorithm           bound by" in shown
+    assert "█" in shown
+
+
+def test_algorithms_are_compared_and_drawn(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*over_sizes("--all-algorithms"), "--plots", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "* the fastest" in shown
+    assert "halving_doubling/LL" in shown
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{name}.{form}" for name in ("bus_bandwidth", "time") for form in ("png", "svg")
+    }
+
+
+def test_a_log_stands_beside(tmp_path: Path, capsys: Capture) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        "1048576 524288 half sum -1 41.2 25.4 44.5 0 40.0 25.6 44.8 0\n"
+    )
+    asked = ["collective", "dgx-h100", "--op", "all_reduce", "--log", str(log)]
+    assert main([*asked, "--json", "-"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["curves"][0]["sizes"]
+    assert (one["measured_s"], one["count"]) == (pytest.approx(40e-6), 524288)
+    assert one["error"] == pytest.approx(one["time_s"] / 40e-6 - 1)
+    assert main(asked) == 0
+    assert "from 1 MiB: median" in capsys.readouterr().out
+
+
+def test_groups_and_pins(capsys: Capture) -> None:
+    """Two groups that cross nodes share cards: each rail serves both."""
+    times = {}
+    for group in ("0-8:8", "0-8:8/1-9:8", "0-15"):
+        assert main([*over_sizes("--group", group, "--algo", "Ring", "--proto", "Simple"), "--json", "-"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        times[group] = found["curves"][0]["sizes"][-1]["time_s"]
+        assert found["curves"][0]["sizes"][0]["protocol"] == "Simple"
+    assert times["0-8:8/1-9:8"] == times["0-8:8"]
+    assert times["0-15"] < times["0-8:8"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--sizes", "1G:1K"], "is no range of sizes"),
+        (["--sizes", "1Q:2Q"], "1Q:2Q"),
+        (["--sizes", "1K", "--group", "0-7,3"], "rank 3 stands in it twice"),
+        (["--sizes", "1K", "--group", "0-7/8-11"], "equally long"),
+        (["--sizes", "1K", "--group", "a-b"], "no rank"),
+        (["--sizes", "1K", "--group", "0-64", "--nodes", "1"], "no rank 64 of 8 devices"),
+        (["--sizes", "1K", "--tokens", "4"], "`--tokens` has no meaning"),
+        (["--sizes", "1K", "--algo", "Rong"], "unknown word `rong`"),
+        (["--size", "1MB", "--algo", "Ring"], "`--algo` needs `--sizes`"),
+        (["--log", "no-such-log"], "cannot be read"),
+    ],
+)
+def test_what_is_refused_over_sizes(arguments: list[str], words: str, capsys: Capture) -> None:
+    assert main(["collective", "dgx-h100", "--op", "all_reduce", *arguments]) == 2
     assert words in capsys.readouterr().err

@@ -1,0 +1,85 @@
+"""Logs of nccl-tests and rccl-tests: sizes, times and bandwidths as they print them.
+
+A log is text of others, read without trust: lines and their number are bounded. Lines that begin with # are its head;
+the one that names `size` and `busbw` names the columns. Times are in microseconds, bandwidths in decimal GB/s; of the
+times out of place and in place the shorter one counts. Grammar: NVIDIA/nccl-tests src/util.cu.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.errors import InputError, Problem
+from simulator.interop.rows.jsonl import Line, read_lines
+
+COLUMNS: tuple[str, ...] = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
+"""Columns where a log has no head."""
+_OPTIONAL = ("redop", "root")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*\bon\s+(\S+)\s+device", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSize:
+    """One size of a log."""
+
+    size_bytes: float
+    count: int
+    dtype: str
+    redop: str
+    time_s: float
+    """The shorter of the times."""
+
+
+@dataclass(frozen=True, slots=True)
+class NcclLog:
+    """What a log says."""
+
+    sizes: tuple[LoggedSize, ...]
+    ranks: int | None
+    """As its head lists them; None where it does not."""
+    nodes: int | None
+
+
+def read_log(path: str | Path) -> NcclLog:
+    """Read a log; InputError with file and line where a row is not as its columns say, or where it has none."""
+    columns, sizes = COLUMNS, []
+    places: dict[int, str] = {}
+    for line in read_lines(path):
+        text = (line.text or "").strip()
+        if rank := _RANK.match(text):
+            places[int(rank[1])] = rank[2]
+        elif text.startswith("#"):
+            words = text[1:].split()
+            if "size" in words and "busbw" in words:
+                columns = tuple(words)
+        elif text[:1].isdigit():
+            sizes.append(_row(line, text.split(), columns))
+    if not sizes:
+        raise InputError(Problem("has no rows of nccl-tests", file=str(path), hint="write what the test printed"))
+    return NcclLog(tuple(sizes), len(places) or None, len(set(places.values())) or None)
+
+
+def _row(line: Line, words: list[str], columns: tuple[str, ...]) -> LoggedSize:
+    names = list(columns)
+    for missing in _OPTIONAL:  # operations that reduce nothing, or have no root, print nothing there
+        if len(words) < len(names) and missing in names:
+            names.remove(missing)
+    if len(words) != len(names):
+        problem = f"{len(words)} columns where the head names {len(columns)}"
+        raise InputError(Problem(problem, file=line.file, line=line.number, hint=" ".join(columns)))
+    first = dict(zip(reversed(names), reversed(words), strict=True))
+    times = [float(word) for name, word in zip(names, words, strict=True) if name == "time" and _is_time(word)]
+    if not times or not words[0].isdigit() or int(words[0]) < 1:
+        raise InputError(Problem("is no row of nccl-tests: no size, or no time above 0", line.file, line.number))
+    count = first.get("count", "0")
+    return LoggedSize(
+        float(words[0]),
+        int(count) if count.isdigit() else 0,
+        first.get("type", ""),
+        first.get("redop", ""),
+        min(times) * 1e-6,
+    )
+
+
+def _is_time(word: str) -> bool:
+    return bool(re.fullmatch(r"\d{1,12}(\.\d{1,9})?", word)) and float(word) > 0

@@ -1,0 +1,189 @@
+"""A collective over sizes: columns of nccl-tests, what bounds each size, other algorithms, measured times beside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import collectives, fabric
+from simulator.collectives import OPERATIONS
+from simulator.collectives.algorithms import ALGORITHMS
+from simulator.errors import InputError, Problem, nearest
+from simulator.interop.nccl_tests import NcclLog
+from simulator.interop.rows.network import bus_factor
+from simulator.results.documents.collective import CollectiveCurve, CollectiveSweepDocument, SizedCollective
+from simulator.specs.collectives import CollectiveProfile, Environment
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+from simulator.units import TICKS_PER_SECOND
+
+LIBRARY = "library"
+"""Name of the curve of what the library takes."""
+DTYPES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "int8": 1, "uint8": 1, "int32": 4, "int64": 8}
+"""Types of nccl-tests and their bytes."""
+MOST_RANKS = 1 << 20
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSizes:
+    """What to price."""
+
+    cluster: str
+    operation: str
+    sizes: tuple[float, ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Ranks of each group; empty: one group of the first `ranks`."""
+    ranks: int | None = None
+    nodes: int | None = None
+    """Of the cluster; None: as many as the ranks need."""
+    algorithm: str = "auto"
+    all_algorithms: bool = False
+    environment: Environment | None = None
+    dtype: str = "float"
+    log: tuple[str, NcclLog] | None = None
+    """(file, what it says): measured times by size."""
+
+
+def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
+    """Every size with nothing else on the fabric; InputError where it cannot be."""
+    if asked.operation.partition(":")[0] not in OPERATIONS:
+        hint = nearest(asked.operation, OPERATIONS) or ", ".join(OPERATIONS)
+        raise InputError(Problem(f"unknown collective `{asked.operation}`", hint=hint))
+    cluster, machine, groups = machine_of(asked)
+    profile = load_spec(CollectiveProfile, cluster.collectives)
+    if asked.environment is not None:
+        profile = profile.model_copy(update={"environment": asked.environment})
+    own = _curve(LIBRARY if asked.algorithm == "auto" else asked.algorithm, asked, groups, machine, profile)
+    others = _others(asked, groups, machine, profile) if asked.all_algorithms else ()
+    return CollectiveSweepDocument(
+        operation=asked.operation,
+        cluster=cluster.name,
+        library=profile.name,
+        ranks=groups.shape[1],
+        groups=len(groups),
+        nodes=len({machine.numbering.node_of(rank) for rank in groups[0].tolist()}),
+        dtype=asked.dtype,
+        curves=(_measured(own, asked), *others),
+        log=asked.log[0] if asked.log else "",
+    )
+
+
+def machine_of(asked: AskedSizes) -> tuple[Cluster, fabric.Fabric, Ints]:
+    """(cluster with the nodes that are asked for, its fabric, ranks of groups); InputError where these do not fit."""
+    cluster = load_spec(Cluster, asked.cluster)
+    last = max((rank for group in asked.groups for rank in group), default=(asked.ranks or 1) - 1)
+    nodes = asked.nodes
+    if nodes is None and not cluster.more_nodes:
+        nodes = max(cluster.nodes, -(-(last + 1) // cluster.node.devices))
+    if nodes is not None:
+        cluster = cluster.model_copy(update={"nodes": nodes})
+    machine = fabric.build(cluster)
+    if last >= machine.devices:
+        raise InputError(Problem(f"there is no rank {last:,} of {machine.devices:,} devices", hint="raise `--nodes`"))
+    groups = asked.groups or (tuple(range(asked.ranks or machine.devices)),)
+    return cluster, machine, np.asarray(groups, np.int64)
+
+
+def parse_groups(text: str) -> tuple[tuple[int, ...], ...]:
+    """Groups of ranks, such as `0-7`, `0-56:8`, `0,3,5`, several as `0-7/8-15`; ValueError where that is none.
+
+    Ranks are whole numbers that no two places repeat; groups are equally long, of two ranks and more.
+    """
+    groups = tuple(_parse_group(part) for part in text.split("/"))
+    every = [rank for group in groups for rank in group]
+    twice = next((rank for rank in every if every.count(rank) > 1), None) if len(set(every)) < len(every) else None
+    if twice is not None:
+        raise ValueError(f"rank {twice} stands in it twice")
+    if len({len(group) for group in groups}) > 1 or len(groups[0]) < 2:
+        raise ValueError("groups must be equally long, of two ranks or more")
+    return groups
+
+
+def _parse_group(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split(","):
+        span, _, step = part.partition(":")
+        low, dash, high = span.partition("-")
+        numbers = [low, *([high] if dash else []), *([step] if step else [])]
+        if not all(number.isascii() and number.isdigit() and len(number) < 8 for number in numbers):
+            raise ValueError(f"{part[:40]!r} is no rank and no span of ranks such as 0-7 or 0-56:8")
+        if int(high or low) < int(low) or int(step or 1) < 1 or int(high or low) >= MOST_RANKS:
+            raise ValueError(f"{part[:40]!r} is no span of ranks below {MOST_RANKS:,}")
+        found += range(int(low), int(high or low) + 1, int(step or 1))
+    return tuple(found)
+
+
+def _curve(
+    name: str, asked: AskedSizes, groups: Ints, machine: fabric.Fabric, profile: CollectiveProfile
+) -> CollectiveCurve:
+    algorithm = "auto" if name == LIBRARY else name
+    return CollectiveCurve(
+        name, tuple(_sized(size, algorithm, asked, groups, machine, profile) for size in asked.sizes)
+    )
+
+
+def _others(
+    asked: AskedSizes, groups: Ints, machine: fabric.Fabric, profile: CollectiveProfile
+) -> tuple[CollectiveCurve, ...]:
+    """Every algorithm that can do this under every protocol that serves it, those of the library first."""
+    own = profile.algorithms.get(asked.operation, ())  # type: ignore[call-overload]
+    names = dict.fromkeys((*own, *ALGORITHMS.names()))
+    found = []
+    for name in names:
+        for protocol in profile.protocols_of(name):
+            try:
+                found.append(_curve(f"{name}/{protocol}", asked, groups, machine, profile))
+            except InputError:  # it cannot do this operation, or not over these ranks
+                break
+    return tuple(found)
+
+
+def _sized(
+    size: float,
+    algorithm: str,
+    asked: AskedSizes,
+    groups: Ints,
+    machine: fabric.Fabric,
+    profile: CollectiveProfile,
+) -> SizedCollective:
+    cost = collectives.cost_of(asked.operation, groups, size, machine, profile, algorithm)
+    worst = int(np.argmax(cost.ticks))
+    choice, _ = cost.plan.choice(worst)
+    total, moving = cost.slowest / TICKS_PER_SECOND, int(cost.moving[worst]) / TICKS_PER_SECOND
+    parts = {"launch": choice.rate.launch, "hops": max(0.0, total - moving - choice.rate.launch)}
+    kind = int(cost.bottleneck[worst])
+    link = machine.kinds[kind] if kind >= 0 else "links"
+    bound = max(parts, key=lambda part: parts[part])
+    return SizedCollective(
+        size_bytes=size,
+        count=int(size // DTYPES.get(asked.dtype, 4)),
+        time_s=total,
+        algbw_bytes_per_s=size / total,
+        busbw_bytes_per_s=size / total * bus_factor(asked.operation, groups.shape[1]),
+        algorithm=choice.algorithm,
+        protocol=choice.protocol,
+        bound=link if moving > parts[bound] else bound,
+        launch_s=parts["launch"],
+        hops_s=parts["hops"],
+        moving_s=moving,
+    )
+
+
+def _measured(curve: CollectiveCurve, asked: AskedSizes) -> CollectiveCurve:
+    """The curve with the measured times of a log beside it."""
+    if asked.log is None:
+        return curve
+    known = {one.size_bytes: one.time_s for one in asked.log[1].sizes}
+    return replace(curve, sizes=tuple(_beside(one, known.get(one.size_bytes)) for one in curve.sizes))
+
+
+def _beside(one: SizedCollective, seconds: float | None) -> SizedCollective:
+    return one if seconds is None else replace(one, measured_s=seconds, error=one.time_s / seconds - 1)
+
+
+def powers(low: float, high: float, factor: float = 2.0) -> tuple[float, ...]:
+    """Sizes from `low` to `high`, each the last times `factor`, as nccl-tests' -b, -e and -f give them."""
+    found: Sequence[float] = [low * factor**i for i in range(64) if low * factor**i <= high * (1 + 1e-9)]
+    return tuple(found)
