@@ -56,6 +56,7 @@ SERVING: dict[str, Metric] = {
     "prefix_cache_hit_rate": Metric("prompt tokens that a prefix cache held", "fraction", "rate"),
     "preemptions": Metric("preemptions", "count", "size"),
     "mean_batch": Metric("sequences that decode at once", "count", "size"),
+    "tokens_per_step": Metric("tokens that a sequence gets from an iteration", "count", "rate"),
     "mean_kv_usage": Metric("mean use of the cache blocks while working", "fraction", "size"),
     "max_kv_usage": Metric("largest use of the cache blocks", "fraction", "size"),
     "utilisation": Metric("share of time in which replicas work", "fraction", "size"),

@@ -4,7 +4,7 @@ Every replica watches over itself: memory is never overdrawn, no batch has more 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,9 @@ from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.record import COLUMNS
 from simulator.serving.replica.replica import Replica
+from simulator.serving.replica.speculation import Yields
 from simulator.serving.workload.generate import NEVER, Workload
+from simulator.specs.speculation import Speculation
 from tests.machines import cluster, profile
 
 ENDLESS = 1 << 62
@@ -58,9 +60,14 @@ class Price:
     """Of each row of all replicas in step."""
     overlap: None = None
     """Nothing runs beside anything else."""
+    speculation: Speculation | None = None
+    drafting: None = None
 
     def rows(self, tokens: int, sampled: int) -> int:
         return self.row * tokens + self.sample * sampled
+
+    def verified(self, sequences: int) -> int:
+        return sequences if self.speculation is None else sequences * self.speculation.rows(sequences)
 
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         return 0
@@ -238,6 +245,8 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
     memory = Memory(
         blocks, setting.block_size, setting.watermark, 1000.0, setting.context, setting.swap, 1e15, setting.state
     )
+    if setting.price.speculation is not None:
+        memory = replace(memory, lookahead=setting.price.speculation.most_rows - 1)
     rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
     shared = fleet.ledger.prefix_block // setting.block_size
     made = Watched(
@@ -254,6 +263,7 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
         fast_forward,  # type: ignore[arg-type]
         setting.instances * (1 if setting.serial else setting.stages),
         setting.reads_once and setting.cached,
+        None if setting.price.speculation is None else Yields(setting.price.speculation, stream(0, "speculation")),
     )
     made.admitted = []
     made.blocks.__class__ = WatchedBlocks

@@ -149,11 +149,14 @@ def tokens_per_bin(service: Service, origin: int, width: int, bins: int) -> Floa
     for replica in service.replicas:
         tokens += of.tokens_per_bin(replica.iterations, origin, width, bins)
     first = requests.first_token[requests.first_token >= 0]
-    tokens += _histogram(first, np.ones(len(first)), origin, width, bins)
     # A prompt that is computed again after a preemption ends with a token that no decoding iteration counts.
     decoded = sum(int((r.iterations.decodes * r.iterations.count).sum()) for r in service.replicas)
     missing = int(requests.generated.sum()) - len(first) - decoded
     again = service.pauses[:, 2]
+    if missing > len(again) and decoded:  # iterations that verify drafts give several: the mean stands for each
+        tokens *= 1.0 + (missing - len(again)) / decoded
+        missing = len(again)
+    tokens += _histogram(first, np.ones(len(first)), origin, width, bins)
     weight = min(max(missing / max(len(again), 1), 0.0), 1.0)
     return tokens + _histogram(again, np.full(len(again), weight), origin, width, bins)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
 from simulator.results.result import Replica
+from simulator.serving.costs.drafting import verified_rows
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
 
@@ -77,7 +78,9 @@ def replica_energy_j(
     count = rows.count.astype(np.float64)
     lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
     context = rows.context + rows.decodes * (count - 1) / 2
-    arithmetic = (rows.decodes + rows.prompt_tokens) * cost.peak_row_s + context * cost.peak_context_s
+    verified = verified_rows(cost.speculation, rows.decodes)
+    queries = verified / np.maximum(rows.decodes, 1)
+    arithmetic = (verified + rows.prompt_tokens) * cost.peak_row_s + queries * context * cost.peak_context_s
     states = 2.0 * rows.decodes * cost.state_replica_bytes / cost.devices
     moved = (replica.weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
     compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)

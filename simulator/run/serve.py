@@ -28,6 +28,7 @@ from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.replica import Replica
+from simulator.serving.replica.speculation import Yields
 from simulator.serving.workload.generate import NEVER, Workload, generate
 from simulator.serving.workload.sharing import BLOCK
 from simulator.specs import load_spec
@@ -156,8 +157,9 @@ def serving(
     fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")), finished, way)
     fast_forward = scenario.leap if leap is None else leap
     homes = tuple(system for system in systems for _ in range(system.replicas))
+    yields = {id(system): _yields(system, scenario.seed) for system in systems}
     replicas = tuple(
-        _replica(system, i, number, agenda, ledger, fleet, fast_forward)
+        _replica(system, i, number, agenda, ledger, fleet, fast_forward, yields[id(system)])
         for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
     )
     if any(system.role == "prefill" for system in systems):
@@ -194,7 +196,9 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
     while first < len(replicas):
         peers = homes[first].peers
         if peers > 1:
-            Lockstep(agenda, list(replicas[first : first + peers]), stack.padded_rows)
+            spec = homes[first].cost.speculation
+            each = 1 if spec is None else spec.most_rows
+            Lockstep(agenda, list(replicas[first : first + peers]), stack.padded_rows * each)
         first += peers
 
 
@@ -212,8 +216,21 @@ def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Float
     return found
 
 
+def _yields(system: System, seed: int) -> Yields | None:
+    """What sequences of a pool get from iterations that verify; None where they verify nothing."""
+    spec = system.cost.speculation
+    return None if spec is None else Yields(spec, stream(seed, "speculation"))
+
+
 def _replica(
-    system: System, i: int, number: int, agenda: Agenda, ledger: Ledger, fleet: Fleet, fast_forward: bool
+    system: System,
+    i: int,
+    number: int,
+    agenda: Agenda,
+    ledger: Ledger,
+    fleet: Fleet,
+    fast_forward: bool,
+    yields: Yields | None = None,
 ) -> Replica:
     cost, accelerator = system.cost, system.node.accelerator
     rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * cost.devices
@@ -227,6 +244,7 @@ def _replica(
         rate,
         cost.state_blocks,
         cost.state_replica_bytes,
+        0 if cost.speculation is None else cost.speculation.most_rows - 1,
     )
     name = system.name if system.replicas == 1 else f"{system.name} {i + 1}"
     return Replica(
@@ -243,6 +261,7 @@ def _replica(
         fast_forward,
         system.instances * (1 if cost.serial else len(cost.stages)),
         system.reads_once,
+        yields,
     )
 
 

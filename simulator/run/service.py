@@ -29,6 +29,7 @@ from simulator.run.energy import guessed_idle, replica_energy_j
 from simulator.run.ground import ground, memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
+from simulator.serving.costs.drafting import verified_rows
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.record import COLUMNS
@@ -189,11 +190,12 @@ def iterations_of(replica: Replica) -> Iterations:
 def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     """Seconds in which a replica worked by what they consist of, the mean over its stages."""
     _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
+    verified = verified_rows(replica.stages.costs[0].speculation, decodes)
     # A static batch computes rows of members that are done as well: what they cost is found under attention.
     seconds: dict[str, float] = {}
     record, costs = replica.record, replica.stages.costs
     for cost in costs:
-        for body, amount in ((cost.body, decodes + tokens), (cost.ending, decodes + ended)):
+        for body, amount in ((cost.body, verified + tokens), (cost.ending, verified + ended)):
             sizes, times = _times(amount, count)
             for part, each in body(sizes).items():
                 seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
@@ -207,6 +209,8 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
     seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
+    if record.drafted:
+        seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
     if record.stalled:
@@ -296,7 +300,19 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
     peak = max(sum(system.cost.ledger.values()) for system in run.systems)
-    return serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
+    found = serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
+    return found | _per_step(run)
+
+
+def _per_step(run: "ServingRun") -> dict[str, float]:
+    """Tokens that a sequence got from an iteration on average, where several are verified together."""
+    produced = steps = 0
+    for replica in run.replicas:
+        if replica.stages.costs[0].speculation is not None and replica.role != "prefill":
+            log = _log(replica)
+            steps += int((log[1] * log[4]).sum())
+            produced += sum(getattr(batch.decodes, "produced", 0) for batch in replica.batches)
+    return {"tokens_per_step": produced / steps} if steps else {}
 
 
 def _accelerators(run: "ServingRun") -> list[Accelerator]:

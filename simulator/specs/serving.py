@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.hardware import Cluster
+from simulator.specs.speculation import Speculation
 
 MOST_INSTANCES = 1024
 """Batches that run beside each other on the devices of a replica."""
@@ -200,6 +201,8 @@ class Pool(Spec):
     """Cache of its replicas."""
     overlap: Overlap | None = Field(default=None, exclude_if=lambda overlap: overlap is None)
     """What of their iterations runs beside what."""
+    speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
+    """How their tokens are drafted and verified."""
     partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Nodes of the cluster that they lie on, by the name of their kind (`cluster.more_nodes`)."""
     cluster: Cluster | None = None
@@ -225,6 +228,8 @@ class Serving(Spec):
     """Number formats."""
     overlap: Overlap = Field(default=Overlap(), exclude_if=lambda overlap: overlap == Overlap())
     """What of an iteration runs beside what."""
+    speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
+    """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
     router: str = "round-robin"
     """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`."""
     pools: tuple[Pool, ...] = ()

@@ -19,6 +19,7 @@ from simulator.axes import PP
 from simulator.collectives import Plan
 from simulator.results.result import LinkLoad, Service
 from simulator.results.service import span
+from simulator.serving.costs.drafting import verified_rows
 from simulator.serving.costs.iteration import library
 from simulator.serving.costs.sends import Library, knot
 from simulator.serving.fleet.kv_transfer import pairs_of
@@ -98,7 +99,8 @@ def _collectives(replica: Replica, place: ReplicaPlacement, number: int) -> Iter
     log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
     start, count, first, growth, decodes, tokens, *_, ended = log
     end = start + count * first + growth * (count * (count - 1) // 2)
-    rows, joint = (decodes + tokens, decodes + ended), np.array(replica.record.shared_rows, np.int64).reshape(-1, 2).T
+    verified = verified_rows(replica.stages.costs[0].speculation, decodes)
+    rows, joint = (verified + tokens, verified + ended), np.array(replica.record.shared_rows, np.int64).reshape(-1, 2).T
     stages, tp = replica.stages.costs, len(place.own) // len(replica.stages.costs)
     for stage, cost in enumerate(stages):
         for send in cost.sends:

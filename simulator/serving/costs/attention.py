@@ -94,14 +94,17 @@ class Attention:
     def _layers(self, count: int) -> int:
         return self.layers.attending(self.shard.model, count)
 
-    def decode(self, sequences: int) -> Segments:
-        """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StageCost.decode`."""
+    def decode(self, sequences: int, queries: int = 1) -> Segments:
+        """(up to this many cached tokens, base, slope) of the ticks of `sequences` decodes, see `StageCost.decode`.
+
+        Each has `queries` rows that look back at the same cached tokens, which are read once for all of them.
+        """
         if sequences == 0:
             return ((FAR, 0, 0),)
-        lines, step = self._decode(sequences), self.states.step(sequences)
+        lines, step = self._decode(sequences, queries), self.states.step(sequences * queries)
         return tuple((end, base + step, slope) for end, base, slope in lines)
 
-    def _decode(self, sequences: int) -> Segments:
+    def _decode(self, sequences: int, queries: int) -> Segments:
         """The same of attention alone."""
         if not self.scale:
             return ((FAR, 0, 0),)
@@ -115,7 +118,7 @@ class Attention:
             kv_heads,
             group,
             shard.kv_bytes,
-            shard.decode_flops,
+            shard.decode_flops * queries,
             narrow,
             latent or self.stack.groups(group, shard.head_dim),
             self.device.latent if latent else self.device.decode,
@@ -130,17 +133,17 @@ class Attention:
         core = shard.core
         if core.chosen is None:
             return self._windowed(lines, sequences, shard.model.window, self.windowed)
-        launch, token = (round(time * self.scale) for time in self._index())
-        chosen = self._windowed(lines, sequences, core.chosen, 1.0)
-        return tuple((end, base + launch, slope + token) for end, base, slope in chosen)
+        launch, token = (round(time * self.scale) for time in self._index(queries))
+        chosen = self._windowed(lines, sequences, core.chosen, 1.0)  # each query reads tokens of its own choice
+        return tuple((end, queries * base + launch, queries * slope + token) for end, base, slope in chosen)
 
-    def _index(self) -> tuple[float, float]:
-        """(seconds, seconds a cached token) in which the indexer of a layer scores the tokens before one query, layers
-        without one of their own counted in; the choice of the highest is part of the launch."""
+    def _index(self, queries: int) -> tuple[float, float]:
+        """(seconds, seconds a cached token) in which the indexer of a layer scores the tokens before some queries of a
+        sequence, layers without one of their own counted in; the choice of the highest is part of the launch."""
         scorer, device = self.shard.core.indexer, self.device
         if scorer is None:
             return 0.0, 0.0
-        flops = 2.0 * scorer.heads * scorer.head_dim / self._index_rate()
+        flops = 2.0 * queries * scorer.heads * scorer.head_dim / self._index_rate()
         share = self.shard.index_share
         return 2 * share * device.latent.launch, share * max(scorer.key_bytes / device.latent.bandwidth, flops)
 
@@ -254,6 +257,17 @@ class Attention:
         compute = max(longest, work / self.curve.cores + self.curve.tail * longest)
         walk: float = (compute**4 + memory**4) ** 0.25
         return round((walk + rows * self.row_seconds[1]) * self.prompt_scale)
+
+
+def summed(lines: Sequence[Segments]) -> Segments:
+    """Segments of several kernels one after the other, as those of one."""
+    if len(lines) == 1:
+        return lines[0]
+    found = []
+    for limit in sorted({end for line in lines for end, _, _ in line}):
+        here = [next(segment for segment in line if limit <= segment[0]) for line in lines]
+        found.append((limit, sum(base for _, base, _ in here), sum(slope for *_, slope in here)))
+    return tuple(found)
 
 
 def kernel(device: Device, stack: ServingStack) -> AttentionCurve:

@@ -19,8 +19,9 @@ from simulator.model.cut import Cut
 from simulator.model.layers import attention_of
 from simulator.model.tensors import core
 from simulator.program.content import Call, Comm, merged
-from simulator.serving.costs.attention import Attention, Segments
+from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
+from simulator.serving.costs.drafting import Drafting, drafted, drafting
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
@@ -41,6 +42,7 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import KvCache, Layout, NumberFormats, Overlap, ServingStack
+from simulator.specs.speculation import Speculation
 from simulator.units import to_ticks
 
 BLOCK = 256
@@ -72,6 +74,10 @@ class StageCost:
     those that give a token; None where each counts its own."""
     overlap: Overlapping | None = None
     """What runs beside what; None where operations follow each other."""
+    speculation: Speculation | None = None
+    """How many rows a decode has; one where left out."""
+    drafting: Drafting | None = None
+    """What drafting adds here; None where nothing is drafted, and on stages before the last."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
@@ -94,10 +100,11 @@ class StageCost:
         `rows` of each."""
         if self.common is None:
             return 0
+        drafts = 0 if self.drafting is None else self.drafting.together(tokens, sampled)
         for known, count, cost in zip(self._common, (tokens, sampled), self.common, strict=True):
             if count not in known:
                 _fill(known, count, cost)
-        return self._common[0][tokens] + self._common[1][sampled]
+        return self._common[0][tokens] + self._common[1][sampled] + drafts
 
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         """Ticks that an iteration of so many rows and ticks of attention is shorter than its operations one by one;
@@ -124,8 +131,19 @@ class StageCost:
         read `context` cached tokens together are base + slope * context."""
         known = self._decode.get(sequences)
         if known is None:
-            known = self._decode[sequences] = self.attention.decode(sequences)
+            known = self._decode[sequences] = self._verified(sequences)
         return known
+
+    def _verified(self, sequences: int) -> Segments:
+        """Lines of decodes, and of those who draft for them."""
+        if self.speculation is None:
+            return self.attention.decode(sequences)
+        own = self.attention.decode(sequences, self.speculation.rows(sequences))
+        return summed((own, *(() if self.drafting is None else self.drafting.decode(sequences))))
+
+    def verified(self, sequences: int) -> int:
+        """Rows that so many decodes have in an iteration, with the tokens that are verified."""
+        return sequences if self.speculation is None else sequences * self.speculation.rows(sequences)
 
     def shared(self, sequences: int) -> tuple[int, int]:
         """(base, slope): ticks of the attention of `sequences` decodes to a prefix of theirs that is read once are
@@ -139,13 +157,16 @@ class StageCost:
         """Ticks of the attention of `chunk` prompt tokens after `before` cached ones."""
         known = self._prompt.get((chunk, before))
         if known is None:
-            known = self._prompt[chunk, before] = self.attention.prompt(chunk, before)
+            drafts = 0 if self.drafting is None else self.drafting.prompts(((chunk, before),))
+            known = self._prompt[chunk, before] = self.attention.prompt(chunk, before) + drafts
         return known
 
     def prompts(self, pieces: Sequence[tuple[int, int]]) -> int:
         """Ticks of the attention of several chunks in one kernel, each (tokens, cached tokens before them): no more
         than the sum of `prompt`, as small ones fill the device together."""
-        return self.prompt(*pieces[0]) if len(pieces) == 1 else self.attention.prompts(pieces)
+        if len(pieces) == 1:
+            return self.prompt(*pieces[0])
+        return self.attention.prompts(pieces) + (0 if self.drafting is None else self.drafting.prompts(pieces))
 
     def host(self, sequences: int) -> int:
         """Ticks of the host for an iteration of so many sequences; 0 on stages after the first."""
@@ -196,6 +217,8 @@ class ReplicaCost:
     """Blocks that the states of a sequence take."""
     state_replica_bytes: float = 0.0
     """States of one sequence on all devices of the replica together."""
+    speculation: Speculation | None = None
+    """How its tokens are drafted and verified."""
 
     @property
     def fits(self) -> bool:
@@ -227,6 +250,7 @@ def compile_costs(
     place: ReplicaPlacement | None = None,
     in_step: bool = False,
     overlap: Overlap | None = None,
+    speculation: Speculation | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -246,9 +270,22 @@ def compile_costs(
     resolved, notes = resolve_formats(formats, device, stack.sums)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut)
     layers = depths(model, split_layers(model.layers, stages))
+    each = 1 if speculation is None else speculation.most_rows
+    stack = graphed(stack, each)
     pieces = Pieces(shard, device, stack, library(stack, cluster), place.group(0, tp), in_step=in_step)
     costs = tuple(_stage(pieces, layers, stage, place, overlap) for stage in range(stages))
-    needs = [footprint(shard, layers, stage, stack, token_budget, max_sequences, context) for stage in range(stages)]
+    most = max_sequences * each
+    needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
+    if speculation is not None:
+        for cost in costs:
+            cost.speculation = speculation
+        costs[-1].drafting = drafting(
+            replace(pieces, group=place.group(stages - 1, tp), sharers=place.sharers(stages - 1, tp)),
+            speculation,
+            formats,
+            costs[-1].attention.curve.launch,
+        )
+        needs[-1] = drafted(needs[-1], shard, speculation, formats, pieces)
     capacity = own.node.accelerator.memory.capacity.value
     cache = blocks_of(needs, capacity, kv_cache, stack, context)
     kept = cache.block_bytes * max(cache.blocks, 1)
@@ -274,7 +311,15 @@ def compile_costs(
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
         state_blocks=cache.state_blocks,
         state_replica_bytes=tp * sum(need.state for need in needs),
+        speculation=speculation,
     )
+
+
+def graphed(stack: ServingStack, rows: int) -> ServingStack:
+    """The stack with graphs captured for so many rows of each sequence."""
+    if rows == 1 or stack.graphs is None:
+        return stack
+    return stack.model_copy(update={"graphs": stack.graphs * rows})
 
 
 def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class Pieces:
         stage."""
         pieces = self._ending(depth, last)
         if not depth.skipped:
-            return lambda rows: self._total(pieces, rows)
+            return lambda rows: self.total(pieces, rows)
         return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
 
     def together(self, depth: Depth) -> tuple[RowCosts, RowCosts]:
@@ -99,7 +99,7 @@ class Pieces:
         kinds = depth.passed(self.shard.model.kinds[0])
         body = [(count, piece) for count, piece in self._layers(kinds) if together(piece)]
         ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
-        return lambda rows: self._total(body, rows), lambda rows: self._total(ending, rows)
+        return lambda rows: self.total(body, rows), lambda rows: self.total(ending, rows)
 
     def sends(self, depth: Depth, first: bool, last: bool) -> tuple[Sending, ...]:
         """The collectives of a stage."""
@@ -124,9 +124,9 @@ class Pieces:
         peers = 1 if self.in_step else self.shard.sharers
 
         def cost(rows: Ints) -> dict[str, Floats]:
-            found = self._total(own, rows)
+            found = self.total(own, rows)
             found["other"] += launch / self.stack.kernel_efficiency.value
-            others = self._total(shared, rows * peers)
+            others = self.total(shared, rows * peers)
             # Without captured graphs the device waits for the host wherever kernels are shorter than their launches.
             waiting = np.maximum(host - sum(found.values()) - sum(others.values()), 0.0)
             found["other"] += np.where(rows > (self.stack.graphs or 0), waiting, 0.0)
@@ -134,7 +134,7 @@ class Pieces:
 
         return cost
 
-    def _total(self, pieces: Sequence[tuple[int, Piece]], rows: Ints) -> dict[str, Floats]:
+    def total(self, pieces: Sequence[tuple[int, Piece]], rows: Ints) -> dict[str, Floats]:
         """Seconds of pieces, each so many times, by part; equal pieces are evaluated once."""
         found = {part: np.zeros(len(rows)) for part in PARTS}
         known: dict[Piece, Floats] = {}

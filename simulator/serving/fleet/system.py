@@ -11,6 +11,7 @@ from simulator.specs.hardware import Cluster, Node
 from simulator.specs.model import Model
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, Pool, Serving, ServingStack
+from simulator.specs.speculation import Speculation
 from simulator.units import to_ticks
 
 LONGEST = 131_072
@@ -96,7 +97,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     policy = batching.policy or stack.policy
     kind = POLICIES.get(policy, "serving.batching.policy")
     context = serving.context or scenario.model.max_sequence or LONGEST
-    rules = _rules(batching, stack, context, kind)
+    speculation = _speculation(pool.speculation or serving.speculation, scenario.model)
+    rules = _rules(batching, stack, context, kind, speculation)
     caching, reads_once = _prefixes(cache, stack, scenario.model)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
 
@@ -106,7 +108,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
         beside = pool.overlap or serving.overlap
-        return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step, beside)
+        return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step, beside, speculation)
 
     cost = compiled(usual)
     if ranks % layout.sharers:
@@ -156,15 +158,28 @@ def _prefixes(cache: KvCache, stack: ServingStack, model: Model) -> tuple[str, b
     return caching, once
 
 
-def _rules(batching: Batching, stack: ServingStack, context: int, policy: type[Policy]) -> Rules:
+def _speculation(spec: Speculation | None, model: Model) -> Speculation | None:
+    """What is drafted; None where nothing is."""
+    if spec is None or not spec.longest:
+        return None
+    if any(kind.stateful for kind in model.kinds):
+        message = f"{model.name} has layers with a state, which would have to be taken back with rejected tokens"
+        raise InputError(Problem(message, path="serving.speculation", hint="leave it out"))
+    return spec
+
+
+def _rules(
+    batching: Batching, stack: ServingStack, context: int, policy: type[Policy], speculation: Speculation | None
+) -> Rules:
     """The numbers of the policy."""
     budget = batching.token_budget or (max(stack.token_budget, context) if policy.spans else stack.token_budget)
     most = batching.max_sequences or stack.max_sequences
-    if budget < most and policy.chunked:
-        message = f"a budget of {budget} tokens has no room for {most} sequences that decode"
-        raise InputError(
-            Problem(message, path="serving.batching.token_budget", hint=f"write {most} or more, or cut `max_sequences`")
-        )
+    each = 1 if speculation is None else speculation.rows(most)
+    if budget < most * each and policy.chunked:
+        drafts = f" with {each} rows each" if each > 1 else ""
+        message = f"a budget of {budget} tokens has no room for {most} sequences that decode{drafts}"
+        hint = f"write {most * each} or more, or cut `max_sequences`"
+        raise InputError(Problem(message, path="serving.batching.token_budget", hint=hint))
     return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
 
 

@@ -13,4 +13,4 @@ class Sarathi(Policy):
         """All sequences decode; prompts fill what is left of the budget, rounded down to whole tiles."""
         budget, tile = self.rules.token_budget, self.rules.tile
         whole = budget - budget % tile if budget > tile else budget
-        return Decision(self.fill(view, whole - view.decodes))
+        return Decision(self.fill(view, whole - view.rows))

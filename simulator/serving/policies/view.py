@@ -98,6 +98,12 @@ class View:
         return self._batch.decodes.n
 
     @property
+    def rows(self) -> int:
+        """Rows of an iteration that they take: more than one each where drafted tokens are verified."""
+        batch = self._batch
+        return batch.replica.stages.costs[0].verified(batch.decodes.n)
+
+    @property
     def running(self) -> int:
         """Sequences that hold a slot."""
         batch = self._batch
@@ -114,7 +120,7 @@ class View:
         partial, decodes, blocks = batch.partial, batch.decodes, batch.replica.blocks
         free = blocks.free if blocks.cache is None else blocks.available()
         if decodes.n:
-            free -= decodes.counts[-decodes.iteration % self.block_size]
+            free -= decodes.need()
         running = decodes.n + len(partial) + decodes.rows
         return partial, len(batch.replica.queue.waiting), running, free, batch.closed
 

@@ -10,4 +10,4 @@ class VllmV1(Policy):
 
     def decide(self, view: View) -> Decision:
         """All sequences decode; prompts fill what they leave of the budget."""
-        return Decision(self.fill(view, self.rules.token_budget - view.decodes))
+        return Decision(self.fill(view, self.rules.token_budget - view.rows))

@@ -10,6 +10,7 @@ from simulator.serving.policies.base import NOTHING, Chunks
 from simulator.serving.policies.view import view
 from simulator.serving.replica.decodes import Decodes
 from simulator.serving.replica.fast_forward import DecodeLine, Stretch
+from simulator.serving.replica.speculation import SpeculatingDecodes, Yields
 
 if TYPE_CHECKING:
     from simulator.engine.agenda import Appointment
@@ -62,11 +63,12 @@ class Batch:
         "work",
     )
 
-    def __init__(self, replica: "Replica", shared_tokens: int) -> None:
-        """Empty; `shared_tokens` as for `Decodes`."""
+    def __init__(self, replica: "Replica", shared_tokens: int, yields: Yields | None = None) -> None:
+        """Empty; `shared_tokens` as for `Decodes`; `yields` where several tokens of a sequence are verified."""
         self.replica = replica
         self.agenda = replica.agenda
-        self.decodes = Decodes(replica.blocks, replica.policy.grows, shared_tokens)
+        given = replica.blocks, replica.policy.grows, shared_tokens
+        self.decodes = Decodes(*given) if yields is None else SpeculatingDecodes(*given, yields)
         self.partial: list[int] = []
         """Requests whose prompt is under way."""
         self.work = Work()
@@ -84,6 +86,12 @@ class Batch:
     def running(self) -> int:
         """Sequences that hold a slot."""
         return self.decodes.n + len(self.partial) + self.decodes.rows
+
+    def rows(self) -> tuple[int, int]:
+        """(rows that the iteration works on, those of them that give a token)."""
+        n = self.decodes.n + self.decodes.rows if self.work.decoding else 0
+        each = self.replica.stages.costs[0].verified(n)
+        return each + self.work.tokens, each + self.work.ended
 
     # Time -----------------------------------------------------------------------------------------------------------
 
@@ -111,7 +119,7 @@ class Batch:
             return
         if queue.ready:
             replica.admit_transferred(self)
-        need = decodes.counts[-decodes.iteration % blocks.size] if decodes.n else 0  # `need`, without the call
+        need = decodes.need() if decodes.n else 0
         extra, self.closed = 0, False
         if queue.swapped or need > blocks.free:
             before = replica.preempted
@@ -170,7 +178,7 @@ class Batch:
                 self._expect_end(now + sum(ticks))
                 stages.wires.begin(self, ticks, streams)
                 return
-            span = stages.pass_through(ticks, n + work.tokens, now)
+            span = stages.pass_through(ticks, self.rows()[0], now)
             span = stretch.first = stages.gate - now if streams else span
         else:
             span = stretch.first = self._lasts_one(n, extra)
@@ -184,7 +192,7 @@ class Batch:
                 if stretch.count > 1:
                     span = stretch.lasts(stretch.count)
         if replica.group is not None:
-            replica.group.enter(self, span, n + work.tokens, n + work.ended)
+            replica.group.enter(self, span, *self.rows())
             return
         self.schedule_end(now + span)
         if wires is not None and meets:
@@ -230,13 +238,16 @@ class Batch:
                 reading, line.slope, line.limit = stages.decode(0, n, self.decodes)
             self.stretch.growth = line.slope * n
         attention = reading + (stages.prompts(cost, chunks) if chunks else 0)
-        ticks = extra + cost.rows(n + work.tokens, n + work.ended) + cost.host(n + len(chunks)) + attention
+        each = n if cost.speculation is None else cost.verified(n)
+        ticks = extra + cost.rows(each + work.tokens, each + work.ended) + cost.host(n + len(chunks)) + attention
+        if cost.drafting is not None:
+            ticks += stages.drafts(self, n)
         if cost.overlap is None:
             return ticks
         if self.replica.group is not None and cost.common is not None:
             work.attention, work.reading = attention, reading
             return ticks
-        saved = cost.saved(n + work.tokens, attention, None, reading)
+        saved = cost.saved(each + work.tokens, attention, None, reading)
         self.replica.record.saved += saved
         return ticks - saved
 

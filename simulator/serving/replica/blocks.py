@@ -32,6 +32,8 @@ class Memory:
     """Blocks that the states of a sequence take, whatever its length."""
     state_bytes: float = 0.0
     """Bytes of these states, all devices together."""
+    lookahead: int = 0
+    """Slots that the drafted tokens of a sequence take beside its own."""
 
 
 class Blocks:
@@ -97,7 +99,7 @@ class Blocks:
         if self.reserve == "chunk":
             total += ledger.done[request] + chunk - ledger.remaining_tokens[request]
         else:
-            total += ledger.output[request] if self.reserve == "whole" else ledger.done[request]
+            total += self._answer(request) if self.reserve == "whole" else ledger.done[request]
         if request in self.held:
             shared = self.shared[request][1] if request in self.shared else 0
             return self.state - (-total // size) - self.held[request] - shared
@@ -105,6 +107,10 @@ class Blocks:
             return self.state - (-total // size)
         hit = self.hit(request)[1]
         return self.state - (-(total + (hit if self.reserve == "chunk" else 0)) // size) - hit // size
+
+    def _answer(self, request: int) -> int:
+        """Slots that a whole answer takes."""
+        return self.ledger.output[request] + self.memory.lookahead
 
     def demand(self, request: int, chunk: int) -> int:
         """Blocks out of the available ones that admitting a request takes: new ones, and idle ones that it pins."""

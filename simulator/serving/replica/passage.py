@@ -66,8 +66,7 @@ class Passage:
     def __init__(self, wires: StageWires, batch: "Batch", ticks: list[int], streams: bool) -> None:
         """Before the first stage."""
         self.wires, self.batch, self.ticks, self.streams = wires, batch, ticks, streams
-        decoding = batch.decodes.n + batch.decodes.rows if batch.work.decoding else 0
-        self.rows, self.sampled = decoding + batch.work.tokens, decoding + batch.work.ended
+        self.rows, self.sampled = batch.rows()
         self.stage = 0
         self.on = 0
         """When it came onto the stage."""

@@ -18,6 +18,7 @@ class Record:
     __slots__ = (
         "busy",
         "copied",
+        "drafted",
         "gap_counts",
         "gap_ticks",
         "log",
@@ -45,6 +46,8 @@ class Record:
         """Ticks by which others on its links made its iterations longer."""
         self.saved = 0
         """Ticks by which its iterations are shorter than their operations one by one, summed over its stages."""
+        self.drafted = 0
+        """Ticks of drafting on its last stage, that of attention apart."""
         self.copied = 0
         """Ticks of its first stage in which it copied to and from the host."""
 

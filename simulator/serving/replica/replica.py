@@ -17,6 +17,7 @@ from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.queue import Queue
 from simulator.serving.replica.record import Record
+from simulator.serving.replica.speculation import Yields
 from simulator.serving.replica.stages import Stages
 from simulator.serving.workload.generate import NEVER
 
@@ -59,9 +60,11 @@ class Replica:
         fast_forward: bool = True,
         in_flight: int | None = None,
         reads_once: bool = False,
+        yields: Yields | None = None,
     ) -> None:
         """Idle. `in_flight` is how many batches run at once, as many as there are stages where left out; `reads_once`
-        says whether decodes read what the prefix cache shares among them once."""
+        says whether decodes read what the prefix cache shares among them once; `yields` what they get where several
+        tokens of each are verified together."""
         self.name, self.number, self.role = name, number, role
         self.agenda, self.ledger, self.policy, self.owner = agenda, ledger, policy, owner
         in_flight = in_flight or len(costs)
@@ -69,7 +72,8 @@ class Replica:
         self.queue = Queue(ledger)
         self.stages = Stages(costs, ledger, in_flight)
         self.record = Record(memory.block_size)
-        self.fast_forwards = fast_forward and not self.stages.turns and all(cost.overlap is None for cost in costs)
+        plain = yields is None and all(cost.overlap is None for cost in costs)
+        self.fast_forwards = fast_forward and not self.stages.turns and plain
         self.preempted = 0
         """Preemptions so far."""
         self.group: Lockstep | None = None
@@ -77,7 +81,7 @@ class Replica:
         self.wires: ReplicaWires | None = None
         """Links that it shares with others; None where nobody could come into its way."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
-        self.batches = [Batch(self, shared_tokens) for _ in range(in_flight)]
+        self.batches = [Batch(self, shared_tokens, yields) for _ in range(in_flight)]
         self.idle = self.batches[::-1]
 
     # What policies and routers ask ----------------------------------------------------------------------------------
@@ -130,7 +134,7 @@ class Replica:
         tokens = prompt + self.ledger.output[request]
         if tokens > memory.context:
             return False
-        kept = prompt if self.role == "prefill" else tokens
+        kept = prompt if self.role == "prefill" else tokens + memory.lookahead
         return memory.state_blocks - (-kept // memory.block_size) + memory.watermark <= memory.blocks
 
     def accept(self, request: int, begun: bool = False) -> bool:
@@ -139,7 +143,7 @@ class Replica:
         for batch in self.batches:
             batch.cut(begun)  # a stretch has taken blocks ahead of time
         ledger, own = self.ledger, self.blocks
-        tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request])
+        tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request] + own.memory.lookahead)
         blocks = own.state - (-tokens // own.size)
         blocks_reserved, slots_reserved = self.reserved()
         if blocks + blocks_reserved + own.watermark > own.available() or self.free_slots() <= slots_reserved:
@@ -234,7 +238,7 @@ class Replica:
         while queue.swapped and not preempted:
             request = queue.swapped[0]
             tokens = own.before(request)
-            room = need + own.state + tokens // own.size + 1  # for its next token too
+            room = need + own.state + (tokens + own.memory.lookahead) // own.size + 1  # for its next token too
             slots = min(self.free_slots(), self.policy.rules.max_sequences - batch.running)
             if room + own.watermark > own.available() or slots <= 0:
                 break

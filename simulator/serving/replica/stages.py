@@ -65,13 +65,25 @@ class Stages:
         for stage, cost in enumerate(self.costs):
             reading = self.decode(stage, n, batch.decodes)[0] if n else 0
             attention = reading + (self.prompts(cost, chunks) if chunks else 0)
-            saved = cost.saved(n + work.tokens, attention, None, reading)
+            rows = cost.verified(n)
+            saved = cost.saved(rows + work.tokens, attention, None, reading)
             batch.replica.record.saved += saved
-            each = cost.rows(n + work.tokens, n + work.ended) + attention - saved
+            each = cost.rows(rows + work.tokens, rows + work.ended) + attention - saved
+            if cost.drafting is not None:
+                each += self.drafts(batch, n)
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
             found.append(each)
         return found
+
+    def drafts(self, batch: "Batch", n: int) -> int:
+        """Ticks of drafting for `n` decodes and for those whose prompt ends, on the last stage."""
+        cost, work, record = self.costs[-1], batch.work, batch.replica.record
+        if cost.drafting is None:
+            return 0
+        ticks = cost.drafting.ticks(cost.verified(n) + work.tokens, n + work.ended, n)
+        record.drafted += ticks
+        return ticks
 
     def pass_through(self, ticks: list[int], tokens: int, now: int) -> int:
         """Ticks from now until an iteration of so many rows has passed all stages, each after the batches before it."""

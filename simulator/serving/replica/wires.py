@@ -89,8 +89,7 @@ class ReplicaWires(MovingWires):
         if stretch.count > 1:
             batch.split(done)
         batch.appointment = None
-        decoding = batch.decodes.n + batch.decodes.rows if batch.work.decoding else 0
-        moves = self.moves(decoding + batch.work.tokens, decoding + batch.work.ended)
+        moves = self.moves(*batch.rows())
         self._put(stretch.start + stretch.first, moves)
 
     def _over(self) -> None:

@@ -174,7 +174,7 @@ class Model(Spec):
     mtp_layers: Annotated[int, Field(ge=0, le=100)] = 0
     """Modules for multi-token prediction after the last layer (DeepSeek-V3, arXiv:2412.19437, section 2.2): each joins
     the rows with the embedding of the next token, has one layer, and predicts a token further by the model's own head.
-    They are trained; serving, which would draft tokens with them, leaves them out."""
+    Serving drafts tokens with them where `serving.speculation` says so, and leaves them out otherwise."""
     mtp: Layers | None = None
     """The layer of these modules; as the last layers of the model where left out."""
     quantization: str = ""
