@@ -5,7 +5,8 @@ policies. A word is looked up without case, spaces, `-` and `_`; a name that end
 """
 
 _SPECULATIVE = (
-    "speculative decoding is not modelled; figures are those of plain decoding, one token a sequence and iteration"
+    "speculative decoding is `serving.speculation`: `kind` (mtp, eagle, medusa, draft-model, n-gram, parallel), "
+    "`draft_length`, and `acceptance` or `tokens_per_step`, which are assumptions"
 )
 _ADAPTERS = (
     "low-rank adapters (LoRA) are not modelled when serving; the base model is, with all of its weights. Training has "

@@ -16,7 +16,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
 @pytest.mark.parametrize(
     ("file", "override", "words"),
     [
-        (SERVING, "+serving.speculative=3", "speculative decoding is not modelled"),
+        (SERVING, "+serving.speculative=3", "speculative decoding is `serving.speculation`"),
         (SERVING, "+serving.lora=a", "adapters (LoRA) are not modelled"),
         (SERVING, "serving.parallel.dp=2", "`serving.replicas`"),
         (SERVING, "serving.parallel.cp=2", "context parallelism is not modelled"),
@@ -43,7 +43,7 @@ def test_the_refusal_says_what_there_is_instead(file: str, override: str, words:
 
 def test_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", TRAINING, "--speculative-model=x"]) == 2
-    assert "speculative decoding is not modelled" in capsys.readouterr().err
+    assert "speculative decoding is `serving.speculation`" in capsys.readouterr().err
     assert main(["run", TRAINING, "--jsn"]) == 2
     assert "see `clustersim run --help`" in capsys.readouterr().err
 

@@ -42,7 +42,8 @@ def _table(spec: Speculation, length: int, order: Ints | None) -> Ints:
     """Tokens of each entry, between 1 and `length` + 1."""
     if order is None:
         so_far = np.floor(np.arange(TURNS + 1) * spec.mean(length) + 1e-9).astype(np.int64)
-        return so_far[1:] - so_far[:-1]
+        steps: Ints = so_far[1:] - so_far[:-1]
+        return steps
     ends = np.rint(np.cumsum(spec.chances(length)) * TURNS).astype(np.int64)
     tokens = np.searchsorted(ends, np.arange(TURNS), side="right") + 1
     found: Ints = np.minimum(tokens, length + 1).astype(np.int64)[order]
