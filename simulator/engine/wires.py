@@ -16,18 +16,20 @@ SLACK = 1e-9
 class Wires:
     """The resources of one user, and those who use any of them too."""
 
-    __slots__ = ("active", "neighbours")
+    __slots__ = ("active", "guests", "neighbours")
 
     def __init__(self) -> None:
         """Nobody is near."""
         self.active = 0
         """Uses at this moment."""
         self.neighbours: list[Wires] = []
-        """Who could ask for more than there is, together with this one."""
+        """Who could ask for more than there is, together with this one, those that come as `guests` apart."""
+        self.guests = 0
+        """Neighbours of which there may be many, those that are on these resources now."""
 
     def contended(self) -> bool:
         """Whether somebody else is on these resources."""
-        return any(other.active for other in self.neighbours)
+        return self.guests > 0 or any(other.active for other in self.neighbours)
 
     def enter(self) -> None:
         """Begin to use them: those who are on them share from now on."""
@@ -42,6 +44,27 @@ class Wires:
 
     def share(self) -> None:
         """Somebody joins."""
+
+
+class GuestWires(Wires):
+    """Those of a user of whom there may be many, and who has nothing to do when somebody joins: it says itself when it
+    comes and goes, so that nobody has to look at each."""
+
+    __slots__ = ()
+
+    def enter(self) -> None:
+        """Begin to use them, announced to the neighbours."""
+        if not self.active:
+            for other in self.neighbours:
+                other.guests += 1
+        super().enter()
+
+    def leave(self) -> None:
+        """Use them no longer, announced to the neighbours."""
+        super().leave()
+        if not self.active:
+            for other in self.neighbours:
+                other.guests -= 1
 
 
 @dataclass(eq=False)
@@ -94,7 +117,8 @@ def _meet_on(resource: int, users: Iterable[User], capacity: float) -> None:
 
 
 def join(users: Sequence[User]) -> None:
-    """Let those who meet run on the resources of the clock, as neighbours."""
+    """Let those who meet run on the resources of the clock, as neighbours; guests do not look at each other."""
     made = {user: user.wires() for user in users if user.met and user.wires is not None}
     for user, wires in made.items():
-        wires.neighbours = [made[other] for other in user.others if other in made]
+        known = (made[other] for other in user.others if other in made)
+        wires.neighbours = [other for other in known if not isinstance(other, GuestWires)]

@@ -121,9 +121,12 @@ def _moved(run: "ServingRun") -> Iterator[Flow]:
     assert run.kv_transfer is not None
     rows = np.array([row[1:] for row in run.kv_transfer.rows], np.float64).reshape(-1, 3)
     ways = np.array(run.kv_transfer.ways, np.int64).reshape(-1, 2)
-    for source, target in np.unique(ways, axis=0).tolist():
+    found, place = np.unique(ways, axis=0, return_inverse=True)
+    order = np.argsort(place.reshape(-1), kind="stable")
+    stops = np.cumsum(np.bincount(place.reshape(-1), minlength=len(found)))
+    for (source, target), chosen in zip(found.tolist(), np.split(order, stops[:-1]), strict=True):
         pairs = pairs_of(run.kv_transfer.devices[source], run.kv_transfer.devices[target])
-        start, end, size = rows[(ways == (source, target)).all(axis=1)].T
+        start, end, size = rows[chosen].T
         times = start.astype(np.int64), end.astype(np.int64)
         yield Flow(MOVED, "send", target, tuple(pairs), size / len(pairs), np.ones(len(size)), *times)
 

@@ -11,8 +11,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from simulator.engine.tape import Activity
-from simulator.engine.wires import User, Wires
+from simulator.engine.tape import Activity, Use
+from simulator.engine.wires import GuestWires, User, Wires
 from simulator.serving.costs.iteration import StageCost
 from simulator.serving.costs.sends import Library, Movement, Sending, knot
 from simulator.serving.fleet.kv_transfer import KvTransfer, pairs_of
@@ -60,7 +60,8 @@ def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") 
     for one in placed:
         together[one.first].append(one)
     for members in together.values():
-        links = {link for one in members for _, _, ranks in one.groups() for link in _between(ranks, one.runs)}
+        groups = {ranks: one.runs for one in members for _, _, ranks in one.groups()}
+        links = {link for ranks, runs in groups.items() for link in _between(ranks, runs)}
         found.append(User(links, partial(_rates, members), partial(_wires, members[0], job), job))
     if transfer is not None:
         transfer.job = job
@@ -93,21 +94,23 @@ def _between(ranks: Sequence[int], runs: Library) -> set[int]:
 
 
 def _ways(placed: Sequence[Placed], transfer: KvTransfer) -> Iterator[User]:
-    """Each way of caches."""
+    """Ways of caches: of those between the same replicas, or groups in step, which meet the same others, one user."""
+    firsts = {one.replica: one.first for one in placed}
+    pairs: dict[tuple[Replica, Replica], list[tuple[int, int]]] = defaultdict(list)
+    between: dict[tuple[Replica, Replica], list[tuple[int, int]]] = defaultdict(list)
     for one in placed:
         for other in transfer.decoders if one.replica.role == "prefill" else ():
-            pairs = pairs_of(one.seat.own, transfer.devices[other.number])
-            way = one.replica.number, other.number
-            yield User(
-                set(transfer.fabric.between(*np.array(pairs).T)),
-                None,
-                partial(_wires_of_way, transfer, way),
-                transfer.job,
-            )
+            key = one.first, firsts[other]
+            pairs[key] += pairs_of(one.seat.own, transfer.devices[other.number])
+            between[key].append((one.replica.number, other.number))
+    for key, ranks in pairs.items():
+        links = set(transfer.fabric.between(*np.array(ranks).T))
+        yield User(links, None, partial(_wires_of_ways, transfer, between[key]), transfer.job)
 
 
-def _wires_of_way(transfer: KvTransfer, way: tuple[int, int]) -> Wires:
-    wires = transfer.wires[way] = Wires()
+def _wires_of_ways(transfer: KvTransfer, ways: Sequence[tuple[int, int]]) -> Wires:
+    wires = GuestWires()
+    transfer.wires.update(dict.fromkeys(ways, wires))
     return wires
 
 
@@ -115,13 +118,15 @@ def _rates(members: Sequence[Placed]) -> dict[int, float]:
     """The most that replicas in step, which run the same collectives, ask of each link: on each stage one at a time,
     and on each way to the next one batch."""
     found: dict[int, float] = defaultdict(float)
+    asked_by: dict[tuple[int, Sending | None, tuple[int, ...]], list[Use]] = {}
     for one in members:
         stages: dict[tuple[int, bool, int], float] = defaultdict(float)
         for price, send, ranks in one.groups():
-            for movement in _asked(price, send, ranks, one.runs):
-                for use in movement.uses:
-                    key = id(price), send is None, use.resource
-                    stages[key] = max(stages[key], use.rate)
+            if (call := (id(price), send, ranks)) not in asked_by:
+                asked_by[call] = [use for movement in _asked(price, send, ranks, one.runs) for use in movement.uses]
+            for use in asked_by[call]:
+                key = id(price), send is None, use.resource
+                stages[key] = max(stages[key], use.rate)
         asked: dict[int, float] = defaultdict(float)
         for (*_, link), rate in stages.items():
             asked[link] += rate

@@ -9,7 +9,7 @@ Left out: keys and values of earlier pieces of a prompt that could have left bef
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from simulator import collectives, units
@@ -168,12 +168,21 @@ class KvTransfer:
     def _target(self, request: int, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
         count = len(self.decoders)
-        turns = [(self.turn + i) % count for i in range(count)]
-        for i in sorted(turns, key=lambda i: self.decoders[i].outstanding):
+        for i in self._by_load():
             if self.decoders[i].accept(request, begun):
                 self.turn = (i + 1) % count
                 return self.decoders[i]
         return None
+
+    def _by_load(self) -> Iterator[int]:
+        """Decode replicas, the least busy first, of equals that whose turn it is; sorted where that one is full."""
+        busy = [replica.queue.outstanding for replica in self.decoders]
+        least, count = min(busy), len(busy)
+        first = next((i for i in range(self.turn, count) if busy[i] == least), None)
+        first = busy.index(least) if first is None else first
+        yield first
+        turns = ((self.turn + i) % count for i in range(count))
+        yield from sorted((i for i in turns if i != first), key=busy.__getitem__)
 
     def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:
         self.rows.append((request, start, self.agenda.now, self._bytes(request)))

@@ -207,13 +207,14 @@ def _elsewhere(
     """Costs of the replicas whose groups take another time than those of `usual_place`."""
     usual = probe_seconds(layout, stack, cluster, usual_place)
     known: dict[tuple[float, ...], tuple[StageCost, ...]] = {}
-    probed: dict[ReplicaPlacement, tuple[float, ...]] = {}
+    probed: dict[tuple[object, ...], tuple[float, ...]] = {}
     found = {}
     for number, lying in enumerate(taken if usual else ()):
         place = lying.in_first_node(cluster.numbering)
-        if place not in probed:
-            probed[place] = probe_seconds(layout, stack, cluster, place)
-        if (asked := probed[place]) != usual:
+        groups = place if layout.devices > 1 else place.peers  # ranks of one device have no groups of their own
+        if groups not in probed:
+            probed[groups] = probe_seconds(layout, stack, cluster, place)
+        if (asked := probed[groups]) != usual:
             if asked not in known:
                 known[asked] = compiled(lying).stages
             found[number] = known[asked]
