@@ -75,6 +75,9 @@ class Price:
     def together(self, tokens: int, sampled: int) -> int:
         return self.expert * tokens
 
+    def exchanged(self, most: int, tokens: int) -> int:
+        return 0
+
     def parts(self, tokens: int, sampled: int) -> dict[str, int]:
         return {"linear": self.row * tokens, "head": self.sample * sampled}
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from simulator.axes import EP, ETP, TP, Axis
 
-GATHERED, SENT = "gathered", "sent"
-"""Every device takes the rows of all; each row is sent to the devices of its experts (an all-to-all)."""
+GATHERED, SENT, SORTED = "gathered", "sent", "sorted"
+"""Every device takes the rows of all; each row is sent to the devices of its experts (an all-to-all), with passes that
+copy and sort rows around it; the same by kernels of engines, which do so as they work."""
 
 
 class Routing(NamedTuple):

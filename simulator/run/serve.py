@@ -206,10 +206,12 @@ def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Float
     """Everybody who sends over links, and the capacity of these in bytes per tick, by cluster: that of the scenario,
     whose links are those of the site, has no name. `job` is their name on the record of loads."""
     found = {}
-    seated = [(system.cluster, seat) for system in run.systems for seat in system.placements]
-    for cluster in {id(cluster): cluster for cluster, _ in seated if run.replicas}.values():
+    seated = [(system, seat) for system in run.systems for seat in system.placements]
+    for cluster in {id(system.cluster): system.cluster for system, _ in seated if run.replicas}.values():
         runs = library(run.scenario.stack, cluster)
-        here = [Placed(one, seat, runs) for one, (on, seat) in zip(run.replicas, seated, strict=True) if on is cluster]
+        own = {id(system): replace(runs, exchange=system.cost.exchange) for system in run.systems}
+        placed = zip(run.replicas, seated, strict=True)
+        here = [Placed(one, seat, own[id(on)]) for one, (on, seat) in placed if on.cluster is cluster]
         name = "" if cluster is run.scenario.cluster else cluster.name
         capacity = runs.fabric.capacity / units.TICKS_PER_SECOND
         found[name] = users(here, None if name else run.kv_transfer, job), capacity

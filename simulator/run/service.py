@@ -205,6 +205,7 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
                 sizes, times = _times(amount, np.ones_like(amount))
                 for part, each in shared(sizes).items():
                     seconds[part] += float(each @ times) / len(costs)
+    seconds[EP.name] = seconds.get(EP.name, 0.0) + units.to_seconds(record.exchanged)
     host = costs[0].host
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))

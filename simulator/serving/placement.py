@@ -29,6 +29,10 @@ class ReplicaPlacement(NamedTuple):
         """The first device of a stage in each replica that shares experts."""
         return tuple(peer[stage * tp] for peer in self.peers)
 
+    def everybody(self, stage: int, tp: int) -> tuple[int, ...]:
+        """All devices of a stage in the replicas that share experts."""
+        return tuple(rank for peer in self.peers for rank in peer[stage * tp : (stage + 1) * tp])
+
     def in_first_node(self, numbering: Numbering) -> "ReplicaPlacement":
         """The same place in the first of equal nodes; itself where it lies on several."""
         nodes = {numbering.node_of(rank) for peer in self.peers for rank in peer}

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
+from simulator.specs.training import RouterLoad
 
 MOST_INSTANCES = 1024
 """Batches that run beside each other on the devices of a replica."""
@@ -184,6 +185,19 @@ class Overlap(Spec):
         return self
 
 
+class ExpertTraffic(Spec):
+    """How the rows of ranks that share experts reach them, and how many go to each."""
+
+    dispatcher: str | None = None
+    """Who sends rows to the experts of other ranks: `allgather` (ranks gather the rows of all and reduce the results),
+    `alltoall` (a copy for each expert), or a library with a profile, such as `deepep` (its kernels for prefill) and
+    `deepep-low-latency`; the stack's where left out."""
+    dispatch_precision: Literal["bf16", "fp16", "fp8", "mxfp8", "int8", "nvfp4", "mxfp4"] | None = None
+    """Number format of rows that are sent to experts, scales included; 16 bits where left out, and back."""
+    routing: RouterLoad = RouterLoad()
+    """How a router spreads rows over experts; `replicas` and `placement` are those of a balancer of experts (EPLB)."""
+
+
 class Pool(Spec):
     """Equal replicas of one role; what is left out is as in `serving`."""
 
@@ -203,6 +217,8 @@ class Pool(Spec):
     """What of their iterations runs beside what."""
     speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
     """How their tokens are drafted and verified."""
+    experts: ExpertTraffic | None = Field(default=None, exclude_if=lambda experts: experts is None)
+    """How rows reach experts of other ranks."""
     partition: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Nodes of the cluster that they lie on, by the name of their kind (`cluster.more_nodes`)."""
     cluster: Cluster | None = None
@@ -230,6 +246,8 @@ class Serving(Spec):
     """What of an iteration runs beside what."""
     speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
+    experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())
+    """How rows reach experts of other ranks."""
     router: str = "round-robin"
     """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`."""
     pools: tuple[Pool, ...] = ()
@@ -318,6 +336,8 @@ class ServingStack(Spec):
     grouped_decode: bool | GroupedDecode = True
     """Whether decoding reads keys and values once for all query heads of a group: always, never, or for the groups and
     head sizes that there are kernels for."""
+    dispatcher: str = Field(default="allgather", exclude_if=lambda word: word == "allgather")
+    """Who sends rows to the experts of other ranks, unless the scenario says."""
     expert_kernels: tuple[str, ...] = ("triton",)
     """Families of kernels of mixtures of experts, the first one that a device has first: `triton`, `cutlass`,
     `trtllm-gen`, or another name, for which the device's own are taken with a warning."""

@@ -104,9 +104,10 @@ class Algorithms(Spec):
 class RouterLoad(Spec):
     """How a router spreads tokens over the experts of a layer, and what becomes of those that find no room."""
 
-    load: Literal["balanced", "random", "zipf", "counts"] = "balanced"
+    load: Literal["balanced", "random", "zipf", "counts", "degenerate"] = "balanced"
     """`balanced` (every expert takes as many rows, as benchmarks force it), `random` (rows choose independently, all
-    experts alike), `zipf` (the n-th expert takes a share of 1 / n^`exponent`), or `counts`."""
+    experts alike), `zipf` (the n-th expert takes a share of 1 / n^`exponent`), `counts`, or `degenerate` (all rows
+    choose the same experts, the first ones)."""
     exponent: float = Field(default=1.0, ge=0, le=10)
     """With `zipf`, how fast the load falls."""
     counts: tuple[float, ...] = ()

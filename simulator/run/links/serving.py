@@ -8,7 +8,7 @@ Where everybody has its links for itself the peak says what is asked for, which 
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simulator import units
 from simulator.axes import PP
 from simulator.collectives import Plan
+from simulator.fabric import Fabric
 from simulator.results.result import LinkLoad, Service
 from simulator.results.service import span
 from simulator.serving.costs.drafting import verified_rows
@@ -56,6 +57,8 @@ class Flow:
     start: Ints
     end: Ints
     """Between which ticks it ran, (k,)."""
+    library: Library
+    """What runs it."""
 
     def knots(self) -> Floats:
         """The size of the message that stands for each, (k,)."""
@@ -84,17 +87,21 @@ def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
     found: list[LinkLoad] = []
     for cluster in clusters:
         here = [number for number, (system, _) in enumerate(seats) if system.cluster is cluster]
-        flows = [flow for number in here for flow in _collectives(run.replicas[number], seats[number][1], number)]
-        flows += _moved(run) if run.kv_transfer is not None else []
+        runs = library(run.scenario.stack, cluster)
+        own = {id(system): replace(runs, exchange=system.cost.exchange) for system in run.systems}
+        flows = [
+            flow
+            for number in here
+            for flow in _collectives(run.replicas[number], seats[number][1], number, own[id(seats[number][0])])
+        ]
+        flows += _moved(run, runs) if run.kv_transfer is not None else []
         pools = dict.fromkeys(seats[number][0].name for number in here)
         where = f" of {', '.join(pools)}" if len(clusters) > 1 else ""
-        found += _busiest(
-            flows, library(run.scenario.stack, cluster), units.to_seconds(end - begin), where, run.share_links
-        )
+        found += _busiest(flows, runs, units.to_seconds(end - begin), where, run.share_links)
     return tuple(found)
 
 
-def _collectives(replica: Replica, place: ReplicaPlacement, number: int) -> Iterator[Flow]:
+def _collectives(replica: Replica, place: ReplicaPlacement, number: int, runs: Library) -> Iterator[Flow]:
     """What the iterations of a replica sent."""
     log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
     start, count, first, growth, decodes, tokens, *_, ended = log
@@ -104,19 +111,20 @@ def _collectives(replica: Replica, place: ReplicaPlacement, number: int) -> Iter
     stages, tp = replica.stages.costs, len(place.own) // len(replica.stages.costs)
     for stage, cost in enumerate(stages):
         for send in cost.sends:
-            group = place.sharers(stage, tp) if send.among else place.group(stage, tp)
+            group = send.group(place, stage, tp)
             size = (joint if send.in_step else rows)[int(send.sampled)].astype(np.float64) * (
                 send.peers * send.row_bytes
             )
-            runs = count.astype(np.float64) * (send.runs / (len(group) if send.among else 1))
-            yield Flow(f"{send.operation} {send.axis}", send.operation, number, (group,), size, runs, start, end)
+            times = count.astype(np.float64) * (send.runs / (len(place.peers) if send.among else 1))
+            name = f"{send.operation} {send.axis}"
+            yield Flow(name, send.operation, number, (group,), size, times, start, end, runs)
         if cost.hop is not None:
             pair = place.own[stage * tp], place.own[(stage + 1) * tp]
             size = rows[0].astype(np.float64) * cost.hop_bytes
-            yield Flow(f"send {PP.name}", "send", number, (pair,), size, count.astype(np.float64), start, end)
+            yield Flow(f"send {PP.name}", "send", number, (pair,), size, count.astype(np.float64), start, end, runs)
 
 
-def _moved(run: "ServingRun") -> Iterator[Flow]:
+def _moved(run: "ServingRun", runs: Library) -> Iterator[Flow]:
     """Caches that moved, by where from and where to."""
     assert run.kv_transfer is not None
     rows = np.array([row[1:] for row in run.kv_transfer.rows], np.float64).reshape(-1, 3)
@@ -128,12 +136,12 @@ def _moved(run: "ServingRun") -> Iterator[Flow]:
         pairs = pairs_of(run.kv_transfer.devices[source], run.kv_transfer.devices[target])
         start, end, size = rows[chosen].T
         times = start.astype(np.int64), end.astype(np.int64)
-        yield Flow(MOVED, "send", target, tuple(pairs), size / len(pairs), np.ones(len(size)), *times)
+        yield Flow(MOVED, "send", target, tuple(pairs), size / len(pairs), np.ones(len(size)), *times, runs)
 
 
 def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, shared: bool) -> Iterator[LinkLoad]:
     fabric = runs.fabric
-    loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, runs)]
+    loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, fabric)]
     total: Floats = sum((carried for _, carried in loads), np.zeros(len(fabric.capacity)))
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
     for kind, first, stop in zip(fabric.kinds, fabric.block_start, stops, strict=True):
@@ -143,7 +151,7 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, sh
         users = {
             load.flows[group] for load, carried in loads if carried[link] for group in load.plan.users(link).tolist()
         }
-        on_it = [_On(flow, _bytes_on(link, flow, runs)) for flow in flows if flow in users]
+        on_it = [_On(flow, _bytes_on(link, flow)) for flow in flows if flow in users]
         capacity, moved = float(fabric.capacity[link]), float(total[link])
         highest, at_peak = _peak(on_it)
         yield LinkLoad(
@@ -159,20 +167,20 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, sh
         )
 
 
-def _loads(flows: list[Flow], runs: Library) -> Iterator[Load]:
+def _loads(flows: list[Flow], fabric: Fabric) -> Iterator[Load]:
     """All flows, those of one operation, number of members and size together."""
-    found: dict[tuple[str, int, bool, float], list[tuple[Flow, float]]] = defaultdict(list)
+    found: dict[tuple[str, int, bool, int, float], list[tuple[Flow, float]]] = defaultdict(list)
     for flow in flows:
         knots, sent = flow.knots(), flow.size * flow.runs
-        within = len({runs.fabric.numbering.node_of(rank) for rank in flow.groups[0]}) == 1
+        within = len({fabric.numbering.node_of(rank) for rank in flow.groups[0]}) == 1
         for size in np.unique(knots[sent > 0]).tolist():
             share = float(sent[knots == size].sum()) / size
-            found[flow.operation, len(flow.groups[0]), within, size].append((flow, share))
-    for (operation, _, _, size), members in found.items():
+            found[flow.operation, len(flow.groups[0]), within, id(flow.library), size].append((flow, share))
+    for (operation, *_, size), members in found.items():
         groups = [group for flow, _ in members for group in flow.groups]
         owners = tuple(flow for flow, _ in members for _ in flow.groups)
         weights = np.array([share for flow, share in members for _ in flow.groups])
-        yield Load(runs.plan(operation, groups, size), weights, owners)
+        yield Load(owners[0].library.plan(operation, groups, size), weights, owners)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,12 +192,12 @@ class _On:
     """Bytes of each row."""
 
 
-def _bytes_on(link: int, flow: Flow, runs: Library) -> Floats:
+def _bytes_on(link: int, flow: Flow) -> Floats:
     """Bytes that each row of a flow puts on a link."""
     knots, sent = flow.knots(), np.zeros(len(flow.size))
     for size in np.unique(knots[flow.size > 0]).tolist():
         chosen = knots == size
-        carried = runs.plan(flow.operation, flow.groups, size).carried(np.ones(len(flow.groups)))[link]
+        carried = flow.library.plan(flow.operation, flow.groups, size).carried(np.ones(len(flow.groups)))[link]
         sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (carried / size)
     return sent
 

@@ -107,7 +107,7 @@ def drafting(pieces: Pieces, spec: Speculation, formats: NumberFormats, launch: 
         return Drafting(spec, None, None, None, None)
     depth = _depth(kinds)
     attention = Attention(shard, depth, own.device, own.stack)
-    common = own.together(depth)[0] if own.in_step and shard.sharers > 1 else None
+    common = own.joint(depth) if own.in_step and shard.sharers > 1 else None
     layers = own.body(depth, spec.kind == "draft-model", launch)
     return Drafting(spec, layers, own.ending(depth, True, launch), attention, common)
 

@@ -22,6 +22,7 @@ from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, drafted, drafting
+from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
@@ -35,13 +36,14 @@ from simulator.serving.costs.overlap import (
 from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, hop, ticks
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
+from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
-from simulator.specs.serving import KvCache, Layout, NumberFormats, Overlap, ServingStack
+from simulator.specs.serving import ExpertTraffic, KvCache, Layout, NumberFormats, Overlap, ServingStack
 from simulator.specs.speculation import Speculation
 from simulator.units import to_ticks
 
@@ -72,6 +74,9 @@ class StageCost:
     common: tuple[RowCosts, RowCosts] | None = None
     """Seconds of what replicas in step that share experts do together, by part: of the rows of all of them, and of
     those that give a token; None where each counts its own."""
+    exchanges: tuple[RowCosts, RowCosts] | None = None
+    """Seconds of sending rows to their experts and back: of the largest rank's, if all had as many; of all rows, to
+    devices as loaded as they are. None where replicas in step gather the rows of all, or are not in step."""
     overlap: Overlapping | None = None
     """What runs beside what; None where operations follow each other."""
     speculation: Speculation | None = None
@@ -85,6 +90,7 @@ class StageCost:
     _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     _send: dict[int, int] = field(default_factory=dict)
     _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
+    _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({0: 0}, {0: 0}))
 
     def rows(self, tokens: int, sampled: int) -> int:
         """Ticks of everything that depends on the rows of the pass; the output head for `sampled` of them."""
@@ -96,7 +102,7 @@ class StageCost:
             return self._body[tokens] + self._ending[sampled]
 
     def together(self, tokens: int, sampled: int) -> int:
-        """Ticks of the experts and the exchanges around them for the rows of all replicas that run in step, beside the
+        """Ticks of the experts for the rows of all replicas that run in step, and of gathering these rows, beside the
         `rows` of each."""
         if self.common is None:
             return 0
@@ -105,6 +111,16 @@ class StageCost:
             if count not in known:
                 _fill(known, count, cost)
         return self._common[0][tokens] + self._common[1][sampled] + drafts
+
+    def exchanged(self, most: int, tokens: int) -> int:
+        """Ticks of sending rows to their experts and back: until those of the rank with `most` have left and those of
+        the busiest device have come, of `tokens` of all ranks; 0 where rows are gathered."""
+        if self.exchanges is None:
+            return 0
+        for known, count, cost in zip(self._exchanges, (most, tokens), self.exchanges, strict=True):
+            if count not in known:
+                _fill(known, count, cost)
+        return max(self._exchanges[0][most], self._exchanges[1][tokens])
 
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         """Ticks that an iteration of so many rows and ticks of attention is shorter than its operations one by one;
@@ -219,6 +235,8 @@ class ReplicaCost:
     """States of one sequence on all devices of the replica together."""
     speculation: Speculation | None = None
     """How its tokens are drafted and verified."""
+    exchange: Exchange | None = None
+    """Who sends rows to the devices of their experts."""
 
     @property
     def fits(self) -> bool:
@@ -251,6 +269,7 @@ def compile_costs(
     in_step: bool = False,
     overlap: Overlap | None = None,
     speculation: Speculation | None = None,
+    traffic: ExpertTraffic | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -263,28 +282,26 @@ def compile_costs(
     tp, stages = shape(layout, stack)
     place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
     own = cluster.only(cluster.numbering.kind_of(place.own[0]))
-    _check(model, layout, own, tp, stages)
+    traffic = traffic or ExpertTraffic()
+    _check(model, layout, own, tp, stages, traffic)
     overlap = overlap or Overlap()
     check_overlap(model, overlap)
     device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
-    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut)
+    spread, exchange = _experts(model, layout, stack, traffic, resolved, tp)
+    shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut, spread, exchange)
     layers = depths(model, split_layers(model.layers, stages))
     each = 1 if speculation is None else speculation.most_rows
     stack = graphed(stack, each)
-    pieces = Pieces(shard, device, stack, library(stack, cluster), place.group(0, tp), in_step=in_step)
+    pieces = Pieces(shard, device, stack, library(stack, cluster, exchange), place.group(0, tp), in_step=in_step)
     costs = tuple(_stage(pieces, layers, stage, place, overlap) for stage in range(stages))
     most = max_sequences * each
     needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
     if speculation is not None:
         for cost in costs:
             cost.speculation = speculation
-        costs[-1].drafting = drafting(
-            replace(pieces, group=place.group(stages - 1, tp), sharers=place.sharers(stages - 1, tp)),
-            speculation,
-            formats,
-            costs[-1].attention.curve.launch,
-        )
+        last = _placed(pieces, place, stages - 1)
+        costs[-1].drafting = drafting(last, speculation, formats, costs[-1].attention.curve.launch)
         needs[-1] = drafted(needs[-1], shard, speculation, formats, pieces)
     capacity = own.node.accelerator.memory.capacity.value
     cache = blocks_of(needs, capacity, kv_cache, stack, context)
@@ -305,13 +322,15 @@ def compile_costs(
         + _without_experts(model, formats)
         + _other_experts(model, device, stack, resolved)
         + estimated_scans(model, device, stack)
-        + overlap_warnings(layout, tp, overlap),
+        + overlap_warnings(layout, tp, overlap)
+        + no_effect(traffic, model, layout),
         assumptions=notes + overlap_assumptions(overlap),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
         state_blocks=cache.state_blocks,
         state_replica_bytes=tp * sum(need.state for need in needs),
         speculation=speculation,
+        exchange=exchange,
     )
 
 
@@ -320,6 +339,16 @@ def graphed(stack: ServingStack, rows: int) -> ServingStack:
     if rows == 1 or stack.graphs is None:
         return stack
     return stack.model_copy(update={"graphs": stack.graphs * rows})
+
+
+def _experts(
+    model: Model, layout: Layout, stack: ServingStack, traffic: ExpertTraffic, formats: Formats, tp: int
+) -> tuple[Spread | None, Exchange | None]:
+    """Where experts lie and who sends rows to them; nothing of a dense model."""
+    if model.experts is None:
+        return None, None
+    spread = Spread(model, max(layout.sharers * tp // layout.expert_cut, 1), traffic.routing)
+    return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
 
 
 def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:
@@ -345,7 +374,7 @@ def _other_experts(model: Model, device: Device, stack: ServingStack, formats: F
     return (said,) if said else ()
 
 
-def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int) -> None:
+def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int, traffic: ExpertTraffic) -> None:
     if model.encoder_layers is not None:
         message = f"{model.name} has an encoder and cross attention, which can be trained and are not served yet"
         raise InputError(Problem(message, path="model.encoder_layers", hint="serve a model with a decoder alone"))
@@ -367,7 +396,7 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int)
         message = f"a replica takes {taken}, the cluster has {cluster.devices}"
         raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
     if layout.ep > 1 or layout.sharers > 1:
-        _check_experts(model, layout, cluster)
+        _check_experts(model, layout, cluster, traffic)
     if stages > model.layers:
         message = f"{stages} stages for {model.layers} layers: some would have none"
         raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
@@ -385,16 +414,17 @@ def _cut_heads(model: Model) -> int:
     return gcd(attention, model.linear.value_heads if model.linear is not None and stateful else 0)
 
 
-def _check_experts(model: Model, layout: Layout, cluster: Cluster) -> None:
+def _check_experts(model: Model, layout: Layout, cluster: Cluster, traffic: ExpertTraffic) -> None:
     """What replicas that share experts need."""
     path = "serving.parallel.ep"
     if model.experts is None:
         message = f"{layout.ep}: {model.name} is a dense model, without experts to spread over devices"
         raise InputError(Problem(message, path=path, hint="leave `ep` out; `tp` and `pp` cut a dense model"))
-    if model.experts % layout.ep:
+    if model.experts % layout.ep and traffic.routing.placement != "packed":
         message = f"{layout.ep} does not divide the {model.experts} experts of {model.name}"
         divisors = ", ".join(str(size) for size in range(2, model.experts + 1) if model.experts % size == 0)
-        raise InputError(Problem(message, path=path, hint=f"write one of {divisors}"))
+        hint = f"write one of {divisors}, or `experts: {{routing: {{placement: packed}}}}`: copies fill devices up"
+        raise InputError(Problem(message, path=path, hint=hint))
     if layout.devices * layout.sharers > cluster.devices:
         message = f"{layout.sharers} replicas that share experts take {layout.devices * layout.sharers} devices"
         raise InputError(Problem(message, path=path, hint=f"the cluster has {cluster.devices}"))
@@ -421,9 +451,16 @@ def probe_seconds(layout: Layout, stack: ServingStack, cluster: Cluster, place: 
     return tuple(runs.seconds(operation, group, size) for operation, group in groups for size in PROBES)
 
 
-def library(stack: ServingStack, cluster: Cluster) -> Library:
+def library(stack: ServingStack, cluster: Cluster, exchange: Exchange | None = None) -> Library:
     """What runs the collectives of a stack on a cluster."""
-    return Library(stack, fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives))
+    return Library(stack, fabric.build(cluster), load_spec(CollectiveProfile, cluster.collectives), exchange)
+
+
+def _placed(pieces: Pieces, place: ReplicaPlacement, stage: int) -> Pieces:
+    """The pieces of a stage where it lies."""
+    groups = place.group(stage, pieces.shard.tp), place.sharers(stage, pieces.shard.tp)
+    everybody = place.everybody(stage, pieces.shard.tp)
+    return replace(pieces, group=groups[0], sharers=groups[1], everybody=everybody, _sizes={})
 
 
 def _stage(
@@ -431,7 +468,7 @@ def _stage(
 ) -> StageCost:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
-    own = replace(pieces, group=place.group(stage, tp), sharers=place.sharers(stage, tp), _sizes={})
+    own = _placed(pieces, place, stage)
     attention = Attention(shard, layers[stage], pieces.device, stack)
     times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
     return StageCost(
@@ -443,5 +480,6 @@ def _stage(
         host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
         sends=own.sends(layers[stage], first, last),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
+        exchanges=own.exchanges(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         overlap=overlapping(own, layers[stage], attention.curve.launch, overlap),
     )

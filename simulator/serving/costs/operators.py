@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from simulator.axes import EP, ETP, TP
 from simulator.model import layers
 from simulator.model import ops as model_ops
+from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.model.blocks import QUERIES, WHOLE, ends
 from simulator.model.blocks.around import ACTIVATION, NORM, PARTED, RESIDUAL
-from simulator.model.cut import Cut
+from simulator.model.cut import GATHERED, SORTED, Cut
 from simulator.model.ops import COPY, LAYER, TABLE, WIDE, AttentionCore, Op, StateScan
 from simulator.model.tensors import BIAS, cached_bytes, core, multiplied, scan, tensors
+from simulator.serving.costs.exchange import Exchange
 from simulator.serving.costs.formats import Formats
+from simulator.serving.costs.spread import Spread
 from simulator.specs.model import LayerKind, Model
 
 
@@ -84,6 +87,12 @@ class Collective:
     among: bool = False
     """Whether the replicas that share experts take part, and not the tensor-parallel group."""
 
+    @property
+    def sent(self) -> bool:
+        """Whether each row goes to the devices of its experts only: a row of all ranks then takes `row_bytes` of the
+        mean device."""
+        return self.operation in EXPERT_EXCHANGES
+
 
 Piece = Gemm | Experts | Elementwise | Write | Collective
 
@@ -106,6 +115,10 @@ class Shard:
     """Replicas over which the experts lie."""
     etp: int | None = None
     """Devices that cut each expert between them; None: those of the tensor-parallel group."""
+    spread: Spread | None = None
+    """Where experts lie, and how many rows go to each; None: as many, each once."""
+    exchange: Exchange | None = None
+    """Who sends rows to the devices of their experts; None: ranks gather the rows of all."""
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)
@@ -131,7 +144,8 @@ class Shard:
     @property
     def cut(self) -> Cut:
         """How the axes cut the model."""
-        return Cut({TP.name: self.tp, EP.name: self.sharers, ETP.name: self.etp or self.tp})
+        sizes = {TP.name: self.tp, EP.name: self.sharers, ETP.name: self.etp or self.tp}
+        return Cut(sizes, dispatch=GATHERED if self.exchange is None else SORTED)
 
     @property
     def heads(self) -> int:
@@ -186,6 +200,9 @@ class Shard:
         plain = sum(tensor.elements for tensor in found if tensor.format != LAYER)
         experts = sum(tensor.elements for tensor in tensors(op for op in ops if isinstance(op.does, model_ops.Experts)))
         wider = self.formats.of_experts.weight_size - self.formats.weight_size
+        if self.spread is not None and not self.spread.even:
+            copies = experts * (self.spread.slots * self.spread.devices / self.spread.experts - 1.0)
+            linear, experts = linear + copies, experts + copies
         return linear * self.formats.weight_size + experts * wider + plain * self.formats.plain_size
 
     def scan(self, kind: LayerKind) -> StateScan | None:
@@ -282,7 +299,10 @@ def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Pi
         elif isinstance(does, model_ops.Sample):
             yield Elementwise("head", does.width * (size + 4.0 + 4.0), 3)
         elif isinstance(does, model_ops.Comm):
-            if does.operation != COPY:
+            if does.operation in EXPERT_EXCHANGES and shard.exchange is not None:
+                sent = shard.exchange.row_bytes(does.operation, does.width)
+                yield Collective(does.axis.name, does.operation, sent, among=True)
+            elif does.operation != COPY:
                 yield Collective(does.axis.name, does.operation, does.width * size, among=does.axis == EP)
         elif not isinstance(does, (AttentionCore, StateScan)):
             raise TypeError(f"{op.name}: {type(does).__name__} is not compiled for serving")

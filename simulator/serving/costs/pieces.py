@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
 from simulator.cost import Device
-from simulator.cost.experts import expert_seconds, experts_hit
+from simulator.cost.experts import expert_seconds
 from simulator.cost.gemm import GemmCurve
 from simulator.cost.rows import Weights, product_seconds
 from simulator.cost.stream import stream_rows
@@ -32,6 +32,7 @@ from simulator.serving.costs.operators import (
 )
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
+from simulator.serving.costs.spread import Spread
 from simulator.specs.model import LayerKind
 from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND
@@ -57,6 +58,8 @@ class Pieces:
     """Ranks of the tensor-parallel group."""
     sharers: tuple[int, ...] = ()
     """Ranks that share experts, this one and its like in other replicas."""
+    everybody: tuple[int, ...] = ()
+    """All ranks of a stage that share experts, those of tensor-parallel groups among them."""
     in_step: bool = False
     """Whether `together` counts what sharers do with the rows of all; if not, each is taken to have as many."""
     _sizes: dict[str, Sizes] = field(default_factory=dict)
@@ -94,12 +97,39 @@ class Pieces:
             return lambda rows: self.total(pieces, rows)
         return self._passed(pieces, depth.skipped * (kernels(layer(self.shard, late=True)) + 1), depth.skipped * launch)
 
+    def exchanges(self, depth: Depth) -> tuple[RowCosts, RowCosts] | None:
+        """(of rows of the largest rank, of all rows): sending each row to the devices of its experts and back, where
+        all have as many rows as the largest, to devices with as many each; and where the rows of all are spread evenly
+        over ranks, to devices with the load that they have. None where ranks gather the rows of all."""
+        if self.shard.exchange is None:
+            return None
+        kinds, ranks = depth.passed(self.shard.model.kinds[0]), self.shard.sharers
+        sent = [(count, piece) for count, piece in self._layers(kinds) if isinstance(piece, Collective) and piece.sent]
+
+        def cost(rows: Ints, even: bool) -> dict[str, Floats]:
+            seconds = sum((n * self._sent(piece, rows, even) for n, piece in sent), np.zeros(len(rows)))
+            return {EP.name: seconds}
+
+        return lambda rows: cost(rows * ranks, True), lambda rows: cost(rows, False)
+
+    def _sent(self, piece: Collective, rows: Ints, even: bool) -> Floats:
+        return self._collective(piece, even).seconds(rows.astype(np.float64) * piece.row_bytes)
+
     def together(self, depth: Depth) -> tuple[RowCosts, RowCosts]:
-        """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all."""
+        """(of all rows, of rows that give a token): what replicas that share experts do with the rows of all, what
+        `exchanges` has apart."""
         kinds = depth.passed(self.shard.model.kinds[0])
-        body = [(count, piece) for count, piece in self._layers(kinds) if together(piece)]
+        body = [(count, piece) for count, piece in self._layers(kinds) if together(piece) and not _sends(piece)]
         ending = [(depth.skipped, piece) for piece in layer(self.shard, late=True) if together(piece) and depth.skipped]
         return lambda rows: self.total(body, rows), lambda rows: self.total(ending, rows)
+
+    def joint(self, depth: Depth) -> RowCosts:
+        """`together` of all rows with the `exchanges` of as many, spread evenly over ranks."""
+        body, exchanges = self.together(depth)[0], self.exchanges(depth)
+        if exchanges is None:
+            return body
+        sent = exchanges[1]
+        return lambda rows: (found := body(rows)) | {EP.name: found[EP.name] + sent(rows)[EP.name]}
 
     def sends(self, depth: Depth, first: bool, last: bool) -> tuple[Sending, ...]:
         """The collectives of a stage."""
@@ -171,10 +201,11 @@ class Pieces:
         elif formats.mixture != formats.compute:  # measured with the weights that they dequantise
             weights = Weights(formats.weight_size)
         assert experts is not None
-        # At least one expert has work on the device that all wait for.
-        hit = np.maximum(experts_hit(rows, piece.experts, piece.top_k) / piece.spread, 1.0)
-        here = rows / piece.spread
-        return expert_seconds(here, hit, piece.top_k, piece.hidden, piece.inner, piece.gated, experts, curve, weights)
+        spread = self.shard.spread or Spread(self.shard.model, piece.spread)
+        sizes, found = (piece.top_k, piece.hidden, piece.inner, piece.gated), np.zeros(len(rows))
+        for here, hit in spread.work(rows):
+            found = np.maximum(found, expert_seconds(here, hit, *sizes, experts, curve, weights))
+        return found
 
     def product(self, formats: Formats, plain: bool = False) -> tuple[GemmCurve, Weights]:
         """(curve, weights) of products with matrices in 16 bits, or in the format of linear layers."""
@@ -194,13 +225,19 @@ class Pieces:
         most = self.stack.core_read.value * self.device.cycles if self.stack.core_read else inf
         return min(self.device.gemm[dtype].bandwidth, most)
 
-    def _collective(self, piece: Collective) -> Sizes:
-        """Cost of an operation of a group by its size."""
+    def _collective(self, piece: Collective, even: bool = False) -> Sizes:
+        """Cost of an operation of a group by its size; `even` as for the library."""
         operation, group = piece.operation, self.sharers if piece.among else self.group
-        key = f"{operation} {piece.among}"
+        even = even or (piece.sent and self.shard.spread is not None and self.shard.spread.even)
+        key = f"{operation} {piece.among} {even}"
         if key not in self._sizes:
-            self._sizes[key] = Sizes(lambda size: self.library.seconds(operation, group, size))
+            group = self.everybody if piece.sent else group
+            self._sizes[key] = Sizes(lambda size: self.library.seconds(operation, group, size, even))
         return self._sizes[key]
+
+
+def _sends(piece: Piece) -> bool:
+    return isinstance(piece, Collective) and piece.sent
 
 
 def _counted(pieces: Iterable[tuple[int, Piece]]) -> dict[Piece, int]:

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
 
-from simulator.collectives import Plan, activities, duration, plan
+from simulator.collectives import Plan, activities, cost, duration, library_of, plan
 from simulator.collectives.closed_form import cost_of
 from simulator.collectives.custom_all_reduce import custom_seconds, moving_share, serves, shot_bytes
 from simulator.engine.tape import Use
 from simulator.fabric import Fabric
+from simulator.model.backward import EXPERT_EXCHANGES
 from simulator.program.content import Call, Comm
+from simulator.serving.costs.exchange import Exchange
 from simulator.serving.costs.sizes import Sizes
+from simulator.serving.placement import ReplicaPlacement
 from simulator.specs.collectives import CollectiveProfile, CustomAllReduce
 from simulator.specs.serving import ServingStack
 from simulator.units import TICKS_PER_SECOND, to_ticks
@@ -40,15 +43,22 @@ class Library:
     stack: ServingStack
     fabric: Fabric
     profile: CollectiveProfile
+    exchange: Exchange | None = None
+    """Who sends rows to the devices of their experts."""
 
-    def seconds(self, operation: str, group: Sequence[int], size_bytes: float) -> float:
-        """Seconds of a collective: the library's, or the engine's own where it is faster and the message small."""
+    def seconds(self, operation: str, group: Sequence[int], size_bytes: float, even: bool = False) -> float:
+        """Seconds of a collective: the library's, or the engine's own where it is faster and the message small; of rows
+        for experts with their load, or as if all devices had as many."""
+        if operation in EXPERT_EXCHANGES:
+            return cost(self._exchanged(operation, [group], size_bytes, even)).slowest / TICKS_PER_SECOND
         library = cost_of(operation, [group], size_bytes, self.fabric, self.profile).slowest / TICKS_PER_SECOND
         own = self._own(operation, group, size_bytes)
         return library if own is None else min(library, custom_seconds(size_bytes, tuple(group), self.fabric, own))
 
     def plan(self, operation: str, groups: Groups, size_bytes: float) -> Plan:
         """What a collective puts on links, of groups that lie alike."""
+        if operation in EXPERT_EXCHANGES:
+            return self._exchanged(operation, groups, size_bytes)
         own = self._own(operation, groups[0], size_bytes)
         if own is not None:
             library = cost_of(operation, groups[:1], size_bytes, self.fabric, self.profile).slowest / TICKS_PER_SECOND
@@ -69,6 +79,13 @@ class Library:
         for step in steps:
             found[step.uses] = found.get(step.uses, 0.0) + step.work / lasts
         return tuple(Movement(share, uses) for uses, share in found.items() if share)
+
+    def _exchanged(self, operation: str, groups: Groups, size_bytes: float, even: bool = False) -> Plan:
+        """Sending rows to the devices of their experts, or back: `size_bytes` of the mean device."""
+        assert self.exchange is not None
+        profile, algorithm = library_of(self.exchange.word, self.profile)
+        targets = self.exchange.targets(operation, size_bytes, even)
+        return plan(operation, groups, size_bytes, self.fabric, profile, algorithm, targets)
 
     def _full(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
         """Uses in their proportion, as fast as the fullest link goes."""
@@ -108,6 +125,12 @@ class Sending:
     """Whether the rows are those of all replicas in step."""
     peers: int = 1
     """Times that the rows of the iteration are sent, where each replica is taken to have as many."""
+
+    def group(self, place: ReplicaPlacement, stage: int, tp: int) -> tuple[int, ...]:
+        """The ranks that run it on a stage of a replica with tensor-parallel groups of `tp`."""
+        if self.operation in EXPERT_EXCHANGES:
+            return place.everybody(stage, tp)
+        return place.sharers(stage, tp) if self.among else place.group(stage, tp)
 
     def size(self, rows: int) -> float:
         """Bytes for so many rows."""

@@ -41,7 +41,7 @@ class Placed:
     def group(self, stage: int, send: Sending) -> tuple[int, ...]:
         """The ranks that run a collective of a stage."""
         tp = len(self.seat.own) // len(self.replica.stages.costs)
-        return self.seat.sharers(stage, tp) if send.among else self.seat.group(stage, tp)
+        return send.group(self.seat, stage, tp)
 
     def groups(self) -> Iterable[tuple[StageCost, Sending | None, tuple[int, ...]]]:
         """Stage, collective (None: to the next stage) and ranks of all that it sends."""

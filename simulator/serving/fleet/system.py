@@ -108,7 +108,9 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     def compiled(place: ReplicaPlacement) -> ReplicaCost:
         given = scenario.model, layout, serving.precision, stack, cluster, context, cache
         beside = pool.overlap or serving.overlap
-        return compile_costs(*given, rules.token_budget, rules.max_sequences, place, in_step, beside, speculation)
+        traffic = pool.experts or serving.experts
+        sizes = rules.token_budget, rules.max_sequences
+        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic)
 
     cost = compiled(usual)
     if ranks % layout.sharers:

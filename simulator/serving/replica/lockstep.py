@@ -5,6 +5,8 @@ on the rows of all. So an iteration of the group lasts
 
     max over replicas of own time + time of experts and exchanges for the sum of their rows
 
+(where each row is sent to its experts only, an exchange ends with the last row of the replica that has most).
+
 A replica with nothing to do passes a dummy batch (vLLM's data parallelism, SGLang's attention data parallelism), whose
 row, if there is one, is not counted. Engines that pad give all batches, dummy ones too, the rows of the largest: vLLM
 in every iteration where it captures graphs at all, SGLang in those that replay one; others run what is there. A replica
@@ -65,14 +67,15 @@ class Lockstep:
         shared = self.rows = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
         cost = self.members[0].stages.costs[0]
         saved = cost.saved(most, slowest.work.attention, shared[0], slowest.work.reading)
-        span = longest + cost.together(*shared) - saved
+        sent = cost.exchanged(max(rows for _, _, rows, _ in entered), shared[0])
+        span = longest + cost.together(*shared) + sent - saved
         end = self.end = self.agenda.now + span
         self.running = [batch for batch, *_ in entered]
         for member in self.members:
             member.stages.gate = end
         for batch, own, _, _ in entered:
             batch.stretch.first, batch.stretch.growth = span, 0
-            batch.replica.record.meet(shared, longest - own)
+            batch.replica.record.meet(shared, longest - own, sent)
             batch.replica.record.saved += saved
             batch.schedule_end(end)
         if self.wires is not None:

@@ -19,6 +19,7 @@ class Record:
         "busy",
         "copied",
         "drafted",
+        "exchanged",
         "gap_counts",
         "gap_ticks",
         "log",
@@ -40,6 +41,8 @@ class Record:
         """Ticks in which it waited for replicas in step with it, in each iteration; nothing where there are none."""
         self.shared_rows = array("q")
         """Rows of all these and those of them that gave a token, of each iteration, one after the other."""
+        self.exchanged = 0
+        """Ticks in which rows were sent to their experts only, and back."""
         self.busy = 0
         """Ticks in which it worked, the mean over its stages."""
         self.stalled = 0
@@ -51,8 +54,10 @@ class Record:
         self.copied = 0
         """Ticks of its first stage in which it copied to and from the host."""
 
-    def meet(self, rows: tuple[int, int], waited: int) -> None:
-        """An iteration works on so many (rows, rows that give a token) of the group, and waits so many ticks for it."""
+    def meet(self, rows: tuple[int, int], waited: int, sent: int) -> None:
+        """An iteration works on so many (rows, rows that give a token) of the group, and waits so many ticks for it;
+        `sent` are the ticks of sending each row to its experts and back."""
+        self.exchanged += sent
         self.shared_rows.extend(rows)
         self.waits.append(waited)
 

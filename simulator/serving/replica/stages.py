@@ -56,7 +56,8 @@ class Stages:
         """Ticks that a prompt of so many tokens would take in iterations of its own."""
         cost = self.costs[0]
         chunk = min(remaining, budget)
-        each = cost.rows(chunk, 1) + cost.together(chunk, 1) + cost.host(1) + cost.prompt(chunk, 0)
+        each = cost.rows(chunk, 1) + cost.host(1) + cost.prompt(chunk, 0)
+        each += cost.together(chunk, 1) + cost.exchanged(chunk, chunk)
         return len(self.costs) * (-(-remaining // chunk)) * each
 
     def ticks(self, batch: "Batch", n: int, extra: int) -> list[int]:

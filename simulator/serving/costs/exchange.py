@@ -1,0 +1,70 @@
+"""How rows reach the experts of other devices and come back, where each is sent to the devices of its experts only.
+
+Engines gather the rows of all ranks and reduce the results, or send each row only where its experts are (DeepEP, MoRI,
+an all-to-all). The latter goes by the plans of `simulator.collectives`, which training uses too: from the rank with
+most rows, to the device whose experts have most, whichever takes longer.
+"""
+
+from dataclasses import dataclass, replace
+
+from simulator import collectives
+from simulator.errors import InputError, Problem
+from simulator.serving.costs.spread import Spread
+from simulator.specs.model import Model
+from simulator.specs.serving import ExpertTraffic, Layout, ServingStack
+
+GATHERS = "allgather"
+"""The word for ranks that have the rows of all."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Who sends rows to the devices of their experts."""
+
+    word: str
+    """Whose kernels send them, as `collectives.library_of` takes it."""
+    spread: Spread
+    element: float
+    """Bytes of an element on its way to experts, with its scales."""
+    back: float
+    """The same on the way back."""
+
+    def row_bytes(self, operation: str, width: float) -> float:
+        """Bytes that a device sends, or gets back, for each row of all ranks together, with a copy for each expert."""
+        size = self.element if operation == "dispatch" else self.back
+        return width * size * self.spread.leaves / self.spread.devices
+
+    def targets(self, operation: str, size_bytes: float, even: bool) -> collectives.Routing:
+        """Where rows go that take so many bytes of a device in the mean; `even`: as if all devices had as many."""
+        width = self.spread.top_k * (self.spread.model.expert_hidden or self.spread.model.hidden)
+        return self.spread.targets(None if even else size_bytes / self.row_bytes(operation, width))
+
+
+def exchange_of(
+    traffic: ExpertTraffic, stack: ServingStack, layout: Layout, spread: Spread, plain: float
+) -> Exchange | None:
+    """Who sends rows, those of `plain` bytes an element back; None where ranks gather the rows of all, or share no
+    experts. InputError for libraries that are not known or cannot serve the layout."""
+    word = traffic.dispatcher or stack.dispatcher
+    path = "serving.experts.dispatcher" if traffic.dispatcher else "stack.dispatcher"
+    if problem := collectives.unfit(word):
+        raise InputError(replace(problem, path=path))
+    if layout.sharers == 1 or word == GATHERS:
+        return None
+    if layout.expert_cut > 1:
+        message = f"`{word}` sends rows to whole experts, and etp {layout.expert_cut} cuts each"
+        raise InputError(Problem(message, path=path, hint=f"write `etp: 1`, or `dispatcher: {GATHERS}`"))
+    size = collectives.TOKEN_FORMATS[traffic.dispatch_precision] if traffic.dispatch_precision else plain
+    return Exchange(word, spread, size, plain)
+
+
+def no_effect(traffic: ExpertTraffic, model: Model, layout: Layout) -> tuple[str, ...]:
+    """What of it changes nothing."""
+    path = "no effect: serving.experts"
+    if model.experts is None:
+        return (f"{path}: {model.name} has no experts",) if traffic != ExpertTraffic() else ()
+    sends = [key for key in ("dispatcher", "dispatch_precision") if getattr(traffic, key) is not None]
+    alone = f"{path}.{sends[0]}: no other rank holds experts" if sends and layout.sharers == 1 else ""
+    gathered = f"{path}.dispatch_precision: rows of all ranks are gathered in 16 bits"
+    quiet = traffic.dispatch_precision is not None and traffic.dispatcher == GATHERS and layout.sharers > 1
+    return tuple(text for text in (alone, gathered if quiet else "") if text)

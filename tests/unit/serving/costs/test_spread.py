@@ -1,0 +1,110 @@
+"""Rows and experts of the busiest device: closed forms, by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.cost.experts import experts_hit
+from simulator.errors import InputError
+from simulator.serving.costs.spread import Spread
+from simulator.specs.training import RouterLoad
+from tests import jobs
+
+SHAPE = jobs.model(experts=8, top_k=2)
+WIDE = jobs.model(experts=64, top_k=4)
+
+
+def spread(devices: int = 4, model: Any = SHAPE, **load: object) -> Spread:
+    return Spread(model, devices, RouterLoad.model_validate(load))
+
+
+def busiest(of: Spread, rows: int) -> tuple[float, float]:
+    found = list(of.work(np.array([rows])))
+    return max(float(here[0]) for here, _ in found), max(float(hit[0]) for _, hit in found)
+
+
+def test_experts_that_rows_touch_in_closed_form() -> None:
+    """64 experts, 4 each: one row touches 4, sixteen 64 (1 - (15 / 16)^16), many all."""
+    rows = np.array([1, 16, 100_000])
+    expected = [4, 64 * (1 - (15 / 16) ** 16), 64]
+    assert experts_hit(rows, 64, 4) == pytest.approx(expected)
+    ((_, hit),) = spread(4, WIDE).work(rows)
+    assert hit == pytest.approx([1, expected[1] / 4, 16])
+
+
+def test_experts_touched_agree_with_draws() -> None:
+    random = np.random.default_rng(1)
+    found = [len(np.unique([random.choice(64, 4, replace=False) for _ in range(24)])) for _ in range(400)]
+    assert np.mean(found) == pytest.approx(float(experts_hit(np.array([24]), 64, 4)[0]), rel=0.01)
+
+
+def test_the_busiest_device_under_zipf_by_hand() -> None:
+    """Shares 1, 1/2, ... 1/8 over their sum H; in order, two experts a device: the first has 1.5 / H of all copies."""
+    whole = sum(1 / n for n in range(1, 9))
+    here, hit = busiest(spread(load="zipf"), 100)
+    assert here == pytest.approx(100 * 1.5 / whole)
+    assert hit == pytest.approx(2, rel=1e-6)
+    few = busiest(spread(load="zipf"), 3)[1]
+    chosen = [min(1.0, 2 * share / whole) for share in (1, 1 / 2)]
+    assert few == pytest.approx(sum(1 - (1 - one) ** 3 for one in chosen))
+
+
+def test_packed_experts_and_copies_by_hand() -> None:
+    """Counts 4, 2, 1, 1, 0, ...: packed, the busiest has 4 of 8; a copy more on each device: the first expert is there
+    four times, the second twice, and every device has 2 of 8."""
+    counts = [4, 2, 1, 1, 0, 0, 0, 0]
+    assert busiest(spread(load="counts", counts=counts), 800)[0] == pytest.approx(600)
+    assert busiest(spread(load="counts", counts=counts, placement="packed"), 800)[0] == pytest.approx(400)
+    copied = spread(load="counts", counts=counts, placement="packed", replicas=1)
+    assert (copied.slots, busiest(copied, 800)[0]) == (3, pytest.approx(200))
+
+
+def test_all_rows_on_the_same_experts() -> None:
+    here, hit = busiest(spread(load="degenerate"), 10)
+    assert (here, hit) == (pytest.approx(10), pytest.approx(2))
+
+
+def test_rows_that_choose_freely_are_uneven_where_there_are_few() -> None:
+    few, many = (spread(16, WIDE, load="random").hottest(np.array([rows]))[0] for rows in (64, 1 << 18))
+    assert 1 < many < 1.02 < few
+    random = np.random.default_rng(2)
+    draws = [
+        np.bincount(random.choice(64, 4 * 64) // 4, minlength=16).max() / 16 for _ in range(500)
+    ]  # 256 copies over 16 devices: 16 each
+    assert few == pytest.approx(np.mean(draws), rel=0.03)
+
+
+@given(
+    counts=st.lists(st.integers(0, 1000), min_size=16, max_size=16).filter(any),
+    devices=st.sampled_from([2, 4, 8]),
+    replicas=st.integers(0, 1),
+)
+def test_a_balancer_never_makes_the_busiest_device_busier(counts: list[int], devices: int, replicas: int) -> None:
+    model = jobs.model(experts=16, top_k=2)
+    without = spread(devices, model, load="counts", counts=counts).held.max()
+    with_it = spread(devices, model, load="counts", counts=counts, replicas=replicas, placement="packed").held.max()
+    assert with_it <= without * (1 + 1e-12)
+
+
+def test_devices_that_do_not_divide_the_experts_are_filled_up_with_copies() -> None:
+    """DeepSeek's decode: 256 experts on 144 devices, 32 of them twice (arXiv:2412.19437, section 3.4.2)."""
+    model = jobs.model(experts=256, top_k=8)
+    found = spread(144, model, placement="packed")
+    assert found.slots == 2 and found.held.sum() == pytest.approx(1)
+    assert found.held.max() * 144 == pytest.approx(144 * 2 / 256)
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ({"capacity": 1.0}, "capacity"),
+        ({"replicas": 7}, "7 replicas a device of 8 experts"),
+        ({"load": "counts", "counts": [1.0]}, "1 numbers for the 8 experts"),
+    ],
+)
+def test_loads_that_do_not_fit_are_refused(load: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        spread(**load)
