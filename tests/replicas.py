@@ -22,6 +22,7 @@ from simulator.serving.policies import POLICIES, Rules
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
 from simulator.serving.replica.blocks import Blocks, Memory
+from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
@@ -58,6 +59,8 @@ class Price:
     """Of each row on its way to the next stage."""
     expert: int = 0
     """Of each row of all replicas in step."""
+    launch: int = 0
+    """Of the host for each iteration with prompts."""
     overlap: None = None
     """Nothing runs beside anything else."""
     speculation: Speculation | None = None
@@ -96,6 +99,13 @@ class Price:
 
     def host(self, sequences: int) -> int:
         return self.overhead + self.each * sequences
+
+    @property
+    def launching(self) -> object:
+        return None
+
+    def launches(self, tokens: int) -> int:
+        return self.launch
 
     def send(self, tokens: int) -> int:
         return self.hop * tokens
@@ -189,6 +199,15 @@ class Setting:
     ttft_slo: int = 0
     sharers: int = 1
     """Replicas that share experts and run in step; a divisor of `replicas`."""
+    poll: int = 1
+    """Decode iterations between two looks for new requests."""
+    ahead: bool = False
+    """Whether an iteration is fixed when the one before it begins."""
+    handling: int = 0
+    """Ticks of the front end for each request."""
+    wait: int = 0
+    """Iterations that prompts wait for others, up to `wait_share` of the budget."""
+    wait_share: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +269,9 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
     )
     if setting.price.speculation is not None:
         memory = replace(memory, lookahead=setting.price.speculation.most_rows - 1)
-    rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing)
+    waits = setting.poll, setting.wait, setting.wait_share
+    rules = Rules(setting.budget, setting.most, setting.tile, setting.ageing, *waits)
+    front = FrontEnd([setting.handling] * len(fleet.ledger.prompt)) if setting.handling else None
     shared = fleet.ledger.prefix_block // setting.block_size
     made = Watched(
         f"{role} {number}",
@@ -267,6 +288,8 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
         setting.instances * (1 if setting.serial else setting.stages),
         setting.reads_once and setting.cached,
         None if setting.price.speculation is None else Yields(setting.price.speculation, stream(0, "speculation")),
+        setting.ahead,
+        front,
     )
     made.admitted = []
     made.blocks.__class__ = WatchedBlocks

@@ -24,6 +24,7 @@ from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.replica.blocks import Memory
+from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import Ledger, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.replica.prefix import PrefixCache
@@ -158,9 +159,11 @@ def serving(
     fast_forward = scenario.leap if leap is None else leap
     homes = tuple(system for system in systems for _ in range(system.replicas))
     yields = {id(system): _yields(system, scenario.seed) for system in systems}
+    fronts = _fronts(systems, [] if scenario.requests.arrivals.at_once else _handling(scenario.stack, ledger))
+    ahead = scenario.stack.schedules_ahead
     replicas = tuple(
-        _replica(system, i, number, agenda, ledger, fleet, fast_forward, yields[id(system)])
-        for number, (system, i) in enumerate((system, i) for system in systems for i in range(system.replicas))
+        _replica(system, i, number, agenda, ledger, fleet, fast_forward, yields[id(system)], ahead, front)
+        for number, (system, i, front) in enumerate(fronts)
     )
     if any(system.role == "prefill" for system in systems):
         fleet.kv_transfer = _kv_transfer(site, scenario, systems, ledger)
@@ -171,11 +174,28 @@ def serving(
 
 
 def _way(stack: ServingStack, ledger: Ledger) -> list[int]:
-    """Ticks of each request outside of the engine; none where the stack says nothing."""
+    """Ticks of each request outside of the engine and its front end; none where the stack says nothing."""
     if stack.request_overhead is None:
         return []
-    token = 0.0 if stack.prompt_overhead is None else stack.prompt_overhead.value
-    return [units.to_ticks(stack.request_overhead.value + token * prompt) for prompt in ledger.prompt]
+    return [units.to_ticks(stack.request_overhead.value)] * len(ledger.prompt)
+
+
+def _handling(stack: ServingStack, ledger: Ledger) -> list[int]:
+    """Ticks of the front end for each request; none where the stack says nothing."""
+    request, token = (0.0 if one is None else one.value for one in (stack.request_handling, stack.prompt_overhead))
+    return [units.to_ticks(request + token * prompt) for prompt in ledger.prompt] if request or token else []
+
+
+def _fronts(systems: tuple[System, ...], handling: list[int]) -> list[tuple[System, int, FrontEnd | None]]:
+    """(pool, number in it, front end) of each replica; those in step have one together, those that decode only none."""
+    found: list[tuple[System, int, FrontEnd | None]] = []
+    for system in systems:
+        front = None
+        for i in range(system.replicas):
+            if handling and system.role != "decode" and i % system.peers == 0:
+                front = FrontEnd(handling)
+            found.append((system, i, front))
+    return found
 
 
 def _kv_transfer(site: Site, scenario: ServingScenario, systems: tuple[System, ...], ledger: Ledger) -> KvTransfer:
@@ -232,7 +252,9 @@ def _replica(
     ledger: Ledger,
     fleet: Fleet,
     fast_forward: bool,
-    yields: Yields | None = None,
+    yields: Yields | None,
+    ahead: bool,
+    front: FrontEnd | None,
 ) -> Replica:
     cost, accelerator = system.cost, system.node.accelerator
     rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * cost.devices
@@ -264,6 +286,8 @@ def _replica(
         system.instances * (1 if cost.serial else len(cost.stages)),
         system.reads_once,
         yields,
+        ahead,
+        front,
     )
 
 

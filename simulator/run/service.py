@@ -212,6 +212,10 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
     if record.drafted:
         seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND
+    for cost in costs if costs[0].launching is not None else ():
+        sizes, times = _times((verified + tokens)[prompts > 0], count[prompts > 0])
+        waits = sum(cost.launches(m) * n for m, n in zip(sizes.tolist(), times.tolist(), strict=True))
+        seconds["host"] += waits / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
     if record.stalled:

@@ -1,8 +1,8 @@
 """A serving system: replicas of a model, how they batch, where their caches live, and the software that runs them."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.hardware import Cluster
@@ -107,6 +107,9 @@ class Batching(Spec):
         "max_num_seqs": "max_sequences",
         "max_batch_size": "max_sequences",
         "chunk_size": "token_budget",
+        "scheduler_recv_interval": "poll_interval",
+        "batch_wait_timeout_iters": "wait_iterations",
+        "batch_wait_max_tokens_ratio": "wait_share",
     }
 
     policy: str | None = None
@@ -120,6 +123,14 @@ class Batching(Spec):
     """For `sarathi`: the rows of an iteration are rounded down to a multiple of this where prompts fill it."""
     ageing: Seconds | None = Field(default=None)
     """For `priority`: waiting this long raises a request by one class; never where left out."""
+    poll_interval: Count = Field(default=1, exclude_if=lambda every: every == 1)
+    """The engine looks for new requests every so many decode iterations, and at once after one with prompts (SGLang's
+    `--scheduler-recv-interval`)."""
+    wait_iterations: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=0, exclude_if=lambda most: most == 0)
+    """For `guaranteed`: prompts wait beside decodes for others, so many iterations at most (TensorRT-LLM's
+    `batch_wait_timeout_iters`)."""
+    wait_share: Fraction = Field(default=0.0, exclude_if=lambda share: share == 0)
+    """For `guaranteed`: share of the token budget from which prompts wait no longer (`batch_wait_max_tokens_ratio`)."""
     instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] = 1
     """Batches of a replica that run beside each other, each of up to `max_sequences`: instances of the engine on the
     same devices (FasterTransformer). They have the weights in memory once, read them each for itself, and take turns
@@ -350,8 +361,14 @@ class ServingStack(Spec):
     pads_peers: Literal["always", "graphs", "never"] = "never"
     """When replicas that share experts, idle ones too, all pass as many rows as the largest of them: in every
     iteration, in those that replay captured graphs, or never."""
-    kernel_launch: Seconds = 6e-6
+    kernel_launch: Figure[Seconds] = Figure(value=6e-6, status="estimate", source="a launch from C++ takes 3 to 10 us")
     """Host time to launch one kernel where no captured graph is replayed."""
+    graph_prompts: bool = True
+    """Whether iterations with prompts replay captured graphs too, up to as many rows as `graphs`; if not, the host
+    launches their kernels one by one."""
+    schedules_ahead: bool = False
+    """Whether an iteration is fixed when the one before it begins, so that the host works beside the device and a
+    request that comes meanwhile joins one iteration later."""
     core_read: Figure[Annotated[float, Field(gt=0)]] | None = None
     """Bytes of weights that a multiprocessor reads in a cycle at most; None where kernels keep up with the memory."""
     sums: Literal["fp32", "fp16"] = "fp32"
@@ -371,11 +388,21 @@ class ServingStack(Spec):
     """Time that a request spends outside of the engine until its first token is back: connection, from process to
     process, and the way of the answer. The device does not wait for it; none where left out."""
     prompt_overhead: Figure[Seconds] | None = None
-    """The same of each token of a prompt, beside `request_overhead`: tokenisation, and what is sent."""
+    """Time of each token of a prompt in the front end, which works on one request after the other: tokenisation, and
+    what is sent. The device does not wait for it; none where left out."""
+    request_handling: Figure[Seconds] | None = None
+    """The same of each request."""
     memory_overhead: Figure[Bytes]
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
     notes: str = ""
     """What a reader should know."""
+
+    @field_validator("kernel_launch", mode="before")
+    @classmethod
+    def _plain(cls, launch: Any) -> Any:
+        """A time alone is an estimate."""
+        plain = isinstance(launch, str | float | int)
+        return {"value": launch, "status": "estimate", "source": "as written"} if plain else launch
 
     def groups(self, group: float, head_size: int) -> bool:
         """Whether decoding reads keys and values once for so many query heads of a key head, of that size."""

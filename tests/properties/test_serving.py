@@ -84,6 +84,12 @@ def systems(draw: st.DrawFn, policies: Sequence[str] = (), **fixed: Any) -> Sett
         "ttft_slo": st.sampled_from((0, 2000)),
         "price": st.sampled_from((Price(), FLAT, Price(pair=1, hop=2, expert=3))),
     }
+    drawn |= {
+        "poll": st.sampled_from((1, 1, 3)),
+        "ahead": st.booleans(),
+        "handling": st.sampled_from((0, 0, 70)),
+        "wait": st.sampled_from((0, 2)),
+    }
     made = Setting(**{name: fixed.get(name, draw(strategy)) for name, strategy in drawn.items()})
     shares = made.stages == made.instances == 1 and made.replicas > 1 and draw(st.booleans())
     return replace(made, sharers=made.replicas) if shares else made

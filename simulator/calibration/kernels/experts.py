@@ -89,8 +89,11 @@ class Family:
 
     @property
     def size(self) -> float:
-        """Bytes of a weight; 4-bit ones with a scale of 8 bits for 16 (nvfp4) or 32 (mxfp4) of them."""
-        return {"bf16": 2.0, "fp8": 1.0, "fp4": 4.5 / 8}.get(self.kind, 4.25 / 8)
+        """Bytes of a weight; 4-bit ones with a scale of 8 bits for 16 (nvfp4) or 32 (mxfp4) of them, or of 16 bits for
+        32 (int4)."""
+        return {"bf16": 2.0, "fp8": 1.0, "fp4": 4.5 / 8, "int4_wo": 4.5 / 8}.get(
+            self.dtype if self.dtype == "int4_wo" else self.kind, 4.25 / 8
+        )
 
 
 TRITON = (
@@ -110,6 +113,7 @@ TRTLLM_GEN = (
 HOPPER: dict[str, tuple[Family, ...]] = {
     "triton": (*TRITON, Family("w4a16", "vllm/0.24.0", "w4a16_mxfp4", "oaitriton")),
     "cutlass": (*CUTLASS, Family("w4a16", "trtllm/1.3.0rc20", "w4a16_mxfp4", "")),
+    "marlin": (Family("w4a16", "vllm/0.24.0", "int4_wo", "marlin"),),
 }
 NATIVE = (*CUTLASS, TRTLLM_GEN[-1])
 FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
@@ -123,7 +127,8 @@ FAMILIES: dict[tuple[str, ...], dict[str, tuple[Family, ...]]] = {
 }
 """Chip: family: formats. `triton` is vLLM's kernel (fp8 with a scale for each block of a matrix), `cutlass` the grouped
 product of TensorRT-LLM (fp8 with one scale a matrix), `trtllm-gen` FlashInfer's kernels of Blackwell, which vLLM takes
-there, and TensorRT-LLM for MXFP4. `w4a16` and `w4a8` are weights in 4 bits
+there, and TensorRT-LLM for MXFP4, `marlin` vLLM's product of 16-bit rows and 4-bit weights, which it takes for MXFP4
+too where it is asked to (`VLLM_MXFP4_USE_MARLIN`); its table has int4 weights. `w4a16` and `w4a8` are weights in 4 bits
 (MXFP4) beside rows in 16 and 8."""
 
 

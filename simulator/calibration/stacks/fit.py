@@ -17,7 +17,6 @@ def calibrate(asked: Asked) -> None:
         raise InputError(Problem(words, file=str(path), hint="docs/reference/measurements.md has the keys of rows"))
     if kinds == {"training"}:
         return training.calibrate(asked, lines)
-    for option, given in (("samples", asked.samples), ("intervals", asked.intervals)):
-        if given:
-            raise InputError(Problem(f"`--{option}` has no meaning for rows that serve", hint="leave it out"))
+    if asked.intervals:
+        raise InputError(Problem("`--intervals` has no meaning for rows that serve", hint="leave it out"))
     return serving.calibrate(asked, lines)

@@ -1,52 +1,81 @@
-"""Fit the three numbers of each serving stack on published rows, and say what is left when a source is left out.
+"""Fit the numbers of each serving stack on published rows, and say what is left when a source is left out.
 
-The time of a row is nearly linear in the reciprocal of `kernel_efficiency`, in `iteration_overhead` and in
-`sequence_overhead`. So each round simulates every row at a point and at one step along each of the three, minimises
-the mean of |log(simulated / measured)| of the linear model, each source weighing as the square root of its rows, and
-starts again from there; the last round decides by simulation which point was best. Rows of dense models on A100, H100
-and H200 SXM count where they are a fifth of a stack's rows or more, all rows elsewhere. Stacks that extend another one
-share its numbers unless they have their own. Leave-one-out fits without a source (a device, or a model, where there is
-one source) and simulates its rows.
+Three numbers every stack has: `kernel_efficiency`, `iteration_overhead`, `sequence_overhead`. Those of its host beside
+the engine (`kernel_launch`, `request_overhead`, `request_handling`, `prompt_overhead`) are fitted too where its file
+states them. Times of a row are nearly linear in the reciprocal of the efficiency and in the others. So each round
+simulates every row at a point and at one step along each number, minimises the mean of |log(simulated / measured)| of
+the linear model within physical bounds (its smooth form, near zero a square), each model of a source weighing as the
+square root of its rows, and starts again from there; the last round decides by simulation which point was best. Rows
+count on devices whose kernels are measured: those of dense models where they are a fifth of a stack's rows or more and
+the stack states three numbers alone, all otherwise. Stacks that extend another one share its numbers unless they have
+their own. Leave-one-out fits without a source (a device, or a model, where there is one source) and simulates its rows.
 """
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from math import exp, log
+from math import exp, log, sqrt
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
 
 from simulator.calibration.asked import Asked, as_rows, save
-from simulator.calibration.stacks.numbers import at, fitted_file, origin, put, report, weights
+from simulator.calibration.stacks.numbers import at, fitted_file, origin, put, report
 from simulator.errors import InputError, Problem, SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row
 from simulator.interop.rows.serving import MappedServing, ServingRow
 from simulator.run.measured.scores import scored
 from simulator.run.measured.serving import map_serving_row
+from simulator.specs import load_spec
 from simulator.specs.serving import ServingStack
 
 FIELDS = ("kernel_efficiency", "iteration_overhead", "sequence_overhead")
-LOW, HIGH = np.array([0.55, 5e-5, 0.0]), np.array([1.15, 40e-3, 400e-6])
+OUTSIDE = ("kernel_launch", "request_overhead", "request_handling", "prompt_overhead")
+"""Fitted where a stack's file states them."""
+RANGES = {
+    "kernel_efficiency": (0.55, 1.15),
+    "iteration_overhead": (5e-5, 40e-3),
+    "sequence_overhead": (0.0, 400e-6),
+    "kernel_launch": (1e-6, 60e-6),
+    "request_overhead": (0.0, 0.3),
+    "request_handling": (0.0, 10e-3),
+    "prompt_overhead": (0.0, 10e-6),
+}
 """Physical ranges. Kernels slower than half the tables' are other kernels, and few are faster than those, which are
 timed alone; every iteration costs the host at least the replay of a graph and the return of its tokens (tens of
 microseconds), and at most what Python spent before its loop was taken apart (vLLM 0.5: 62 % of the time on the host,
 30 to 40 ms with hundreds of sequences); a sequence costs nothing where the work overlaps with the device, and at most
-what a tokeniser in the loop takes."""
+what a tokeniser in the loop takes. A kernel is launched in 1 us at best and with all of Python around it in tens; a
+request passes a server in milliseconds, of which a process that works on one after the other can have a few, and a
+tokeniser makes 100,000 tokens a second at least."""
+STEPS = {
+    "kernel_efficiency": 0.1,
+    "iteration_overhead": 1e-3,
+    "sequence_overhead": 10e-6,
+    "kernel_launch": 4e-6,
+    "request_overhead": 20e-3,
+    "request_handling": 0.5e-3,
+    "prompt_overhead": 1e-6,
+}
+"""In 1 / efficiency, seconds."""
 FLAT = 0.002
 """Loss that a step of a tenth of its range must cost for a number to count as identified by its rows."""
-STEP = np.array([0.1, 1e-3, 10e-6])
-"""In 1 / efficiency, seconds, seconds."""
+NEAR = 0.03
+"""Log ratio below which the smooth loss is a square."""
 FEWEST = 6
 """Rows that a fit needs; from 10 on all three numbers are free, before that the last one stays."""
 DEFINED = ("bare-metal",)
 """Stacks whose numbers are so by definition."""
-SCOPE = re.compile(r"(A100|H100|H200) SXM")
+SCOPE = re.compile(r"(A100|H100|H200|B200) SXM")
 
-Point = tuple[float, float, float]
+Point = tuple[float, ...]
+"""Values of the numbers of a stack."""
+Floats = NDArray[np.float64]
+Slopes = dict[str, tuple[Floats, Floats]]
 Logs = dict[str, tuple[float, ...]]
 """log(simulated / measured) of the figures of a row, by row."""
 _rows: dict[str, MappedServing] = {}  # of a process that simulates: set once, when it starts
@@ -69,113 +98,156 @@ def take(rows: Sequence[MappedServing]) -> None:
     _rows.update({mapped.row.id: mapped for mapped in rows})
 
 
-def in_scope(mapped: MappedServing) -> bool:
-    """Dense, on a device whose kernels are measured."""
-    return mapped.scenario.model.experts is None and bool(SCOPE.search(mapped.row.accelerator))
+def scope(rows: Sequence[MappedServing], fields: Sequence[str]) -> list[MappedServing]:
+    """Rows that a fit of these numbers rests on."""
+    known = [m for m in rows if SCOPE.search(m.row.accelerator)]
+    dense = [m for m in known if m.scenario.model.experts is None]
+    if len(fields) == len(FIELDS) and 5 * len(dense) >= len(rows):
+        return dense
+    return known if 5 * len(known) >= len(rows) else list(rows)
 
 
-def logs_of(task: tuple[str, Point]) -> tuple[float, ...]:
+def fields_of(name: str) -> tuple[str, ...]:
+    """Numbers that the file of a stack states."""
+    stack = load_spec(ServingStack, name)
+    return FIELDS + tuple(field for field in OUTSIDE if field in stack.model_fields_set and getattr(stack, field))
+
+
+def strewn(rows: Sequence[MappedServing], each: int | None) -> list[MappedServing]:
+    """At most `each` rows of each model on each device of each source, spread evenly."""
+    groups = defaultdict(list)
+    for m in rows:
+        groups[m.row.source, m.row.model, m.row.accelerator].append(m)
+    if each is None:
+        return list(rows)
+    return [m for g in groups.values() for m in (g if len(g) <= each else [g[i * len(g) // each] for i in range(each)])]
+
+
+def importance(rows: Sequence[MappedServing]) -> dict[str, float]:
+    """Weights of rows: each model of each source weighs as the square root of its rows."""
+    counts = Counter((m.row.source, m.row.model) for m in rows)
+    return {m.row.id: 1 / sqrt(counts[m.row.source, m.row.model]) for m in rows}
+
+
+def logs_of(task: tuple[str, tuple[str, ...], Point]) -> tuple[float, ...]:
     """log(simulated / measured time) of the figures of a row at a point; nothing where it cannot be simulated."""
-    name, point = task
+    name, fields, point = task
     mapped = _rows[name]
     try:
-        return tuple(log(1 + part.error) for part in scored(mapped, at(mapped, FIELDS, point)))
+        return tuple(log(1 + part.error) for part in scored(mapped, at(mapped, fields, point)))
     except (Refused, SimulatorError):
         return ()
 
 
 class Fit:
-    """Rows, and what was simulated for them."""
+    """Rows, the numbers to be fitted, and what was simulated for them."""
 
-    def __init__(self, pool: ProcessPoolExecutor, rows: Sequence[MappedServing]) -> None:
-        self.pool, self.rows = pool, list(rows)
+    def __init__(self, pool: ProcessPoolExecutor, rows: Sequence[MappedServing], fields: Sequence[str]) -> None:
+        self.pool, self.rows, self.fields = pool, list(rows), tuple(fields)
         self.known: dict[Point, Logs] = {}
 
     def simulate(self, point: Point) -> Logs:
         """All rows at a point."""
         if point not in self.known:
-            tasks = [(m.row.id, point) for m in self.rows]
+            tasks = [(m.row.id, self.fields, point) for m in self.rows]
             found = zip(self.rows, self.pool.map(logs_of, tasks, chunksize=8), strict=True)
             self.known[point] = {m.row.id: logs for m, logs in found if logs}
         return self.known[point]
 
-    def slopes(self, point: Point) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """(times over measured ones, their derivatives by the three numbers) of each row at a point."""
+    def slopes(self, point: Point) -> Slopes:
+        """(times over measured ones, their derivatives by the numbers) of each row at a point."""
         centre = self.simulate(point)
-        moved = [self.simulate(_moved(point, i)) for i in range(3)]
+        moved = [self.simulate(self.moved(point, i)) for i in range(len(self.fields))]
         found = {}
         for name, logs in centre.items():
             if all(name in m for m in moved):
                 times = np.exp(logs)
-                found[name] = times, np.array([(np.exp(m[name]) - times) / STEP[i] for i, m in enumerate(moved)])
+                steps = [STEPS[field] for field in self.fields]
+                slope = [(np.exp(m[name]) - times) / step for m, step in zip(moved, steps, strict=True)]
+                found[name] = times, np.array(slope)
         return found
 
     def fitted(self, start: Point, use: Callable[[MappedServing], bool], rounds: int = 2) -> Point:
         """The best point for the rows that count."""
         used = [m for m in self.rows if use(m)]
-        point = start
+        point, tried = start, [start]
         for _ in range(rounds):
-            point = _minimum(point, used, self.slopes(point))
-        return min((start, point), key=lambda p: loss(used, self.simulate(p)))
+            point = self.minimum(point, used, self.slopes(point))
+            tried.append(point)
+        return min(tried, key=lambda p: loss(used, self.simulate(p)))
 
+    def moved(self, point: Point, i: int) -> Point:
+        """A point one step along a number."""
+        coordinates = list(point)
+        field = self.fields[i]
+        if field == "kernel_efficiency":
+            coordinates[i] = 1 / (1 / point[i] + STEPS[field])
+        else:
+            coordinates[i] += STEPS[field]
+        return tuple(coordinates)
 
-def _moved(point: Point, i: int) -> Point:
-    coordinates = np.array([1 / point[0], *point[1:]])
-    coordinates[i] += STEP[i]
-    return (1 / coordinates[0], float(coordinates[1]), float(coordinates[2]))
+    def coordinates(self, point: Point) -> Floats:
+        """A point as what times are linear in, in steps."""
+        values = [1 / v if f == "kernel_efficiency" else v for f, v in zip(self.fields, point, strict=True)]
+        return np.array([v / STEPS[f] for f, v in zip(self.fields, values, strict=True)])
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Least and most of the coordinates."""
+        ends = (self.coordinates(tuple(RANGES[f][i] for f in self.fields)) for i in (0, 1))
+        one, other = ends
+        return np.minimum(one, other), np.maximum(one, other)
+
+    def minimum(self, point: Point, rows: Sequence[MappedServing], slopes: Slopes) -> Point:
+        """Minimum of the linear model around a point, within bounds."""
+        weight = importance(rows)
+        kept = [(m.row.id, *slopes[m.row.id]) for m in rows if m.row.id in slopes]
+        times = np.concatenate([t for _, t, _ in kept])
+        steps = np.array([STEPS[f] for f in self.fields])
+        slope = np.concatenate([s.T for _, _, s in kept]) * steps
+        share = np.concatenate([np.full(len(t), weight[name] / len(t)) for name, t, _ in kept])
+        centre, (low, high) = self.coordinates(point), self.bounds()
+        if len(rows) < 10:
+            low[2:3] = centre[2] - 1e-9
+            high[2:3] = centre[2] + 1e-9
+
+        def residuals(x: Floats) -> Floats:
+            logs: Floats = share * np.log(np.maximum(times + slope @ (x - centre), 0.02))
+            return logs
+
+        start = np.clip(centre, low + 1e-9 * (high - low), high - 1e-9 * (high - low))
+        found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=NEAR * float(share.mean()))
+        values = np.clip(found.x, low, high) * steps
+        return tuple(
+            round(float(1 / v if f == "kernel_efficiency" else v), 9) for f, v in zip(self.fields, values, strict=True)
+        )
 
 
 def loss(rows: Sequence[MappedServing], logs: Logs) -> float:
     """Weighted mean of the absolute log ratios."""
-    weight = weights(rows)
+    weight = importance(rows)
     sizes = [(weight[m.row.id], np.abs(logs[m.row.id]).mean()) for m in rows if m.row.id in logs]
     return float(sum(w * s for w, s in sizes) / sum(w for w, _ in sizes))
 
 
-def _minimum(point: Point, rows: Sequence[MappedServing], slopes: dict[str, tuple[np.ndarray, np.ndarray]]) -> Point:
-    """Minimum of the linear model around a point, within bounds."""
-    weight = weights(rows)
-    kept = [(weight[m.row.id], *slopes[m.row.id]) for m in rows if m.row.id in slopes]
-    centre = np.array([1 / point[0], *point[1:]])
-    low, high = np.array([1 / HIGH[0], *LOW[1:]]), np.array([1 / LOW[0], *HIGH[1:]])
-    if len(rows) < 10:
-        low[2] = high[2] = centre[2]
-
-    def cost(scaled: np.ndarray) -> float:
-        offset = np.clip(centre + scaled * STEP, low, high) - centre
-        outside = float(np.abs(centre + scaled * STEP - offset - centre).sum())
-        total = sum(w * np.abs(np.log(np.maximum(t + offset @ s, 0.02))).mean() for w, t, s in kept)
-        return float(total / sum(w for w, _, _ in kept) + 100 * outside)
-
-    starts = (np.zeros(3), np.array([1.0, 0.5, 0.0]), np.array([-1.0, 0.5, 0.5]))
-    best = min(
-        (minimize(cost, s, method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-5}) for s in starts),
-        key=lambda found: float(found.fun),
-    )
-    found = np.clip(centre + best.x * STEP, low, high)
-    return (round(1 / float(found[0]), 3), round(float(found[1]), 6), round(float(found[2]), 8))
-
-
-def unsettled(
-    point: Point, rows: Sequence[MappedServing], slopes: dict[str, tuple[np.ndarray, np.ndarray]]
-) -> list[str]:
+def unsettled(fit: Fit, point: Point) -> dict[str, str]:
     """What to say of numbers that the rows do not identify, and of those at a bound of their range."""
-    weight = weights(rows)
-    kept = [(weight[m.row.id], *slopes[m.row.id]) for m in rows if m.row.id in slopes]
-    low, high = np.array([1 / HIGH[0], *LOW[1:]]), np.array([1 / LOW[0], *HIGH[1:]])
-    centre, notes = np.array([1 / point[0], *point[1:]]), []
+    weight, slopes = importance(fit.rows), fit.slopes(point)
+    kept = [(weight[name], *found) for name, found in slopes.items()]
+    centre, (low, high), notes = fit.coordinates(point), fit.bounds(), {}
+    steps = np.array([STEPS[field] for field in fit.fields])
 
-    def cost(offset: np.ndarray) -> float:
-        total = sum(w * np.abs(np.log(np.maximum(t + offset @ s, 0.02))).mean() for w, t, s in kept)
+    def cost(offset: Floats) -> float:
+        total = sum(w * np.abs(np.log(np.maximum(t + (offset * steps) @ s, 0.02))).mean() for w, t, s in kept)
         return float(total / sum(w for w, _, _ in kept))
 
-    for i, name in enumerate(FIELDS):
-        step = 0.1 * (high[i] - low[i]) * np.eye(3)[i]
-        least = min(cost(side * step) for side in (1, -1) if low[i] <= (centre + side * step)[i] <= high[i])
-        if least - cost(np.zeros(3)) < FLAT:
-            notes.append(f"{name} is not identified: a tenth of its range costs {least - cost(np.zeros(3)):+.4f}")
+    for i, name in enumerate(fit.fields):
+        step = 0.1 * (high[i] - low[i]) * np.eye(len(fit.fields))[i]
+        sides = [side * step for side in (1, -1) if low[i] <= (centre + side * step)[i] <= high[i]]
+        least = min(cost(side) for side in sides) - cost(np.zeros(len(fit.fields)))
+        if least < FLAT:
+            notes[name] = f"not identified by its rows: a tenth of its range costs {least:+.4f}"
         if min(centre[i] - low[i], high[i] - centre[i]) < 0.01 * (high[i] - low[i]):
-            notes.append(f"{name} is at a bound of its range")
+            notes[name] = "at a bound of its range"
     return notes
 
 
@@ -190,7 +262,7 @@ def _time(value: float) -> str:
     return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} us"
 
 
-def left_out(asked: Asked, fit: Fit, scope: Sequence[MappedServing], point: Point) -> dict[str, float]:
+def left_out(asked: Asked, fit: Fit, rows: Sequence[MappedServing], point: Point) -> dict[str, float]:
     """Errors of the rows of each source (each device where there is one source) with a fit without it."""
     errors: dict[str, float] = {}
     keys: tuple[Callable[[MappedServing], str], ...] = (
@@ -198,14 +270,14 @@ def left_out(asked: Asked, fit: Fit, scope: Sequence[MappedServing], point: Poin
         lambda m: m.row.accelerator,
         lambda m: m.row.model,
     )
-    key = next((key for key in keys if len({key(m) for m in scope}) > 1), keys[0])
+    key = next((key for key in keys if len({key(m) for m in rows}) > 1), keys[0])
 
-    for group in sorted({key(m) for m in scope}):
-        rest = [m for m in scope if key(m) != group]
+    for group in sorted({key(m) for m in rows}):
+        rest = [m for m in rows if key(m) != group]
         found = fit.fitted(point, lambda m, g=group: key(m) != g, 1) if rest else point  # type: ignore[misc]
         logs = fit.simulate(found)
         own = {m.row.id: overall(logs[m.row.id]) for m in fit.rows if key(m) == group and m.row.id in logs}
-        asked.say(report(f"  without {group} {found}", list(own.values())))
+        asked.say(report(f"  without {group}: {_said(fit, found)}", list(own.values())))
         errors |= own
     return errors
 
@@ -217,16 +289,15 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
     unseen = _known_errors(asked.left_out)
     with ProcessPoolExecutor(asked.jobs, initializer=take, initargs=(everything,)) as pool:
         for name in asked.chosen(sorted(stacks), "stack"):
-            rows = stacks[name]
-            scope = [m for m in rows if in_scope(m)]
-            scope = scope if 5 * len(scope) >= len(rows) else rows
-            if name in DEFINED or len(scope) < FEWEST:
+            rows, fields = stacks[name], fields_of(name)
+            counted = strewn(scope(rows, fields), asked.samples)
+            if name in DEFINED or len(counted) < FEWEST:
                 continue
-            fit = Fit(pool, scope)
+            fit = Fit(pool, counted, fields)
             point = _fitted(asked, name, fit)
             if asked.left_out:
                 unseen = {key: value for key, value in unseen.items() if key not in {m.row.id for m in rows}}
-                unseen |= left_out(asked, fit, scope, point)
+                unseen |= left_out(asked, fit, counted, point)
     if asked.left_out:
         save(asked.left_out, as_rows(unseen))
 
@@ -234,19 +305,34 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
 def _fitted(asked: Asked, name: str, fit: Fit) -> Point:
     """The numbers of a stack fitted, or as they are where that is asked for."""
     stack = fit.rows[0].scenario.stack
-    start: Point = (stack.kernel_efficiency.value, stack.iteration_overhead.value, stack.sequence_overhead.value)
-    asked.say(report(f"{name} as it is {start}", [overall(v) for v in fit.simulate(start).values()]))
+    start: Point = tuple(getattr(stack, field).value for field in fit.fields)
+    asked.say(report(f"{name} as it is {_said(fit, start)}", [overall(v) for v in fit.simulate(start).values()]))
     if asked.as_is:
         return start
     point = fit.fitted(start, lambda _: True)
-    asked.say(report(f"{name} fitted {point}", [overall(v) for v in fit.simulate(point).values()]))
-    for note in unsettled(point, fit.rows, fit.slopes(point)):
-        asked.say(f"  {name}: {note}")
+    asked.say(report(f"{name} fitted {_said(fit, point)}", [overall(v) for v in fit.simulate(point).values()]))
+    notes = unsettled(fit, point)
+    for field, note in notes.items():
+        asked.say(f"  {name}: {field} is {note}")
     if asked.out:
-        source, shown = origin("rows", fit.rows), (f"{point[0]:.3g}", _time(point[1]), _time(point[2]))
-        figures = (f'{{value: {value}, status: measured, source: "{source}"}}' for value in shown)
-        put(asked.out, name, dict(zip(FIELDS, figures, strict=True)))
+        source = origin("rows", fit.rows)
+        put(asked.out, name, {f: _figure(f, v, source, notes.get(f)) for f, v in zip(fit.fields, point, strict=True)})
     return point
+
+
+def _figure(field: str, value: float, source: str, note: str | None) -> str:
+    """A fitted number as YAML; only what the rows identify is measured."""
+    status, more = ("measured", "") if note is None else ("estimate", f"; {note}")
+    return f'{{value: {_shown(field, value)}, status: {status}, source: "{source}{more}"}}'
+
+
+def _said(fit: Fit, point: Point) -> str:
+    return ", ".join(_shown(field, value) for field, value in zip(fit.fields, point, strict=True))
+
+
+def _shown(field: str, value: float) -> str:
+    """A number as stack files have it."""
+    return f"{value:.3g}" if field == "kernel_efficiency" else _time(value)
 
 
 def _known_errors(path: Path | None) -> dict[str, float]:

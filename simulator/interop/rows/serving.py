@@ -18,7 +18,7 @@ from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, pools, spanning
-from simulator.interop.rows.serving_settings import SERVED, limits, settings
+from simulator.interop.rows.serving_settings import Case, Told, settings
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
@@ -208,15 +208,15 @@ def _spread(row: ServingRow) -> dict[str, int]:
 def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     model = names.model(row.model)
     stack_name = names.supporting(names.stack_name(row.engine, row.engine_version or row.day), row.accelerator, assumed)
-    said = settings(row.source, row.engine, row.model, row.accelerator)
-    stack_name = (said and said.stack) or stack_name
+    said = _said(row)
+    stack_name = said.stack or stack_name
     if stack_name == "tensorrt-llm" and row.kind == "online_serving" and (row.engine_version or "").startswith("1."):
-        stack_name = SERVED
+        stack_name = "tensorrt-llm-serve"
     if row.engine_version is None and not re.search(r"\d\.\d", row.engine) and stack_name in names.VERSIONED:
         assumed.append(f"engine version as of `{stack_name}`")
     if card(row.accelerator)[1]:
         assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
-    stack, precision = _told(row, names.stack(stack_name), stack_name, assumed)
+    stack, precision = _told(row, said, names.stack(stack_name), stack_name, assumed)
     cluster = names.cluster(row.accelerator).model_copy(update={"nodes": 1})
     lengths = _lengths(row, model, assumed)
     count, steady = _count(row, lengths, assumed)
@@ -232,9 +232,9 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     serving = Serving(
         **placed,
         precision=precision,
-        batching=_batching(row, stack_name, stack, model, assumed),
+        batching=_batching(row, said, stack_name, stack, model, assumed),
         context=_context(lengths, model),
-        kv_cache=_cache(row),
+        kv_cache=_cache(row, said),
     )
     scenario = ServingScenario(
         version=1,
@@ -249,11 +249,21 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
 
 
-def _told(row: ServingRow, stack: ServingStack, name: str, assumed: list[str]) -> tuple[ServingStack, NumberFormats]:
+def _said(row: ServingRow) -> Told:
+    """What the scripts of the benchmark tell the engine; nothing where they are not known."""
+    if row.kind != "online_serving" or row.concurrency is None or not row.input_len or not row.output_len:
+        return Told()
+    weights, sizes = row.number_format, (row.input_len, row.output_len)
+    named = row.source, row.engine, row.model, row.accelerator, weights
+    return settings(Case(*named, _spread(row).get("tp") or 1, row.concurrency, sizes, row.day or "")) or Told()
+
+
+def _told(
+    row: ServingRow, said: Told, stack: ServingStack, name: str, assumed: list[str]
+) -> tuple[ServingStack, NumberFormats]:
     """(stack, number formats) with the kernels and formats of experts that the benchmark's scripts choose."""
     precision = names.formats(row.precision or {}, name, "fp16", assumed, row.model)
-    said = settings(row.source, row.engine, row.model, row.accelerator)
-    if said is None or said.experts is None:
+    if said.experts is None:
         return stack, precision
     assumed.append(f"experts run `{said.experts}` kernels, as in the benchmark's scripts")
     if said.expert_rows is not None and precision.experts is not None:
@@ -276,11 +286,11 @@ def _alone(row: ServingRow) -> bool:
     return row.kind not in ("offline_throughput", *ONLINE)
 
 
-def _cache(row: ServingRow) -> KvCache:
+def _cache(row: ServingRow, said: Told) -> KvCache:
     """A batch that was run had the memory that it needed; engines that serve keep some back."""
     if _alone(row):
         return KvCache(prefix_caching="none", watermark=0.0, free_share=1.0)
-    return KvCache(prefix_caching="none")
+    return KvCache(prefix_caching="none", memory_share=said.memory_share, free_share=said.free_share)
 
 
 def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
@@ -435,7 +445,9 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
     return Arrivals(poisson=f"{row.request_rate_per_s} /s")  # type: ignore[arg-type]
 
 
-def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Model, assumed: list[str]) -> Batching:
+def _batching(
+    row: ServingRow, said: Told, stack_name: str, stack: ServingStack, model: Model, assumed: list[str]
+) -> Batching:
     """What the row says about the engine's settings; where it says nothing the stack's."""
     if row.kind in ("static_batch_throughput", "decode_throughput"):
         return Batching(policy="static", max_sequences=row.batch_size)
@@ -455,8 +467,14 @@ def _batching(row: ServingRow, stack_name: str, stack: ServingStack, model: Mode
         )
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
-    said = settings(row.source, row.engine, row.model, row.accelerator)
-    if said and row.concurrency and row.input_len and most is None and tokens is None:
-        tokens, most = limits(said, row.concurrency, row.input_len)
+    if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
+        tokens, most = said.limits(row.concurrency, row.input_len)
         assumed.append(f"limits of the engine as in the benchmark's scripts: {most} sequences")
-    return Batching(policy=policy, max_sequences=most, token_budget=tokens)
+    return Batching(
+        policy=policy,
+        max_sequences=most,
+        token_budget=tokens,
+        poll_interval=said.poll_interval or 1,
+        wait_iterations=said.wait_iterations or 0,
+        wait_share=said.wait_share or 0.0,
+    )

@@ -1,73 +1,126 @@
-"""Settings of engines in published benchmarks, where the benchmark states them and its rows do not.
+"""Settings of engines in published benchmarks, where the benchmark's scripts state them and its rows do not.
 
-InferenceX (SemiAnalysis; scripts of its repository, history to 2026-05-05) gives engines limits by model, engine and
-device. Nothing here was read off measured values.
+They are data, `workloads/measurements/serving-settings.yaml`, each with the script that it was read in.
 """
 
 import re
-from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
-Tokens = Callable[[int, int], int]
-"""Most tokens of an iteration, of (requests in flight, longest prompt)."""
+from pydantic import Field
+
+from simulator.specs.base import Count, Format, Fraction, Spec
+from simulator.specs.catalog import data_root
+from simulator.specs.resolve import load_file
+
+FILE = "workloads/measurements/serving-settings.yaml"
 
 
-class Settings(NamedTuple):
-    """What an engine is told for some rows; None: its default."""
+class Case(NamedTuple):
+    """What of a row decides about its settings."""
 
     source: str
     engine: str
     model: str
     device: str
-    tokens: Tokens | None
-    sequences: int | None = None
-    """Most sequences at once; None: as many as are in flight."""
+    weights: str
+    """Format of the weights, in the words of the row."""
+    tp: int
+    in_flight: int
+    lengths: tuple[int, int]
+    """Longest prompt and answer."""
+    day: str
+    """When it was measured; empty where that is not known."""
+
+
+class Told(Spec):
+    """What an engine is told; None: its default."""
+
+    stack: str | None = None
+    """Profile of the engine as the scripts run it."""
+    tokens: Count | None = None
+    """Most tokens of an iteration."""
+    tokens_per_prompt: Count | None = None
+    """The same over the longest prompt."""
+    tokens_fitting: Count | None = None
+    """The same is a prompt beside one token of each other request and 64 more, but not less than this."""
+    sequences: Count | None = None
+    """Most sequences at once; as many as are in flight where left out."""
+    memory_share: Fraction | None = None
+    """Share of the memory that the engine may take."""
+    free_share: Fraction | None = None
+    """Share of what weights leave that the cache takes."""
     experts: str | None = None
     """Kernels of mixtures of experts."""
-    expert_rows: str | None = None
+    expert_rows: Format | None = None
     """Format of the rows that they multiply."""
+    poll_interval: Count | None = None
+    """Decode iterations between two looks for new requests."""
+    wait_iterations: Count | None = None
+    """Iterations that prompts wait for others."""
+    wait_share: Fraction | None = None
+    """Share of the tokens from which they do not."""
 
-    @property
-    def stack(self) -> str | None:
-        """The stack that the scripts make of the engine: vLLM's `--async-scheduling`, TensorRT-LLM's `trtllm-serve`."""
-        return {"vllm": "vllm-async", "tensorrt": SERVED}.get(self.engine)
-
-
-def _fixed(tokens: int) -> Tokens:
-    return lambda flying, prompt: tokens
-
-
-def _fitting(flying: int, prompt: int) -> int:
-    """TensorRT-LLM is built for a prompt beside one token of each other request."""
-    return max(8192, flying + prompt + 64)
-
-
-SERVED = "tensorrt-llm-serve"
-BENCHMARK = "inferencex"
-SETTINGS = (
-    Settings(BENCHMARK, "vllm", "gpt-?oss", "b200", _fixed(8192), 512, "trtllm-gen", "fp8"),
-    Settings(BENCHMARK, "vllm", "gpt-?oss", "", _fixed(8192)),
-    Settings(BENCHMARK, "vllm", "minimax", "h100", lambda flying, prompt: 2 * prompt, 256),
-    Settings(BENCHMARK, "vllm", "minimax", "", lambda flying, prompt: 2 * prompt),
-    Settings(BENCHMARK, "vllm", "", "", None),
-    Settings(BENCHMARK, "tensorrt", "llama", "", _fixed(16_384)),
-    Settings(BENCHMARK, "tensorrt", "gpt-?oss", "b200", _fixed(20_000), 512, "trtllm-gen", "fp8"),
-    Settings(BENCHMARK, "tensorrt", "gpt-?oss", "", _fixed(20_000)),
-    Settings(BENCHMARK, "tensorrt", "deepseek", "b200", _fitting, None, "trtllm-gen"),
-    Settings(BENCHMARK, "tensorrt", "", "", _fitting),
-    Settings(BENCHMARK, "sglang", "", "h200", _fixed(32_768), 512),
-    Settings(BENCHMARK, "sglang", "", "", _fixed(16_384), 512),
-)
-"""First match."""
+    def limits(self, in_flight: int, prompt: int) -> tuple[int | None, int]:
+        """(most tokens of an iteration or the default, most sequences) for requests in flight and a longest prompt."""
+        tokens = self.tokens
+        if tokens is None and self.tokens_per_prompt is not None:
+            tokens = self.tokens_per_prompt * prompt
+        if tokens is None and self.tokens_fitting is not None:
+            tokens = max(-(-(in_flight + prompt + 64) // 64) * 64, self.tokens_fitting)
+        return tokens, self.sequences or in_flight
 
 
-def settings(source: str, engine: str, model: str, device: str) -> Settings | None:
-    """What the benchmark's scripts say; None where it has none."""
-    said = [text.lower() for text in (source, engine, model, device)]
-    matches = (one for one in SETTINGS if all(re.search(word, text) for word, text in zip(one[:4], said, strict=True)))
-    return next(matches, None)
+class Setting(Told):
+    """What scripts of a benchmark say for the rows that an entry fits."""
+
+    source: str
+    """Word of the rows' source."""
+    engine: str
+    """Word of the engine's name."""
+    model: str = ""
+    """Pattern of the model's name."""
+    device: str = ""
+    """Pattern of the accelerator's name."""
+    weights: str = ""
+    """Word of the format of the weights."""
+    tp_below: Count | None = None
+    """Tensor-parallel sizes below this alone."""
+    in_flight_from: Count = 1
+    """From so many requests in flight on."""
+    lengths: tuple[Count, Count] | None = None
+    """Longest prompt and answer."""
+    day_from: str = ""
+    """Measurements from this day on, of those whose day is known."""
+    found_in: str = Field(alias="from")
+    """Scripts that say so."""
+
+    def fits(self, case: Case) -> bool:
+        """Whether it is about a row."""
+        words = (self.source, self.engine, self.model, self.device, self.weights)
+        return (
+            all(re.search(word, text.lower()) for word, text in zip(words, case[:5], strict=True))
+            and (self.tp_below is None or case.tp < self.tp_below)
+            and case.in_flight >= self.in_flight_from
+            and self.lengths in (None, case.lengths)
+            and not (self.day_from and case.day and case.day < self.day_from)
+        )
 
 
-def limits(one: Settings, flying: int, prompt: int) -> tuple[int | None, int]:
-    """(most tokens of an iteration or the default, most sequences) for requests in flight and the longest prompt."""
-    return one.tokens and one.tokens(flying, prompt), one.sequences or flying
+class Settings(Spec):
+    """The file."""
+
+    settings: tuple[Setting, ...]
+    """Later ones over earlier ones."""
+
+
+@cache
+def known() -> tuple[Setting, ...]:
+    """All that is known."""
+    return load_file(Settings, data_root() / FILE).spec.settings
+
+
+def settings(case: Case) -> Told | None:
+    """What a benchmark's scripts say of a row; None where they say nothing."""
+    fitting = [one.model_dump(include=set(Told.model_fields), exclude_none=True) for one in known() if one.fits(case)]
+    return Told.model_validate({key: value for one in fitting for key, value in one.items()}) if fitting else None

@@ -83,12 +83,15 @@ class StageCost:
     """How many rows a decode has; one where left out."""
     drafting: Drafting | None = None
     """What drafting adds here; None where nothing is drafted, and on stages before the last."""
+    launching: RowCosts | None = None
+    """Seconds that an iteration with prompts waits longer for launches; None where it replays graphs as others do."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
     _prompt: dict[tuple[int, int], int] = field(default_factory=dict)
     _shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     _send: dict[int, int] = field(default_factory=dict)
+    _launches: dict[int, int] = field(default_factory=dict)
     _common: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {0: 0}))
     _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({0: 0}, {0: 0}))
 
@@ -100,6 +103,14 @@ class StageCost:
             _fill(self._body, tokens, self.body)
             _fill(self._ending, sampled, self.ending)
             return self._body[tokens] + self._ending[sampled]
+
+    def launches(self, tokens: int) -> int:
+        """Ticks that an iteration with prompts of so many rows waits longer for the host than one of decodes."""
+        if self.launching is None:
+            return 0
+        if tokens not in self._launches:
+            _fill(self._launches, tokens, self.launching)
+        return self._launches[tokens]
 
     def together(self, tokens: int, sampled: int) -> int:
         """Ticks of the experts for the rows of all replicas that run in step, and of gathering these rows, beside the
@@ -482,4 +493,5 @@ def _stage(
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         exchanges=own.exchanges(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         overlap=overlapping(own, layers[stage], attention.curve.launch, overlap),
+        launching=own.launching(layers[stage], first),
     )

@@ -106,7 +106,7 @@ class Layers:
         if rows <= (stack.graphs or 0):
             return 0.0
         count = sum(n * (kernels(layer(self.pieces.shard, kind=kind)) + kind.attends) for kind, n in self.kinds())
-        return stack.kernel_launch * count
+        return stack.kernel_launch.value * count
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,13 +66,32 @@ class Pieces:
 
     def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
         """What all rows pass, apart from attention; `launch` are the seconds of a launch of attention."""
+        attending = depth.attending(self.shard.model, depth.full)
+        return self._passed(self._body(depth, first), self._launches(depth), attending * launch)
+
+    def launching(self, depth: Depth, first: bool) -> RowCosts | None:
+        """By how much an iteration with prompts waits longer for the host than one that replays captured graphs; None
+        where both replay them."""
+        if self.stack.graph_prompts:
+            return None
+        pieces, peers = self._body(depth, first), 1 if self.in_step else self.shard.sharers
+        own = [entry for entry in pieces if not together(entry[1])]
+        shared = [entry for entry in pieces if together(entry[1])]
+        host, most = self.stack.kernel_launch.value * self._launches(depth), self.stack.graphs or 0
+
+        def cost(rows: Ints) -> dict[str, Floats]:
+            busy = sum(self.total(own, rows).values()) + sum(self.total(shared, rows * peers).values())
+            return {"host": np.where(rows <= most, np.maximum(host - busy, 0.0), 0.0)}
+
+        return cost
+
+    def _launches(self, depth: Depth) -> int:
+        """Kernels of all layers that all rows pass."""
         kinds = depth.passed(self.shard.model.kinds[0])
-        launches = sum(
+        found = sum(
             count * (kernels(layer(self.shard, kind=kind)) + (kind.attention != "none")) for kind, count in kinds
         )
-        launches += depth.skipped_caches * kernels(keys(self.shard))
-        attending = depth.attending(self.shard.model, depth.full)
-        return self._passed(self._body(depth, first), launches, attending * launch)
+        return found + depth.skipped_caches * kernels(keys(self.shard))
 
     def _body(self, depth: Depth, first: bool) -> list[tuple[int, Piece]]:
         """Pieces that all rows pass, with how often each runs."""
@@ -148,7 +167,7 @@ class Pieces:
 
     def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> RowCosts:
         """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
-        host = self.stack.kernel_launch * launches
+        host = self.stack.kernel_launch.value * launches
         own = [entry for entry in pieces if not together(entry[1])]
         shared = [entry for entry in pieces if together(entry[1])]
         peers = 1 if self.in_step else self.shard.sharers

@@ -182,7 +182,9 @@ def _rules(
         message = f"a budget of {budget} tokens has no room for {most} sequences that decode{drafts}"
         hint = f"write {most * each} or more, or cut `max_sequences`"
         raise InputError(Problem(message, path="serving.batching.token_budget", hint=hint))
-    return Rules(budget, most, batching.tile, None if batching.ageing is None else to_ticks(batching.ageing))
+    ageing = None if batching.ageing is None else to_ticks(batching.ageing)
+    waits = batching.wait_iterations, batching.wait_share
+    return Rules(budget, most, batching.tile, ageing, batching.poll_interval, *waits)
 
 
 def _placed(ranks: int, layout: Layout, free: FreeDevices, partition: str) -> tuple[ReplicaPlacement, ...]:

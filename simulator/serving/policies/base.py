@@ -19,6 +19,8 @@ class Decision(NamedTuple):
     """Prompts under way and waiting ones to admit, each with the tokens of it to work on, within the free blocks."""
     decode: bool = True
     """Whether sequences decode beside them."""
+    held: bool = False
+    """Whether prompts that could run are held back, so that the policy is asked again after one iteration."""
 
 
 NOTHING = Decision()
@@ -37,6 +39,12 @@ class Rules:
     """Rows that `sarathi` rounds an iteration to."""
     ageing: int | None = None
     """Ticks of waiting that raise a request by one priority class."""
+    poll_interval: int = 1
+    """Decode iterations between two looks for new requests."""
+    wait_iterations: int = 0
+    """Iterations that prompts are held back at most until more of them have come."""
+    wait_share: float = 0.0
+    """Share of the token budget from which they are not held back."""
 
 
 class Policy(ABC):

@@ -14,6 +14,7 @@ from simulator.serving.replica.speculation import SpeculatingDecodes, Yields
 
 if TYPE_CHECKING:
     from simulator.engine.agenda import Appointment
+    from simulator.serving.replica.intake import Intake
     from simulator.serving.replica.replica import Replica
 
 
@@ -55,6 +56,7 @@ class Batch:
         "blocked",
         "closed",
         "decodes",
+        "held",
         "line",
         "partial",
         "replica",
@@ -78,6 +80,8 @@ class Batch:
         """Whether requests wait that cannot be admitted before a member is done."""
         self.closed = False
         """Whether a request was preempted just now or waits on the host, so that none is admitted."""
+        self.held = False
+        """Whether the policy holds prompts back and wants to be asked again after the iteration."""
         self.appointment: Appointment | None = None
         self.view = view(self)
         """What the policy sees."""
@@ -117,6 +121,8 @@ class Batch:
         if now < replica.stages.gate:
             self.appointment = self.agenda.at(replica.stages.gate, self.begin)
             return
+        if replica.intake is not None:
+            replica.intake.take(self)
         if queue.ready:
             replica.admit_transferred(self)
         need = decodes.need() if decodes.n else 0
@@ -127,10 +133,10 @@ class Batch:
             # Who waits on the host comes back before anybody new, or a steady stream of short prompts would starve it.
             self.closed = bool((replica.preempted > before or queue.swapped) and (decodes.n or self.partial))
         self.blocked = False
-        chunks, decoding = NOTHING
+        chunks, decoding, held = NOTHING
         if self.partial or queue.waiting:
-            chunks, decoding = replica.policy.decide(self.view)
-            self.blocked = not chunks and not self.closed
+            chunks, decoding, held = replica.policy.decide(self.view)
+            self.blocked = not chunks and not self.closed and not held
         if not chunks and not decodes.n:
             if len(self.partial) > 1 and replica.policy.grows:  # they keep each other from the memory they need
                 replica.preempt(self)
@@ -140,6 +146,7 @@ class Batch:
             return
         if chunks:
             replica.admit(self, chunks, now)
+        self.held = held
         self._start(chunks, decodes.n > 0 and (decoding or not chunks), need, extra, now)
 
     def _go_idle(self) -> None:
@@ -183,7 +190,7 @@ class Batch:
         else:
             span = stretch.first = self._lasts_one(n, extra)
             if (
-                not (chunks or extra or self.closed)
+                not (chunks or extra or self.closed or self.held)
                 and replica.fast_forwards
                 and not meets
                 and (settled or not self.blocked)
@@ -242,6 +249,8 @@ class Batch:
         ticks = extra + cost.rows(each + work.tokens, each + work.ended) + cost.host(n + len(chunks)) + attention
         if cost.drafting is not None:
             ticks += stages.drafts(self, n)
+        if chunks:
+            ticks += cost.launches(each + work.tokens)
         if cost.overlap is None:
             return ticks
         if self.replica.group is not None and cost.common is not None:
@@ -268,6 +277,8 @@ class Batch:
         """
         decodes, blocks = self.decodes, self.replica.blocks
         count = decodes.until_done()
+        if self.replica.intake is not None:
+            count = self.replica.intake.until_look(self, count)
         count = min(count, (self.line.limit - decodes.context) // (decodes.n + decodes.rows) + 1)
         if count <= 1:
             return
@@ -284,6 +295,15 @@ class Batch:
         if stretch.count <= 1 or self.appointment is None:
             return
         count = stretch.boundary(self.agenda.now + begun)
+        if count < stretch.count:
+            self.shorten(count)
+
+    def cut_before_look(self, intake: "Intake") -> None:
+        """A request has come: end the stretch where the engine looks for it."""
+        stretch = self.stretch
+        if stretch.count <= 1 or self.appointment is None:
+            return
+        count = intake.look_from(self, stretch.boundary(self.agenda.now), stretch.count)
         if count < stretch.count:
             self.shorten(count)
 

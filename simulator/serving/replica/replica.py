@@ -13,6 +13,7 @@ from simulator.serving.policies import Policy
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
 from simulator.serving.replica.blocks import Blocks, Memory
+from simulator.serving.replica.intake import FrontEnd, Intake
 from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.queue import Queue
@@ -61,15 +62,20 @@ class Replica:
         in_flight: int | None = None,
         reads_once: bool = False,
         yields: Yields | None = None,
+        ahead: bool = False,
+        front: FrontEnd | None = None,
     ) -> None:
         """Idle. `in_flight` is how many batches run at once, as many as there are stages where left out; `reads_once`
         says whether decodes read what the prefix cache shares among them once; `yields` what they get where several
-        tokens of each are verified together."""
+        tokens of each are verified together; `ahead` and `front` are as for `Intake`."""
         self.name, self.number, self.role = name, number, role
         self.agenda, self.ledger, self.policy, self.owner = agenda, ledger, policy, owner
         in_flight = in_flight or len(costs)
         self.blocks = Blocks(memory, ledger, cache, _reserve(policy, role, in_flight))
         self.queue = Queue(ledger)
+        every = policy.rules.poll_interval
+        self.intake = Intake(self, every, ahead, front) if ahead or front is not None or every > 1 else None
+        """What keeps requests from the queue; None where they join it as they come."""
         self.stages = Stages(costs, ledger, in_flight)
         self.record = Record(memory.block_size)
         plain = yields is None and all(cost.overlap is None for cost in costs)
@@ -106,7 +112,7 @@ class Replica:
 
     def tokens(self, now: int) -> int:
         """Tokens in its queue and in the contexts of its sequences."""
-        total = self.queue.pending
+        total = self.queue.pending + (self.intake.tokens if self.intake is not None else 0)
         remaining = self.ledger.remaining_tokens
         for batch in self.batches:
             decodes = batch.decodes
@@ -125,6 +131,9 @@ class Replica:
             return
         self.queue.outstanding += 1
         self.ledger.replica[request] = self.number
+        if self.intake is not None:
+            self.intake.come(request)
+            return
         self.queue.enter(request)
         self.wake(queued=True)
 
@@ -190,7 +199,11 @@ class Replica:
             batch.appointment = self.agenda.begin(batch.begin)
         elif self.fast_forwards:
             batch, policy = self.batches[0], self.policy
-            if batch.stretch.count > 1 and not (queued and batch.blocked and policy.in_order and policy.time_invariant):
+            if queued and self.intake is not None:
+                batch.cut_before_look(self.intake)
+            elif batch.stretch.count > 1 and not (
+                queued and batch.blocked and policy.in_order and policy.time_invariant
+            ):
                 batch.cut()
 
     def admit(self, batch: Batch, chunks: Chunks, now: int) -> None:

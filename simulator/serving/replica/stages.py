@@ -58,6 +58,7 @@ class Stages:
         chunk = min(remaining, budget)
         each = cost.rows(chunk, 1) + cost.host(1) + cost.prompt(chunk, 0)
         each += cost.together(chunk, 1) + cost.exchanged(chunk, chunk)
+        each += cost.launches(chunk)
         return len(self.costs) * (-(-remaining // chunk)) * each
 
     def ticks(self, batch: "Batch", n: int, extra: int) -> list[int]:
@@ -72,6 +73,7 @@ class Stages:
             each = cost.rows(rows + work.tokens, rows + work.ended) + attention - saved
             if cost.drafting is not None:
                 each += self.drafts(batch, n)
+            each += cost.launches(rows + work.tokens) if chunks else 0
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
             found.append(each)

@@ -7,7 +7,7 @@ import pytest
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import MappedServing, ServingRow, draft_serving
-from simulator.interop.rows.serving_settings import limits, settings
+from simulator.interop.rows.serving_settings import Case, Told, known, settings
 
 ROW = {
     "id": "x",
@@ -68,16 +68,51 @@ def test_a_merged_row_has_several_days() -> None:
     assert mapped(engine_version=None, measured_on=["2026-03-18", "2026-02-07"]).row.day == "2026-02-07"
 
 
+CASE = Case("InferenceX", "vLLM", "GPT-OSS-120B", "NVIDIA H200 SXM", "mxfp4", 8, 64, (8192, 1024), "2026-03-25")
+
+
 @pytest.mark.parametrize(
-    ("engine", "model", "device", "expected"),
+    ("engine", "model", "device", "weights", "expected"),
     [
-        ("TensorRT-LLM", "Llama-3.1-70B", "H200", (16_384, 64)),
-        ("TensorRT-LLM", "DeepSeek-R1", "B200", (8320, 64)),
-        ("vLLM", "MiniMax-M2.5", "H100", (16_384, 256)),
-        ("SGLang", "DeepSeek-R1", "H200", (32_768, 512)),
+        ("TensorRT-LLM", "Llama-3.1-70B", "H200", "fp8", (16_384, 64)),
+        ("TensorRT-LLM", "DeepSeek-R1", "B200", "fp8", (8320, 64)),
+        ("vLLM", "MiniMax-M2.5", "H100", "fp8", (8192, 256)),
+        ("SGLang", "DeepSeek-R1", "H200", "fp8", (32_768, 256)),
+        ("SGLang", "DeepSeek-R1", "B200", "nvfp4", (16_384, 256)),
+        ("SGLang", "DeepSeek-R1", "B200", "fp8", (32_768, 128)),
     ],
 )
-def test_limits(engine: str, model: str, device: str, expected: tuple[int, int]) -> None:
-    found = settings("InferenceX", engine, model, device)
-    assert found is not None and limits(found, 64, 8192) == expected
-    assert settings("another benchmark", engine, model, device) is None
+def test_limits(engine: str, model: str, device: str, weights: str, expected: tuple[int, int]) -> None:
+    case = CASE._replace(engine=engine, model=model, device=device, weights=weights)
+    found = settings(case)
+    assert found is not None and found.limits(64, 8192) == expected
+    assert settings(case._replace(source="another benchmark")) is None
+
+
+def test_entries_that_fit_apply_one_over_the_other() -> None:
+    sglang = CASE._replace(engine="SGLang", model="DeepSeek-R1", device="B200", weights="fp8")
+    told = settings(sglang), settings(sglang._replace(in_flight=8)), settings(sglang._replace(tp=4, in_flight=32))
+    assert [one and one.poll_interval for one in told] == [30, 10, 10]
+    assert [one and one.sequences for one in told] == [128, 128, 32]
+    marlin, before = settings(CASE), settings(CASE._replace(day="2025-11-20"))
+    assert marlin is not None and marlin.experts == "marlin"
+    assert before is not None and before.experts is None
+
+
+def test_every_entry_is_about_some_row_and_names_its_script() -> None:
+    for one in known():
+        assert one.found_in
+        assert one.model_dump(include=set(Told.model_fields), exclude_none=True), one.found_in
+
+
+def test_prompts_of_small_tensor_parallel_replicas_wait_for_others() -> None:
+    llama = {
+        "engine": "TensorRT-LLM",
+        "engine_version": None,
+        "model": "Llama-3.1-70B",
+        "precision": {"weights": "fp8"},
+    }
+    batching = mapped(**llama).scenario.serving.batching
+    assert (batching.wait_iterations, batching.wait_share) == (20, 0.9)
+    whole = {"parallelism": {"tp": 8, "pp": 1}, "num_accelerators": 8}
+    assert mapped(**llama, **whole).scenario.serving.batching.wait_iterations == 0
