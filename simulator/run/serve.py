@@ -1,6 +1,6 @@
 """A serving scenario on its machines: requests drawn, replicas placed, the agenda run, the Result gathered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
@@ -21,6 +21,7 @@ from simulator.serving.costs.iteration import library
 from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
+from simulator.serving.fleet.roles import RoleSwitch
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.replica.blocks import Memory
@@ -43,6 +44,8 @@ HOST_LINK = 25e9
 """Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
 
 
+LEAST = "least-outstanding"
+"""The router of decode replicas that needs no choice of its own."""
 MOST_DEVICES = 1 << 16
 """Devices above which a cluster is refused."""
 MOST_REQUESTS = 10_000_000
@@ -64,6 +67,8 @@ class ServingRun:
     events: int
     share_links: bool = True
     """Whether those who could ask a link for more than it has share it."""
+    roles: RoleSwitch | None = None
+    """What lets replicas change their role."""
 
 
 def serve(
@@ -168,9 +173,11 @@ def serving(
     if any(system.role == "prefill" for system in systems):
         fleet.kv_transfer = _kv_transfer(site, scenario, systems, ledger)
         fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
+        fleet.local = scenario.serving.local_prompts
     _in_step(replicas, homes, agenda, scenario.stack)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
-    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0)
+    roles = _switching(scenario, fleet, replicas, agenda)
+    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0, roles=roles)
 
 
 def _way(stack: ServingStack, ledger: Ledger) -> list[int]:
@@ -207,7 +214,32 @@ def _kv_transfer(site: Site, scenario: ServingScenario, systems: tuple[System, .
     devices = dict(enumerate(places))
     states = max(system.cost.state_replica_bytes for system in systems)
     own = site.clock, ledger, site.fabric, profile, devices, token, scenario.model.layers, by_layer
-    return KvTransfer(*own, state_bytes=states, first_by_decode=scenario.serving.first_token == "decode")
+    rules = scenario.serving
+    transfer = KvTransfer(*own, state_bytes=states, first_by_decode=rules.first_token == "decode")
+    transfer.switches = rules.switching is not None
+    if rules.decode_router != LEAST:
+        transfer.router = ROUTERS.get(rules.decode_router, "serving.decode_router")
+        transfer.choice = Choice(stream(scenario.seed, "decode router"))
+    return transfer
+
+
+def _switching(
+    scenario: ServingScenario, fleet: Fleet, replicas: tuple[Replica, ...], agenda: Agenda
+) -> RoleSwitch | None:
+    """What changes roles, which looks from now on; None where nothing does."""
+    rules, transfer = scenario.serving.switching, fleet.kv_transfer
+    if rules is None or transfer is None:
+        return None
+    sides: dict[str, list[Sequence[Replica]]] = {"prefill": [], "decode": [], "both": []}
+    for replica in replicas:
+        if replica.group is None or replica is replica.group.members[0]:
+            sides[replica.role].append([replica] if replica.group is None else replica.group.members)
+    if sides.pop("both"):
+        message = "replicas of the role `both` beside those that change theirs"
+        raise InputError(Problem(message, path="serving.switching", hint="give pools the roles `prefill` and `decode`"))
+    switch = RoleSwitch(agenda, rules, sides, transfer, fleet.entrances, lambda: fleet.busy)
+    switch.watch()
+    return switch
 
 
 def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: Agenda, stack: ServingStack) -> None:

@@ -30,6 +30,7 @@ from simulator.run.ground import ground, memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
 from simulator.serving.costs.drafting import verified_rows
+from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.record import COLUMNS
@@ -82,6 +83,7 @@ def gather(run: "ServingRun") -> Result:
             *run.workload.assumptions,
             *one_profile(run.scenario.cluster),
             *_told(run, "assumptions"),
+            *_pools(run),
             *guessed_idle(_accelerators(run)),
         ),
         ground=ground(run.scenario),
@@ -105,6 +107,21 @@ def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
             for text in getattr(system.cost, kind)
         )
     )
+
+
+def _pools(run: "ServingRun") -> tuple[str, ...]:
+    """Which pool saturates first, and which replicas changed their role."""
+    ledger = run.ledger
+    if not run.replicas or not len(ledger):
+        return ()
+    count = len(ledger)
+    told = pools_said(run.systems, round(sum(ledger.prompt) / count), round(sum(ledger.output) / count))
+    changes = () if run.roles is None else run.roles.changes
+    if changes:
+        listed = ", ".join(f"{name} to {role} at {units.to_seconds(tick):.3g} s" for tick, name, role in changes[:4])
+        more = f" and {len(changes) - 4} more" if len(changes) > 4 else ""
+        told += (f"replicas changed their role, which is listed as they had it last: {listed}{more}",)
+    return told
 
 
 def _service(run: "ServingRun") -> Service:

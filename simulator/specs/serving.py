@@ -237,6 +237,30 @@ class Pool(Spec):
     are `more_nodes` of one cluster."""
 
 
+class LocalPrompts(Spec):
+    """Which prompts are read where their answers are written, and not on the prefill side."""
+
+    tokens: Annotated[int, Field(ge=0)] = 0
+    """Those of at most so many tokens (Dynamo's `max-local-prefill-length`)."""
+    queue: Count | None = None
+    """All, while at least so many requests wait on the prefill side (its `max-prefill-queue-size`); none where left
+    out."""
+
+
+class Switching(Spec):
+    """When replicas change their role between prefill and decode."""
+
+    check: Seconds = Field(default=1.0, gt=0)
+    """Time between two looks at what waits."""
+    above: Annotated[float, Field(gt=0)] = 4
+    """Requests that wait on a side, for each of its replicas (or groups that share experts), from which it gets one of
+    the other side's."""
+    below: Annotated[float, Field(gt=0)] = 1
+    """Requests that wait on the other side for each of its own, below which it gives one."""
+    delay: Seconds = 0.0
+    """Time that a change takes when the replica has finished what it had."""
+
+
 class Serving(Spec):
     """The system that answers requests."""
 
@@ -268,6 +292,12 @@ class Serving(Spec):
     first_token: Literal["prefill", "decode"] = Field(default="prefill", exclude_if=lambda side: side == "prefill")
     """Between prefill and decode pools: which side the client gets the first token from. `prefill`: when the prompt is
     done (DistServe); `decode`: when the cache has arrived there (proxies of Dynamo, SGLang, vLLM and TensorRT-LLM)."""
+    decode_router: str = Field(default="least-outstanding", exclude_if=lambda name: name == "least-outstanding")
+    """Which decode replica takes a cache, of those that have room for it; names as of `router`."""
+    local_prompts: LocalPrompts | None = Field(default=None, exclude_if=lambda rule: rule is None)
+    """Between prefill and decode pools: prompts that are read on the decode side; none where left out."""
+    switching: Switching | None = Field(default=None, exclude_if=lambda rule: rule is None)
+    """Between prefill and decode pools: when replicas change their role; never where left out."""
     context: Count | None = None
     """Longest prompt and answer together; the model's where left out."""
 
@@ -292,6 +322,10 @@ class Serving(Spec):
         roles = {pool.role for pool in self.pools}
         if ("prefill" in roles) != ("decode" in roles):
             raise ValueError("a `prefill` pool needs a `decode` pool and the other way round")
+        if "prefill" not in roles:
+            apart = ("first_token", "decode_router", "local_prompts", "switching")
+            for key in (key for key in apart if key in self.model_fields_set):
+                raise ValueError(f"`{key}` is for `pools` with the roles `prefill` and `decode`: leave it out")
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):
             raise ValueError("pools have different names")

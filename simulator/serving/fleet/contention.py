@@ -5,7 +5,7 @@ meet others on a link that is asked for too much runs on the fabric (`engine.wir
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -99,13 +99,20 @@ def _ways(placed: Sequence[Placed], transfer: KvTransfer) -> Iterator[User]:
     pairs: dict[tuple[Replica, Replica], list[tuple[int, int]]] = defaultdict(list)
     between: dict[tuple[Replica, Replica], list[tuple[int, int]]] = defaultdict(list)
     for one in placed:
-        for other in transfer.decoders if one.replica.role == "prefill" else ():
+        for other in _targets(one, firsts, transfer):
             key = one.first, firsts[other]
             pairs[key] += pairs_of(one.seat.own, transfer.devices[other.number])
             between[key].append((one.replica.number, other.number))
     for key, ranks in pairs.items():
         links = set(transfer.fabric.between(*np.array(ranks).T))
         yield User(links, None, partial(_wires_of_ways, transfer, between[key]), transfer.job)
+
+
+def _targets(one: Placed, firsts: Mapping[Replica, Replica], transfer: KvTransfer) -> Iterable[Replica]:
+    """Replicas that caches may move to from one."""
+    if transfer.switches:
+        return [other for other in firsts if firsts[other] is not one.first and other.role != "both"]
+    return transfer.decoders if one.replica.role == "prefill" else ()
 
 
 def _wires_of_ways(transfer: KvTransfer, ways: Sequence[tuple[int, int]]) -> Wires:

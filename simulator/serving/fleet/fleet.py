@@ -15,6 +15,7 @@ from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import ANY, NEVER, Workload
+from simulator.specs.serving import LocalPrompts
 
 
 class Fleet:
@@ -40,6 +41,8 @@ class Fleet:
         self.entrances: list[Replica] = []
         """Replicas that take new requests."""
         self.kv_transfer: KvTransfer | None = None
+        self.local: LocalPrompts | None = None
+        """Which prompts are read on the decode side; None: none."""
         timed = [request for request, tick in enumerate(ledger.arrival) if tick != NEVER]
         self._timed = deque(sorted(timed, key=self._comes) if way else timed)
         self._any: deque[int] = deque()
@@ -97,11 +100,28 @@ class Fleet:
             self.ledger.status[request] = REJECTED
             self.finished(request, now)
             return
+        if self.local is not None and self._stays(request):
+            assert self.kv_transfer is not None
+            self.kv_transfer.reader(request).submit(request)
+            return
         if len(entrances) == 1:
             entrances[0].submit(request)
             return
         self.choice.now = now
         entrances[self.router(entrances, request, self.choice)].submit(request)
+
+    def _stays(self, request: int) -> bool:
+        """Whether a prompt is read on the decode side."""
+        assert self.local is not None
+        if self.ledger.prompt[request] <= self.local.tokens:
+            return True
+        most = self.local.queue
+        return most is not None and sum(len(replica.waiting) for replica in self.entrances) >= most
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are requests that are neither finished nor rejected."""
+        return self._left > 0
 
     def finished(self, request: int, now: int) -> None:
         """Release what follows a request that is done or rejected."""

@@ -17,6 +17,7 @@ from simulator.engine.agenda import Agenda
 from simulator.engine.tape import Activity, Use
 from simulator.engine.wires import Wires
 from simulator.fabric import Fabric
+from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.replica import Replica
 from simulator.specs.collectives import CollectiveProfile
@@ -68,6 +69,12 @@ class KvTransfer:
     by_layer: bool
     """Whether layers leave as they are done."""
     decoders: Sequence[Replica] = ()
+    router: Router | None = None
+    """Which of them takes a cache; None: the least busy, equals in turn."""
+    choice: Choice | None = None
+    """What that router knows besides."""
+    switches: bool = False
+    """Whether replicas change their roles, so that caches may move between any two."""
     job: str = ""
     """Its name on the record of loads."""
     state_bytes: float = 0.0
@@ -168,17 +175,33 @@ class KvTransfer:
     def _target(self, request: int, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
         count = len(self.decoders)
-        for i in self._by_load():
+        for i in self._by_load() if self.router is None else self._routed(request):
             if self.decoders[i].accept(request, begun):
                 self.turn = (i + 1) % count
                 return self.decoders[i]
         return None
 
+    def reader(self, request: int) -> Replica:
+        """The decode replica that reads a prompt itself."""
+        order = self._by_load() if self.router is None else self._routed(request)
+        places = list(order)
+        place = next((i for i in places if self.decoders[i].could_run(request)), places[0])
+        self.turn = (place + 1) % len(self.decoders)
+        return self.decoders[place]
+
+    def _routed(self, request: int) -> Iterator[int]:
+        """Decode replicas in the order in which the router would choose them, those that are full left out."""
+        assert self.router is not None and self.choice is not None
+        self.choice.now = self.agenda.now
+        left = list(range(len(self.decoders)))
+        while left:
+            yield left.pop(self.router([self.decoders[i] for i in left], request, self.choice))
+
     def _by_load(self) -> Iterator[int]:
         """Decode replicas, the least busy first, of equals that whose turn it is; sorted where that one is full."""
         busy = [replica.queue.outstanding for replica in self.decoders]
         least, count = min(busy), len(busy)
-        first = next((i for i in range(self.turn, count) if busy[i] == least), None)
+        first = next((i for i in range(self.turn % count, count) if busy[i] == least), None)
         first = busy.index(least) if first is None else first
         yield first
         turns = ((self.turn + i) % count for i in range(count))

@@ -117,7 +117,11 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         message = f"{ranks} replicas cannot share experts in groups of {layout.sharers}"
         hint = f"write a divisor of the replicas, or `replicas: {layout.sharers}`: each is one of those that share"
         raise InputError(Problem(message, path="serving.parallel.ep", hint=hint))
-    taken = _placed(ranks, layout, free, cluster.partitions[part].name if cluster.more_nodes else "")
+    where = (
+        f"pool `{pool.name}`: " if serving.pools else "",
+        cluster.partitions[part].name if cluster.more_nodes else "",
+    )
+    taken = _placed(ranks, layout, free, *where)
     warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.numbering)
     if layout.sharers > 1 and not in_step:
         warnings += (
@@ -187,14 +191,15 @@ def _rules(
     return Rules(budget, most, batching.tile, ageing, batching.poll_interval, *waits)
 
 
-def _placed(ranks: int, layout: Layout, free: FreeDevices, partition: str) -> tuple[ReplicaPlacement, ...]:
+def _placed(ranks: int, layout: Layout, free: FreeDevices, pool: str, partition: str) -> tuple[ReplicaPlacement, ...]:
     """Where the attention ranks of a pool lie; InputError where its nodes, a `partition` of several, are full."""
     wanted = ranks * layout.devices
     if wanted > free.count:
         before = free.all - free.count
         where = f"the nodes `{partition}` have" if partition else "the cluster has"
         hint = "name others by `partition`, raise their number" if partition else "raise `cluster.nodes`"
-        message = f"the replicas take {before + wanted} devices, {where} {free.all}"
+        more = f", {before} of them those of pools before it" if pool and before else ""
+        message = f"{pool}the replicas take {before + wanted} devices{more}, {where} {free.all}"
         raise InputError(Problem(message, path="serving", hint=f"{hint}, or cut replicas or layout"))
     groups = [free.take(layout.sharers * layout.devices) for _ in range(ranks // layout.sharers)]
     return tuple(place for ranks in groups for place in placements(ranks, layout.devices))

@@ -137,6 +137,16 @@ class Replica:
         self.queue.enter(request)
         self.wake(queued=True)
 
+    @property
+    def empty(self) -> bool:
+        """Whether it has no requests, and holds no caches of others."""
+        return not self.queue.outstanding and not self.blocks.held
+
+    def become(self, role: str) -> None:
+        """Take another role, with nothing of the old one left."""
+        self.role = role
+        self.blocks.reserve = _reserve(self.policy, role, len(self.batches))
+
     def could_run(self, request: int) -> bool:
         """Whether a request fits into the context and, alone, what of it is kept here into the cache."""
         memory, prompt = self.blocks.memory, self.ledger.prompt[request]
