@@ -19,6 +19,7 @@ from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, pools, spanning
 from simulator.interop.rows.serving_settings import Case, Told, settings
+from simulator.interop.rows.speculation import speculation
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
@@ -160,7 +161,6 @@ def _check_supported(row: ServingRow) -> None:
         raise Refused(f"kind `{row.kind}`")
     reasons = {
         f"the row is not complete: {row.reason or 'without a reason'}": row.complete is False,
-        "speculative decoding": row.spec_decoding not in (None, "none"),
         f"arrivals `{row.arrivals}`": row.arrivals not in (None, CLOSED_LOOP),
         f"lengths between {row.length_range} of those stated": not 0 < min(row.length_range or (1,)) <= 1,
         "lengths are ambiguous": " or " in (row.workload or ""),
@@ -235,6 +235,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         batching=_batching(row, said, stack_name, stack, model, assumed),
         context=_context(lengths, model),
         kv_cache=_cache(row, said),
+        speculation=speculation(row, assumed),
     )
     scenario = ServingScenario(
         version=1,

@@ -196,7 +196,8 @@ def test_other_words_mean_the_same(changes: dict[str, Any]) -> None:
         ({"precision": {"compute": "fp8", "kv": "fp3"}}, "precision"),
         ({"engine": "vLLM with EAGLE-3"}, "engine"),
         ({"engine_version": 0.20}, "key `engine_version`"),  # 0.2 or 0.20?
-        ({"spec_decoding": "mtp"}, "speculative decoding"),
+        ({"spec_decoding": "mtp"}, "no module for multi-token prediction"),
+        ({"spec_decoding": "unknown"}, "speculative decoding `unknown`"),
         ({"complete": False, "reason": "the load is unknown"}, "not complete: the load is unknown"),
         ({"arrivals": "open loop of a kind"}, "arrivals"),
         ({"parallelism": {"tp": 1, "cp": 2}}, "parallelism `cp`"),
