@@ -40,7 +40,8 @@ TOLERANCE = 0.03
 
 
 class Iteration(Spec):
-    """One iteration of the first replica, all stages after each other; its seconds."""
+    """One iteration of the first replica, all stages after each other; its seconds. Ranks that run in step with it do
+    as much."""
 
     prompts: tuple[tuple[int, int], ...] = ()
     """Pieces of prompts: tokens, and tokens that are in the cache before them."""
@@ -333,6 +334,7 @@ class Bench:
     def iteration(self, name: str, changes: tuple[str, ...], asked: Iteration) -> float:
         """Seconds of one iteration."""
         ticks, prompts, decodes = 0, asked.prompts, asked.decodes
+        peers = self.cost(name, changes).peers
         tokens = decodes + sum(chunk for chunk, _ in prompts)
         sequences = decodes + len(prompts)
         for cost in self.cost(name, changes).stages:
@@ -340,7 +342,9 @@ class Bench:
             segments = cost.decode(decodes)
             reading = next(base + slope * asked.context for limit, base, slope in segments if asked.context <= limit)
             attention = reading + (cost.prompts(prompts) if prompts else 0)
-            ticks += attention - cost.saved(tokens, attention, None, reading)
+            joint = tokens * peers if cost.common is not None else None
+            ticks += attention - cost.saved(tokens, attention, joint, reading)
+            ticks += cost.together(tokens * peers, sequences * peers) + cost.exchanged(tokens, tokens * peers)
         return units.to_seconds(ticks)
 
     def goodput(self, name: str, changes: tuple[str, ...] = (), engine: str | None = None) -> float:

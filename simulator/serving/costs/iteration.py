@@ -248,6 +248,8 @@ class ReplicaCost:
     """How its tokens are drafted and verified."""
     exchange: Exchange | None = None
     """Who sends rows to the devices of their experts."""
+    peers: int = 1
+    """Ranks that share experts with it and run in step, itself among them."""
 
     @property
     def fits(self) -> bool:
@@ -342,6 +344,7 @@ def compile_costs(
         state_replica_bytes=tp * sum(need.state for need in needs),
         speculation=speculation,
         exchange=exchange,
+        peers=layout.sharers if in_step else 1,
     )
 
 
