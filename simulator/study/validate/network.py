@@ -20,4 +20,7 @@ def validate_network_line(line: Line) -> TimedOutcome:
 def _price(row: NetworkRow) -> Timed:
     mapped = map_network(row)
     profile = profile_of(mapped)
-    return Timed(profile.name, mapped.metric, mapped.measured_s, predicted(mapped, profile), mapped.assumed)
+    seconds = predicted(mapped, profile)
+    if mapped.harness is not None:
+        seconds = mapped.harness.seconds(row, seconds)
+    return Timed(profile.name, mapped.metric, mapped.measured_s, seconds, mapped.assumed)
