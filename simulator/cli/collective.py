@@ -39,7 +39,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--group", metavar="RANKS", type=_groups, help="as 0-7, 0-56:8 or 0,3,5; several as 0-7/8-15")
     parser.add_argument("--ranks", metavar="N", type=whole(2), help="the first N devices (default: all)")
     parser.add_argument("--nodes", metavar="N", type=whole(), help="nodes of the cluster")
-    parser.add_argument("--algorithm", metavar="NAME", default="auto", help="for example ring or ring/LL128")
+    parser.add_argument(
+        "--algorithm", metavar="NAME", default="auto", help="for example ring, ring/LL128 or plan.xml (MSCCL)"
+    )
     parser.add_argument("--all-algorithms", action="store_true", help="with --sizes: all that can do it")
     parser.add_argument("--algo", metavar="LIST", default="", help="NCCL_ALGO, for example Ring,Tree or ^NVLS")
     parser.add_argument("--proto", metavar="LIST", default="", help="NCCL_PROTO, for example Simple or ^LL128")

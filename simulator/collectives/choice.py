@@ -21,6 +21,7 @@ from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
 from simulator.collectives.rate import Rate, rate_of, rounded
 from simulator.collectives.routing import Routing
+from simulator.collectives.synthesised import SUFFIX, plan_of, synthesised
 from simulator.collectives.tuner import Group, chosen
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
@@ -78,7 +79,7 @@ def choose(
     for layout, _, options in placed:
         if not options:
             place = f"{layout.members} ranks on {layout.nodes} nodes"
-            name = algorithm.partition("/")[0]
+            name = split(algorithm)[0]
             raise InputError(f"the algorithm `{name}` cannot do {operation} of {place} on this fabric")
     tuned = [_tuned(operation, layout, options, size_bytes, profile) for layout, _, options in placed]
     kept = [[one] if one else options for one, (_, _, options) in zip(tuned, placed, strict=True)]
@@ -95,7 +96,9 @@ def _options(
     algorithm: str,
     routing: Routing | None,
 ) -> list[_Option]:
-    name, _, protocol_name = algorithm.partition("/")
+    name, protocol_name = split(algorithm)
+    if name.endswith(SUFFIX):
+        name, protocol_name = _checked_plan(name, protocol_name, size_bytes, profile)
     groups = ranks if len(rows) == len(ranks) else ranks[rows]
     return [
         _Option(candidate, protocol, rate, phases, groups, rows)
@@ -110,12 +113,32 @@ def _able(
 ) -> Iterator[tuple[str, tuple[Phase, ...]]]:
     """Those of the algorithms that can do this, with their phases."""
     for name in names:
-        if routing is None:
+        if routing is None and name.endswith(SUFFIX):
+            phases = synthesised(name, operation, layout)
+        elif routing is None:
             phases = ALGORITHMS.get(name)(operation, layout)
         else:
             phases = EXCHANGES.get(name)(operation, layout, routing)
         if phases is not None:
             yield name, phases
+
+
+def split(algorithm: str) -> tuple[str, str]:
+    """(name of an algorithm or file of a plan, protocol or nothing) of `ring/LL128`, `plans/mine.xml/Simple`."""
+    file, suffix, rest = algorithm.rpartition(SUFFIX)
+    if suffix and (not rest or rest.startswith("/")):
+        return file + suffix, rest.removeprefix("/")
+    name, _, protocol = algorithm.partition("/")
+    return name, protocol
+
+
+def _checked_plan(name: str, protocol: str, size_bytes: float, profile: CollectiveProfile) -> tuple[str, str]:
+    """The file and the protocol that it names, where the library has it; InputError for a size that it is not for."""
+    plan = plan_of(name)
+    low, high = plan.sizes
+    if not low <= size_bytes <= high:
+        raise InputError(Problem(f"the plan is for {low:,.0f} to {high:,.0f} bytes, not {size_bytes:,.0f}", file=name))
+    return name, protocol or (plan.protocol if plan.protocol in profile.protocols else "")
 
 
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
@@ -146,6 +169,8 @@ def _protocols(algorithm: str, name: str, profile: CollectiveProfile) -> list[tu
 
 def _kin(algorithm: str, profile: CollectiveProfile) -> str:
     """The algorithm whose protocols serve this one: an exchange that no protocol names is made of direct transfers."""
+    if algorithm.endswith(SUFFIX):
+        return "ring"
     named = any(algorithm in protocol.algorithms for protocol in profile.protocols.values())
     return algorithm if named or algorithm in ALGORITHMS.names() else "direct"
 
