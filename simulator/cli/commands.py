@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "validate": "simulator.cli.validate",
     "calibrate": "simulator.cli.calibrate",
     "collective": "simulator.cli.collective",
+    "network": "simulator.cli.network",
     "schedule": "simulator.cli.schedule",
     "profiles": "simulator.cli.profiles",
     "schema": "simulator.cli.schema",

@@ -32,7 +32,7 @@ class GraphNetwork(WiredNetwork):
         named += [name for cable in keys.cables for name in cable.between]
         names = list(dict.fromkeys(named))
         passage = network.latency.value if network.latency else 0.0
-        numbers = dict(zip(names, wiring.switches([(name,) for name in names], passage).tolist(), strict=True))
+        numbers = dict(zip(names, wiring.switches([("switch", name) for name in names], passage).tolist(), strict=True))
         for place, cable in enumerate(keys.cables):
             low, high = (numbers[name] for name in cable.between)
             if low == high:

@@ -190,7 +190,7 @@ class WiredNetwork(ScaleOut):
     def label(self, switch: int) -> str:
         """Name of a switch, such as `leaf 3.0`."""
         name, *numbers = self.points[switch]
-        return f"{name} {'.'.join(map(str, numbers))}".strip()
+        return f"{name} {'.'.join(map(str, numbers))}"
 
     def ends(self, link: int) -> str:
         """From where to where a link leads, such as `leaf 0.0 > spine 0.3`."""

@@ -44,7 +44,7 @@ class SitesNetwork(WiredNetwork):
             message = f"{cluster.nodes:,} nodes at sites for {len(home):,}; up to {_MOST_NODES} are modelled"
             raise InputError(Problem(message, path="cluster.network.sites", hint=f"place {cluster.nodes:,} nodes"))
         passage = cluster.network.latency.value if cluster.network.latency else 0.0
-        switches = wiring.switches([(name,) for name in names], passage)
+        switches = wiring.switches([("site", name) for name in names], passage)
         node, _ = cards.homes()
         out = np.bincount(home[node], cards.capacity, len(names))
         flow = np.full((len(names), len(names)), np.inf)

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 FAR = np.int32(1 << 29)
 """Length of a way that is not there."""
 _SLOTS = 8  # numbers that the quickest of several cables gets where they differ
+_MOST_AT_ONCE = 8_000_000  # numbers of a table that is worked on
 _STEP = 0x9E3779B97F4A7C15  # that SplitMix64 counts by
 _BY_RATE = ("planned", "adaptive")
 
@@ -48,6 +49,8 @@ class Ways:
     seed: int
     _out: Ints = field(init=False)
     """Cables that leave each switch, padded with -1; (switches, most)."""
+    _live: Ints = field(init=False)
+    """Cables in use, by the switch that they leave."""
     _length: dict[int, NDArray[np.int32]] = field(init=False, default_factory=dict)
     """Of the shortest way from every switch, by destination; (switches,) each."""
 
@@ -59,27 +62,30 @@ class Ways:
         out = np.full((self.switches, max(int(count.max(initial=0)), 1)), -1, np.int64)
         out[start, np.arange(len(start)) - (np.cumsum(count) - count)[start]] = order
         object.__setattr__(self, "_out", out)
+        object.__setattr__(self, "_live", order)
 
     def lengths(self, goal: Ints) -> NDArray[np.int32]:
         """Of the shortest ways from all switches to different ones; (goals, switches)."""
         new = np.array([one for one in goal.tolist() if one not in self._length], np.int64)
-        for part in np.array_split(new, max(1, len(new) * self._out.size // 8_000_000)):
+        for part in np.array_split(new, max(1, len(new) * len(self._live) // _MOST_AT_ONCE)):
             self._length.update(zip(part.tolist(), self._measured(part), strict=True))
         known = [self._length[one] for one in goal.tolist()]
         return np.stack(known) if known else np.zeros((0, self.switches), np.int32)
 
     def _measured(self, goal: Ints) -> NDArray[np.int32]:
         """Lengths by relaxation over all cables until nothing changes."""
-        length = np.full((len(goal), self.switches + 1), FAR, np.int32)
+        length = np.full((len(goal), self.switches), FAR, np.int32)
         length[np.arange(len(goal)), goal] = 0
-        stop = np.append(self.cables.stop, self.switches)[self._out]  # the last switch stands for none
-        cost = np.append(self.cables.cost, 0).astype(np.int32)[self._out]
-        while True:
-            nearer = np.minimum((length[:, stop] + cost).min(axis=2), length[:, :-1])
-            if (nearer == length[:, :-1]).all():
-                found: NDArray[np.int32] = np.minimum(nearer, FAR)
-                return found
-            length[:, :-1] = nearer
+        stop, cost = self.cables.stop[self._live], self.cables.cost[self._live].astype(np.int32)
+        leaving, first = np.unique(self.cables.start[self._live], return_index=True)
+        while len(leaving):
+            nearest = np.minimum.reduceat(length[:, stop] + cost, first, axis=1)
+            nearer = np.minimum(nearest, length[:, leaving])
+            if (nearer == length[:, leaving]).all():
+                break
+            length[:, leaving] = nearer
+        found: NDArray[np.int32] = np.minimum(length, FAR)
+        return found
 
     def walk(self, here: Ints, goal: Ints, flows: Flows) -> Ints:
         """Cables from switches to switches, padded with -1; (longest way, flows). All goals can be reached."""
@@ -111,13 +117,22 @@ class Ways:
 
     def _next(self, here: Ints, place: Ints, length: NDArray[np.int32]) -> Ints:
         """Cables on shortest ways from switches to the goals at `place`, before others, which are -1; (pairs, most)."""
+        turns = np.array_split(np.arange(len(here)), max(1, len(here) * self._out.shape[1] // _MOST_AT_ONCE))
+        parts = [self._ahead(here[turn], place[turn], length) for turn in turns]
+        found = np.full((len(here), max(part.shape[1] for part in parts)), -1, np.int64)
+        for turn, part in zip(turns, parts, strict=True):
+            found[turn, : part.shape[1]] = part
+        return found
+
+    def _ahead(self, here: Ints, place: Ints, length: NDArray[np.int32]) -> Ints:
+        """The same of some pairs."""
         out = self._out[here]
-        ahead = np.append(length, np.full((len(length), 1), FAR, np.int32), axis=1)
-        rest = ahead[place[:, None], np.append(self.cables.stop, self.switches)[out]]
-        good = rest + np.append(self.cables.cost, 0)[out] == length[place, here][:, None]
-        good &= out >= 0
-        order = np.argsort(~good, axis=1, kind="stable")[:, : max(1, int(good.sum(axis=1).max(initial=1)))]
-        found: Ints = np.where(np.take_along_axis(good, order, 1), np.take_along_axis(out, order, 1), -1)
+        rest = length[place[:, None], self.cables.stop[out]] + self.cables.cost[out] if len(self.cables.stop) else out
+        good = (rest == length[place, here][:, None]) & (out >= 0)
+        count = good.sum(axis=1)
+        row, column = np.nonzero(good)
+        found = np.full((len(here), max(1, int(count.max(initial=1)))), -1, np.int64)
+        found[row, np.arange(len(row)) - (np.cumsum(count) - count)[row]] = out[row, column]
         return found
 
     def _slots(self, cables: Ints) -> tuple[Ints, Ints]:

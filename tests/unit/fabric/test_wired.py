@@ -62,7 +62,7 @@ SHAPES: dict[str, tuple[dict[str, Any], int, dict[str, Any], int, dict[str, int]
     "dragonfly, a = 4": (dragonfly(4, 2, 2), 64, ONE_CARD, 5, {"switch": 7}, 16),
     "dragonfly+": (PLUS, 20, ONE_CARD, 5, {"leaf": 4, "spine": 4}, 6),
     "full mesh of two dimensions": (MESH, 32, ONE_CARD, 4, {"switch": 8}, 16),
-    "ring as a graph": (RING, 6, ONE_CARD, 5, {"s0": 3}, 2),
+    "ring as a graph": (RING, 6, ONE_CARD, 5, {"switch": 3}, 2),
     "rail-only": ({"kind": "rail-only", "leaf_nodes": 4}, 4, EIGHT, 4, {"leaf": 4}, 16),
     "planes": ({"kind": "rail-only", "leaf_nodes": 4, "spines": 4}, 16, EIGHT, 6, {"leaf": 8, "spine": 4}, 64),
 }

@@ -1,0 +1,1 @@
+"""A network as a page, a picture and an HTML file."""

@@ -1,0 +1,194 @@
+"""A cluster's network counted: switches, links, how far and how wide, what it costs, and what a collective loads."""
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import collectives, fabric
+from simulator.errors import InputError, Problem
+from simulator.fabric import Fabric
+from simulator.fabric.outline import Outline, bisection, longest_way, outline
+from simulator.results.documents.network import Bill, DrawnJoin, DrawnPoint, HotLink, NetworkDocument
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
+from simulator.specs.network import Wired
+from simulator.specs.network.parts import NetworkParts
+from simulator.specs.resolve import load_spec
+
+Floats = NDArray[np.float64]
+
+MOST_POINTS = 4000
+"""Points up to which a network is drawn."""
+_HOTTEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNetwork:
+    """What to count."""
+
+    cluster: str
+    nodes: int | None = None
+    """Of the cluster; None: as its profile says."""
+    parts: str | None = None
+    """Name of the parts that it is bought of; None: no bill."""
+    way: tuple[int, int] | None = None
+    """Ranks whose way to name."""
+    operation: str | None = None
+    """Collective of all devices whose load to show."""
+    size_bytes: float = 0.0
+    algorithm: str = "auto"
+
+
+def count(asked: AskedNetwork) -> NetworkDocument:
+    """The network of a cluster; InputError where it cannot be built."""
+    cluster = load_spec(Cluster, asked.cluster)
+    if asked.nodes is not None:
+        cluster = cluster.model_copy(update={"nodes": asked.nodes})
+    machine = fabric.build(cluster)
+    drawn, load = outline(machine), np.zeros(len(machine.capacity))
+    name = ""
+    if asked.operation is not None:
+        profile = load_spec(CollectiveProfile, cluster.collectives)
+        every = [range(machine.devices)]
+        load = collectives.cost_of(asked.operation, every, asked.size_bytes, machine, profile, asked.algorithm).load
+        name = asked.operation
+    longest, seconds = longest_way(machine)
+    keys, injected = cluster.network.more, _injected(machine)
+    between = machine.first_outer < len(machine.capacity)
+    links = {kind: last - first for kind, first, last in _blocks(machine) if kind != "scale-up" or not between}
+    return NetworkDocument(
+        cluster=cluster.name,
+        kind=cluster.network.kind,
+        nodes=machine.numbering.all_nodes,
+        devices=machine.devices,
+        policy=keys.routing.policy if isinstance(keys, Wired) else "spread evenly",
+        switches={kind: len(some) for kind, some in drawn.kinds().items() if kind not in ("node", "device")},
+        links=links,
+        longest_way=longest,
+        longest_way_s=seconds,
+        injection=injected,
+        bisection=bisection(machine, drawn),
+        oversubscription=_oversubscription(machine, drawn),
+        bill=_bill(machine, drawn, load_spec(NetworkParts, asked.parts)) if asked.parts else None,
+        ways=_ways(machine, asked.way) if asked.way else {},
+        collective=name,
+        hot=_hottest(machine, load),
+        points=tuple(_point(machine, point) for point in drawn.points) if len(drawn.points) <= MOST_POINTS else (),
+        joins=_joins(machine, drawn, load) if len(drawn.points) <= MOST_POINTS else (),
+    )
+
+
+def _blocks(machine: Fabric) -> list[tuple[str, int, int]]:
+    """(kind, first link, the one behind the last)."""
+    stops = [*machine.block_start[1:], len(machine.capacity)]
+    return [each for each in zip(machine.kinds, machine.block_start, stops, strict=True) if each[2] > each[1]]
+
+
+def _total(machine: Fabric, kind: str) -> float:
+    return float(sum(machine.capacity[first:stop].sum() for name, first, stop in _blocks(machine) if name == kind))
+
+
+def _injected(machine: Fabric) -> float:
+    if (cards := _total(machine, "NIC up")) or machine.first_outer == len(machine.capacity):
+        return cards
+    return float(machine.capacity[machine.first_outer :].sum())
+
+
+def _oversubscription(machine: Fabric, drawn: Outline) -> dict[str, float]:
+    """What comes from below over what goes up, level by level; of cables between equals what cards send over them."""
+    kinds, found = drawn.kinds(), dict[str, float]()
+    below = _total(machine, "NIC up")
+    for kind, _, _ in _blocks(machine):
+        name = kind.removesuffix(" up")
+        if not below or name == kind or name == "NIC":
+            continue
+        if name in kinds:
+            if len(kinds[name]) > 1:
+                found[name] = below / _total(machine, kind)
+                below = _total(machine, kind)
+        elif name == "global":
+            found[name] = _total(machine, "NIC up") / (_total(machine, kind) + _total(machine, f"{name} down"))
+    return found
+
+
+def _bill(machine: Fabric, drawn: Outline, parts: NetworkParts) -> Bill:
+    """Boxes by what all links of each switch carry; a transceiver at each end of each link, by its rate."""
+    box, optics = parts.switch.ports * parts.switch.port.value, parts.optics.bandwidth.value
+    kinds, out, ends = drawn.kinds(), np.zeros(len(drawn.points)), 0
+    nodes = {*kinds.get("node", ()), *kinds.get("device", ())}
+    for join in drawn.joins:
+        out[join.start] += join.capacity
+        if not (join.start in nodes and join.stop in nodes):
+            each = join.capacity / max(len(join.links), 1)
+            ends += len(join.links) * ceil(each / optics - 1e-9)
+    if len(nodes) == len(drawn.points):
+        raise InputError(Problem("a network through devices has no switches to buy", hint="leave `--parts` out"))
+    boxes = {
+        kind: sum(ceil(out[number] / box - 1e-9) for number in some)
+        for kind, some in kinds.items()
+        if kind not in ("node", "device")
+    }
+    boxes = {kind: some for kind, some in boxes.items() if some}
+    cards = sum(last - first for kind, first, last in _blocks(machine) if kind == "NIC up")
+    switches = sum(boxes.values())
+    power = switches * parts.switch.power.value + ends * parts.optics.power.value + cards * parts.card.power.value
+    cost = switches * parts.switch.price.value + ends * parts.optics.price.value + cards * parts.card.price.value
+    return Bill(parts.name, boxes, ends, cards, power, cost)
+
+
+def _ways(machine: Fabric, ends: tuple[int, int]) -> dict[str, tuple[str, ...]]:
+    """Links by name from one rank to another, for each part of a flow."""
+    for rank in ends:
+        if rank >= machine.devices:
+            message = f"there is no rank {rank:,}: the cluster has {machine.devices:,} devices"
+            raise InputError(Problem(message, hint=f"write ranks from 0 to {machine.devices - 1:,}"))
+    parts = machine.parts(1)
+    paths = machine.paths([ends[0]] * parts, [ends[1]] * parts, parts)
+    named: dict[str, tuple[str, ...]] = {}
+    for part, way in enumerate(paths.T.tolist()):
+        named[f"flow {part}" if parts > 1 else "flow"] = tuple(_named(machine, link) for link in way if link >= 0)
+    return named
+
+
+def _named(machine: Fabric, link: int) -> str:
+    ends = _ends(machine, link)
+    return f"{machine.links[link]} ({ends})" if ends else machine.links[link]
+
+
+def _ends(machine: Fabric, link: int) -> str:
+    return machine.network.ends(link - machine.first_outer) if link >= machine.first_outer else ""
+
+
+def _hottest(machine: Fabric, load: Floats) -> tuple[HotLink, ...]:
+    busy = load / machine.capacity
+    order = np.argsort(-busy, kind="stable")[:_HOTTEST]
+    return tuple(
+        HotLink(machine.links[link], _ends(machine, link), float(load[link]), float(busy[link]))
+        for link in order.tolist()
+        if load[link] > 0
+    )
+
+
+def _joins(machine: Fabric, drawn: Outline, load: Floats) -> tuple[DrawnJoin, ...]:
+    busy = load / machine.capacity
+    most = float(busy.max(initial=0.0))
+    return tuple(
+        DrawnJoin(
+            join.start,
+            join.stop,
+            len(join.links),
+            join.capacity,
+            float(busy[list(join.links)].max(initial=0.0)) / most if most else 0.0,
+        )
+        for join in drawn.joins
+    )
+
+
+def _point(machine: Fabric, point: tuple[str | int, ...]) -> DrawnPoint:
+    kind, *numbers = point
+    grid = machine.network.coordinates(np.array(numbers)) if kind == "device" else None
+    if grid is not None:
+        numbers = grid[0].tolist()
+    return DrawnPoint(str(kind), tuple(n for n in numbers if isinstance(n, int)), " ".join(map(str, point)))

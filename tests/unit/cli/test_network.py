@@ -1,0 +1,149 @@
+"""`clustersim network`: networks drawn and counted."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from simulator.cli import main
+from tests.machines import figure, level
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(network: dict[str, object], nodes: int = 8, node: object = "nodes/dgx-h100") -> str:
+    cluster = {"name": "mine", "node": node, "nodes": nodes, "network": network, "collectives": "nccl-h100"}
+    Path("mine.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(cluster))))
+    return "mine.yaml"
+
+
+LEAVES = {"kind": "leaf-spine", "leaf_nodes": 2, "spines": 8}
+
+
+def counted(*arguments: str) -> dict[str, object]:
+    assert main(["network", *arguments, "--json", "counted.json", "--quiet"]) == 0
+    found: dict[str, object] = json.loads(Path("counted.json").read_text())
+    return found
+
+
+# Leaves, spines and cores of DGX SuperPOD B200, switches of 64 ports of 400 Gbit/s (docs.nvidia.com, reference
+# architecture); as many cables on each tier as there are GPUs, two transceivers each.
+@pytest.mark.parametrize(
+    ("nodes", "boxes", "tiers"), [(64, (16, 8), 2), (128, (32, 16), 2), (256, (64, 32), 2), (512, (128, 128, 64), 3)]
+)
+def test_a_superpod_is_bought_of_what_its_maker_says(nodes: int, boxes: tuple[int, ...], tiers: int) -> None:
+    bill = counted("dgx-h100-superpod", "--nodes", str(nodes), "--parts", "infiniband-ndr")["bill"]
+    assert isinstance(bill, dict)
+    assert tuple(bill["switches"].values()) == boxes
+    assert bill["transceivers"] == 2 * tiers * 8 * nodes
+
+
+def test_a_fat_tree_costs_what_was_published() -> None:
+    """2,048 endpoints on 64 ports of 400G: 96 switches, 2,048 cables up, 9 M$ (arXiv:2505.09343 Table 3)."""
+    one = {"name": "one", "accelerator": "accelerators/h100-sxm", "devices": 1, "scale_up": {"kind": "none"}}
+    node = one | {"nics": {"count": 1, "bandwidth": figure("400 Gbit/s")}}
+    found = counted(write(LEAVES | {"leaf_nodes": 32, "spines": 32}, 2048, node), "--parts", "infiniband-ndr")
+    bill = found["bill"]
+    assert isinstance(bill, dict)
+    assert bill["switches"] == {"leaf": 64, "spine": 32} and bill["transceivers"] == 4 * 2048
+    assert bill["cost_usd"] - 2048 * 1500 == pytest.approx(9e6, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("network", "halves", "ratios"),
+    [
+        (LEAVES, 1.0, {"leaf": 1}),
+        (LEAVES | {"oversubscription": 4}, 0.25, {"leaf": 4}),
+        ({"kind": "tree", "levels": [level("leaf", 2), level("spine", 4, 3)]}, 1 / 3, {"leaf": 1, "spine": 3}),
+        (
+            {"kind": "fat-tree", "levels": [level("leaf", 1, 2), level("pod", 4, 2)], "uplinks": [4, 4]},
+            1 / 4,
+            {"leaf": 2, "pod": 2},
+        ),
+        ({"kind": "rail-only", "leaf_nodes": 8}, 1.0, {}),
+    ],
+)
+def test_halves_get_what_oversubscription_of_every_tier_leaves(
+    network: dict[str, object], halves: float, ratios: dict[str, float]
+) -> None:
+    found = counted(write(network))
+    assert found["bisection"] == pytest.approx(halves * 4 * 8 * 50e9)
+    assert found["oversubscription"] == pytest.approx(ratios)
+
+
+def test_a_torus_has_its_bisection_and_diameter() -> None:
+    """A cube of 16: two cuts of 256 links of 50 GB/s, and 3 x 8 links to the farthest."""
+    found = counted("tpu-v4-pod")
+    assert (found["bisection"], found["longest_way"]) == (2 * 256 * 50e9, 24)
+    assert counted("dgx-h100", "--nodes", "2")["longest_way"] == 4
+
+
+def test_every_form_is_written_and_links_are_named(capsys: Capture) -> None:
+    routing = {"policy": "ecmp", "seed": 4, "connections": 2}
+    name = write(LEAVES | {"routing": routing})
+    load = ["--op", "all_reduce", "--size", "1GB", "--algorithm", "ring", "--way", "0", "63"]
+    assert main(["network", name, *load, "--png", "a.png", "--svg", "a.svg", "--html", "a.html"]) == 0
+    shown = capsys.readouterr().out
+    assert "leaf.0.0 > spine" in shown.replace(" ", ".", 1) or "leaf 0.0 > spine 0." in shown
+    assert "flow 0  NIC up 0 (NIC 0 of node 0 > leaf 0.0)" in shown and "flow 1" in shown
+    assert "Busiest links in all_reduce" in shown
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("a.svg").read_text().startswith("<svg") and "16 x" not in Path("a.svg").read_text()
+    page = Path("a.html").read_text()
+    assert "<svg" in page and "Busiest links" in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("cluster", ["selene", "frontier", "tpu-v5e-pod", "gb200-nvl72", "server-8x-rtx-3090", "gh200"])
+def test_shipped_clusters_are_drawn(cluster: str) -> None:
+    assert main(
+        ["network", cluster, "--nodes", "1" if cluster.startswith("server") else "64", "--svg", "a.svg", "--quiet"]
+    ) in (0, 2)
+
+
+BAD = {
+    "a rank that is not there": ((LEAVES, ("--way", "0", "64")), "there is no rank 64"),
+    "a rank that is no number": ((LEAVES, ("--way", "0", "x")), "'x' is no rank"),
+    "parts that are not there": ((LEAVES, ("--parts", "gold")), "there is no network `gold`"),
+    "a collective without a size": ((LEAVES, ("--op", "all_reduce")), "`--op` and `--size` need each other"),
+    "an unknown collective": ((LEAVES, ("--op", "all_around", "--size", "1GB")), "unknown collective"),
+    "too large to draw": ((LEAVES, ("--nodes", "5000", "--svg", "a.svg")), "too many to draw"),
+    "a network in parts": (
+        ({"kind": "graph", "hosts": [{"nodes": 4, "switches": ["a"]}, {"nodes": 4, "switches": ["b"]}]}, ()),
+        "the network is in parts: no way leads from `switch b` to `switch a`",
+    ),
+    "no bandwidth": (
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("0 GB/s")}, ()), "write more than 0",
+    ),
+    "negative bandwidth": (
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("-5 GB/s")}, ()), "network.bandwidth.value",
+    ),
+    "absurd bandwidth": (
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("1e30 GB/s")}, ()), "network.bandwidth.value",
+    ),
+    "bandwidth that is no number": (
+        ({"kind": "full-mesh", "shape": [8], "bandwidth": figure("fast")}, ()), "network.bandwidth.value",
+    ),
+    "a seed that is no number": (
+        (LEAVES | {"routing": {"policy": "ecmp", "seed": "lucky"}}, ()), "network.routing.seed: `lucky` is not",
+    ),
+    "an unknown policy": ((LEAVES | {"routing": {"policy": "best"}}, ()), "network.routing.policy"),
+    "a cable from a switch to itself": (
+        ({"kind": "graph", "hosts": [{"nodes": 8, "switches": ["a"]}],
+          "cables": [{"between": ["a", "a"], "bandwidth": "1 GB/s"}]}, ()), "a cable from `a` to itself",
+    ),
+    "keys of another kind": ((LEAVES | {"global_links": 3}, ()), "`global_links` is no key of kind `leaf-spine`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_networks_are_refused_in_one_message(name: str, capsys: Capture) -> None:
+    (network, arguments), words = BAD[name]
+    assert main(["network", write(network), *arguments]) == 2
+    found = capsys.readouterr().err
+    assert words in found and "Traceback" not in found
