@@ -119,8 +119,8 @@ def bisection(fabric: Fabric, drawn: Outline) -> float | None:
 
 
 def longest_way(fabric: Fabric) -> tuple[int, float]:
-    """(links, seconds of wire) of the longest way between devices, from 16 of them to all, or to 1,024 (on a grid 4,096)
-    of them."""
+    """(links, seconds of wire) of the longest way between devices, from 16 of them to all, or to 1,024 of them (on a
+    grid 4,096)."""
     grid = fabric.network.coordinates(np.zeros(1, np.int64)) is not None
     firsts, lasts = _some(fabric.devices, _MOST_FROM), _some(fabric.devices, _MOST_ON_GRID if grid else _MOST_TO)
     src, dst = np.repeat(firsts, len(lasts)), np.tile(lasts, len(firsts))
