@@ -3,6 +3,9 @@
 Megatron's arguments may stand in a shell script (which is read and never run), in a bare list, in YAML or in JSON. The
 scenario says beside each value where it came from, and at its top what was assumed, left out and ignored. A config.json
 of Hugging Face becomes a scenario that serves the model.
+
+A description of a network becomes a cluster file on the nodes of --cluster: NCCL's topology XML, Slurm's topology.conf
+or topology.yaml, a networkx graph as JSON (--format networkx), ASTRA-sim's network YAML (--format astra-sim).
 """
 
 from argparse import ArgumentParser, Namespace
@@ -10,13 +13,16 @@ from itertools import takewhile
 
 from simulator.cli import console
 
-SUMMARY = "make a scenario of Megatron, torchtitan or Hugging Face files"
+SUMMARY = "make a scenario of Megatron, torchtitan or Hugging Face files, a cluster of NCCL, Slurm or networkx ones"
 EXAMPLES = (
     "pretrain_gpt.sh --cluster selene --nodes 48 --out gpt.yaml",
     "pretrain_gpt.sh --cluster dgx-h100 --set MODEL_SIZE=7B --set vocab-size=32000",
     "llama3_70b.toml --cluster dgx-h100 --nodes 32",
     "my-model/config.json --cluster dgx-h100",
+    "topology.conf --cluster dgx-h100 --out my-cluster.yaml",
 )
+_SCENARIOS = ("megatron", "torchtitan", "huggingface")
+_NETWORKS = ("nccl", "slurm", "networkx", "astra-sim")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -32,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
         "--nodes", metavar="N", type=int, help="nodes that the job gets; what the file says if left out"
     )
     parser.add_argument(
-        "--format", choices=("megatron", "torchtitan", "huggingface"), help="what the file is; told from it if left out"
+        "--format", choices=(*_SCENARIOS, *_NETWORKS), help="what the file is; told from it if left out"
     )
     parser.add_argument(
         "--set",
@@ -50,12 +56,9 @@ def execute(arguments: Namespace) -> int:
     from simulator.cli import outputs
 
     outputs.check({"--out": arguments.out}, inputs=(arguments.file,), printable="--out")
-    from simulator.interop.machine import Machine
-    from simulator.run.imports import import_file, pairs
     from simulator.run.starters import write_new
 
-    machine = Machine(arguments.cluster, arguments.nodes)
-    text = import_file(arguments.file, machine, arguments.format, pairs(arguments.set))
+    text = _text(arguments)
     if arguments.out in (None, "-"):
         console.write(text)
     else:
@@ -63,3 +66,21 @@ def execute(arguments: Namespace) -> int:
         head = takewhile(lambda line: line.startswith("#"), text.splitlines())
         console.write("\n".join([f"wrote {arguments.out}", *(line.removeprefix("#").rstrip() for line in head)]) + "\n")
     return 0
+
+
+def _text(arguments: Namespace) -> str:
+    """The cluster file of a network, else the scenario."""
+    from simulator.errors import InputError, Problem
+    from simulator.interop.networks.as_cluster import cluster_file, told
+
+    network = arguments.format if arguments.format in _NETWORKS else None
+    if network or (arguments.format is None and (network := told(arguments.file))):
+        if arguments.set:
+            raise InputError(Problem("`--set` has no meaning for a network", hint="leave it out"))
+        return cluster_file(arguments.file, arguments.cluster, network, arguments.nodes)
+    from simulator.interop.machine import Machine
+    from simulator.run.imports import import_file, pairs
+
+    return import_file(
+        arguments.file, Machine(arguments.cluster, arguments.nodes), arguments.format, pairs(arguments.set)
+    )

@@ -1,0 +1,85 @@
+"""ASTRA-sim's analytical network YAML: a list of dimensions, the first of which is the node.
+
+`bandwidth` is in GB/s a link, `latency` in ns a hop (a switch takes two). Of three and more dimensions those after the
+first must be switches: levels of a tree. Grammar: astra-sim/astra-network-analytical.
+"""
+
+from typing import Any
+
+import yaml
+
+from simulator.errors import InputError, Problem
+from simulator.interop.networks import Read, figure
+from simulator.specs.hardware import Cluster
+
+_INSIDE = {"ring": "ring", "fullyconnected": "mesh", "switch": "switch"}
+_KEYS = ("topology", "npus_count", "bandwidth", "latency")
+
+
+def read(text: str, name: str, cluster: Cluster) -> Read:
+    """The dimensions as a node and its network."""
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError):
+        raise InputError(Problem("is no YAML", name)) from None
+    columns = [data.get(key) if isinstance(data, dict) else None for key in _KEYS]
+    for key, column in zip(_KEYS, columns, strict=True):
+        if not isinstance(column, list) or not 1 <= len(column) <= 8 or len(column) != len(columns[0] or ()):
+            raise InputError(Problem("is no list with an entry for each dimension", name, path=key))
+    dimensions = [_dimension(place, name, *row) for place, row in enumerate(zip(*columns, strict=True))]
+    kind, devices, rate, delay = dimensions[0]
+    each = {"ring": 2 if devices > 2 else 1, "fullyconnected": devices - 1}.get(kind, 1)
+    hops = 2 if kind == "switch" else 1
+    scale_up: dict[str, Any] = {"kind": _INSIDE[kind] if devices > 1 else "none"}
+    if devices > 1:
+        scale_up |= {"bandwidth": _rate(each * rate, name), "latency": figure(f"{hops * delay:.12g} ns", name)}
+    node: dict[str, Any] = {"name": f"{devices} NPUs of {name}", "devices": devices, "scale_up": scale_up}
+    keys: dict[str, Any] = {"node": node, "nodes": 1}
+    if len(dimensions) > 1:
+        keys["nodes"] = _product(size for _, size, _, _ in dimensions[1:])
+        card = {"count": devices, "bandwidth": _rate(dimensions[1][2], name)}
+        node["nics"] = card | {"latency": figure(f"{2 * dimensions[1][3]:.12g} ns", name)}
+        keys["network"] = _network(dimensions[1:], name, devices)
+    return Read(keys, ["the accelerator and the collective library are those of the cluster that was named"])
+
+
+def _dimension(place: int, name: str, kind: Any, size: Any, rate: Any, delay: Any) -> tuple[str, int, float, float]:
+    word = str(kind).lower().replace("_", "")
+    if word not in _INSIDE:
+        raise InputError(Problem(f"`{kind}` is not Ring, FullyConnected or Switch", name, path=f"topology[{place}]"))
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 1_000_000:
+        raise InputError(Problem(f"`{size}` is no number of NPUs", name, path=f"npus_count[{place}]"))
+    for value, key, least in ((rate, "bandwidth", 1e-9), (delay, "latency", 0.0)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 1e9:
+            raise InputError(Problem(f"`{value}` is out of range", name, path=f"{key}[{place}]"))
+    return word, size, float(rate), float(delay)
+
+
+def _network(dimensions: list[tuple[str, int, float, float]], name: str, cards: int) -> dict[str, Any]:
+    kind, size, rate, _ = dimensions[0]
+    if len(dimensions) == 1 and kind == "fullyconnected":
+        # A link of each card to its like in each other node: as many cables between their switches as there are cards.
+        return {"kind": "full-mesh", "shape": [size], "bandwidth": _rate(rate * cards, name)}
+    if len(dimensions) == 1 and kind == "ring" and size > 2:
+        ends = [{"between": [f"s{i}", f"s{(i + 1) % size}"], "bandwidth": f"{rate * cards} GB/s"} for i in range(size)]
+        return {"kind": "graph", "hosts": [{"switches": [f"s{i}"]} for i in range(size)], "cables": ends}
+    levels, below = [], 1
+    for place, (word, count, up, _) in enumerate(dimensions, 1):
+        if word != "switch" and not (len(dimensions) == 1 and size == 2):
+            message = f"`{word}` above the first dimension is not modelled beside other dimensions"
+            raise InputError(Problem(message, name, path=f"topology[{place}]", hint="write Switch"))
+        below *= count
+        above = dimensions[place][2] if place < len(dimensions) else up
+        levels.append({"name": f"dimension-{place}", "nodes": below, "oversubscription": max(1.0, up / above)})
+    return {"kind": "tree", "levels": levels}
+
+
+def _rate(rate: float, name: str) -> dict[str, str]:
+    return figure(f"{rate:.12g} GB/s", name)
+
+
+def _product(sizes: Any) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found

@@ -1,0 +1,176 @@
+"""Networks that other programs describe, read and refused through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simulator import fabric
+from simulator.cli import main
+from simulator.fabric import Fabric
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+
+Capture = pytest.CaptureFixture[str]
+
+CONF = """\
+# two leaves and a spine
+SwitchName=leaf0 Nodes=n[0-15]
+SwitchName=leaf1 Nodes=n[16-30,31] LinkSpeed=100
+SwitchName=spine Switches=leaf[0-1]
+"""
+TREE = """\
+- {topology: t, cluster_default: true, tree: {switches: [{switch: spine, children: "leaf[0-1]"},
+   {switch: leaf0, nodes: "n[0-15]"}, {switch: leaf1, nodes: "n[16-31]"}]}}
+"""
+BLOCKS = "BlockName=b0 Nodes=n[0-17]\nBlockName=b1 Nodes=n[18-35]\nBlockSizes=18,36\n"
+GPU = """<pci busid="0000:{0}:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+  <gpu dev="{1}" sm="90" rank="{1}" gdr="1">{2}</gpu></pci>"""
+NET = '<pci class="0x020700"><nic><net name="mlx5_{0}" dev="{0}" speed="400000" port="1" gdr="1"/></nic></pci>'
+NVSWITCH = '<nvlink target="0000:99:00.0" count="18" tclass="0x068000"/>'
+
+
+def xml(links: list[str], nets: int = 2, head: str = "") -> str:
+    """Two devices a PCIe switch, with these NVLinks each."""
+    pairs = [links[i : i + 2] for i in range(0, len(links), 2)]
+    bridges = [
+        f'<pci busid="0000:f{i}:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">'
+        + "".join(GPU.format(f"{2 * i + j:02x}", 2 * i + j, link) for j, link in enumerate(pair))
+        + "</pci>"
+        for i, pair in enumerate(pairs)
+    ]
+    cards = "".join(NET.format(i) for i in range(nets))
+    return f'{head}<system version="1"><cpu numaid="0" arch="x86_64">{"".join(bridges)}{cards}</cpu></system>'
+
+
+GRAPH = {
+    "directed": False,
+    "nodes": [{"id": "a", "kind": "node"}, {"id": "b", "kind": "host"}, {"id": "s0"}, {"id": "s1"}],
+    "links": [
+        {"source": "a", "target": "s0"},
+        {"source": "s1", "target": "b"},
+        {"source": "s0", "target": "s1", "bandwidth": "200 Gbit/s", "latency": "1 us", "count": 2},
+    ],
+}
+ASTRA = "topology: [{0}]\nnpus_count: [{1}]\nbandwidth: [{2}]\nlatency: [{3}]\n"
+
+
+def made(folder: Path, name: str, text: str, *arguments: str) -> tuple[Cluster, Fabric]:
+    """The cluster file that an import writes, loaded and built."""
+    (folder / name).write_text(text)
+    out = str(folder / "made.yaml")
+    assert main(["import", str(folder / name), "--cluster", "dgx-h100", "--out", out, "--force", *arguments]) == 0
+    cluster = load_spec(Cluster, out)
+    return cluster, fabric.build(cluster)
+
+
+def way(machine: Fabric, src: int, dst: int) -> list[str]:
+    return [machine.network.ends(link - machine.first_outer) for link in machine.route(src, dst)][1:-1]
+
+
+@pytest.mark.parametrize(("name", "text"), [("topology.conf", CONF), ("topology.yaml", TREE)])
+def test_slurm_trees(tmp_path: Path, name: str, text: str) -> None:
+    cluster, machine = made(tmp_path, name, text)
+    assert cluster.nodes == 32
+    assert way(machine, 0, 8 * 31) == ["switch leaf0 > switch spine", "switch spine > switch leaf1"]
+    assert way(machine, 0, 8 * 15) == []
+    assert machine.capacity[machine.route(0, 8 * 31)[1]] == 16 * 8 * 50e9  # all that comes from below
+
+
+def test_slurm_blocks_meet_above(tmp_path: Path) -> None:
+    cluster, machine = made(tmp_path, "topology.conf", BLOCKS)
+    assert cluster.nodes == 36
+    assert way(machine, 0, 8 * 18) == ["switch b0 > switch core", "switch core > switch b1"]
+
+
+def test_nccl_nodes_of_every_kind(tmp_path: Path) -> None:
+    cluster, machine = made(tmp_path, "topo.xml", xml([NVSWITCH] * 8, nets=4))
+    node = cluster.node
+    assert (node.devices, node.scale_up.kind, node.nics and node.nics.count) == (8, "switch", 4)
+    assert machine.capacity[0] == pytest.approx(18 * 20.6e9) and node.nics and node.nics.bandwidth.value == 50e9
+    assert node.accelerator.name == load_spec(Cluster, "dgx-h100").node.accelerator.name
+    direct = [f'<nvlink target="0000:{peer:02x}:00.0" count="4" tclass="0x030200"/>' for peer in (1, 0)]
+    cluster, machine = made(tmp_path, "topo.xml", xml(direct))
+    assert cluster.node.scale_up.kind == "links" and machine.capacity[0] == pytest.approx(4 * 20.6e9)
+    cluster, machine = made(tmp_path, "topo.xml", xml([""] * 4))
+    assert (cluster.node.scale_up.kind, cluster.node.scale_up.switch_devices) == ("pcie", 2)
+    assert [len(machine.route(0, other)) for other in (1, 2, 3)] == [2, 4, 4] and machine.capacity[0] == 48e9
+
+
+def test_networkx_graphs(tmp_path: Path) -> None:
+    cluster, machine = made(tmp_path, "graph.json", json.dumps(GRAPH), "--format", "networkx")
+    assert cluster.nodes == 2 and way(machine, 0, 8) == ["switch s0 > switch s1"]
+    assert machine.capacity[machine.route(0, 8)[1]] == 25e9 and machine.kinds[-1] == "cable down"
+    assert len(machine.capacity) - machine.first_outer == 4 * 8 + 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "nodes", "inside", "between", "far"),
+    [
+        (("Ring, Switch", "8, 4", "400, 50", "500, 1500"), 4, "ring", "tree", 50e9),
+        (("Switch, FullyConnected", "8, 4", "450, 50", "500, 700"), 4, "switch", "full-mesh", 50e9),
+        (("FullyConnected, Ring", "4, 6", "100, 25", "500, 700"), 6, "mesh", "graph", 25e9),
+        (("Switch, Switch, Switch", "8, 4, 4", "450, 50, 25", "500, 700, 900"), 16, "switch", "tree", 50e9),
+        (("Switch", "8", "450", "250"), 1, "switch", "tree", 450e9),
+    ],
+)
+def test_astra_sim_dimensions(
+    tmp_path: Path, dimensions: tuple[str, ...], nodes: int, inside: str, between: str, far: float
+) -> None:
+    cluster, machine = made(tmp_path, "net.yml", ASTRA.format(*dimensions), "--format", "astra-sim")
+    assert (cluster.nodes, cluster.node.scale_up.kind, cluster.network.kind) == (nodes, inside, between)
+    last = machine.route(0, machine.devices - 1)
+    assert min(machine.capacity[link] for link in last) == pytest.approx(far)
+    if nodes == 16:
+        assert cluster.network.levels[0].oversubscription == 2
+
+
+BAD = {
+    "xml that is malformed": ("t.xml", "<system><cpu>", (), "t.xml:1:14: is malformed XML"),
+    "xml with entities": (
+        "t.xml", '<!DOCTYPE s [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + xml([NVSWITCH]), (), "document type or",
+    ),
+    "xml that opens files": (
+        "t.xml", '<!DOCTYPE s [<!ENTITY x SYSTEM "file:///etc/passwd">]><system>&x;</system>', (), "document type or",
+    ),
+    "xml of another program": ("t.xml", "<html></html>", (), "no topology of NCCL"),
+    "xml that is deep": ("t.xml", "<a>" * 60 + "</a>" * 60, (), "too deep"),
+    "a capability that is no number": ("t.xml", xml([NVSWITCH] * 2).replace('sm="90"', 'sm="x"'), (), "`sm` of <gpu>"),
+    "a card without speed": ("t.xml", xml([NVSWITCH] * 2).replace("400000", "-1"), (), "`speed` of <net>"),
+    "slurm of nothing": ("topology.conf", "# none\n", (), "names no nodes"),
+    "slurm hosts": ("topology.conf", "SwitchName=a Nodes=n[3-1]\n", (), "topology.conf:1: `n[3-1]` is no list"),
+    "a slurm switch that is not there": ("topology.conf", "SwitchName=a Switches=b\n", (), "a switch `b` that is not"),
+    "slurm words": ("topology.conf", "Frobnicate=1\n", (), "names neither a switch nor a block"),
+    "slurm twice": ("topology.conf", "SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", (), "there twice"),
+    "slurm in a circle": (
+        "topology.conf", "SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Switches=a\n", (), "lead back to",
+    ),
+    "slurm tori": ("topology.yaml", "- {topology: t, torus3d: {toruses: []}}\n", (), "only topologies `tree` and"),
+    "a graph that is no json": ("g.json", "{", ("--format", "networkx"), "g.json:1:2: is no JSON"),
+    "a graph in parts": (
+        "g.json", json.dumps(GRAPH | {"links": GRAPH["links"][:2]}), ("--format", "networkx"), "no way leads from",  # type: ignore[index]
+    ),
+    "a graph without nodes": (
+        "g.json", json.dumps({"nodes": [{"id": 1}], "edges": []}), ("--format", "networkx"), "no point",
+    ),
+    "a cable without a rate": (
+        "g.json", json.dumps(GRAPH).replace('"bandwidth"', '"speed"'), ("--format", "networkx"), "has no bandwidth",
+    ),
+    "a cable of nothing": ("g.json", json.dumps(GRAPH).replace("200 G", "0 G"), ("--format", "networkx"), "cables"),
+    "a cable to nowhere": (
+        "g.json", json.dumps(GRAPH).replace('"s1", "t', '"s9", "t'), ("--format", "networkx"), "no point `s9`",
+    ),
+    "dimensions": ("n.yml", ASTRA.format("Cube", "8", "1", "1"), ("--format", "astra-sim"), "`Cube` is not Ring"),
+    "npus": ("n.yml", ASTRA.format("Ring", "0", "1", "1"), ("--format", "astra-sim"), "`0` is no number of NPUs"),
+    "rates": ("n.yml", ASTRA.format("Ring", "8", "-1", "1"), ("--format", "astra-sim"), "`-1` is out of range"),
+    "lists": ("n.yml", ASTRA.format("Ring, Ring", "8", "1", "1"), ("--format", "astra-sim"), "an entry for each"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_read_is_refused_in_one_line(case: str, tmp_path: Path, capsys: Capture) -> None:
+    name, text, arguments, words = BAD[case]
+    (tmp_path / name).write_text(text)
+    assert main(["import", str(tmp_path / name), "--cluster", "dgx-h100", *arguments]) == 2
+    found = capsys.readouterr().err
+    assert words in found and "Traceback" not in found and found.count("\n") <= 3
