@@ -20,8 +20,11 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+from benchmarks import intervals
 from simulator.interop.rows.jsonl import read_lines
 from simulator.run.ground import validated
+from simulator.run.spread import residuals
+from simulator.run.spread.residuals import PATH, Residuals
 from simulator.specs import data_root
 from simulator.study.validate.accuracy import TRAINING, errors, grouped, over_sources, rankings, statistics
 from simulator.study.validate.causes import Cause, cause_of
@@ -140,11 +143,38 @@ def _worst(done: list[Outcome], count: int) -> list[Outcome]:
     return sorted(done, key=lambda o: abs(o.error or 0.0), reverse=True)[:count]
 
 
+def ship_residuals(kind: str, outcomes: Sequence[Any], left_out: Mapping[str, float]) -> dict[str, Residuals]:
+    """Write the residuals of one kind of rows, from which intervals are made, and return them.
+
+    `left_out` are errors of rows whose source the fit of their stack has not seen, by identifier.
+    """
+    known = json.loads(PATH.read_text())
+    unseen = [
+        (o.like, o.row.source, about, 1 / (1 + (left_out.get(o.id, error) if error == o.error else error)))
+        for o in outcomes
+        if o.like
+        for about, error in o.errors_about.items()
+    ]
+    rows = [row for row in known["rows"] if row["kind"] != kind] + residuals.written(unseen)
+    widening = {key: by for key, by in known["widening"].items() if not key.startswith(f"{kind}/")}
+    found = {}
+    for (own, about), some in residuals.read({"rows": rows, "widening": {}}).items():
+        if own == kind:
+            found[about] = some.calibrated()
+            if by := found[about].widening:
+                widening[f"{kind}/{about}"] = by._asdict()
+    lines = ",\n  ".join(
+        json.dumps(row) for row in sorted(rows, key=lambda row: (row["kind"], *map(str, row.values())))
+    )
+    PATH.write_text(f'{{"widening": {json.dumps(widening)},\n "rows": [\n  {lines}\n]}}\n')
+    return found
+
+
 def ship(kind: str, outcomes: Sequence[Any]) -> None:
     """Write the errors by conditions of one kind of rows, the ground of Results, and that of memory."""
     known = json.loads(VALIDATED.read_text())
     others = [row for row in known["rows"] if row["kind"] != kind]
-    own = validated((o.conditions, o.extent, o.error) for o in outcomes if o.conditions and o.error is not None)
+    own = validated((*o.like[:2], o.error) for o in outcomes if o.like and o.error is not None)
     rows = sorted([*others, *own], key=lambda row: (row["kind"], *map(str, row.values())))
     if memory := [o.memory_error for o in outcomes if o.memory_error is not None]:
         known["memory"] = {"rows": len(memory), "mean_error": round(statistics(memory).mean, 4)}
@@ -178,7 +208,8 @@ def main() -> None:
     outcomes = KINDS["training"].validate(rows, jobs)
     ship("training", outcomes)
     left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
-    lines = tables(outcomes, left_out)
+    found = ship_residuals("training", outcomes, left_out)
+    lines = [*tables(outcomes, left_out), *intervals.lines(found)]
     page = written(PAGE.read_text(), BEGIN, END, lines)
     PAGE.write_text(written(page, BEGIN_CAUSES, END_CAUSES, [*causes(outcomes, KINDS["training"].causes()), ""]))
     plot(PLOT, [o for o in outcomes if o.in_scope], TRAINING["source"], "step time, s", 1.5)

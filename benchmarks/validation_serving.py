@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from benchmarks.validation import HEAD, PAGE, ROOT, line, plot, ship, written
+from benchmarks import intervals
+from benchmarks.validation import HEAD, PAGE, ROOT, line, plot, ship, ship_residuals, written
 from simulator.interop.rows.jsonl import read_lines
 from simulator.specs import data_root
 from simulator.study.validate.accuracy import SERVING, errors, grouped
@@ -104,7 +105,8 @@ def main() -> None:
     seconds = time.perf_counter() - begin
     ship("serving", outcomes)
     left_out = json.loads(LEFT_OUT.read_text()) if LEFT_OUT.exists() else {}
-    lines = tables(outcomes, left_out, seconds)
+    found = ship_residuals("serving", outcomes, left_out)
+    lines = [*tables(outcomes, left_out, seconds), *intervals.lines(found)]
     runs = replays(arguments.runs) if arguments.runs else None
     page = written(PAGE.read_text(), BEGIN, END, lines)
     PAGE.write_text(page if runs is None else written(page, BEGIN_RUNS, END_RUNS, runs))

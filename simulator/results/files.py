@@ -38,6 +38,7 @@ from simulator.results.result import (
     Sensitivity,
     Spans,
 )
+from simulator.results.spread import Circumstances, Spread
 from simulator.results.writing import encoded, replacing
 
 KINDS = ("training", "serving", "jobs")
@@ -338,7 +339,15 @@ def _ground(header: Any) -> Ground:
     if header is None:
         return Ground()
     known = mapping(header)
-    found = part(Ground, known, validation=part(Validation, mapping(known["validation"])))
+    spreads = {about: part(Spread, mapping(one)) for about, one in mapping(known.get("spreads", {})).items()}
+    near = known.get("circumstances")
+    found = part(
+        Ground,
+        known,
+        validation=part(Validation, mapping(known["validation"])),
+        spreads=spreads,
+        circumstances=None if near is None else part(Circumstances, mapping(near)),
+    )
     require(found.kind in ("", *grounds.KINDS), "its ground is of an unknown kind")
     return found
 

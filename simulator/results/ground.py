@@ -1,7 +1,10 @@
 """What a Result stands on: how its inputs are known, and whether runs like it were held against measured ones."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from simulator.results.spread import Circumstances, Spread
 
 KINDS = ("measured and validated", "measured", "datasheet", "estimate")
 """From the firmest to the weakest."""
@@ -39,6 +42,10 @@ class Ground:
     weakest: str = ""
     """The input that is known the least, with its name and status."""
     validation: Validation = Validation()
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    """How far measured runs may lie from this one, by what figures are about (`results.spread`)."""
+    circumstances: Circumstances | None = None
+    """What decides how near published runs are; None where nobody looked."""
 
     @property
     def sentence(self) -> str:
@@ -78,6 +85,11 @@ class StatedGround:
     """What none of the validated runs had."""
     changed: tuple[str, ...]
     """Inputs whose figures are not those of their profiles."""
+    spreads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Between which multiples of simulated times (`step`, `ttft`, `tpot`, `request`) and sizes (`memory`) measured ones
+    are expected, and from how many runs that is known."""
+    circumstances: Mapping[str, Any] | None = None
+    """What decides how near published runs are."""
 
 
 def stated(ground: Ground) -> StatedGround:
@@ -93,6 +105,8 @@ def stated(ground: Ground) -> StatedGround:
         validated_elsewhere=known.elsewhere,
         validated_beyond=tuple(known.beyond),
         changed=tuple(known.changed),
+        spreads={about: asdict(spread) | {"basis": spread.basis} for about, spread in ground.spreads.items()},
+        circumstances=asdict(ground.circumstances) if ground.circumstances else None,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results.ground import Ground
+from simulator.results.spread import Interval, intervals
 
 SCHEMA = 1
 
@@ -398,6 +399,11 @@ class Result:
     """Links on which they met, those that were full for the longest time first."""
     schema: int = SCHEMA
     """Version of this form."""
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        """Between which values measured figures are expected, of those that published runs say anything about."""
+        return intervals(self.metrics, self.ground.spreads)
 
 
 def overridden(result: Result, overrides: Sequence[str]) -> Result:

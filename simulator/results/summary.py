@@ -43,6 +43,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "feasible": result.feasible,
         "ground": plain(stated(result.ground)),
         "metrics": ordered_metrics(result.metrics),
+        "intervals": {name: asdict(found) for name, found in result.intervals.items()},
         "breakdown": dict(zip(names, map(dict, result.breakdown), strict=True)) if result.breakdown else {},
         "classes": [
             {"name": name, "ranks": c.ranks, "example": c.example}

@@ -25,11 +25,12 @@ from simulator.results.result import Comparison, DeviceClass, HostMemory, LinkLo
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.energy import guessed_idle, step_energy_j
-from simulator.run.ground import ground, memory_error
+from simulator.run.ground import memory_error
 from simulator.run.links.carried import host_links, overloaded
 from simulator.run.links.notes import ordered_rings, unused_oversubscription
 from simulator.run.parts import LAUNCHES, OFFLOAD, STRAGGLER, busy, by_axis
 from simulator.run.spans import spans_of
+from simulator.run.spread.grounded import grounded
 from simulator.run.steps import Steps
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
@@ -110,7 +111,7 @@ def gather(run: Run) -> Result:
             *ordered_rings(run.scenario.cluster, links),
             *guessed_idle([run.scenario.cluster.node.accelerator]),
         ),
-        ground=ground(run.scenario),
+        ground=grounded(run.scenario),
         step_times=run.steps.ticks if several(run) else np.zeros(0, np.int64),
         feasible=feasible,
         provenance=_provenance(run),

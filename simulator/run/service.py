@@ -26,9 +26,10 @@ from simulator.results.result import (
 from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import serving_metrics, span
 from simulator.run.energy import guessed_idle, replica_energy_j
-from simulator.run.ground import ground, memory_error
+from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
+from simulator.run.spread.grounded import grounded
 from simulator.serving.costs.drafting import verified_rows
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
@@ -86,7 +87,7 @@ def gather(run: "ServingRun") -> Result:
             *_pools(run),
             *guessed_idle(_accelerators(run)),
         ),
-        ground=ground(run.scenario),
+        ground=grounded(run.scenario),
         provenance={
             "version": simulator.__version__,
             "seed": run.scenario.seed,

@@ -8,6 +8,7 @@ from simulator import units
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.text import scales, wording
 from simulator.report.text.scales import Mark
+from simulator.results.result import Result
 
 _EDGE = 0.04  # share of an axis in which a mark stands at its end
 _LETTER = 0.62  # width of a letter in parts of its height, at most
@@ -92,6 +93,13 @@ def _size(unit: str) -> float:
 def scoped(piece: Markup, prefix: str) -> Markup:
     """A piece whose ids and time axes are its own where the same stands on a page several times."""
     return Markup(_SCOPED.sub(rf'\1="{prefix}', piece))
+
+
+def stands(result: Result) -> Iterable[Markup]:
+    """What the figures of a run stand on, and between which values measured ones are expected."""
+    yield from ground(result.ground.sentence)
+    if words := wording.expected(result):
+        yield tag("p", f"Expected: {words}", class_="ground soft")
 
 
 def ground(*sentences: str) -> Iterable[Markup]:

@@ -127,6 +127,8 @@ def _card(result: Result) -> Iterable[Markup]:
     yield _div(result.name, style=_STRONG)
     yield _div(" · ".join(_SUBJECT[result.kind](result)), style=_SOFT)
     yield from _ground(result.ground.sentence)
+    if words := wording.expected(result):
+        yield _div(f"Expected: {words}", style=f"{_SOFT};{_SMALL}")
     if not result.feasible and not result.jobs:
         yield _div(tag("span", _VERDICTS[infeasibility(result)], style=_STRONG), _missing(result))
     wanted = () if nothing_served(result) else _HEADLINE.get(result.kind, ())

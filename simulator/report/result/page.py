@@ -12,6 +12,7 @@ from simulator.report.step.breakdown import breakdown, critical_path
 from simulator.report.text import blocks
 from simulator.report.text.plain import clean
 from simulator.report.text.terminal import WIDTH, draw
+from simulator.report.text.wording import expected
 from simulator.results.result import Result
 
 
@@ -31,7 +32,9 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
         yield from jobs_page.page_blocks(result, elapsed_s)
         return
     subject = " · ".join(sections.header_lines(result.scenario))
-    yield blocks.title(result.name, sections.changed(result), subject, ground=result.ground.sentence)
+    yield blocks.title(
+        result.name, sections.changed(result), subject, ground=result.ground.sentence, expected=expected(result)
+    )
     if not result.feasible:
         yield from ledger.out_of_memory(result)
         yield blocks.heading("If it fitted")

@@ -71,9 +71,7 @@ Floats = NDArray[np.float64]
 def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     about = tag("p", clean(" · ".join(header_lines(result))), class_="soft")
-    head = html_parts.heading(
-        result.name, *html_sections.changed(result), about, *html_parts.ground(result.ground.sentence)
-    )
+    head = html_parts.heading(result.name, *html_sections.changed(result), about, *html_parts.stands(result))
     shown = [name for name in _TILES if name in result.metrics]
     cards = (
         []

@@ -44,7 +44,11 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
     """The page from top to bottom; of a run that is infeasible, first what it would need."""
     service = result.service
     yield blocks.title(
-        result.name, sections.changed(result), " · ".join(header_lines(result)), ground=result.ground.sentence
+        result.name,
+        sections.changed(result),
+        " · ".join(header_lines(result)),
+        ground=result.ground.sentence,
+        expected=wording.expected(result),
     )
     if not result.feasible:
         yield from ledger.out_of_memory(result)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from simulator import units
 from simulator.metrics import METRICS
 from simulator.report.html.markup import Markup, joined, tag
-from simulator.report.html.parts import ground, heading, leveled, notes, table, ticks, timeline
+from simulator.report.html.parts import heading, leveled, notes, stands, table, ticks, timeline
 from simulator.report.step import ledger, reasons, sections
 from simulator.report.step.breakdown import visible
 from simulator.report.step.profile_figures import figures
@@ -26,7 +26,7 @@ def title(result: Result) -> Markup:
     """Name, subject, the switch between light and dark, headline figures."""
     subject = tag("p", " · ".join(map(clean, sections.header_lines(result.scenario))), class_="soft")
     return joined(
-        heading(result.name, *changed(result), subject, *ground(result.ground.sentence)),
+        heading(result.name, *changed(result), subject, *stands(result)),
         *alarm(result),
         tiles(result, ordered_metrics(result.metrics)),
         *remarks_on_figures(result),

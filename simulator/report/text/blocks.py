@@ -32,8 +32,9 @@ def headed(*words: str) -> Table:
     return table
 
 
-def title(name: str, *lines: str, spaced: bool = True, ground: str = "") -> RenderableType:
-    """A name over a line, and under it what was simulated and what that stands on (`ground`, a sentence).
+def title(name: str, *lines: str, spaced: bool = True, ground: str = "", expected: str = "") -> RenderableType:
+    """A name over a line, and under it what was simulated, what that stands on (`ground`, a sentence) and between which
+    values measured figures are expected (`expected`).
 
     `spaced` off where a heading follows, which has a space.
     """
@@ -45,6 +46,8 @@ def title(name: str, *lines: str, spaced: bool = True, ground: str = "") -> Rend
         table.add_row(Text(clean(line), "dim"))
     if ground:
         table.add_row(Text(clean(f"Ground: {ground}"), "yellow" if wording.estimated(ground) else "dim"))
+    if expected:
+        table.add_row(Text(clean(f"Expected: {expected}"), "dim"))
     if spaced and any(lines):
         table.add_row("")
     return table

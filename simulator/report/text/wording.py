@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from simulator import units
 from simulator.metrics import METRICS
+from simulator.results.result import Result
 
 BETTER = {
     "flop_rate": "FLOP rate",
@@ -100,6 +101,19 @@ def stacked(fractions: list[float], width: int) -> list[int]:
         edges.append(edges[-1] + max(fraction, 0.0))
     cells = [round(min(edge, 1.0) * width) for edge in edges]
     return [after - before for before, after in pairwise(cells)]
+
+
+_EXPECTED = ("step_time_s", "mean_ttft_ms", "mean_tpot_ms", "output_throughput_per_device")
+"""Figures whose intervals head a page."""
+
+
+def expected(result: Result) -> str:
+    """Between which values the main figures are expected, in a sentence; empty where no run speaks for them."""
+    found = [(name, one) for name, one in result.intervals.items() if name in _EXPECTED]
+    if not found or not result.feasible:
+        return ""
+    ends = (f"{METRICS[n].label} {figure(n, one.low)} to {figure(n, one.high)}" for n, one in found)
+    return f"{', '.join(ends)} ({found[0][1].basis})"
 
 
 def estimated(ground: str) -> bool:

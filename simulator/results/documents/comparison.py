@@ -51,6 +51,8 @@ class StatedDifference:
     parts: Mapping[str, float]
     """Differences by part, as shares of the other's time."""
     feasible: bool
+    confidence: float | None = None
+    """How sure it is that it is faster, or slower, as simulated; None where no published run says so."""
     sentence: str
 
 

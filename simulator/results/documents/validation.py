@@ -76,6 +76,8 @@ class ScoredFigure:
     measured: float
     predicted: float
     error: float
+    interval: tuple[float, float] | None = None
+    """Between which values it is expected from rows of other sources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ class ValidatedRow:
     predicted: float | None
     error: float | None
     step_s: Times
+    interval: tuple[float, float] | None = None
+    """Between which values `measured` is expected from rows of other sources."""
     memory_error: float | None
     feasible: bool
     assumed: tuple[str, ...]

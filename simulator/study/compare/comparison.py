@@ -19,6 +19,7 @@ from simulator.results.metrics import error_of_time
 from simulator.results.result import Result
 from simulator.results.summary import ordered_metrics
 from simulator.run.kinds import KINDS
+from simulator.run.spread.compared import confidence
 from simulator.study import header
 from simulator.study.compare.notes import PER_STEP, notes, step_tokens
 
@@ -126,6 +127,8 @@ class Difference:
     """What each part adds to that ratio, the largest first; sums to it."""
     feasible: bool = True
     """Whether the run fits into memory."""
+    confidence: float | None = None
+    """How sure it is that it is faster, or slower, as simulated; None where no published run says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,4 +281,5 @@ def _difference(run: Run, first: Run, ratio: float) -> Difference:
     keys = dict.fromkeys((*first.shares, *run.shares))
     added = {key: run.shares.get(key, 0.0) - first.shares.get(key, 0.0) for key in keys}
     ordered = dict(sorted(added.items(), key=lambda item: -abs(item[1])))
-    return Difference(run.name, first.name, KINDS[run.kind].speed, ratio, ordered, run.feasible)
+    sure = confidence(first.ground.circumstances, run.ground.circumstances, ratio)
+    return Difference(run.name, first.name, KINDS[run.kind].speed, ratio, ordered, run.feasible, sure)

@@ -52,7 +52,14 @@ def sentence(difference: Difference, *, against: bool = False) -> str:
     else:
         more = "more" if ratio > 0 else "less"
         speed = f"{100 * abs(ratio):.1f} % {more} time{each}{f' than {first}' if against else ''}"
-    return f"{difference.name} {verb} {speed}{_why(difference.parts)}"
+    return f"{difference.name} {verb} {speed}{_sure(difference)}{_why(difference.parts)}"
+
+
+def _sure(difference: Difference) -> str:
+    """How sure it is which of the two is faster."""
+    if difference.confidence is None or abs(difference.ratio) < NOTABLE:
+        return ""
+    return f" (which is {'faster' if difference.ratio < 0 else 'slower'}: {100 * difference.confidence:.0f} % sure)"
 
 
 _EACH = {"mean_e2el_ms": " a request", "makespan_s": " until all jobs are done"}
@@ -96,6 +103,7 @@ def _difference(difference: Difference, several: bool) -> StatedDifference:
         ratio=difference.ratio,
         parts=difference.parts,
         feasible=difference.feasible,
+        confidence=difference.confidence,
         sentence=sentence(difference, against=several),
     )
 

@@ -17,7 +17,7 @@ from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
 from simulator.results.prices import unpriced
 from simulator.results.summary import ordered_metrics
-from simulator.run.ground import ground
+from simulator.run.spread.grounded import grounded
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import ServingScenario
 from simulator.study.plan.plan import FEW, Options, Plan, best_per_device, cheapest, slo_of
@@ -64,7 +64,7 @@ def _layout(plan: Plan, most: Plan | None, least: Plan | None) -> PlannedLayout:
         state=plan.state,
         reason=plan.reason,
         system=_system(scenario),
-        ground=stated(ground(scenario)),
+        ground=stated(grounded(scenario)),
         requests=scenario.requests.count,
         process=plan.process or None,
         unit=plan.unit,

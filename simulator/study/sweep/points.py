@@ -14,7 +14,7 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.random import stream
 from simulator.results.ground import Ground
-from simulator.run.ground import ground
+from simulator.run.spread.grounded import grounded
 from simulator.specs.resolve import Template, scenario_hash
 from simulator.specs.text.overrides import parse
 from simulator.specs.text.yaml_text import plain
@@ -132,7 +132,7 @@ def _point(template: Template, axes: Sequence[Axis], conditions: Sequence[Condit
         return None
     text = json.dumps(document, separators=(",", ":"))
     known = (scenario_hash(scenario), fingerprint.key(scenario), text)
-    return Point(number, overrides, values, scenario.name, *known, ground=ground(scenario))
+    return Point(number, overrides, values, scenario.name, *known, ground=grounded(scenario))
 
 
 def _check_values(template: Template, axes: Sequence[Axis]) -> None:

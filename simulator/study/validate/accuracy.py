@@ -226,6 +226,7 @@ def _row(outcome: Outcome | ServingOutcome | TimedOutcome, causes: Sequence[Caus
         "predicted": outcome.predicted,
         "error": outcome.error,
         "step_s": Times(outcome.measured_s, outcome.predicted_s),
+        "interval": outcome.interval,
         "memory_error": outcome.memory_error,
         "feasible": outcome.feasible,
         "assumed": tuple(outcome.assumed),
@@ -239,6 +240,9 @@ def _row(outcome: Outcome | ServingOutcome | TimedOutcome, causes: Sequence[Caus
         **known,
         kind=outcome.row.kind if outcome.row else None,
         stack=outcome.stack or None,
-        parts=tuple(ScoredFigure(part.metric, part.measured, part.predicted, part.error) for part in outcome.parts),
+        parts=tuple(
+            ScoredFigure(part.metric, part.measured, part.predicted, part.error, outcome.interval_of(part))
+            for part in outcome.parts
+        ),
         errors=outcome.errors or None,
     )

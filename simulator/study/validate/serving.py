@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from simulator.errors import SimulatorError
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.serving import CLOSED_LOOP, MappedServing, ServingRow
-from simulator.run.extent import Extent, extent
-from simulator.run.ground import Conditions, conditions
+from simulator.results import spread
+from simulator.run.ground import Conditions
 from simulator.run.measured.scores import Part, scored
 from simulator.run.measured.serving import map_serving_row
+from simulator.run.spread.near import Like, like
+from simulator.run.spread.residuals import expected
 from simulator.specs.scenario import ServingScenario
 
 MEASURED = re.compile(r"(A100|H100|H200) SXM")
@@ -30,14 +32,17 @@ class ServingOutcome:
     stack: str = ""
     refused: str = ""
     assumed: tuple[str, ...] = ()
-    conditions: Conditions | None = None
-    """What its scenario stands on; None where nothing was simulated."""
-    extent: Extent | None = None
-    """How far it reaches."""
+    like: Like | None = None
+    """What its scenario is, for what is said of runs like it; None where nothing was simulated."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
     memory_error: None = None
     """No row says how much memory it took."""
+
+    @property
+    def conditions(self) -> Conditions | None:
+        """What its scenario stands on; None where nothing was simulated."""
+        return self.like.conditions if self.like else None
 
     @property
     def in_scope(self) -> bool:
@@ -80,6 +85,30 @@ class ServingOutcome:
         return found
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which values `measured` is expected; None where its error is a mean over several figures."""
+        scored = [part for part in self.parts if part.error == self.error]
+        ends = self.interval_of(scored[0]) if scored else None
+        if ends is None or self.predicted is None:
+            return None
+        scale = self.predicted / scored[0].predicted
+        return ends[0] * scale, ends[1] * scale
+
+    def interval_of(self, part: Part) -> tuple[float, float] | None:
+        """Between which values a figure of the row is expected from rows of other sources."""
+        if self.like is None or self.row is None:
+            return None
+        return expected(self.like, _about(self.row.kind, part.metric), part.predicted, self.row.source, part.rate)
+
+    @property
+    def errors_about(self) -> dict[str, float]:
+        """Errors of time by what spreads are about."""
+        if self.row is None:
+            return {}
+        found = {_about(self.row.kind, part.metric): part.error for part in self.parts}
+        return found | ({spread.REQUEST: self.errors["throughput"]} if "throughput" in self.errors else {})
+
+    @property
     def metric(self) -> str | None:
         """Name of the figure, or of the figures."""
         return " and ".join(part.metric for part in self.parts) or None
@@ -105,6 +134,15 @@ class ServingOutcome:
     def predicted_s(self) -> float | None:
         """The same simulated."""
         return None if self.measured_s is None or self.error is None else self.measured_s * (1 + self.error)
+
+
+def _about(kind: str, metric: str) -> str:
+    """What a published figure of a kind of rows is about: a rate of answers is one of requests or of later tokens."""
+    if metric.startswith("ttft") or kind in ("single_stream_prefill", "prefill_throughput", "first_token_latency"):
+        return spread.TTFT
+    if metric.startswith(("tpot", "itl", "tbt")) or kind in ("decode_throughput", "single_stream_decode"):
+        return spread.TPOT
+    return spread.REQUEST
 
 
 # ---- simulation ----------------------------------------------------------------------------------------------------
@@ -135,6 +173,5 @@ def simulate_mapped(mapped: MappedServing, scenario: ServingScenario | None = No
         parts,
         mapped.stack,
         assumed=mapped.assumed,
-        conditions=conditions(known),
-        extent=extent(known),
+        like=like(known),
     )

@@ -31,6 +31,8 @@ class TimedOutcome:
     memory_error: None = None
     feasible: bool = True
     conditions: None = None
+    interval: None = None
+    """Intervals are of runs."""
 
     @property
     def in_scope(self) -> bool:

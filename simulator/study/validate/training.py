@@ -12,9 +12,11 @@ from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, id_of, parse_line, read_row
 from simulator.interop.rows.training import Row
 from simulator.interop.rows.training_names import numbers
-from simulator.run.extent import Extent, extent
-from simulator.run.ground import Conditions, conditions
+from simulator.results import spread
+from simulator.run.ground import Conditions
 from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
+from simulator.run.spread.near import Like, like
+from simulator.run.spread.residuals import expected
 from simulator.specs.scenario import Scenario
 
 SIXTEEN = ("fp16", "bf16")
@@ -38,12 +40,15 @@ class Outcome:
     memory_error: float | None = None
     """Simulated over measured peak memory, less 1, where the row has it."""
     feasible: bool = True
-    conditions: Conditions | None = None
-    """What its scenario stands on; None where nothing was simulated."""
-    extent: Extent | None = None
-    """How far it reaches."""
+    like: Like | None = None
+    """What its scenario is, for what is said of runs like it; None where nothing was simulated."""
     line: str = ""
     """`file:number` of the row; empty where it comes from no file."""
+
+    @property
+    def conditions(self) -> Conditions | None:
+        """What its scenario stands on; None where nothing was simulated."""
+        return self.like.conditions if self.like else None
 
     @property
     def in_scope(self) -> bool:
@@ -84,6 +89,19 @@ class Outcome:
             return None
         return self.predicted_s / self.measured_s - 1
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which values the published figure is expected from rows of other sources."""
+        if self.like is None or self.predicted is None or self.row is None:
+            return None
+        return expected(self.like, spread.STEP, self.predicted, self.row.source, self.row.primary_metric != "step_s")
+
+    @property
+    def errors_about(self) -> dict[str, float]:
+        """Errors of time and memory by what spreads are about."""
+        found = {spread.STEP: self.error, spread.MEMORY: self.memory_error}
+        return {about: error for about, error in found.items() if error is not None}
+
 
 def _in(scope: tuple[str, ...], read: Callable[[], str]) -> bool:
     """Whether what is read of a row is in scope; words that are not known are not."""
@@ -116,8 +134,7 @@ def simulate_mapped(mapped: Mapped, scenario: Scenario | None = None) -> Outcome
         assumed=mapped.assumed,
         memory_error=memory_error,
         feasible=result.feasible,
-        conditions=conditions(scenario),
-        extent=extent(scenario),
+        like=like(scenario),
     )
 
 

@@ -1,0 +1,69 @@
+"""Lines of docs/validation.md about intervals: what they hold of rows whose source they were not made from."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.run.spread.residuals import Residuals
+
+FEWEST = 50
+"""Rows from which on a group has a line of its own."""
+WORDS = {
+    "step": "step time",
+    "memory": "peak memory",
+    "ttft": "time to the first token",
+    "tpot": "time of later tokens",
+    "request": "time of requests",
+}
+HEAD = ["| | rows | sources | held | median width |", "| --- | --- | --- | --- | --- |"]
+
+
+class Held(NamedTuple):
+    """A row and the interval that all other sources give it."""
+
+    group: str
+    source: str
+    inside: bool
+    width: float
+    """High over low end, less 1."""
+
+
+def lines(found: Mapping[str, Residuals]) -> list[str]:
+    """A table of coverage and width, by figure and by groups of at least `FEWEST` rows."""
+    rows = []
+    for about, known in found.items():
+        if not (held := list(_left_out(known))):
+            continue
+        rows.append(_line(f"**{WORDS[about]}**", held))
+        groups = sorted({one.group for one in held})
+        for name in groups:
+            some = [one for one in held if one.group == name]
+            if len(some) >= FEWEST:
+                rows.append(_line(name, some))
+    return [
+        "Intervals of 80 %, each row's from all sources but its own (see [Intervals](models/intervals.md)):",
+        "",
+        *HEAD,
+        *rows,
+        "",
+    ]
+
+
+def _left_out(known: Residuals) -> Iterator[Held]:
+    for entry in known.rows:
+        group = f"{entry.like.conditions.device}, {entry.like.conditions.stack}"
+        for doubling in np.unique(entry.doublings):
+            extent = entry.like.extent._replace(devices=round(2.0**doubling))
+            spread = known.spread(entry.like._replace(extent=extent), entry.source)
+            if spread is not None:
+                for ratio in np.exp(entry.residuals[entry.doublings == doubling]):
+                    inside = spread.low <= ratio <= spread.high
+                    yield Held(group, entry.source, bool(inside), spread.high / spread.low - 1)
+
+
+def _line(name: str, held: list[Held]) -> str:
+    inside = sum(one.inside for one in held) / max(len(held), 1)
+    width = float(np.median([one.width for one in held])) if held else 0.0
+    sources = len({one.source for one in held})
+    return f"| {name} | {len(held)} | {sources} | {100 * inside:.0f} % | {100 * width:.0f} % |"

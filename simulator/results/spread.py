@@ -1,0 +1,103 @@
+"""Between which multiples of a simulated figure the measured one is expected, and the intervals that follow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simulator.metrics import METRICS, PERCENTILES
+
+LEVEL = 0.8
+"""Share of measured runs that intervals hold: of rows of sources that the widths were not made from."""
+
+STEP, TTFT, TPOT, REQUEST, MEMORY = "step", "ttft", "tpot", "request", "memory"
+"""What spreads are about: the time of a training step, a first token, each later one, a request; peak memory."""
+_KINDS = ("mean", "median", *(f"p{p}" for p in PERCENTILES))
+_ABOUT = {
+    STEP: ("step_time_s", "tokens_per_s", "tokens_per_s_per_device", "samples_per_s", "mfu", "mfu_causal", "hfu"),
+    MEMORY: ("peak_memory_bytes",),
+    TTFT: tuple(f"{kind}_ttft_ms" for kind in _KINDS),
+    TPOT: tuple(f"{kind}_{name}_ms" for name in ("tpot", "itl") for kind in _KINDS),
+    REQUEST: (
+        *(f"{kind}_e2el_ms" for kind in _KINDS),
+        *("output_throughput", "output_throughput_per_device", "total_token_throughput", "request_throughput"),
+    ),
+}
+"""Metrics by what the spread of their values is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Between which multiples of a simulated time or size `LEVEL` of measured ones are."""
+
+    low: float
+    """Factor on the simulated value."""
+    high: float
+    """Factor on the simulated value."""
+    rows: int = 0
+    """Published runs like this one; those further away count by their nearness, too."""
+    sources: int = 0
+    """Sources of the runs that the spread is made from."""
+    differ: str = ""
+    """In what the nearest published runs differ, in words; empty where there are runs like this one."""
+
+    @property
+    def basis(self) -> str:
+        """What it is made from, in words."""
+        if self.rows:
+            return f"{100 * LEVEL:.0f} %, {self.rows:,} published run{'s' * (self.rows != 1)} like this one"
+        return f"{100 * LEVEL:.0f} %, no published run like this one: extrapolated from those with {self.differ}"
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides how near published runs are to this one."""
+
+    kind: str
+    """`training` or `serving`."""
+    device: str
+    vendor: str
+    year: int
+    """Of the device's first availability."""
+    stack: str
+    format: str
+    """Of products in training, of weights in serving."""
+    model: str
+    """`dense` or `experts`."""
+    network: str
+    """The collective library; empty on one device."""
+    devices: int
+    """Devices that talk to each other."""
+    features: tuple[str, ...]
+    """Of the layout, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Between which values the measured figure is expected."""
+
+    low: float
+    """In the unit of the figure."""
+    high: float
+    """In the unit of the figure."""
+    level: float
+    """Share of measured runs that such intervals hold."""
+    rows: int
+    """Published runs like this one."""
+    basis: str
+    """What it is made from, in words."""
+
+
+def intervals(metrics: Mapping[str, float], spreads: Mapping[str, Spread]) -> dict[str, Interval]:
+    """The intervals of the figures of a run, of those that published runs say anything about."""
+    found = {}
+    for about, names in _ABOUT.items():
+        for name in names:
+            if name in metrics and about in spreads:
+                found[name] = interval(name, metrics[name], spreads[about])
+    return found
+
+
+def interval(name: str, value: float, spread: Spread) -> Interval:
+    """The interval of one figure: rates fall where times rise."""
+    rate = METRICS[name].sense == "rate"
+    low, high = (1 / spread.high, 1 / spread.low) if rate else (spread.low, spread.high)
+    return Interval(value * low, value * high, LEVEL, spread.rows, spread.basis)

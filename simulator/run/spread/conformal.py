@@ -1,0 +1,127 @@
+"""Intervals from residuals of other runs: quantiles weighted by nearness, widened until unseen sources are covered.
+
+Residuals are logarithms of measured over simulated. A run far from all others gets the quantiles of what there is,
+widened with its distance. How wide is found by leaving out each source once: intervals made of all other sources have
+to hold `LEVEL` of its rows (conformal prediction with weights: Tibshirani and others, arXiv:1904.06019; groups left
+out: Barber and others, arXiv:1905.02928). Rows of one source err alike: its weight grows with the root of their number.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.results.spread import LEVEL
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REACHES = (0.15, 0.25, 0.4, 0.6, 1.0)
+"""Distances over which the weight of a row falls to 1/e, of which the best is taken."""
+BASES = tuple(float(x) for x in np.arange(0.5, 2.55, 0.05))
+SLOPES = (0.0, 0.25, 0.5, 1.0, 1.5)
+FEWEST = 5
+"""Rows of other sources from which on there is an interval at all."""
+FEWEST_SOURCES = 4
+"""Sources from which on something is known of another one."""
+
+
+class Widening(NamedTuple):
+    """How weights fall with distance, and how far quantiles are moved apart."""
+
+    reach: float
+    """Distance over which a weight falls to 1/e."""
+    base: float
+    """Times the width of the weighted quantiles, at no distance."""
+    slope: float
+    """How much more at a mean distance of 1."""
+    coverage: float = 0.0
+    """Share of rows of left-out sources that the intervals held."""
+
+
+class Quantiles(NamedTuple):
+    """Weighted quantiles of residuals, and how far the rows are that decide them."""
+
+    low: float
+    middle: float
+    high: float
+    distance: float
+    """Mean distance by weight."""
+
+
+def quantiles(residuals: Floats, distances: Floats, sources: Ints, reach: float) -> Quantiles:
+    """The ends and the middle of the residuals of rows at `distances` from a run; `sources` number their sources."""
+    weights = weighted(distances, sources, reach)
+    order = np.argsort(residuals, kind="stable")
+    reached = np.cumsum(weights[order]) - weights[order] / 2
+    ends = np.interp(((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2), reached, residuals[order])
+    return Quantiles(float(ends[0]), float(ends[1]), float(ends[2]), float(weights @ distances))
+
+
+def weighted(distances: Floats, sources: Ints, reach: float) -> Floats:
+    """Weights of rows by their distances, those of each source by their root; they sum to 1."""
+    near = np.exp(-(distances - distances.min()) / reach)
+    weights: Floats = near / np.sqrt(np.bincount(sources, near)[sources])
+    weights /= weights.sum()
+    return weights
+
+
+def widened(found: Quantiles, by: Widening) -> tuple[float, float]:
+    """The ends of an interval of residuals."""
+    times = by.base + by.slope * found.distance
+    return found.middle - times * (found.middle - found.low), found.middle + times * (found.high - found.middle)
+
+
+def calibrated(
+    residuals: Floats, sources: Ints, distances: Callable[[int], Floats], alike: Ints | None = None
+) -> Widening | None:
+    """The narrowest widening that holds `LEVEL` of the rows of left-out sources, near ones and far ones alike.
+
+    `distances(i)` gives those of all rows from row `i`; rows with one number in `alike` have equal ones and one source.
+    None with fewer than `FEWEST_SOURCES`.
+    """
+    if len(np.unique(sources)) < FEWEST_SOURCES:
+        return None
+    best: tuple[float, Widening] | None = None
+    alike = np.arange(len(residuals)) if alike is None else alike
+    first = {int(group): int(i) for group, i in zip(*np.unique(alike, return_index=True), strict=True)}
+    far = {group: distances(i) for group, i in first.items()}
+    for reach in REACHES:
+        left_out = list(_left_out(residuals, sources, alike, far, reach))
+        if not left_out:
+            return None
+        for score, by in _scored(left_out, reach):
+            if best is None or score < best[0]:
+                best = score, by
+    return best[1] if best else None
+
+
+def _left_out(
+    residuals: Floats, sources: Ints, alike: Ints, far: Mapping[int, Floats], reach: float
+) -> Iterator[tuple[Quantiles, float, float]]:
+    """Each row with the quantiles that all other sources give it, and its weight: sources count by the root of rows."""
+    number = np.bincount(sources)
+    for group, apart in far.items():
+        own = np.flatnonzero(alike == group)
+        others = sources != sources[own[0]]
+        if others.sum() >= FEWEST:
+            found = quantiles(residuals[others], apart[others], sources[others], reach)
+            for i in own:
+                yield found, float(residuals[i]), float(number[sources[i]]) ** -0.5
+
+
+def _scored(left_out: list[tuple[Quantiles, float, float]], reach: float) -> Iterator[tuple[float, Widening]]:
+    """(score, widening) for each that is tried: the mean width, more where coverage is not as asked anywhere."""
+    low, middle, high, far = np.array([q for q, _, _ in left_out]).T
+    residual, weight = np.array([(e, w) for _, e, w in left_out]).T
+    halves = far <= np.median(far), far > np.median(far)
+    for base, slope in product(BASES, SLOPES):
+        times = base + slope * far
+        held = (residual >= middle - times * (middle - low)) & (residual <= middle + times * (high - middle))
+        plain, fair = float(held.mean()), float(np.average(held, weights=weight))
+        apart = sum(abs(float(held[half].mean()) - LEVEL) for half in halves if half.any())
+        off = abs(plain - LEVEL) + abs(fair - LEVEL) + apart / 2
+        width = float(np.average(times * (high - low), weights=weight))
+        yield width * (1 + 10 * off), Widening(reach, round(base, 2), slope, round(plain, 3))

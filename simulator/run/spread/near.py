@@ -1,0 +1,109 @@
+"""How far one run is from another, for what the error of one says of the error of the other.
+
+The distances are an order of what changes errors, from what decides most (the device and the software) to what decides
+least, set before any residual was looked at; how fast weights fall with them is calibrated (`conformal.calibrated`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.run.extent import Extent, extent
+from simulator.run.ground import Conditions, conditions
+from simulator.run.spread.conformal import Floats
+from simulator.specs.hardware import Cluster
+from simulator.specs.scenario import OneScenario
+
+DEVICE, VENDOR = 1.0, 0.5
+"""Distance of another device, and how much more where its maker is another; half between devices of near years."""
+STACK, ENGINE = 1.0, 0.5
+"""Distance of another stack, and of another generation of the same engine."""
+FORMAT, MODEL, NETWORK, FEATURE = 0.5, 0.5, 0.25, 0.25
+"""Distance of other number formats, of experts and dense models, of other collectives, of each feature of layout."""
+DOUBLING = 0.1
+"""Distance of each doubling of devices."""
+YEARS = 2
+"""Years between devices of one generation."""
+
+
+class Like(NamedTuple):
+    """What a run is, as far as it decides how wrong its simulation is."""
+
+    conditions: Conditions
+    extent: Extent
+    vendor: str
+    """Maker of the accelerator."""
+    year: int
+    """Of its first availability."""
+
+
+class Alike(NamedTuple):
+    """Rows that differ in nothing but their numbers of devices."""
+
+    like: Like
+    """What they are; its extent has the features, its devices are those of the first row."""
+    source: str
+    doublings: Floats
+    """Logarithm to base 2 of the devices of each row."""
+    residuals: Floats
+    """Logarithm of measured over simulated of each row."""
+
+
+def like(scenario: OneScenario, cluster: Cluster | None = None) -> Like:
+    """What a scenario is, on another cluster where one is given."""
+    device = (cluster or scenario.cluster).node.accelerator
+    return Like(conditions(scenario, cluster), extent(scenario, cluster), device.vendor, device.year)
+
+
+def distances(own: Like, rows: Sequence[Alike]) -> Floats:
+    """The distance of each row from a run, one group after the other."""
+    doublings = np.log2(max(own.extent.devices, 1))
+    return np.concatenate([apart(own, r.like) + DOUBLING * np.abs(r.doublings - doublings) for r in rows])
+
+
+def alike(own: Like, rows: Sequence[Alike]) -> int:
+    """Rows on the same device with the same software, formats and kind of model."""
+    return sum(len(r.residuals) for r in rows if r.like.conditions[:5] == own.conditions[:5])
+
+
+def apart(own: Like, other: Like) -> float:
+    """The distance of two runs of equally many devices."""
+    one, two = own.conditions, other.conditions
+    features = set(own.extent.features) ^ set(other.extent.features)
+    return (
+        _devices_apart(own, other)
+        + _stacks_apart(one.stack, two.stack)
+        + FORMAT * (one.format != two.format)
+        + MODEL * (one.model != two.model)
+        + NETWORK * (one.network != two.network)
+        + FEATURE * len(features)
+    )
+
+
+def differing(own: Like, other: Like) -> list[str]:
+    """In what two runs differ, in words, what decides most first."""
+    one, two = own.conditions, other.conditions
+    found = {
+        "another device": one.device != two.device,
+        "other software": one.stack != two.stack,
+        "other number formats": one.format != two.format,
+        "dense models" if one.model == "experts" else "mixtures of experts": one.model != two.model,
+        "another collective library": one.network != two.network,
+        "another layout": set(own.extent.features) != set(other.extent.features),
+    }
+    return [words for words, differs in found.items() if differs]
+
+
+def _devices_apart(own: Like, other: Like) -> float:
+    if own.conditions.device == other.conditions.device:
+        return 0.0
+    if own.vendor != other.vendor:
+        return DEVICE + VENDOR
+    return DEVICE / 2 if abs(own.year - other.year) < YEARS else DEVICE
+
+
+def _stacks_apart(one: str, two: str) -> float:
+    if one == two:
+        return 0.0
+    return ENGINE if one.split()[0] == two.split()[0] else STACK

@@ -1,0 +1,115 @@
+"""The residuals of published runs, as they are shipped, and the spreads of unseen runs that follow from them.
+
+`workloads/measurements/residuals.json` has, by quantity (`results.spread`), rows that differ in nothing but devices in
+one entry; benchmarks/validation.py writes it. Where a stack is fitted on rows, their residuals are those of the fit
+that has not seen their source. A row says nothing of another row of its own source.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from simulator.results.spread import Spread
+from simulator.run.extent import Extent
+from simulator.run.ground import Conditions
+from simulator.run.spread.conformal import FEWEST, Ints, Widening, calibrated, quantiles, widened
+from simulator.run.spread.near import Alike, Like, alike, apart, differing, distances
+from simulator.specs import data_root
+
+PATH = data_root() / "workloads" / "measurements" / "residuals.json"
+"""Where they lie."""
+
+
+class Residuals:
+    """The residuals of one quantity of one kind of runs."""
+
+    def __init__(self, rows: Sequence[Alike], widening: Widening | None) -> None:
+        """Rows that differ in nothing but devices in one entry; without a widening there are no spreads."""
+        self.rows, self.widening = tuple(rows), widening
+        self.residuals = np.concatenate([r.residuals for r in rows]) if rows else np.zeros(0)
+        names = {name: i for i, name in enumerate(sorted({r.source for r in rows}))}
+        self.sources: Ints = np.repeat([names[r.source] for r in rows], [len(r.residuals) for r in rows])
+        self._names = names
+
+    def spread(self, own: Like, but: str = "") -> Spread | None:
+        """The spread of a run, from rows of all sources but one; None where too few speak for it."""
+        here = self.sources != self._names.get(but, -1)
+        if self.widening is None or here.sum() < FEWEST:
+            return None
+        far, sources = distances(own, self.rows)[here], self.sources[here]
+        low, high = widened(quantiles(self.residuals[here], far, sources, self.widening.reach), self.widening)
+        near = alike(own, [r for r in self.rows if r.source != but])
+        nearest = "" if near else self._nearest(own, but)
+        return Spread(float(np.exp(low)), float(np.exp(high)), near, len(np.unique(sources)), nearest)
+
+    def _nearest(self, own: Like, but: str) -> str:
+        """In what the nearest rows differ."""
+        other = min((r for r in self.rows if r.source != but), key=lambda r: apart(own, r.like))
+        return " and ".join(differing(own, other.like)[:2]) or "far fewer or more devices"
+
+    def calibrated(self) -> "Residuals":
+        """The same with the widening that its left-out sources ask for."""
+        at = np.repeat(np.arange(len(self.rows)), [len(r.residuals) for r in self.rows])
+        doublings = np.concatenate([r.doublings for r in self.rows])
+
+        def from_row(i: int) -> Any:
+            one = self.rows[at[i]].like
+            return distances(one._replace(extent=one.extent._replace(devices=2.0 ** doublings[i])), self.rows)
+
+        alike = np.unique(np.stack([at, doublings]), axis=1, return_inverse=True)[1].ravel()
+        return Residuals(self.rows, calibrated(self.residuals, self.sources, from_row, alike))
+
+
+@lru_cache(4096)
+def spreads(own: Like, but: str = "") -> Mapping[str, Spread]:
+    """What is known of the figures of a run, by quantity, from rows of all sources but one."""
+    found = {about: known.spread(own, but) for (kind, about), known in shipped().items() if kind == own.conditions.kind}
+    return {about: spread for about, spread in found.items() if spread is not None}
+
+
+def expected(own: Like, about: str, value: float, but: str, rate: bool) -> tuple[float, float] | None:
+    """The interval of a simulated value of a row, from rows of all sources but its own; `rate` where more is faster."""
+    known = shipped().get((own.conditions.kind, about))
+    spread = known.spread(own, but) if known else None
+    if spread is None:
+        return None
+    return (value / spread.high, value / spread.low) if rate else (value * spread.low, value * spread.high)
+
+
+@cache
+def shipped() -> Mapping[tuple[str, str], Residuals]:
+    """The shipped residuals by kind of run and quantity."""
+    return read(json.loads(PATH.read_text(encoding="utf-8")))
+
+
+def read(document: Mapping[str, Any]) -> dict[tuple[str, str], Residuals]:
+    """Residuals from their written form."""
+    rows: dict[tuple[str, str], list[Alike]] = {}
+    for entry in document["rows"]:
+        known = Conditions(*(entry[name] for name in Conditions._fields))
+        doublings, residuals = np.array(entry["residuals"], float).T
+        own = Like(known, Extent(0, tuple(entry["features"])), entry["vendor"], entry["year"])
+        rows.setdefault((known.kind, entry["about"]), []).append(Alike(own, entry["source"], doublings, residuals))
+    found = {}
+    for key, some in rows.items():
+        by = document["widening"].get("/".join(key))
+        found[key] = Residuals(some, Widening(**by) if by else None)
+    return found
+
+
+def written(found: Iterable[tuple[Like, str, str, float]]) -> list[dict[str, Any]]:
+    """Entries of (what a row is, its source, quantity, measured over simulated), as they are shipped."""
+    together: dict[tuple[Any, ...], list[list[float]]] = {}
+    for own, source, about, ratio in found:
+        key = (about, source, own.vendor, own.year, tuple(sorted(own.extent.features)), own.conditions)
+        pair = [round(float(np.log2(max(own.extent.devices, 1))), 2), round(float(np.log(ratio)), 4)]
+        together.setdefault(key, []).append(pair)
+    return [
+        {"about": about, "source": source, "vendor": vendor, "year": year, "features": list(features)}
+        | known._asdict()
+        | {"residuals": sorted(pairs)}
+        for (about, source, vendor, year, features, known), pairs in sorted(together.items())
+    ]

@@ -1,0 +1,68 @@
+"""Intervals from residuals of sources that err alike: what they hold of sources that nobody has seen."""
+
+import numpy as np
+import pytest
+
+from simulator.results.spread import LEVEL
+from simulator.run.spread.conformal import Floats, Ints, Widening, calibrated, quantiles, widened
+
+NONE: Ints = np.zeros(0, np.int64)
+
+
+def _sources(rng: np.random.Generator, number: int, rows: int) -> tuple[Floats, Ints]:
+    """Rows with a bias of their source (8 %) and noise of their own (4 %)."""
+    bias = np.repeat(rng.normal(0.0, 0.08, number), rows)
+    return bias + rng.normal(0.0, 0.04, number * rows), np.repeat(np.arange(number), rows)
+
+
+def _held(seen: Floats, sources: Ints, by: Widening, unseen: Floats, distance: float = 0.0) -> float:
+    found = quantiles(seen, np.full(len(seen), distance), sources, by.reach)
+    low, high = widened(found, by)
+    return float(((unseen >= low) & (unseen <= high)).mean())
+
+
+def test_equal_rows_of_one_source_give_plain_quantiles() -> None:
+    values = np.linspace(-1.0, 1.0, 2_001)
+    found = quantiles(values, np.zeros(2_001), np.zeros(2_001, np.int64), 0.5)
+    assert found.low == pytest.approx(-LEVEL, abs=1e-3)
+    assert found.middle == pytest.approx(0.0, abs=1e-9)
+    assert found.high == pytest.approx(LEVEL, abs=1e-3)
+
+
+def test_unseen_sources_are_held_as_often_as_asked() -> None:
+    rng = np.random.default_rng(7)
+    shares = []
+    for _ in range(12):
+        seen, sources = _sources(rng, 24, 12)
+        by = calibrated(seen, sources, lambda _: np.zeros(24 * 12))
+        assert by is not None
+        unseen, _ = _sources(rng, 200, 5)
+        shares.append(_held(seen, sources, by, unseen))
+    assert 0.75 < np.mean(shares) < 0.85
+
+
+def test_a_large_source_counts_by_the_root_of_its_rows() -> None:
+    """100 rows at 0.3 against 4 sources of one row at 0: weights 10 and 4, so the median is 0.3."""
+    residuals = np.r_[np.full(100, 0.3), np.zeros(4)]
+    sources = np.r_[np.zeros(100, np.int64), 1 + np.arange(4)]
+    found = quantiles(residuals, np.zeros(104), sources, 1.0)
+    assert found.middle == pytest.approx(0.3, abs=0.01)
+    assert found.low == pytest.approx(0.0, abs=0.01)
+
+
+def test_near_rows_decide() -> None:
+    residuals, distances = np.array([0.0] * 10 + [1.0] * 10), np.array([0.0] * 10 + [3.0] * 10)
+    found = quantiles(residuals, distances, np.repeat([0, 1], 10), 0.25)
+    assert found.high < 0.1
+    assert found.distance < 0.01
+
+
+def test_distance_widens() -> None:
+    residuals, sources = np.linspace(-0.1, 0.1, 20), np.repeat([0, 1], 10)
+    by = Widening(0.25, 1.0, 1.0)
+    near, far = (widened(quantiles(residuals, np.full(20, d), sources, 0.25), by) for d in (0.0, 1.0))
+    assert far[1] - far[0] == pytest.approx(2 * (near[1] - near[0]))
+
+
+def test_one_source_says_nothing_of_others() -> None:
+    assert calibrated(np.zeros(20), np.zeros(20, np.int64), lambda _: np.zeros(20)) is None
