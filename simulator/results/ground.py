@@ -88,7 +88,7 @@ class StatedGround:
     spreads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Between which multiples of simulated times (`step`, `ttft`, `tpot`, `request`) and sizes (`memory`) measured ones
     are expected, and from how many runs that is known."""
-    circumstances: Mapping[str, Any] | None = None
+    circumstances: Circumstances | None = None
     """What decides how near published runs are."""
 
 
@@ -106,7 +106,7 @@ def stated(ground: Ground) -> StatedGround:
         validated_beyond=tuple(known.beyond),
         changed=tuple(known.changed),
         spreads={about: asdict(spread) | {"basis": spread.basis} for about, spread in ground.spreads.items()},
-        circumstances=asdict(ground.circumstances) if ground.circumstances else None,
+        circumstances=ground.circumstances,
     )
 
 
