@@ -9,7 +9,7 @@ Where everybody has its links for itself the peak says what is asked for, which 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,10 @@ Floats = NDArray[np.float64]
 
 MOVED = "kv transfer"
 """Name of the operation that moves caches."""
+
+
+Carried = NewType("Carried", dict[tuple[int, str, tuple[tuple[int, ...], ...], float], Floats])
+"""Bytes that each link carries of a collective: by library, operation, groups and size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +77,8 @@ class Load:
     plan: Plan
     weights: Floats
     """Runs of each group."""
-    flows: tuple[Flow, ...]
-    """Whose groups they are."""
+    flows: tuple[tuple[Flow, ...], ...]
+    """Whose each group is: of several flows where replicas in step run it together."""
 
 
 def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
@@ -140,7 +144,7 @@ def _moved(run: "ServingRun", runs: Library) -> Iterator[Flow]:
 
 
 def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, shared: bool) -> Iterator[LinkLoad]:
-    fabric = runs.fabric
+    fabric, known = runs.fabric, Carried({})
     loads = [(load, load.plan.carried(load.weights)) for load in _loads(flows, fabric)]
     total: Floats = sum((carried for _, carried in loads), np.zeros(len(fabric.capacity)))
     stops = [*fabric.block_start[1:], len(fabric.capacity)]
@@ -149,9 +153,13 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, sh
             continue
         link = first + int(np.argmax(total[first:stop] / fabric.capacity[first:stop]))
         users = {
-            load.flows[group] for load, carried in loads if carried[link] for group in load.plan.users(link).tolist()
+            flow
+            for load, carried in loads
+            if carried[link]
+            for group in load.plan.users(link).tolist()
+            for flow in load.flows[group]
         }
-        on_it = [_On(flow, _bytes_on(link, flow)) for flow in flows if flow in users]
+        on_it = [_On(flow, _bytes_on(link, flow, known)) for flow in flows if flow in users]
         capacity, moved = float(fabric.capacity[link]), float(total[link])
         highest, at_peak = _peak(on_it)
         yield LinkLoad(
@@ -177,10 +185,14 @@ def _loads(flows: list[Flow], fabric: Fabric) -> Iterator[Load]:
             share = float(sent[knots == size].sum()) / size
             found[flow.operation, len(flow.groups[0]), within, id(flow.library), size].append((flow, share))
     for (operation, *_, size), members in found.items():
-        groups = [group for flow, _ in members for group in flow.groups]
-        owners = tuple(flow for flow, _ in members for _ in flow.groups)
-        weights = np.array([share for flow, share in members for _ in flow.groups])
-        yield Load(owners[0].library.plan(operation, groups, size), weights, owners)
+        weights: dict[tuple[int, ...], float] = defaultdict(float)
+        owners: dict[tuple[int, ...], list[Flow]] = defaultdict(list)
+        for flow, share in members:
+            for group in flow.groups:
+                weights[group] += share
+                owners[group].append(flow)
+        plan = members[0][0].library.plan(operation, list(weights), size)
+        yield Load(plan, np.array(list(weights.values())), tuple(map(tuple, owners.values())))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,13 +204,16 @@ class _On:
     """Bytes of each row."""
 
 
-def _bytes_on(link: int, flow: Flow) -> Floats:
+def _bytes_on(link: int, flow: Flow, known: Carried) -> Floats:
     """Bytes that each row of a flow puts on a link."""
     knots, sent = flow.knots(), np.zeros(len(flow.size))
     for size in np.unique(knots[flow.size > 0]).tolist():
         chosen = knots == size
-        carried = flow.library.plan(flow.operation, flow.groups, size).carried(np.ones(len(flow.groups)))[link]
-        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (carried / size)
+        asked = id(flow.library), flow.operation, flow.groups, size
+        if asked not in known:
+            plan = flow.library.plan(flow.operation, flow.groups, size)
+            known[asked] = plan.carried(np.ones(len(flow.groups)))
+        sent[chosen] = flow.size[chosen] * flow.runs[chosen] * (known[asked][link] / size)
     return sent
 
 

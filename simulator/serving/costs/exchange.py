@@ -5,11 +5,12 @@ an all-to-all). The latter goes by the plans of `simulator.collectives`, which t
 most rows, to the device whose experts have most, whichever takes longer.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from simulator import collectives
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.spread import Spread
+from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.model import Model
 from simulator.specs.serving import ExpertTraffic, Layout, ServingStack
 
@@ -28,6 +29,13 @@ class Exchange:
     """Bytes of an element on its way to experts, with its scales."""
     back: float
     """The same on the way back."""
+    _libraries: dict[int, tuple[CollectiveProfile, str]] = field(default_factory=dict, compare=False, repr=False)
+
+    def library(self, machine: CollectiveProfile) -> tuple[CollectiveProfile, str]:
+        """(profile, algorithm) of who sends them, on a machine with these collectives."""
+        if id(machine) not in self._libraries:
+            self._libraries[id(machine)] = collectives.library_of(self.word, machine)
+        return self._libraries[id(machine)]
 
     def row_bytes(self, operation: str, width: float) -> float:
         """Bytes that a device sends, or gets back, for each row of all ranks together, with a copy for each expert."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
 
-from simulator.collectives import Plan, activities, cost, duration, library_of, plan
+from simulator.collectives import Plan, activities, cost, duration, plan
 from simulator.collectives.closed_form import cost_of
 from simulator.collectives.custom_all_reduce import custom_seconds, moving_share, serves, shot_bytes
 from simulator.engine.tape import Use
@@ -83,7 +83,7 @@ class Library:
     def _exchanged(self, operation: str, groups: Groups, size_bytes: float, even: bool = False) -> Plan:
         """Sending rows to the devices of their experts, or back: `size_bytes` of the mean device."""
         assert self.exchange is not None
-        profile, algorithm = library_of(self.exchange.word, self.profile)
+        profile, algorithm = self.exchange.library(self.profile)
         targets = self.exchange.targets(operation, size_bytes, even)
         return plan(operation, groups, size_bytes, self.fabric, profile, algorithm, targets)
 

@@ -191,12 +191,12 @@ class Batch:
             span = stretch.first = self._lasts_one(n, extra)
             if (
                 not (chunks or extra or self.closed or self.held)
-                and replica.fast_forwards
+                and (replica.fast_forwards or replica.stays)
                 and not meets
                 and (settled or not self.blocked)
             ):
                 self._fast_forward(need)
-                if stretch.count > 1:
+                if stretch.count > 1 and replica.group is None:
                     span = stretch.lasts(stretch.count)
         if replica.group is not None:
             replica.group.enter(self, span, *self.rows())
@@ -292,6 +292,10 @@ class Batch:
         """Something came: end the stretch at the first boundary from now on, or after now where all that begins in
         this instant has `begun`."""
         stretch = self.stretch
+        group = self.replica.group
+        if group is not None:
+            group.cut(self, group.boundary(self, begun))
+            return
         if stretch.count <= 1 or self.appointment is None:
             return
         count = stretch.boundary(self.agenda.now + begun)
@@ -300,7 +304,10 @@ class Batch:
 
     def cut_before_look(self, intake: "Intake") -> None:
         """A request has come: end the stretch where the engine looks for it."""
-        stretch = self.stretch
+        stretch, group = self.stretch, self.replica.group
+        if group is not None:
+            group.cut(self, intake.look_from(self, group.boundary(self), stretch.count))
+            return
         if stretch.count <= 1 or self.appointment is None:
             return
         count = intake.look_from(self, stretch.boundary(self.agenda.now), stretch.count)
@@ -313,6 +320,11 @@ class Batch:
         self.replica.blocks.give_back(self.decodes.grown(stretch.count) - self.decodes.grown(count))
         stretch.count = count
         self.appointment = self.agenda.at(stretch.start + stretch.lasts(count), self.ended)
+
+    def shorten_stay(self, count: int) -> None:
+        """End the stay in its group after so many iterations."""
+        self.replica.blocks.give_back(self.decodes.grown(self.stretch.count) - self.decodes.grown(count))
+        self.stretch.count = count
 
     def split(self, done: int) -> None:
         """So many iterations of the stretch are over: the one under way goes on by itself."""
@@ -333,7 +345,11 @@ class Batch:
     def _complete(self, now: int) -> None:
         """Tokens are out, prompts are done, requests finish."""
         replica, work, decodes = self.replica, self.work, self.decodes
-        replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
+        stay = replica.group.leave(self) if replica.group is not None else None
+        if stay is not None:
+            replica.record.note_stay(self, stay)
+        else:
+            replica.record.note(self, now, replica.policy.grows, replica.stages.turns)
         if work.decoding:
             for request in decodes.advance(self.stretch.count, now):
                 self._finish(request, now)

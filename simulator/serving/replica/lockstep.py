@@ -11,16 +11,32 @@ A replica with nothing to do passes a dummy batch (vLLM's data parallelism, SGLa
 row, if there is one, is not counted. Engines that pad give all batches, dummy ones too, the rows of the largest: vLLM
 in every iteration where it captures graphs at all, SGLang in those that replay one; others run what is there. A replica
 that gets a request meanwhile begins with the next iteration of the group.
+
+A replica that only decodes, and in which nothing can change for a while, stays for that many iterations of the group,
+its own work longer by the same ticks each time: a row of arrays, without an event of its own until its stay ends.
 """
 
+from array import array
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simulator.engine.agenda import Agenda
 
 if TYPE_CHECKING:
+    from simulator.engine.agenda import Appointment
     from simulator.serving.replica.batch import Batch
     from simulator.serving.replica.replica import Replica
     from simulator.serving.replica.wires import GroupWires
+
+Ints = NDArray[np.int64]
+
+COLUMNS = 8
+"""Numbers of an iteration of a group: begin, end, ticks as planned, ticks of the longest own work, rows of all, those
+of them that give a token, ticks of sending rows to their experts, ticks that overlap saves."""
+END = 1
+"""Place of the end among them."""
 
 
 class Lockstep:
@@ -32,10 +48,10 @@ class Lockstep:
         Up to `padded` rows of the largest member, all pass as many as that one.
         """
         self.agenda, self.members, self.padded = agenda, members, padded
-        self.entered: list[tuple[Batch, int, int, int]] = []
-        """Batches that begin in this instant: ticks of their own work, rows, and rows that give a token."""
-        self.running: list[Batch] = []
-        """Batches of the present iteration."""
+        self.number = -1
+        """The present iteration, or the last one."""
+        self.log = array("q")
+        """`COLUMNS` numbers an iteration."""
         self.rows = 0, 0
         """Rows of all, and those of them that give a token."""
         self.end = 0
@@ -44,42 +60,125 @@ class Lockstep:
         """Links that the group shares with others; None where nobody could come into its way."""
         self.late: list[Batch] | None = None
         """Batches that wait for the end of an iteration which shares its links; None where its end is known."""
+        self._settling = False
+        """Whether an iteration begins in this instant."""
+        self._tick: Appointment | None = None
+        """The end of the iteration, where some stay for the next."""
+        self._ending: list[Batch] = []
+        """Batches whose stay ends with the present iteration."""
+        self._seats = {member: seat for seat, member in enumerate(members)}
+        count = len(members)
+        self._here = np.zeros(count, np.bool_)
+        """Who works on the next iteration, or on the present one."""
+        self._whole = np.zeros(count, np.bool_)
+        """Whose iterations are written down when the stay is over."""
+        self._own, self._growth, self._rows, self._sampled = np.zeros((4, count), np.int64)
+        """Ticks of own work in the first iteration of a stay, by how many each next is longer; rows, and those of them
+        that give a token."""
+        self._since, self._until = np.zeros((2, count), np.int64)
+        """First and last iteration of a stay."""
         for member in members:
             member.group = self
-            member.fast_forwards = False
+            member.stays, member.fast_forwards = member.fast_forwards, False
 
     def enter(self, batch: "Batch", own: int, rows: int, sampled: int) -> None:
-        """A batch begins an iteration of so many ticks of work of its own and so many rows, of which `sampled` give a
-        token."""
-        if not self.entered:
-            self.agenda.end_of_instant(self._settle)
-        self.entered.append((batch, own, rows, sampled))
+        """A batch begins iterations of so many rows, of which `sampled` give a token: as many as its stretch counts,
+        the first with so many ticks of work of its own."""
+        self._settle_soon()
+        seat, count = self._seats[batch.replica], batch.stretch.count
+        self._here[seat], self._whole[seat] = True, count > 1
+        self._own[seat], self._growth[seat] = own, batch.stretch.growth
+        self._rows[seat], self._sampled[seat] = rows, sampled
+        self._since[seat], self._until[seat] = self.number + 1, self.number + count
 
-    def _rows(self, entered: list[int]) -> int:
-        """Rows that the experts of the group work on, for those of each batch that begins."""
-        most = max(entered)
-        return len(self.members) * most if most <= self.padded else sum(entered)
+    def _settle_soon(self) -> None:
+        if not self._settling:
+            self._settling = True
+            self.agenda.end_of_instant(self._settle)
+
+    def _shared(self) -> int:
+        """Rows that the experts of the group work on."""
+        most = int(self._rows.max())
+        return len(self.members) * most if most <= self.padded else int(self._rows.sum())
 
     def _settle(self, _: object) -> None:
         """All that begin have: the longest decides, and the rows of all are worked on together."""
-        entered, self.entered = self.entered, []
-        slowest, longest, most, _ = max(entered, key=lambda entry: entry[1])
-        shared = self.rows = self._rows([rows for _, _, rows, _ in entered]), sum(sampled for *_, sampled in entered)
+        self._settling = False
+        number = self.number = self.number + 1
+        own = np.where(self._here, self._own + self._growth * (number - self._since), -1)
+        slowest = int(own.argmax())
+        longest, work = int(own[slowest]), self.members[slowest].batches[0].work
+        shared = self.rows = self._shared(), int(self._sampled.sum())
         cost = self.members[0].stages.costs[0]
-        saved = cost.saved(most, slowest.work.attention, shared[0], slowest.work.reading)
-        sent = cost.exchanged(max(rows for _, _, rows, _ in entered), shared[0])
+        saved = cost.saved(int(self._rows[slowest]), work.attention, shared[0], work.reading)
+        sent = cost.exchanged(int(self._rows.max()), shared[0])
         span = longest + cost.together(*shared) + sent - saved
-        end = self.end = self.agenda.now + span
-        self.running = [batch for batch, *_ in entered]
+        now = self.agenda.now
+        end = self.end = now + span
+        self.log.extend((now, end, span, longest, *shared, sent, saved))
         for member in self.members:
             member.stages.gate = end
-        for batch, own, _, _ in entered:
-            batch.stretch.first, batch.stretch.growth = span, 0
-            batch.replica.record.meet(shared, longest - own, sent)
-            batch.replica.record.saved += saved
+        self._ending = [self.members[seat].batches[0] for seat in np.flatnonzero(self._here & (self._until == number))]
+        for batch in self._ending:
+            seat = self._seats[batch.replica]
+            if not self._whole[seat]:
+                batch.stretch.first, batch.stretch.growth = span, 0
+                batch.replica.record.meet(shared, longest - int(own[seat]), sent)
+                batch.replica.record.saved += saved
             batch.schedule_end(end)
+        self._tick = self.agenda.at(end, self._over) if len(self._ending) < np.count_nonzero(self._here) else None
         if self.wires is not None:
             self.wires.enter()
+
+    def _over(self, appointment: object) -> None:
+        """An iteration is over, and some stay for the next."""
+        if appointment is self._tick:
+            self._tick = None
+            self._settle_soon()
+
+    # Stays ------------------------------------------------------------------------------------------------------------
+
+    def _ended(self) -> bool:
+        """Whether the iteration of this number is over."""
+        return self.late is None and self.agenda.now >= self.end
+
+    def done(self, batch: "Batch") -> int:
+        """Iterations of its stay that are over."""
+        since = int(self._since[self._seats[batch.replica]])
+        return max(self.number - since + self._ended(), 0)
+
+    def boundary(self, batch: "Batch", begun: bool = False) -> int:
+        """Iterations of a stay up to the present one, up to the one that begins in this instant where all that begins
+        in it has `begun`; up to one that has just ended."""
+        since = int(self._since[self._seats[batch.replica]])
+        return max(self.number + (self._ended() and begun), since) - since + 1
+
+    def cut(self, batch: "Batch", count: int) -> None:
+        """End a stay after so many iterations, where it would be longer."""
+        seat = self._seats[batch.replica]
+        last = int(self._since[seat]) + count - 1
+        if not self._whole[seat] or last >= self._until[seat]:
+            return
+        self._until[seat] = last
+        batch.shorten_stay(count)
+        if last == self.number:
+            self._ending.append(batch)
+            if self.late is None:
+                batch.appointment = self.agenda.at(max(self.end, self.agenda.now), batch.ended)
+
+    def leave(self, batch: "Batch") -> Ints | None:
+        """A stay is over: the iterations of it that are not written down yet, each (own work, `COLUMNS` numbers); None
+        where all are."""
+        seat = self._seats[batch.replica]
+        self._here[seat] = False
+        self._rows[seat] = self._sampled[seat] = 0
+        if not self._whole[seat]:
+            return None
+        self._whole[seat] = False
+        first, count = int(self._since[seat]), batch.stretch.count
+        rows = np.array(self.log[first * COLUMNS : (first + count) * COLUMNS], np.int64).reshape(-1, COLUMNS)
+        own = self._own[seat] + self._growth[seat] * np.arange(count)
+        return np.column_stack([own, rows])
 
     # Links that others use --------------------------------------------------------------------------------------------
 
@@ -93,16 +192,23 @@ class Lockstep:
     def hold(self) -> None:
         """Nobody knows any longer when the iteration ends."""
         self.late = []
-        for batch in self.running:
+        self._tick = None
+        for batch in self._ending:
             batch.appointment = None
 
     def release(self) -> None:
         """It ends now."""
         now, late = self.agenda.now, self.late or ()
         self.late, self.end = None, now
+        self.log[self.number * COLUMNS + END] = now
         for member in self.members:
             member.stages.gate = now
-        for batch in self.running:
-            batch.end_now()
+        for batch in self._ending:
+            if self._whole[self._seats[batch.replica]]:
+                batch.appointment = self.agenda.at(now, batch.ended)
+            else:
+                batch.end_now()
         for batch in late:
             batch.appointment = self.agenda.at(now, batch.begin)
+        if len(self._ending) < np.count_nonzero(self._here):
+            self._tick = self.agenda.at(now, self._over)

@@ -3,10 +3,16 @@
 from array import array
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator.serving.replica.usage import Usage
 
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
+    from simulator.serving.replica.decodes import Decodes
+
+Ints = NDArray[np.int64]
 
 COLUMNS = 11
 """Numbers of a row of a replica's log, in the order of `results.Iterations`, and the prompts that end."""
@@ -61,6 +67,37 @@ class Record:
         self.shared_rows.extend(rows)
         self.waits.append(waited)
 
+    def note_stay(self, batch: "Batch", stay: Ints) -> None:
+        """Write down iterations of decodes in step with others that are over, each (ticks of own work, begin, end,
+        planned ticks, ticks of the longest, rows of all, those that gave a token, ticks of sending, saved ones)."""
+        own, begin, end, planned, longest, rows, sampled, sent, saved = stay.T
+        work, decodes, count = batch.work, batch.decodes, len(stay)
+        n, each = decodes.n, np.zeros((count, COLUMNS), np.int64)
+        each[:, 0], each[:, 1], each[:, 2], each[:, 4] = begin, 1, end - begin, n
+        each[:, 7] = decodes.context + np.arange(count) * (n + decodes.rows)
+        counts = np.array(decodes.counts, np.int64)
+        taken = counts[(-decodes.iteration - np.arange(count - 1)) % len(counts)]
+        each[:, 8], each[:, 9] = work.used, work.queued
+        each[1:, 8] += np.cumsum(taken)
+        _append(self.log, each)
+        _append(self.waits, longest - own)
+        _append(self.shared_rows, np.column_stack([rows, sampled]))
+        self.exchanged += int(sent.sum())
+        self.saved += int(saved.sum())
+        self.stalled += int((end - begin - planned).sum())
+        self.busy += int(end[-1] - begin[0])
+        self._gaps(decodes, int(end[0]))
+        _append(self.gap_ticks, np.diff(end))
+        _append(self.gap_counts, np.full(count - 1, n))
+
+    def _gaps(self, decodes: "Decodes", end: int) -> None:
+        """Tokens of all members came out at `end`."""
+        fresh = decodes.fresh
+        if decodes.n > len(fresh):
+            self.gap(end - decodes.last, decodes.n - len(fresh))
+        for tick in fresh:
+            self.gap(end - tick, 1)
+
     def gap(self, ticks: int, count: int) -> None:
         """So many requests waited so long for a token."""
         self.gap_ticks.append(ticks)
@@ -83,10 +120,9 @@ class Record:
         if not turns:
             self.busy += now - start
         if n:
-            fresh, end = decodes.fresh, start + first
-            if n > len(fresh):
-                self.gap_ticks.append(end - decodes.last)
-                self.gap_counts.append(n - len(fresh))
-            for tick in fresh:
-                self.gap_ticks.append(end - tick)
-                self.gap_counts.append(1)
+            self._gaps(decodes, start + first)
+
+
+def _append(column: "array[int]", values: Ints) -> None:
+    """Add all values, row after row."""
+    column.frombytes(np.ascontiguousarray(values, np.int64).tobytes())

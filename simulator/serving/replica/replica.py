@@ -80,6 +80,8 @@ class Replica:
         self.record = Record(memory.block_size)
         plain = yields is None and all(cost.overlap is None for cost in costs)
         self.fast_forwards = fast_forward and not self.stages.turns and plain
+        self.stays = False
+        """Whether batches that only decode stay for several iterations of those that it runs in step with."""
         self.preempted = 0
         """Preemptions so far."""
         self.group: Lockstep | None = None
@@ -118,7 +120,8 @@ class Replica:
             decodes = batch.decodes
             total += decodes.context + sum(remaining[request] for request in batch.partial)
             if batch.stretch.count > 1:
-                total += (decodes.n + decodes.rows) * batch.stretch.done_by(now)
+                done = batch.stretch.done_by(now) if self.group is None else self.group.done(batch)
+                total += (decodes.n + decodes.rows) * done
         return total
 
     # Requests come --------------------------------------------------------------------------------------------------
@@ -207,7 +210,7 @@ class Replica:
         if self.idle:
             batch = self.idle.pop()
             batch.appointment = self.agenda.begin(batch.begin)
-        elif self.fast_forwards:
+        elif self.fast_forwards or self.stays:
             batch, policy = self.batches[0], self.policy
             if queued and self.intake is not None:
                 batch.cut_before_look(self.intake)

@@ -108,3 +108,51 @@ def test_requests_of_a_replica_without_prompts_wait_for_its_peers() -> None:
     whole = sum(values.sum() for values in parts.values())
     requests = result.service.requests
     assert whole == pytest.approx((requests.finish - requests.arrival).sum())
+
+
+STAYS = (
+    "cluster={extends: clusters/dgx-h100, nodes: 1}",
+    "model=models/qwen3-30b-a3b",
+    "serving.batching.policy=vllm-v1",
+    "requests.count=60",
+)
+APART = (
+    "serving.parallel={}",
+    "+serving.pools=[{name: prefill, role: prefill, parallel: {dp: 4, ep: 4}}, "
+    "{name: decode, role: decode, parallel: {dp: 4, ep: 4}}]",
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("serving.parallel={dp: 4, ep: 4}", "requests.arrivals.poisson=3 /s"),
+        ("serving.parallel={dp: 4, ep: 4}", "requests.arrivals.poisson=60 /s", "serving.router=shortest-queue"),
+        ("serving.parallel={dp: 8, ep: 8}", "requests.arrivals={at_once: true}"),
+        ("serving.parallel={dp: 2, ep: 2}", "requests.arrivals.poisson=40 /s", "+serving.kv_cache={blocks: 300}"),
+        (
+            "serving.parallel={dp: 2, ep: 2}",
+            "requests.arrivals.poisson=40 /s",
+            "+serving.kv_cache={blocks: 300, preemption: swap}",
+        ),
+        ("serving.parallel={dp: 4, ep: 4}", "requests.arrivals.poisson=30 /s", "stack.pads_peers=always"),
+        (*APART, "requests.arrivals.poisson=20 /s"),
+        (*APART, "requests.arrivals.poisson=200 /s", "+serving.experts={dispatcher: deepep-low-latency}"),
+    ],
+)
+@pytest.mark.parametrize(
+    "lengths",
+    ["{prompt: {uniform: [10, 900]}, output: {uniform: [1, 300]}}", "{prompt: {fixed: 200}, output: {fixed: 64}}"],
+)
+def test_ranks_that_stay_are_those_that_meet_every_time(changes: tuple[str, ...], lengths: str) -> None:
+    scenario = load_scenario("serving/quickstart", [*STAYS, *changes, f"requests.lengths={lengths}"]).scenario
+    stays, meets = (simulate(scenario, leap=leap) for leap in (True, False))
+    assert stays.service is not None and meets.service is not None
+    for name in ("arrival", "scheduled", "first_token", "finish", "preemptions", "replica"):
+        mine, theirs = (getattr(service.requests, name) for service in (stays.service, meets.service))
+        assert (mine == theirs).all(), name
+    for one, other in zip(stays.service.replicas, meets.service.replicas, strict=True):
+        assert int(one.iterations.count.sum()) == int(other.iterations.count.sum())
+        assert one.busy == pytest.approx(other.busy, abs=1e-12)
+        assert one.parts == pytest.approx(other.parts)
+    assert stays.metrics == pytest.approx(meets.metrics)
