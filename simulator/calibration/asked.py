@@ -40,6 +40,8 @@ class Asked:
     """Whether to say, beside the shipped numbers, which others do as well."""
     left_out: Path | None = None
     """File for the error of each row under a fit that has not seen its source."""
+    cluster: str | None = None
+    """Where a log of collectives was measured."""
     report: Path | None = None
     """File for the error table."""
     say: Callable[[str], None] = print

@@ -38,7 +38,10 @@ KINDS = {
         "simulator.calibration.kernels.profiles",
     ),
     "collectives": Kind(
-        "figures of collective profiles", ("DATA",), ("starts", "as_is"), "simulator.calibration.collectives.fit"
+        "figures of collective profiles",
+        ("DATA",),
+        ("starts", "as_is", "left_out", "cluster"),
+        "simulator.calibration.collectives.fit",
     ),
     "all-reduce": Kind(
         "all-reduces of serving engines", ("TABLES",), (), "simulator.calibration.collectives.all_reduce"

@@ -15,11 +15,12 @@ SUMMARY = "fit kernels, collectives and software stacks to measurements"
 EXAMPLES = (
     "kernels aiconfigurator kernels.jsonl --profile l40s --out fitted",
     "collectives measured --profile nccl-v100",
+    "collectives all_reduce.log --cluster dgx-h100 --out fitted",
     "stack workloads/measurements/training.jsonl --profile fsdp --samples 10 --out fitted",
     "stack workloads/measurements/serving.jsonl --as-is",
 )
 _WHAT = ("kernels", "collectives", "all-reduce", "exchanges", "stack", "lengths")
-_OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "report")
+_OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "cluster", "report")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -38,6 +39,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--intervals", action="store_true", default=None, help="with --as-is, say which other numbers do as well"
     )
+    parser.add_argument("--cluster", metavar="NAME", help="where a log of nccl-tests was measured (collectives)")
     parser.add_argument(
         "--left-out", metavar="FILE", type=Path, help="write the error of each row under a fit without its source"
     )

@@ -1,10 +1,12 @@
 """Fit collective profiles to measured collectives, and report their errors.
 
 DATA is a folder with `data/kernels`, `data/network` and `measurements/network.jsonl` (docs/models/collectives.md says
-where they come from). A fit varies the figures of the profile whose status is `measured`, first those of `scale_up` on
-rows within a node, then those of `scale_out` on rows across nodes, and minimises the logarithm of predicted / measured.
+where they come from), a file of published rows (.jsonl), or a log of nccl-tests. A fit varies the figures of the
+profile whose status is `measured`, first those of `scale_up` on rows within a node, then those of `scale_out` on rows
+across nodes, and minimises the logarithm of predicted / measured.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
-from simulator.calibration.asked import Asked, save
+from simulator.calibration.asked import Asked, as_rows, save
 from simulator.calibration.collectives.model import BETWEEN, BOUNDS, OWN, Model, predicted
+from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.rows import MB, PARTS, rows_of
+from simulator.specs.catalog import names
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.resolve import load_spec
 
@@ -28,17 +32,108 @@ BINS = {
 
 def calibrate(asked: Asked) -> None:
     """Fit the measured figures of the profiles asked for, or report the errors of the shipped ones."""
-    (data,) = asked.files
-    for name in asked.chosen(PARTS, "collective profile"):
-        profile, rows = load_spec(CollectiveProfile, name), rows_of(data, name)
+    left_out: dict[str, float] = {}
+    for name, rows in _tables(asked):
+        profile = load_spec(CollectiveProfile, name)
         asked.say(f"\n### {name}\n")
         if asked.as_is:
             asked.say(report(rows, predicted(rows, profile)))
             continue
-        text = "\n".join(f"{path}: {value:.4g}" for path, value in fit(rows, profile, asked.starts).items())
-        asked.say(text)
+        values = fit(rows, profile, asked.starts)
+        asked.say("\n".join(f"{path}: {value:.4g}" for path, value in values.items()))
+        seconds = Model(rows, profile).seconds(figures_of(profile)[0] | values)
+        asked.say("\n" + report(rows, seconds))
+        if asked.left_out:
+            left_out |= without_sources(rows, profile, asked)
         if asked.out:
-            save(asked.out / f"{name}.figures.yaml", text + "\n")
+            save(asked.out / f"{name}.yaml", written(name, profile, rows, values, seconds))
+    if asked.left_out:
+        save(asked.left_out, as_rows(left_out))
+
+
+def _tables(asked: Asked) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(profile, its measurements), of a folder of tables or of a file of one's own."""
+    (data,) = asked.files
+    if data.is_dir():
+        for name in asked.chosen(PARTS, "collective profile"):
+            yield name, rows_of(data, name)
+        return
+    tables = rows_of_file(asked)
+    for name in asked.chosen(tables, "collective profile"):
+        yield name, tables[name]
+
+
+def without_sources(rows: pd.DataFrame, profile: CollectiveProfile, asked: Asked) -> dict[str, float]:
+    """Errors of the rows of each fitted source under a fit that has not seen it; says the medians beside those seen."""
+    model, start, neutral = Model(rows, profile), figures_of(profile)[0], typical(profile)
+    whole = model.seconds(start | fit(rows, profile, asked.starts))
+    found: dict[str, float] = {}
+    asked.say("\n| source left out | rows | median of a fit with it | without it |\n| --- | --- | --- | --- |")
+    for source in sorted(set(rows.source[rows.part == "fitted"])):
+        mine = (rows.source == source).to_numpy()
+        blind = model.seconds(start | fit(rows[~mine].reset_index(drop=True), profile, asked.starts, neutral))
+        errors, seen = (each[mine] / rows.seconds.to_numpy()[mine] - 1 for each in (blind, whole))
+        asked.say(f"| {source} | {mine.sum()} | {np.median(abs(seen)):.1%} | {np.median(abs(errors)):.1%} |")
+        ids = (f"{row.source} {row.op} {row.ranks} on {row.nodes}: {row.size:.0f}" for row in rows[mine].itertuples())
+        found |= dict(zip(ids, errors.tolist(), strict=True))
+    return found
+
+
+def typical(profile: CollectiveProfile) -> dict[str, float]:
+    """The measured figures as the medians of other shipped profiles, which have not seen this one's rows; the middle of
+    what is searched where no other profile has them."""
+    others = [load_spec(CollectiveProfile, name) for name in names(CollectiveProfile)]
+    known = [figures_of(other)[0] for other in others if other.name != profile.name]
+    found = {}
+    for path in figures_of(profile)[1]:
+        values = [each[path] for each in known if each.get(path, 0.0) > 0]
+        low, high = BOUNDS[path.rsplit(".", 1)[-1]]
+        found[path] = float(np.median(values)) if values else float(np.sqrt(low * high))
+    return found
+
+
+_UNITS = {"launch": ("us", 1e6), "latency": ("us", 1e6), "bytes": ("kB", 1e-3)}
+
+
+def written(
+    name: str, profile: CollectiveProfile, rows: pd.DataFrame, values: dict[str, float], seconds: np.ndarray[Any, Any]
+) -> str:
+    """The profile that extends the shipped one by fitted figures, with their source and what is left of the errors."""
+    errors = abs(seconds / rows.seconds.to_numpy() - 1)
+    held = (rows.part != "fitted").to_numpy()
+    sources = sorted(set(rows.source[~held]))
+    named = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
+    left = f"median error {np.median(errors[~held]):.1%}" if (~held).any() else "nothing fitted"
+    blind = f", held-out sizes and sources {np.median(errors[held]):.1%}" if held.any() else ""
+    source = f"clustersim calibrate collectives on {int((~held).sum())} rows of {named}: {left}{blind}"
+    lines = [f"extends: collectives/{name}", f"name: {json.dumps(profile.name + ', fitted')}"]
+    nested: dict[str, Any] = {}
+    for path, value in values.items():
+        unit, scale = _UNITS.get(path.rsplit(".", 1)[-1], ("", 1.0))
+        figure = {"value": f"{value * scale:.4g} {unit}".strip(), "status": "measured", "source": source}
+        keys = [OWN] if path == OWN else ["protocols", *_keys(path)]
+        inner = nested
+        for key in keys[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[keys[-1]] = figure
+    return "\n".join([*lines, *_yaml(nested)]) + "\n"
+
+
+def _keys(path: str) -> list[str]:
+    protocol, scope, key = path.rsplit(".", 2)
+    return [protocol, scope, "fill", key] if key in ("fraction", "bytes") else [protocol, scope, key]
+
+
+def _yaml(nested: dict[str, Any], depth: int = 0) -> Iterator[str]:
+    """Mappings in blocks, figures in one line."""
+    for key, value in nested.items():
+        if "value" in value:
+            number = value["value"]
+            figure = f"{{value: {number}, status: {value['status']}, source: {json.dumps(value['source'])}}}"
+            yield f"{'  ' * depth}{key}: {figure}"
+        else:
+            yield f"{'  ' * depth}{key}:"
+            yield from _yaml(value, depth + 1)
 
 
 def figures_of(profile: CollectiveProfile) -> tuple[dict[str, float], set[str]]:
@@ -59,9 +154,12 @@ def figures_of(profile: CollectiveProfile) -> tuple[dict[str, float], set[str]]:
     return values, measured
 
 
-def fit(rows: pd.DataFrame, profile: CollectiveProfile, starts: int = 1) -> dict[str, float]:
-    """New values of the measured figures, from descents that start at the present ones and around them."""
+def fit(
+    rows: pd.DataFrame, profile: CollectiveProfile, starts: int = 1, begin: dict[str, float] | None = None
+) -> dict[str, float]:
+    """New values of the measured figures, from descents that start at the present ones, or at `begin`, and around."""
     values, measured = figures_of(profile)
+    values |= begin or {}
     for across in (False, True):
         seen = rows[(rows.part == "fitted") & ((rows.nodes > 1) == across)].reset_index(drop=True)
         free = sorted(path for path in measured if _crosses(path, profile) == across)

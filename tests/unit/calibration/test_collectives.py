@@ -1,12 +1,19 @@
 """The closed form that a fit varies is the price of the simulator, and a fit finds the figures that made its rows."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from simulator.calibration.asked import Asked
 from simulator.calibration.collectives.fit import figures_of, fit
 from simulator.calibration.collectives.model import Model, predicted
+from simulator.calibration.collectives.own import rows_of_file
 from simulator.calibration.collectives.rows import MB
+from simulator.calibration.kinds import calibrate
+from simulator.errors import InputError
 from simulator.specs import load_spec
 from simulator.specs.collectives import CollectiveProfile
 
@@ -42,3 +49,50 @@ def test_a_fit_comes_nearer_to_another_machine(factor: float) -> None:
     fitted = values | fit(table, PROFILE)
     before, after = (abs(np.log(model.seconds(each) / table.seconds)).mean() for each in (values, fitted))
     assert after < 0.9 * before
+
+
+def test_a_file_of_rows_or_a_log_becomes_a_profile_with_what_is_left(tmp_path: Path) -> None:
+    """Times of a machine whose launches take 10 us longer: the fitted profile is nearer, and loads as it is written."""
+    table = rows()
+    slower = table.seconds + 1e-5
+    published = [
+        {
+            "id": f"r{i}",
+            "op": "all_reduce",
+            "source": "made",
+            "accelerator_id": "v100-sxm",
+            "num_ranks": int(row.ranks),
+            "num_nodes": 1,
+            "size_bytes": float(row.size),
+            "metrics": {"time_s": float(seconds)},
+        }
+        for i, (row, seconds) in enumerate(zip(table.itertuples(), slower, strict=True))
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, published)))
+    said: list[str] = []
+    calibrate("collectives", Asked((file,), out=tmp_path, left_out=tmp_path / "left.json", say=said.append))
+    assert "source left out" in "\n".join(said)
+    fitted = load_spec(CollectiveProfile, str(tmp_path / "nccl-v100.yaml"))
+    before, after = (abs(predicted(table, profile) / slower - 1).mean() for profile in (PROFILE, fitted))
+    assert after < before
+    launch = fitted.protocols["Simple"].scale_up.launch
+    assert launch.status == "measured"
+    assert "held-out" in launch.source
+    errors = json.loads((tmp_path / "left.json").read_text())
+    assert len(errors) == len(table)
+
+
+def test_a_log_needs_its_cluster_and_its_operation(tmp_path: Path) -> None:
+    head = "#  Rank  0 Group  0 Pid  1 on node0 device  0\n#  Rank  1 Group  0 Pid  2 on node0 device  1\n"
+    row = "4194304 1048576 float sum -1 99.0 42.0 42.0 0 98.0 42.0 42.0 0\n"
+    for name, cluster, words in (
+        ("log.txt", "dgx-1-v100", "no operation is named"),
+        ("all_reduce.log", None, "does not say where it ran"),
+    ):
+        file = tmp_path / name
+        file.write_text(head + row)
+        with pytest.raises(InputError, match=words):
+            rows_of_file(Asked((file,), cluster=cluster))
+    (table,) = rows_of_file(Asked((file,), cluster="dgx-1-v100")).values()
+    assert (table.op[0], table.ranks[0], table.seconds[0]) == ("all_reduce", 2, pytest.approx(98e-6))

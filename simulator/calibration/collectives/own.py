@@ -1,0 +1,87 @@
+"""Measured collectives of one's own: published rows, or a log of nccl-tests with the cluster that it ran on.
+
+Two of three sizes of each source, operation and group are fitted, the third is held out.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from simulator.calibration.asked import Asked, read_objects
+from simulator.errors import InputError, Problem
+from simulator.interop.nccl_tests import read_log
+from simulator.interop.rows.exchanges import OPERATIONS as EXCHANGED
+from simulator.interop.rows.jsonl import Refused, read_row
+from simulator.interop.rows.network import MappedCollective, NetworkRow, map_network
+from simulator.specs.hardware import Cluster
+from simulator.specs.resolve import load_spec
+
+WORDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv")
+NAMES = {"alltoall": "all_to_all", "sendrecv": "send", "shift": "send"}
+COLUMNS = ("source", "op", "ranks", "nodes", "size", "seconds", "algorithm", "cluster")
+
+
+def rows_of_file(asked: Asked) -> dict[str, pd.DataFrame]:
+    """Measurements of a file by the collective profile of the cluster that they ran on; InputError where none is."""
+    (path,) = asked.files
+    rows = _published(path) if path.suffix == ".jsonl" else _logged(path, asked.cluster)
+    if not rows:
+        raise InputError(Problem("has no collectives that are simulated", file=str(path)))
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table["id"] = [f"{row.source} {row.op} {row.ranks} on {row.nodes}: {row.size:.0f}" for row in table.itertuples()]
+    order = table.groupby(["source", "op", "ranks", "nodes"])["size"].rank(method="dense").astype(int)
+    table["part"] = np.where(order % 3 == 0, "held-out sizes", "fitted")
+    table["profile"] = [str(load_spec(Cluster, name).collectives) for name in table.cluster]
+    return {str(name): own.reset_index(drop=True) for name, own in table.groupby("profile")}
+
+
+def _published(path: Path) -> list[tuple[object, ...]]:
+    found = []
+    for data in read_objects(path, ("op",)):
+        if data["op"] in EXCHANGED:
+            continue
+        try:
+            mapped = map_network(read_row(NetworkRow, data))
+        except Refused:  # rows of copies and of machines that no cluster stands for
+            continue
+        if mapped.row.size_bytes is not None and not _host_shows(mapped):
+            found.append(_row(mapped))
+    return found
+
+
+def _host_shows(mapped: MappedCollective) -> bool:
+    return mapped.harness is not None and mapped.size_bytes < 1 << 20
+
+
+def _row(mapped: MappedCollective) -> tuple[object, ...]:
+    operation = mapped.operation.partition(":")[0]
+    return (
+        mapped.row.source,
+        NAMES.get(operation, operation),
+        mapped.ranks,
+        mapped.nodes,
+        mapped.size_bytes,
+        mapped.measured_s,
+        mapped.algorithm.partition("/")[0],
+        mapped.cluster,
+    )
+
+
+def _logged(path: Path, cluster: str | None) -> list[tuple[object, ...]]:
+    log = read_log(path)
+    text = path.read_text(encoding="utf-8", errors="replace")[:4000]
+    named = re.search("|".join(WORDS), f"{path.name} {text}".lower())
+    if named is None:
+        raise InputError(Problem("no operation is named", file=str(path), hint=f"put {', '.join(WORDS)} in its name"))
+    if cluster is None:
+        raise InputError(Problem("a log does not say where it ran", file=str(path), hint="write `--cluster NAME`"))
+    if log.ranks is None or log.nodes is None:
+        raise InputError(Problem("its head does not list the ranks", file=str(path), hint="keep the lines of # Rank"))
+    op = NAMES.get(named[0], named[0])
+    return [
+        (path.name, op, log.ranks, log.nodes, one.size_bytes, one.time_s, "auto", cluster)
+        for one in log.sizes
+        if one.time_s < 3600
+    ]
