@@ -129,7 +129,7 @@ class Fabric:
     def between(self, src: ArrayLike, dst: ArrayLike) -> frozenset[int]:
         """All links on the ways of all parts of transfers between ranks."""
         src, dst = np.atleast_1d(np.asarray(src, np.int64)), np.atleast_1d(np.asarray(dst, np.int64))
-        many = self.parts(len(src))
+        many = self.network.reach()
         paths = self.paths(np.repeat(src, many), np.repeat(dst, many), many)
         return frozenset(paths[paths >= 0].tolist())
 

@@ -48,6 +48,10 @@ class ScaleOut(ABC):
         """Flows that each of so many transfers at a time is split into."""
         return 1
 
+    def reach(self) -> int:
+        """Parts of a transfer that together use every link that one may ever use."""
+        return self.parts(1)
+
     def parted(self, src: Ints, dst: Ints, part: Ints, parts: int, first: int = 0) -> Ints:
         """`paths` of parts of flows: `part` (flows,) is the number of each among the `parts` of its flow."""
         return self.paths(src, dst, first)

@@ -16,6 +16,7 @@ from simulator.errors import InputError, Problem
 from simulator.fabric.alike import mixed
 from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
 from simulator.fabric.scale_out.cards import Cards
+from simulator.fabric.wired.planning import MOST_FLOWS, MOST_WAYS, laid
 from simulator.fabric.wired.ways import FAR, Flows, Ways
 from simulator.fabric.wired.wiring import Cables, Wiring, left_of
 from simulator.specs.hardware import Cluster
@@ -112,6 +113,10 @@ class WiredNetwork(ScaleOut):
             first += count
         return found
 
+    def reach(self) -> int:
+        """As many as there are ways, where which one a flow takes hangs on others."""
+        return self._known("ways", self._most_ways) if self.routing.policy == "planned" else self.parts(1)
+
     def parts(self, transfers: int) -> int:
         """Flows that each of so many transfers is split into."""
         wanted = self.routing.connections
@@ -130,8 +135,11 @@ class WiredNetwork(ScaleOut):
         return np.repeat(edges[:1], len(edges) - 1), edges[1:]
 
     def _most_ways(self) -> int:
+        return min(self._known("all", self._all_ways), MOST_CONNECTIONS)
+
+    def _all_ways(self) -> int:
         here, there = self._edges()
-        return min(int(self.ways.choices(here, there).max(initial=1)), MOST_CONNECTIONS)
+        return int(self.ways.choices(here, there).max(initial=1))
 
     def _even(self) -> int:
         """Parts of a flow by which the flows of a full switch divide evenly by its ways up."""
@@ -152,11 +160,29 @@ class WiredNetwork(ScaleOut):
             key = mixed(ends + part.astype(np.uint64))
         flows = Flows(key, self.seat[to_port] * parts + part)
         here, goal = self.edge[port], self.edge[to_port]
-        inner = self._over_third(here, goal, flows) if len(self.via) and self.routing.policy == "valiant" else None
-        inner = self.ways.walk(here, goal, flows) if inner is None else inner
+        if self.routing.policy == "valiant":
+            inner = self._over_third(here, goal, flows)
+        elif self.routing.policy == "planned" and 1 < len(src) <= MOST_FLOWS:
+            inner = self._beside_each_other(here, goal, flows)
+        else:
+            inner = self.ways.walk(here, goal, flows)
         cards = self.cards_in.count
         inner = np.where(inner >= 0, inner + first + 2 * cards, -1)
         return np.concatenate([port[None] + first, inner, to_port[None] + first + cards])
+
+    def _beside_each_other(self, here: Ints, goal: Ints, flows: Flows) -> Ints:
+        """Ways of flows by a plan of all of them."""
+        many = min(self._known("ways", self._most_ways), MOST_WAYS)
+        turn = np.arange(many)
+        # All ways where they are few; else those of hashed numbers, and the flow's own first.
+        other = turn if self._known("all", self._all_ways) <= MOST_WAYS else _hashed(turn)
+        number = (flows.number[:, None] + other).ravel()
+        ends = np.repeat(here, many), np.repeat(goal, many)
+        every = self.ways.walk(*ends, Flows(np.repeat(flows.key, many), number))
+        options = every.reshape(len(every), -1, many).transpose(1, 2, 0)
+        picked = options[np.arange(len(here)), laid(options, self.ways.rate)]
+        found: Ints = picked.T
+        return found
 
     def _over_third(self, here: Ints, goal: Ints, flows: Flows) -> Ints:
         """Ways of flows between groups over a switch of a third one, by hash."""
@@ -217,3 +243,9 @@ class WiredNetwork(ScaleOut):
         for cable, (start, stop, left) in enumerate(ends):
             if left:
                 yield self.points[start], self.points[stop], 2 * cards + cable
+
+
+def _hashed(turn: Ints) -> Ints:
+    """Numbers far apart, 0 for the first."""
+    bits = mixed(turn.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return np.where(turn == 0, 0, (bits >> np.uint64(33)).astype(np.int64))

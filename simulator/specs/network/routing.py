@@ -15,9 +15,10 @@ class Routing(Spec):
 
     policy: Policy = "ecmp"
     """`shortest`: all flows between two switches take one way. `ecmp`: each flow the way of its hash. `planned`: the
-    way of the destination's number (D-mod-k, as InfiniBand lays its tables and C4P its paths), by the rates of the
-    cables. `spray`: packets take all ways in turn. `adaptive`: packets take all ways by their rates. `valiant`: by hash
-    to a switch of another group (of a full mesh: any other), and from there to the destination."""
+    way of the destination's number (D-mod-k, as InfiniBand lays its tables), and from there to the way beside the other
+    flows of a collective whose fullest cable has least to carry (C4P). `spray`: packets take all ways in turn.
+    `adaptive`: packets take all ways by the rates of their cables. `valiant`: by hash to a switch of another group (of
+    a full mesh: any other), and from there to the destination."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
     """Of the hash."""
     connections: Annotated[int, Field(ge=1, le=MOST_CONNECTIONS)] | Literal["even"] = 1
