@@ -43,6 +43,12 @@ class FittedStage:
     hop: None = None
     overlap: None = None
     """What runs beside what is part of the fit."""
+    speculation: None = None
+    drafting: None = None
+
+    def verified(self, sequences: int) -> int:
+        """A row for each decode."""
+        return sequences
 
     def rows(self, tokens: int, sampled: int) -> int:
         """Nothing depends on the rows alone."""
