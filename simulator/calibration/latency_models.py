@@ -50,6 +50,10 @@ class FittedStage:
         """A row for each decode."""
         return sequences
 
+    def launches(self, tokens: int) -> int:
+        """Part of the fit."""
+        return 0
+
     def rows(self, tokens: int, sampled: int) -> int:
         """Nothing depends on the rows alone."""
         return 0
