@@ -45,6 +45,7 @@ class FittedStage:
     """What runs beside what is part of the fit."""
     speculation: None = None
     drafting: None = None
+    launching: None = None
 
     def verified(self, sequences: int) -> int:
         """A row for each decode."""
