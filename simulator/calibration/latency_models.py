@@ -51,6 +51,10 @@ class FittedStage:
         """A row for each decode."""
         return sequences
 
+    def together(self, tokens: int, sampled: int) -> int:
+        """Nothing is shared with other replicas."""
+        return 0
+
     def launches(self, tokens: int) -> int:
         """Part of the fit."""
         return 0
