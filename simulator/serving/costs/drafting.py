@@ -88,6 +88,20 @@ def _known(found: dict[int, int], cost: RowCosts, count: int) -> int:
     return found[count]
 
 
+def assumed(spec: Speculation | None) -> tuple[str, ...]:
+    """What a run takes for granted of what is accepted."""
+    if spec is None:
+        return ()
+    length = spec.draft_length
+    if spec.tokens_per_step is not None:
+        of = "as stated"
+    else:
+        rates = [spec.acceptance] if isinstance(spec.acceptance, float) else spec.rates(length)
+        of = f"accepted with {', '.join(f'{100 * (rate or 0.0):.3g} %' for rate in rates)}"
+    source = f" ({spec.source})" if spec.source else ", an assumption without a source"
+    return (f"{length} drafted tokens give a sequence {spec.mean():.3g} an iteration on average: {of}{source}",)
+
+
 def verified_rows(spec: Speculation | None, decodes: Ints) -> Ints:
     """Rows that so many decodes have in an iteration, for each number of them."""
     if spec is None or not len(decodes):

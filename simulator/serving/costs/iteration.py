@@ -21,7 +21,7 @@ from simulator.model.tensors import core
 from simulator.program.content import Call, Comm, merged
 from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
-from simulator.serving.costs.drafting import Drafting, drafted, drafting
+from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
 from simulator.serving.costs.footprint import blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
@@ -337,7 +337,7 @@ def compile_costs(
         + estimated_scans(model, device, stack)
         + overlap_warnings(layout, tp, overlap)
         + no_effect(traffic, model, layout),
-        assumptions=notes + overlap_assumptions(overlap),
+        assumptions=notes + overlap_assumptions(overlap) + assumed(speculation),
         peak_row_s=shard.token_flops() / device.peak(resolved.compute),
         peak_context_s=shard.context_flops() / device.peak(resolved.plain_compute),
         state_blocks=cache.state_blocks,
