@@ -162,8 +162,7 @@ class Fit:
         for name, logs in centre.items():
             if all(name in m for m in moved):
                 times = np.exp(logs)
-                steps = [STEPS[field] for field in self.fields]
-                slope = [(np.exp(m[name]) - times) / step for m, step in zip(moved, steps, strict=True)]
+                slope = [(np.exp(m[name]) - times) / step for m, step in zip(moved, self.steps, strict=True)]
                 found[name] = times, np.array(slope)
         return found
 
@@ -186,6 +185,11 @@ class Fit:
             coordinates[i] += STEPS[field]
         return tuple(coordinates)
 
+    @property
+    def steps(self) -> Floats:
+        """Steps along the numbers."""
+        return np.array([STEPS[field] for field in self.fields])
+
     def coordinates(self, point: Point) -> Floats:
         """A point as what times are linear in, in steps."""
         values = [1 / v if f == "kernel_efficiency" else v for f, v in zip(self.fields, point, strict=True)]
@@ -202,7 +206,7 @@ class Fit:
         weight = importance(rows)
         kept = [(m.row.id, *slopes[m.row.id]) for m in rows if m.row.id in slopes]
         times = np.concatenate([t for _, t, _ in kept])
-        steps = np.array([STEPS[f] for f in self.fields])
+        steps = self.steps
         slope = np.concatenate([s.T for _, _, s in kept]) * steps
         share = np.concatenate([np.full(len(t), weight[name] / len(t)) for name, t, _ in kept])
         centre, (low, high) = self.coordinates(point), self.bounds()
@@ -234,7 +238,7 @@ def unsettled(fit: Fit, point: Point) -> dict[str, str]:
     weight, slopes = importance(fit.rows), fit.slopes(point)
     kept = [(weight[name], *found) for name, found in slopes.items()]
     centre, (low, high), notes = fit.coordinates(point), fit.bounds(), {}
-    steps = np.array([STEPS[field] for field in fit.fields])
+    steps = fit.steps
 
     def cost(offset: Floats) -> float:
         total = sum(w * np.abs(np.log(np.maximum(t + (offset * steps) @ s, 0.02))).mean() for w, t, s in kept)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from simulator.axes import CP, EP, PP, TP
+from simulator.interop.rows import serving_names as names
 from simulator.results.documents.validation import (
     ErrorStatistics,
     ScoredFigure,
@@ -55,8 +56,27 @@ TRAINING: Groups = {
     "metric": attrgetter("metric"),
 }
 """What errors of training rows can be listed by."""
+
+
+def _served(outcome: ServingOutcome) -> str:
+    """What the model of a serving row is made of."""
+    assert outcome.row is not None
+    model = names.model(outcome.row.model)
+    if model.attention == "mla":
+        return "latent attention"
+    return "dense" if model.experts is None else "mixture of experts"
+
+
+def _speculates(outcome: ServingOutcome) -> str:
+    word = (outcome.row.spec_decoding if outcome.row is not None else None) or "none"
+    return "without" if word == "none" else word
+
+
 SERVING: Groups = {
     "source": attrgetter("row.source"),
+    "architecture": _served,
+    "speculation": _speculates,
+    "family": attrgetter("row.engine"),
     "device": attrgetter("row.device"),
     "kind": attrgetter("row.kind"),
     "stack": attrgetter("stack"),

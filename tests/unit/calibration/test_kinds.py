@@ -45,7 +45,7 @@ def all_reduce_tables(folder: Path, table: pd.DataFrame) -> Path:
         (["stack"], "stack takes ROWS, not 0 files"),
         (["stack", "nothing.jsonl"], "nothing.jsonl: there is no such file or folder"),
         (["stack", str(ROWS / "training.jsonl"), "--starts", "2"], "`--starts` has no meaning for stack"),
-        (["stack", str(ROWS / "serving.jsonl"), "--samples", "2"], "`--samples` has no meaning for rows that serve"),
+        (["stack", str(ROWS / "serving.jsonl"), "--intervals"], "`--intervals` has no meaning for rows that serve"),
         (["collectives", ".", "--profile", "nccl"], "there are no measurements for collective profile `nccl`"),
         (["collectives", ".", "--profile", "nccl-v100"], "AR_GPU2_1M_1024M_LUT: cannot be read"),
         (["kernels", ".", str(ROWS / "training.jsonl"), "--profile", "l40s"], "gemm_perf.parquet: cannot be read"),

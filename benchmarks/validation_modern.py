@@ -1,0 +1,210 @@
+"""Write the part about serving of 2025 and 2026 of docs/validation.md from a run over its published rows.
+
+    python -m benchmarks.validation_modern [--jobs 2] [--each 6]
+
+Leave-one-out takes at most `each` rows of each model on each device of each source: the numbers of a stack are fitted
+again without a model, a device or all rows of its engine, on the times that one step along each number gives, and the
+rows that were left out are scored with them. A stack whose engine is left out takes the mean of the other stacks'.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import date
+from statistics import mean, median
+
+import numpy as np
+
+from benchmarks.validation import PAGE, written
+from simulator.calibration.stacks.serving import RANGES, Fit, Point, fields_of, load, scope, strewn, take
+from simulator.interop.rows.jsonl import read_lines
+from simulator.interop.rows.serving import MappedServing
+from simulator.specs import data_root
+from simulator.study.validate.accuracy import SERVING, grouped
+from simulator.study.validate.published import KINDS
+from simulator.study.validate.serving import ServingOutcome
+
+ROWS = "workloads/measurements/serving_modern.jsonl"
+BEGIN, END = "<!-- modern: written by benchmarks/validation_modern.py -->", "<!-- end of modern -->"
+HEAD = [
+    "| | rows | TPOT mean | median | P90 | signed | TTFT median | tokens/s/GPU mean | median |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+]
+KEYS = ("architecture", "family", "kind", "speculation", "model", "device", "source")
+THEIRS = {
+    "dense": (825, "15 / 11 / 34", 49, "19 / 13"),
+    "mixture of experts": (634, "19 / 11 / 35", 35, "15 / 12"),
+    "latent attention": (161, "11 / 8 / 23", 55, "12 / 9"),
+    "disaggregated": (42, "32 / 9 / 94", 88, "21 / 19"),
+    "all": (1662, "17 / 11 / 35", 45, "17 / 12"),
+}
+"""NVIDIA's AIConfigurator 0.12.0 on the rows that it can express: rows, TPOT mean / median / P90, TTFT median, output
+tokens/s/GPU mean / median, in per cent."""
+
+
+def sizes(outcomes: Sequence[ServingOutcome], figure: str) -> list[float]:
+    """Errors of a figure of the rows that have it."""
+    return [o.errors[figure] for o in outcomes if figure in o.errors]
+
+
+def line(name: str, outcomes: Sequence[ServingOutcome]) -> str:
+    """A row of the table."""
+    tpot, ttft, rate = (sizes(outcomes, figure) for figure in ("tpot", "ttft", "throughput"))
+    if not tpot:
+        return f"| {name} | 0 | | | | | | | |"
+    size = np.abs(tpot)
+    cells = [np.mean(size), np.median(size), np.quantile(size, 0.9)]
+    shown = [f"{100 * cell:.1f} %" for cell in cells] + [f"{100 * mean(tpot):+.1f} %"]
+    shown += [f"{100 * median(map(abs, ttft)):.1f} %"] if ttft else [""]
+    shown += [f"{100 * found(map(abs, rate)):.1f} %" if rate else "" for found in (mean, median)]
+    return f"| {name} | {len(tpot)} | " + " | ".join(shown) + " |"
+
+
+def expressible(outcome: ServingOutcome) -> bool:
+    """Whether AIConfigurator can express a row: without speculation, each engine on one node."""
+    row = outcome.row
+    return row is not None and row.spec_decoding in (None, "none") and (row.num_nodes or 1) == 1
+
+
+def tables(outcomes: list[ServingOutcome], seconds: float) -> list[str]:
+    """Everything but leave-one-out."""
+    done = [o for o in outcomes if o.error is not None]
+    found = [
+        f"Written on {date.today()} from `{ROWS}`, simulated in {seconds:.0f} s. Of {len(outcomes)} rows, {len(done)}",
+        f"({100 * len(done) / len(outcomes):.0f} %) could be simulated.",
+        "",
+        *HEAD,
+        line("all", done),
+        "",
+    ]
+    for key in KEYS:
+        found += [f"By {key}:", "", *HEAD]
+        found += [line(name, rows) for name, rows in grouped(done, SERVING[key]).items()] + [""]
+    return found + beside(done) + refused(outcomes)
+
+
+def beside(done: Sequence[ServingOutcome]) -> list[str]:
+    """AIConfigurator's figures beside these."""
+    ours = [o for o in done if expressible(o)]
+    apart = [o for o in ours if o.row is not None and o.row.kind == "pd_disaggregated"]
+    whole = [o for o in ours if o not in apart]
+    kinds = grouped(whole, SERVING["architecture"]) | {"disaggregated": apart, "all": ours}
+    found = [
+        "Rows without speculation, each engine on one node, beside NVIDIA's AIConfigurator 0.12.0 on those",
+        "that it can express (its rows; TPOT mean / median / P90, TTFT median, tokens/s/GPU mean / median, per cent):",
+        "",
+        "| | rows | TPOT | TTFT | tokens/s/GPU | its rows | TPOT | TTFT | tokens/s/GPU |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, (count, tpot, ttft, rate) in THEIRS.items():
+        own = np.abs(sizes(kinds.get(name, []), "tpot"))
+        if not len(own):
+            continue
+        first, each = np.abs(sizes(kinds[name], "ttft")), np.abs(sizes(kinds[name], "throughput"))
+        shown = f"{100 * own.mean():.0f} / {100 * np.median(own):.0f} / {100 * np.quantile(own, 0.9):.0f}"
+        rates = f"{100 * each.mean():.0f} / {100 * np.median(each):.0f}"
+        cells = (str(len(own)), shown, f"{100 * np.median(first):.0f}", rates, str(count), tpot, str(ttft), rate)
+        found.append(f"| {name} | " + " | ".join(cells) + " |")
+    return [*found, ""]
+
+
+def refused(outcomes: Sequence[ServingOutcome]) -> list[str]:
+    """Why rows are not simulated."""
+    reasons = sorted(KINDS["serving"].summary(outcomes, ()).refused.items(), key=lambda item: -item[1])
+    return ["Refused:", "", *(f"- {count}: {reason.replace('|', ' ')[:140]}" for reason, count in reasons[:10]), ""]
+
+
+# ---- leave one out ---------------------------------------------------------------------------------------------------
+
+
+def left_out(rows: dict[str, list[MappedServing]], each: int, jobs: int) -> list[str]:
+    """The table of what is left when a model, a device or an engine has not been seen."""
+    everything = [m for group in rows.values() for m in group]
+    found: dict[str, list[tuple[str, float]]] = {}
+    with ProcessPoolExecutor(jobs, initializer=take, initargs=(everything,)) as pool:
+        fits = {
+            name: Fit(pool, strewn(scope(group, fields_of(name)), each), fields_of(name))
+            for name, group in rows.items()
+        }
+        points = {name: shipped(fit) for name, fit in fits.items()}
+        for name, fit in fits.items():
+            slopes = fit.slopes(points[name])
+            keys: dict[str, Callable[[MappedServing], str]] = {
+                "a model": lambda m: m.row.model,
+                "a device": lambda m: m.row.accelerator,
+            }
+            score(found, "nothing", fit, points[name], points[name], fit.rows, slopes)
+            for what, key in keys.items():
+                for group in sorted({key(m) for m in fit.rows}):
+                    rest = [m for m in fit.rows if key(m) != group]
+                    blind = fit.minimum(points[name], rest, slopes) if rest else points[name]
+                    own = [m for m in fit.rows if key(m) == group]
+                    score(found, what, fit, points[name], blind, own, slopes)
+            score(found, "its engine", fit, points[name], others(name, fits, points), fit.rows, slopes)
+    return [
+        f"Fitted again without a part of the rows, which are then scored (at most {each} rows of each model on each",
+        "device of each source, times linear in the numbers of a stack):",
+        "",
+        "| left out | rows | TPOT mean | TPOT median | TTFT median |",
+        "| --- | --- | --- | --- | --- |",
+        *(_left_out_line(what, pairs) for what, pairs in found.items()),
+        "",
+    ]
+
+
+def shipped(fit: Fit) -> Point:
+    """The numbers of a stack as they are."""
+    return tuple(getattr(fit.rows[0].scenario.stack, field).value for field in fit.fields)
+
+
+def others(name: str, fits: dict[str, Fit], points: dict[str, Point]) -> Point:
+    """Numbers of a stack as the mean of those of other stacks that state them; the middle of the range where none."""
+    values = []
+    for field in fits[name].fields:
+        found = [points[n][f.fields.index(field)] for n, f in fits.items() if n != name and field in f.fields]
+        values.append(mean(found) if found else mean(RANGES[field]))
+    return tuple(values)
+
+
+def score(
+    found: dict[str, list[tuple[str, float]]],
+    what: str,
+    fit: Fit,
+    point: Point,
+    blind: Point,
+    rows: Sequence[MappedServing],
+    slopes: dict[str, tuple[np.ndarray, np.ndarray]],
+) -> None:
+    """Note errors of rows at other numbers than those that they were simulated with."""
+    steps = np.array([fit.coordinates(blind) - fit.coordinates(point)])[0]
+    for m in rows:
+        if m.row.id in slopes:
+            times, slope = slopes[m.row.id]
+            moved = times + (steps * fit.steps) @ slope
+            names = ("ttft", "tpot")[-len(moved) :]
+            found.setdefault(what, []).extend(zip(names, (moved - 1).tolist(), strict=True))
+
+
+def _left_out_line(what: str, pairs: Sequence[tuple[str, float]]) -> str:
+    tpot, ttft = ([abs(error) for name, error in pairs if name == figure] for figure in ("tpot", "ttft"))
+    cells = f"{100 * mean(tpot):.1f} % | {100 * median(tpot):.1f} % | {100 * median(ttft):.1f} %"
+    return f"| {what} | {len(tpot)} | {cells} |"
+
+
+def main() -> None:
+    """Simulate, fit again, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--each", type=int, default=6)
+    arguments = parser.parse_args()
+    lines, begin = list(read_lines(data_root() / ROWS)), time.perf_counter()
+    outcomes = KINDS["serving"].validate(lines, arguments.jobs)
+    found = tables(outcomes, time.perf_counter() - begin)
+    found += left_out(load(lines), arguments.each, arguments.jobs)
+    PAGE.write_text(written(PAGE.read_text(), BEGIN, END, found))
+    print("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()
