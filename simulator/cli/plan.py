@@ -2,7 +2,9 @@
 
 The rate of the scenario's arrivals is varied, with the same requests each time. --vary lists values of a key, and
 --layouts auto the layouts that the cluster has room for; every combination is planned. With --rate the cheapest one
-that carries a rate is marked. Exit code 4 where no layout meets the objectives, or none carries the rate.
+that carries a rate is marked. --frontier searches layouts, batch limits and the ratio of prefill to decode workers, and
+draws tokens per second and GPU against tokens per second and user. Exit code 4 where no layout meets the objectives, or
+none carries the rate.
 """
 
 import os
@@ -21,11 +23,13 @@ EXAMPLES = (
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s, tpot: 50 ms}"',
     "scenarios/serving/disaggregated-70b-h100.yaml requests.count=2000 --html plan.html",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --vary serving.parallel.tp=1,2,4 --jobs 2',
+    "scenarios/serving/disaggregated-70b-h100.yaml cluster.nodes=8 --frontier --jobs 2 --plots .",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --layouts auto --rate "20 /s" requests.count=3000',
 )
 
 _TOLERANCES = (1e-4, 0.5)
 _MOST_RATES = 200
+_MOST_RUNS = 100_000
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -64,6 +68,29 @@ def configure(parser: ArgumentParser) -> None:
         type=whole(0, _MOST_RATES),
         help="rates to simulate besides those of the search (default 8; of several layouts 0)",
     )
+    parser.add_argument(
+        "--frontier",
+        action="store_true",
+        help="search layouts, batch limits and prefill beside decode workers: tokens/s/GPU against tokens/s/user",
+    )
+    parser.add_argument(
+        "--only", choices=("aggregated", "disaggregated"), help="of --frontier: one of the two kinds of systems"
+    )
+    parser.add_argument(
+        "--sequences",
+        metavar="N,N",
+        type=_sizes,
+        help="of --frontier: limits of running sequences (default 64,256,1024)",
+    )
+    parser.add_argument(
+        "--chunks",
+        metavar="N,N",
+        type=_sizes,
+        help="of --frontier: limits of tokens in a step (default 1024,2048,8192)",
+    )
+    parser.add_argument(
+        "--simulations", metavar="N", type=whole(1, _MOST_RUNS), help="of --frontier: most simulations (default 200)"
+    )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to plan several layouts with")
     offer(parser, "all that was found")
 
@@ -80,6 +107,11 @@ def _quantity(text: str, dimension: str, what: str, low: float, high: float) -> 
     return value
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    read = whole(1, 1 << 17)
+    return tuple(sorted({read(word.strip()) for word in text.split(",")}))
+
+
 def _rate(text: str) -> float:
     return _quantity(text, "rate", "a rate above 0, for example `20 /s`", 1e-6, 1e9)
 
@@ -90,6 +122,9 @@ def _tolerance(text: str) -> float:
 
 def execute(arguments: Namespace) -> int:
     """Read, search, write, show."""
+    _check_together(arguments)
+    if arguments.frontier:
+        return _frontier(arguments)
     from simulator.cli import outputs
     from simulator.cli.progress import progress
     from simulator.study.plan.layouts import candidates
@@ -117,3 +152,40 @@ def _options(arguments: Namespace, layouts: int) -> "Options":
     curve = arguments.curve if arguments.curve is not None else CURVE if layouts == 1 else 0
     cut = arguments.layouts == "auto" and not arguments.every
     return Options(arguments.tolerance or TOLERANCE, curve, arguments.rate, cut)
+
+
+_OF_FRONTIER = ("only", "sequences", "chunks", "simulations")
+_OF_RATES = ("vary", "layouts", "every", "rate", "tolerance", "curve")
+
+
+def _check_together(arguments: Namespace) -> None:
+    """InputError for an option that the other way of planning has."""
+    from simulator.errors import InputError, Problem
+
+    wrong = _OF_RATES if arguments.frontier else _OF_FRONTIER
+    for name in (name for name in wrong if getattr(arguments, name)):
+        how = "is of a plan without --frontier" if arguments.frontier else "is of --frontier"
+        hint = "leave out one of the two" if arguments.frontier else "add --frontier"
+        raise InputError(Problem(f"--{name} {how}", hint=hint))
+
+
+def _frontier(arguments: Namespace) -> int:
+    """Search the frontier, write, show."""
+    from simulator.cli import outputs
+    from simulator.cli.progress import progress
+    from simulator.study.frontier.document import document
+    from simulator.study.frontier.search import search
+    from simulator.study.frontier.start import start
+
+    only = arguments.only
+    scenario, base, settings = start(
+        arguments.file, arguments.overrides, arguments.sequences, arguments.chunks, only, arguments.simulations
+    )
+    files = {"--json": arguments.json, "--html": arguments.html}
+    outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
+    begin = perf_counter()
+    with progress(f"searching the frontier of {scenario.name}", arguments.quiet):
+        found = search(scenario, base, settings, min(arguments.jobs, os.cpu_count() or 1))
+    shown = document(scenario, found)
+    outputs.show("frontier", shown, arguments, elapsed_s=perf_counter() - begin)
+    return 0 if shown.feasible else InfeasibleError.exit_code

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from simulator import units
 from simulator.report.text import wording
 from simulator.report.text.plain import clean
-from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate, ReachedObjective
+from simulator.results.documents.plan import PlanDocument, PlannedLayout, ProbedRate, ReachedObjective, StatedObjectives
 from simulator.results.infeasibility import CLOSE
 from simulator.results.prices import missing_price
 
@@ -65,8 +65,12 @@ def _as_found(layout: PlannedLayout, value: float | None) -> str:
 
 
 def wanted(document: PlanDocument) -> str:
+    """What was promised in a plan."""
+    return promised(document.slo)
+
+
+def promised(slo: StatedObjectives) -> str:
     """The promise: `90 % of the requests within TTFT 1.00 s and TPOT 50.0 ms`."""
-    slo = document.slo
     limits = [("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s)]
     said = " and ".join(f"{name} {units.format(limit, 'time')}" for name, limit in limits if limit is not None)
     return f"{100 * slo.attainment:g} % of the requests within {said}"

@@ -1,0 +1,1 @@
+"""A frontier as terminal page, HTML file and plot."""
