@@ -2,7 +2,8 @@
 
 Megatron's arguments may stand in a shell script (which is read and never run), in a bare list, in YAML or in JSON. The
 scenario says beside each value where it came from, and at its top what was assumed, left out and ignored. A config.json
-of Hugging Face becomes a scenario that serves the model.
+of Hugging Face becomes a scenario that serves the model. Command lines of vLLM, SGLang and TensorRT-LLM, in a script or
+as they are typed, become one that serves as they say.
 
 A description of a network becomes a cluster file on the nodes of --cluster: NCCL's topology XML, Slurm's topology.conf
 or topology.yaml, a networkx graph as JSON (--format networkx), ASTRA-sim's network YAML (--format astra-sim).
@@ -13,21 +14,24 @@ from itertools import takewhile
 
 from simulator.cli import console
 
-SUMMARY = "make a scenario of Megatron, torchtitan or Hugging Face files, a cluster of NCCL, Slurm or networkx ones"
+SUMMARY = "scenarios of Megatron, torchtitan, Hugging Face and engine command lines, clusters of NCCL, Slurm, networkx"
 EXAMPLES = (
     "pretrain_gpt.sh --cluster selene --nodes 48 --out gpt.yaml",
     "pretrain_gpt.sh --cluster dgx-h100 --set MODEL_SIZE=7B --set vocab-size=32000",
     "llama3_70b.toml --cluster dgx-h100 --nodes 32",
     "my-model/config.json --cluster dgx-h100",
     "topology.conf --cluster dgx-h100 --out my-cluster.yaml",
+    '"vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4" --cluster dgx-h100',
 )
-_SCENARIOS = ("megatron", "torchtitan", "huggingface")
+_SCENARIOS = ("megatron", "torchtitan", "huggingface", "engine")
 _NETWORKS = ("nccl", "slurm", "networkx", "astra-sim")
 
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `import`."""
-    parser.add_argument("file", metavar="FILE", help="script, argument list, TOML or config.json")
+    parser.add_argument(
+        "file", metavar="FILE", help="script, argument list, TOML, config.json, or a command line of an engine"
+    )
     parser.add_argument(
         "--cluster",
         metavar="CLUSTER",

@@ -92,6 +92,12 @@ def configure(parser: ArgumentParser) -> None:
         "--simulations", metavar="N", type=whole(1, _MOST_RUNS), help="of --frontier: most simulations (default 200)"
     )
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to plan several layouts with")
+    parser.add_argument(
+        "--write-flags",
+        metavar="ENGINE",
+        choices=("vllm", "sglang", "tensorrt-llm"),
+        help="print the best system as command lines of an engine: vllm, sglang or tensorrt-llm",
+    )
     offer(parser, "all that was found")
 
 
@@ -143,6 +149,10 @@ def execute(arguments: Namespace) -> int:
         plans = plan(found, options, min(arguments.jobs, os.cpu_count() or 1))
     shown = document(plans, options)
     outputs.show("plan", shown, arguments, elapsed_s=perf_counter() - begin)
+    best = next((one for one in shown.layouts if one.cheapest), None)
+    best = best or next((one for one in shown.layouts if one.best_per_device), None)
+    if arguments.write_flags and best is not None:
+        _flags(arguments, (*arguments.overrides, *best.overrides))
     return 0 if shown.feasible else InfeasibleError.exit_code
 
 
@@ -188,4 +198,21 @@ def _frontier(arguments: Namespace) -> int:
         found = search(scenario, base, settings, min(arguments.jobs, os.cpu_count() or 1))
     shown = document(scenario, found)
     outputs.show("frontier", shown, arguments, elapsed_s=perf_counter() - begin)
+    if arguments.write_flags and shown.winner is not None:
+        _flags(arguments, (*arguments.overrides, *shown.points[shown.winner].overrides))
     return 0 if shown.feasible else InfeasibleError.exit_code
+
+
+def _flags(arguments: Namespace, overrides: tuple[str, ...]) -> None:
+    """Print the command lines of an engine for the scenario with changes; on standard error where JSON is printed."""
+    import sys
+
+    from simulator.cli import console
+    from simulator.interop.engines.write import command_lines
+    from simulator.study.plan.layouts import candidate
+
+    text = command_lines(candidate(arguments.file, overrides).scenario, arguments.write_flags)
+    if arguments.json == "-":
+        sys.stderr.write(text)
+    else:
+        console.write("\n" + text)

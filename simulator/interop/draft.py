@@ -9,11 +9,11 @@ import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 
-Value = str | int | float | bool | None | list[int] | list[str] | list[dict[str, str | int | bool]]
+Value = str | int | float | bool | None | list[int] | list[str] | list[dict[str, Any]]
 MOST_LISTED = 300
 """Names of what was ignored that are written out."""
 _WIDTH = 110
@@ -122,10 +122,10 @@ def scalar(value: Value) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _listed(value: int | str | dict[str, str | int | bool]) -> str:
+def _listed(value: Any) -> str:
     """An entry of a list."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {scalar(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_listed(each)}" for name, each in value.items()) + "}"
     return scalar(value)
 
 

@@ -9,6 +9,8 @@ from typing import Literal
 
 from simulator.errors import InputError, Problem, nearest
 from simulator.interop.draft import Draft, printable
+from simulator.interop.engines import translate as engines
+from simulator.interop.engines.commands import is_engine
 from simulator.interop.huggingface import served
 from simulator.interop.machine import MOST_DEVICES, Machine
 from simulator.interop.megatron import translate as megatron
@@ -18,7 +20,7 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.specs.text.yaml_text import file_text
 
-Format = Literal["megatron", "torchtitan", "huggingface"]
+Format = Literal["megatron", "torchtitan", "huggingface", "engine"]
 MOST_LETTERS = 1 << 20
 """Longest file that is imported."""
 _OURS = re.compile(r"^(extends|stack|training|serving): ", re.MULTILINE)
@@ -32,7 +34,10 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
     `given` sets variables, arguments or keys of the file. Raises InputError with all problems of the file, or of the
     scenario that it makes.
     """
+    _check_cluster(machine)
     place = Path(path) / "config.json" if Path(path).is_dir() and form in (None, "huggingface") else Path(path)
+    if form in (None, "engine") and is_engine(path) and not place.exists():
+        return _checked(engines.draft_of(path, "the command line", machine, given or {}, Path()))
     name = printable(place.name)
     text = file_text(place, str(place), "script, TOML, YAML or JSON file")
     if len(text) > MOST_LETTERS:
@@ -40,8 +45,9 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
     if form is None and _OURS.search(text) and place.suffix in (".yaml", ".yml"):
         hint = f"run it: `clustersim run {printable(path)}`"
         raise InputError(Problem("is a scenario of clustersim already", name, hint=hint))
-    _check_cluster(machine)
     form = form or _told(place, text)
+    if form == "engine":
+        return _checked(engines.draft_of(text, name, machine, given or {}, place.parent))
     if form == "huggingface":
         return _served(text, name, machine, given or {})
     read = torchtitan.draft_of if form == "torchtitan" else megatron.draft_of
@@ -60,6 +66,8 @@ def pairs(words: list[str]) -> dict[str, str]:
 def _told(path: Path, text: str) -> Format:
     if path.suffix == ".toml":
         return "torchtitan"
+    if is_engine(text) and path.suffix not in (".json", ".yaml", ".yml"):
+        return "engine"
     return "huggingface" if path.suffix == ".json" and '"model_type"' in text else "megatron"
 
 

@@ -72,7 +72,7 @@ def _picture(document: FrontierDocument, width: int) -> Iterable[RenderableType]
         return
     across = 1.02 * max(one.tokens_per_s_per_user for one in points)
     up = 1.02 * max(one.tokens_per_s_per_device for one in points)
-    columns = width - _MARGIN - 2
+    columns = width - _MARGIN - 8
     grid = [[" "] * columns for _ in range(_HEIGHT)]
     for sign in ("x", "·", "o"):
         for one in points:
@@ -88,4 +88,4 @@ def _picture(document: FrontierDocument, width: int) -> Iterable[RenderableType]
     for mark in scales.marks(0.0, across):
         at = _MARGIN + 1 + int(mark.share * columns)
         below[at : at + len(mark.text)] = mark.text
-    yield Text("".join(below).rstrip()[:width])
+    yield Text("".join(below).rstrip()[: width - 2])

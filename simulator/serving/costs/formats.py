@@ -105,6 +105,8 @@ def _resolved(formats: NumberFormats, device: Device, sums: str) -> tuple[Format
         raise InputError(Problem(f"activations cannot be {activations}", path="serving.precision.activations"))
     compute = _multiplied(activations, device, sums)
     narrow = ELEMENT[activations] < 2.0 and compute == activations
+    if formats.activations is not None and ELEMENT[activations] < ELEMENT[compute]:
+        notes.append(f"{device.name} multiplies nothing in {activations}: activations stay in {compute}")
     kv: str = formats.kv or plain
     if kv not in ELEMENT:
         raise InputError(Problem(f"keys and values cannot be {kv}", path="serving.precision.kv"))

@@ -10,7 +10,8 @@ follow (Jensen's inequality), with $\bar n = \sum n_i / I$ and prompts of $\rho$
 
 So more tokens a second need a larger $\bar n$, and that a longer step: the rate that is wanted bounds what a user gets.
 Queueing, uneven lengths, chance and prompts that hold up decodes only add to both. Where replicas are in step, the
-slowest of them has at least the mean of their rows, and what they do together is at least that of the sum.
+slowest of them has at least the mean of their rows, and what they do together is at least that of the sum. With drafted
+tokens a step gives each sequence at most all of them.
 """
 
 from dataclasses import dataclass, replace
@@ -104,6 +105,10 @@ class StageFloor:
         if stage.common is not None:
             common = stage.common[0]
             self.together = hull(lambda at: _seconds(common(at), beside), rows * peers)
+        self.sent: Hull | None = None
+        if stage.exchanges is not None and not beside:
+            leaving = stage.exchanges[0]
+            self.sent = hull(lambda at: _seconds(leaving(at), beside), rows)
         self.host = stage.host_ticks[0] / TICKS_PER_SECOND, stage.host_ticks[1] / TICKS_PER_SECOND
         self.base, self.some_base, self.token = _decode(stage, work, sequences)
 
@@ -112,13 +117,18 @@ class StageFloor:
         own = np.maximum(decodes, 1.0)
         found = self.body(own) + self.ending(own) + self.base(own)
         found = found + self.host[0] + (self.host[1] + self.token * context) * own
-        return found if self.together is None else found + self.together(decodes * self.peers)
+        return found + self._shared(decodes)
 
     def step(self, rows: Floats, decodes: Floats, context: float) -> Floats:
         """Mean seconds at least of steps, some of which may have no decode, for mean rows and decodes of a rank."""
         found = self.body(np.maximum(rows, 1.0)) + self.some_ending(decodes) + self.some_base(decodes)
         found = found + self.host[0] + (self.host[1] + self.token * context) * decodes
-        return found if self.together is None else found + self.together(rows * self.peers)
+        return found + self._shared(rows)
+
+    def _shared(self, rows: Floats) -> Floats:
+        """What ranks in step do together, with so many rows of each in the mean; the one with most has as many."""
+        found = np.zeros(len(rows)) if self.together is None else self.together(rows * self.peers)
+        return found if self.sent is None else found + self.sent(np.maximum(rows, 1.0))
 
     def prompt(self, rows: Floats) -> Floats:
         """Seconds at least of a step whose rank has so many rows of prompts and no decode."""
@@ -127,8 +137,7 @@ class StageFloor:
 
     def prompts(self, rows: Floats) -> Floats:
         """The same where all ranks in step have as many."""
-        found = self.body(rows) + self.host[0]
-        return found if self.together is None else found + self.together(rows * self.peers)
+        return self.body(rows) + self.host[0] + self._shared(rows)
 
 
 def ceiling(system: System, work: Work, sequences: int, chunk: int) -> Ceiling:
@@ -144,8 +153,10 @@ def ceiling(system: System, work: Work, sequences: int, chunk: int) -> Ceiling:
     full = [floor.step(means * (1.0 + work.prompt_share), means, work.mean_context) for floor in floors]
     some = counts(rows).astype(np.float64)
     one = max(float((floor.prompt(some) / some).min()) for floor in floors)
+    most_tokens = 1.0 if cost.speculation is None else 1.0 + cost.speculation.longest
     each = max(float((floor.prompts(some) / some).min()) for floor in floors)
-    decoded = means * peers / work.least_decoded
+    step = step / most_tokens
+    decoded = most_tokens * means * peers / work.least_decoded
     return Ceiling(
         tokens=work.mean_output,
         fits=cost.fits and held >= work.longest and system.context >= work.longest,

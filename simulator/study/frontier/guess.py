@@ -54,28 +54,33 @@ def guess(system: System, work: Work, sequences: int, chunk: int) -> Guess:
     tokens = max(round(float(np.mean(work.prompts[-1]))), 1)
     steps = np.array([[_step(stage, int(n), peers, work) for n in at] for stage in stages])
     alone, joint = (max(_prompt(stage, tokens, chunk, ranks) for stage in stages) for ranks in (1, peers))
-    wanted = 0.0 if work.shares else work.prompt_share / tokens
+    tokens_each = 1.0 if system.cost.speculation is None else system.cost.speculation.mean()
+    wanted = 0.0 if work.shares else tokens_each * work.prompt_share / tokens
     each, slowest = wanted * at * peers * alone, steps.max(axis=0)
     busy = each / (slowest + each)
     each = (1.0 - busy) * each + busy * wanted * at * joint  # the busier, the more ranks have prompts in one step
-    decoded = at * peers / work.least_decoded
+    decoded = tokens_each * at * peers / work.least_decoded
     rate, decode_rate = np.maximum.accumulate(decoded / (slowest + each)), np.maximum.accumulate(decoded / slowest)
     first = sum(_prompt(stage, tokens, chunk, 1) for stage in stages)
-    return Guess(rate, steps.sum(axis=0) + each, decode_rate, steps.sum(axis=0), first, joint / peers, at / 1.0, peers)
+    gap, alone_gap = (steps.sum(axis=0) + each) / tokens_each, steps.sum(axis=0) / tokens_each
+    return Guess(rate, gap, decode_rate, alone_gap, first, joint / peers, at / 1.0, peers)
 
 
 def _step(stage: StageCost, decodes: int, peers: int, work: Work) -> float:
     context = decodes * work.mean_context
     _, base, slope = next(line for line in stage.decode(decodes) if context <= line[0])
-    own = stage.rows(decodes, decodes) + stage.host(decodes) + base + slope * context
-    return (own + stage.together(decodes * peers, decodes * peers)) / TICKS_PER_SECOND
+    rows = stage.verified(decodes)
+    own = stage.rows(rows, rows) + stage.host(decodes) + base + slope * context
+    shared = stage.together(rows * peers, rows * peers) + stage.exchanged(rows, rows * peers)
+    drafts = 0 if stage.drafting is None else stage.drafting.ticks(rows, decodes, decodes)
+    return (own + shared + drafts) / TICKS_PER_SECOND
 
 
 def _prompt(stage: StageCost, tokens: int, chunk: int, ranks: int) -> float:
     """Seconds of a stage for a prompt in pieces, where so many ranks have one each."""
     pieces = [(min(chunk, tokens - done), done) for done in range(0, tokens, chunk)]
-    ticks = sum(
-        stage.rows(size, 1) + stage.together(ranks * size, ranks) + stage.host(1) + stage.prompt(size, done)
-        for size, done in pieces
-    )
+    ticks = 0
+    for size, done in pieces:
+        ticks += stage.rows(size, 1) + stage.host(1) + stage.launches(size) + stage.prompt(size, done)
+        ticks += stage.together(ranks * size, ranks) + stage.exchanged(size, ranks * size)
     return ticks / TICKS_PER_SECOND

@@ -11,9 +11,10 @@ from simulator.study.plan.load import load
 from simulator.study.plan.plan import slo_of
 from simulator.study.plan.probe import CannotRun, Probe, probe
 
-_KEPT = tuple(
+_TIMES = tuple(
     f"{kind}_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el") for kind in ("mean", "median", "p90", "p99")
 )
+_KEPT = ("request_throughput", *_TIMES)
 
 
 @dataclass(frozen=True)

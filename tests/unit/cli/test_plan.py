@@ -121,3 +121,32 @@ def test_what_is_wrong_is_said_in_a_line(
     assert message in error
     assert "Traceback" not in error
     assert len(error.splitlines()) == 1
+
+
+TINY = ("requests={arrivals: {poisson: 4 /s}, lengths: {prompt: {fixed: 300}, output: {fixed: 20}}, count: 100}",)
+SMALL = (*TINY, "cluster.node.devices=2", "--frontier", "--sequences", "64", "--chunks", "512", "--simulations", "12")
+
+
+def test_a_frontier_is_drawn_written_and_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--json", str(tmp_path / "f.json"), "--html", str(tmp_path / "f.html"), "--plots", str(tmp_path)]
+    assert main(["plan", SERVING, "+slo={ttft: 1 s, tpot: 50 ms}", *SMALL, *files, "--write-flags", "vllm"]) == 0
+    out = capsys.readouterr().out
+    assert "tokens/s/GPU over tokens/s/user" in out
+    assert "vllm serve llama-2-7b" in out
+    told = json.loads((tmp_path / "f.json").read_text())
+    assert told["kind"] == "frontier"
+    assert told["points"][told["winner"]]["state"] == "meets"
+    assert (tmp_path / "frontier.png").stat().st_size > 10_000
+    assert "The front" in (tmp_path / "f.html").read_text()
+
+
+def test_objectives_of_a_frontier_out_of_reach_end_with_4_and_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", SERVING, "+slo={tpot: 1 ms}", *SMALL]) == 4
+    assert "Nearest: " in capsys.readouterr().out
+
+
+def test_options_of_the_other_way_of_planning_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", SERVING, SLO, "--frontier", "--rate", "4 /s"]) == 2
+    assert "--rate is of a plan without --frontier" in capsys.readouterr().err
+    assert main(["plan", SERVING, SLO, "--chunks", "512"]) == 2
+    assert "--chunks is of --frontier" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Command lines of serving engines: vLLM, SGLang and TensorRT-LLM."""

@@ -1,0 +1,149 @@
+"""Command lines of vLLM, SGLang and TensorRT-LLM as scenarios, and scenarios as command lines."""
+
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.interop.engines.write import ENGINES, command_lines
+from simulator.interop.machine import Machine
+from simulator.run.imports import import_file
+from simulator.specs import load_scenario
+from simulator.specs.scenario import ServingScenario
+
+MACHINE = Machine("dgx-h200")
+DEEPSEEK = "scenarios/serving/deepseek-v3.yaml"
+DENSE = "scenarios/serving/disaggregated-70b-h100.yaml"
+
+
+def imported(text: str, folder: Path, machine: Machine = MACHINE) -> tuple[str, ServingScenario]:
+    """The text of the scenario that a script becomes, and the scenario."""
+    script, out = folder / "start.sh", folder / "made.yaml"
+    script.write_text(text)
+    out.write_text(import_file(str(script), machine))
+    scenario = load_scenario(out).scenario
+    assert isinstance(scenario, ServingScenario)
+    return out.read_text(), scenario
+
+
+def test_every_flag_of_vllm_is_mapped_or_named(tmp_path: Path) -> None:
+    text, scenario = imported(
+        "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 4 --pipeline-parallel-size=2 --max-num-seqs 128 \\\n"
+        "  --max-num-batched-tokens 4096 --quantization fp8 --kv-cache-dtype fp8 --no-enable-prefix-caching \\\n"
+        "  --gpu-memory-utilization 0.85 --max-model-len 16384 --block-size 32 --port 8001 --enforce-eager \\\n"
+        "  --max-num-sequences 3 --frobnicate 3\n",
+        tmp_path,
+    )
+    serving = scenario.serving
+    assert (serving.parallel.tp, serving.parallel.pp, serving.context) == (4, 2, 16384)
+    assert (serving.batching.max_sequences, serving.batching.token_budget) == (128, 4096)
+    assert (serving.kv_cache.memory_share, serving.kv_cache.block_size, serving.kv_cache.prefix_caching) == (
+        0.85,
+        32,
+        "none",
+    )
+    assert (serving.precision.weights, serving.precision.activations, serving.precision.kv) == ("fp8", "fp8", "fp8")
+    head = text[: text.index("version: 1")]
+    assert "--port" in head
+    assert "--enforce-eager: whether graphs are captured is the stack's" in head
+    assert "--frobnicate: not known here" in head
+    assert "--max-num-sequences (did you mean" in head
+
+
+def test_attention_ranks_of_each_engine_are_the_same_mesh(tmp_path: Path) -> None:
+    vllm = "vllm serve deepseek-ai/DeepSeek-R1 --data-parallel-size 16 --enable-expert-parallel --max-num-seqs 128"
+    sglang = (
+        "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-R1 --tp 16 --dp 16 --enable-dp-attention"
+        " --ep-size 16 --max-running-requests 2048 --nnodes 2 --node-rank 0"
+    )
+    extra = "cat << EOF > /tmp/extra.yml\nenable_attention_dp: true\nEOF\n"
+    tensorrt = "trtllm-serve deepseek-ai/DeepSeek-R1 --tp_size 16 --ep_size 16 --max_batch_size 128"
+    found = [
+        imported(text, tmp_path)[1].serving
+        for text in (vllm, sglang, f"{extra}{tensorrt} --extra_llm_api_options /tmp/extra.yml")
+    ]
+    for serving in found:
+        layout = serving.parallel
+        assert (layout.tp, layout.dp, layout.ep, layout.expert_cut) == (1, 16, 16, 1)
+        assert serving.batching.max_sequences == 128
+
+
+def test_ranks_of_a_dense_model_are_replicas(tmp_path: Path) -> None:
+    _, scenario = imported("vllm serve Qwen/Qwen3-32B -tp 2 -dp 4", tmp_path)
+    assert (scenario.serving.replicas, scenario.serving.parallel.tp, scenario.serving.parallel.dp) == (4, 2, None)
+
+
+def test_a_benchmark_brings_its_concurrency(tmp_path: Path) -> None:
+    (tmp_path / "extra.yaml").write_text("kv_cache_config:\n  dtype: fp8\n  free_gpu_memory_fraction: 0.8\n")
+    text = (
+        "trtllm-bench --model meta-llama/Llama-3.1-70B throughput --dataset d.json --tp 4 --concurrency 64"
+        " --num_requests 500 --max_batch_size 256 --config extra.yaml"
+    )
+    _, scenario = imported(text, tmp_path)
+    closed = scenario.requests.arrivals.closed_loop
+    assert closed is not None
+    assert (closed.clients, scenario.requests.count) == (64, 500)
+    assert (scenario.serving.parallel.tp, scenario.serving.kv_cache.free_share) == (4, 0.8)
+    assert scenario.serving.precision.kv == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("vllm serve nobody/knows-this", "not among those that are shipped"),
+        ("vllm serve Qwen/Qwen3-32B -tp many", "takes a whole number"),
+        (
+            "sglang serve --model-path deepseek-ai/DeepSeek-R1 --tp 8 --dp 3 --enable-dp-attention",
+            "no multiple of the --dp-size 3 attention ranks",
+        ),
+        ("vllm serve Qwen/Qwen3-32B --gpu-memory-utilization 9", "a share from 0 to 1"),
+        ("trtllm-serve Qwen/Qwen3-32B --extra_llm_api_options gone.yaml", "is not there"),
+        ("python -m sglang.launch_server --model Qwen/Qwen3-32B --disaggregation-mode prefill", "only prefill workers"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_a_hint(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        imported(text, tmp_path)
+
+
+def scenario_of(file: str, *overrides: str) -> ServingScenario:
+    """A shipped scenario with changes."""
+    scenario = load_scenario(file, overrides).scenario
+    assert isinstance(scenario, ServingScenario)
+    return scenario
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_flags_of_a_scenario_import_as_the_same_system(engine: str, tmp_path: Path) -> None:
+    made = scenario_of(
+        DEEPSEEK,
+        "cluster.nodes=2",
+        "serving.parallel={tp: 1, dp: 16, ep: 16, etp: 1}",
+        "serving.batching={max_sequences: 128, token_budget: 8192}",
+    )
+    _, again = imported(command_lines(made, engine), tmp_path)
+    assert again.serving.parallel == made.serving.parallel
+    assert again.serving.batching == made.serving.batching
+    assert again.serving.precision.weights == made.serving.precision.weights
+    assert again.model == made.model or again.model.name == made.model.name.replace("V3", "R1")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_pools_go_and_come_back(engine: str, tmp_path: Path) -> None:
+    made = scenario_of(DENSE, "serving.kv_cache={}")
+    lines = command_lines(made, engine)
+    assert lines.count("llama-3.1-70b") == 3
+    _, again = imported(lines, tmp_path)
+    sizes = [(pool.role, pool.replicas, pool.parallel and pool.parallel.tp) for pool in again.serving.pools]
+    assert sizes == [("prefill", 2, 2), ("decode", 1, 4)]
+    assert [pool.batching for pool in again.serving.pools] == [pool.batching for pool in made.serving.pools]
+
+
+def test_what_an_engine_cannot_be_told_is_refused() -> None:
+    mixed = scenario_of(DEEPSEEK, "serving.parallel={tp: 4, dp: 2, ep: 4, etp: 2}")
+    with pytest.raises(InputError, match="have no flags"):
+        command_lines(mixed, "vllm")
+    with pytest.raises(InputError, match="is one device"):
+        command_lines(mixed, "tensorrt-llm")
+    with pytest.raises(InputError, match="file of their own"):
+        command_lines(scenario_of(DENSE), "tensorrt-llm")
