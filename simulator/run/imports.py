@@ -34,9 +34,9 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
     `given` sets variables, arguments or keys of the file. Raises InputError with all problems of the file, or of the
     scenario that it makes.
     """
-    _check_cluster(machine)
     place = Path(path) / "config.json" if Path(path).is_dir() and form in (None, "huggingface") else Path(path)
     if form in (None, "engine") and is_engine(path) and not place.exists():
+        _check_cluster(machine)
         return _checked(engines.draft_of(path, "the command line", machine, given or {}, Path()))
     name = printable(place.name)
     text = file_text(place, str(place), "script, TOML, YAML or JSON file")
@@ -45,6 +45,7 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
     if form is None and _OURS.search(text) and place.suffix in (".yaml", ".yml"):
         hint = f"run it: `clustersim run {printable(path)}`"
         raise InputError(Problem("is a scenario of clustersim already", name, hint=hint))
+    _check_cluster(machine)
     form = form or _told(place, text)
     if form == "engine":
         return _checked(engines.draft_of(text, name, machine, given or {}, place.parent))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
+from simulator.axes import DP, EP, ETP, PP, TP
 from simulator.specs.model import Model
 from simulator.specs.scenario import ServingScenario
 
@@ -50,10 +51,8 @@ class Worker:
     @property
     def layout(self) -> str:
         """The layout in words: axes of size 1 left out."""
-        sizes = {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep if self.ep > 1 or self.dp > 1 else 1}
-        named = [f"{axis} {size}" for axis, size in sizes.items() if size > 1]
-        cut = [f"etp {self.etp}"] if self.etp > 1 and self.ep > 1 else []
-        return " ".join([*named, *cut]) or "tp 1"
+        axes = (TP, self.tp), (DP, self.dp), (PP, self.pp), (EP, self.ep), (ETP, self.etp if self.ep > 1 else 1)
+        return " ".join(f"{axis.name} {size}" for axis, size in axes if size > 1) or f"{TP.name} 1"
 
     @property
     def limits(self) -> str:
