@@ -9,8 +9,8 @@ Left out: keys and values of earlier pieces of a prompt that could have left bef
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from simulator import collectives, units
 from simulator.engine.agenda import Agenda
@@ -94,6 +94,8 @@ class KvTransfer:
     turn: int = 0
     """The first decode replica that is looked at among equally busy ones."""
     _routes: dict[tuple[int, int], Route] = field(default_factory=dict)
+    _alike: dict[Hashable, Route] = field(default_factory=dict)
+    """Routes between single devices by the kinds of what lies between them, links numbered along the way."""
     wires: dict[tuple[int, int], Wires] = field(default_factory=dict)
     """Links between two replicas that others use too."""
     _early: "dict[int, _Early]" = field(default_factory=dict)
@@ -230,8 +232,30 @@ class KvTransfer:
         return self._routes[key]
 
     def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Route:
-        """The route of equal shares from every source device to the target devices that hold the same part."""
-        pairs = pairs_of(sources, targets)
+        """The route of equal shares from every source device to the target devices that hold the same part. One device
+        to one other is like any two with as good links between them."""
+        pairs, fabric = pairs_of(sources, targets), self.fabric
+        if len(pairs) > 1:
+            return self._planned(pairs)
+        (source, target), *_ = pairs
+        way = [link for link in fabric.paths([source], [target]).T.ravel().tolist() if link >= 0]
+        links = list(dict.fromkeys(way))
+        kind = (
+            fabric.numbering.kind_of(source),
+            fabric.numbering.kind_of(target),
+            tuple(map(links.index, way)),
+            tuple(map(fabric.block_of, links)),
+            *(tuple(column[links].tolist()) for column in (fabric.capacity, fabric.rated, fabric.latency)),
+        )
+        if kind not in self._alike:
+            route = self._planned(pairs)
+            if {use.resource for use in route.uses} != set(links):  # a library that goes ways of its own
+                return route
+            self._alike[kind] = _renamed(route, {link: place for place, link in enumerate(links)})
+        return _renamed(self._alike[kind], dict(enumerate(links)))
+
+    def _planned(self, pairs: Sequence[tuple[int, int]]) -> Route:
+        """The route of pairs of devices with equal shares."""
         cost = collectives.cost_of("send", pairs, PROBE / len(pairs), self.fabric, self.profile)
         moving = max(int(cost.moving.max()), 1)
         latency = int((cost.ticks - cost.moving).max())
@@ -243,6 +267,12 @@ class KvTransfer:
             for link in cost.load.nonzero()[0].tolist()
         )
         return Route(latency, moving / PROBE, uses)
+
+
+def _renamed(route: Route, names: Mapping[int, int]) -> Route:
+    """The same over links of other numbers."""
+    uses = (use._replace(resource=names[use.resource]) for use in route.uses)
+    return replace(route, uses=tuple(sorted(uses, key=lambda use: use.resource)))
 
 
 def pairs_of(sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
