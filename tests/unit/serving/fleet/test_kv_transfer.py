@@ -15,6 +15,9 @@ from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.replica.ledger import FINISHED, REJECTED, open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.workload.generate import Workload
+from simulator.specs import load_spec
+from simulator.specs.collectives import CollectiveProfile
+from simulator.specs.hardware import Cluster
 from tests.machines import cluster, profile
 from tests.replicas import ENDLESS, Price, Setting, System, asked, check, replica, run
 
@@ -232,3 +235,15 @@ def test_a_place_far_away_takes_longer() -> None:
     near = moved(asked([(0, 4000, 3)]), setting, {0: (0,), 1: (1,)}, nodes=2)[1].rows[0]
     far = moved(asked([(0, 4000, 3)]), setting, {0: (0,), 1: (8,)}, nodes=2)[1].rows[0]
     assert far[2] - far[1] > 5 * (near[2] - near[1])
+
+
+def test_ways_between_single_devices_are_those_that_are_planned_for_each() -> None:
+    """A way is planned once for all that lead over links of the same kinds; its links are its own."""
+    network = fabric.build(load_spec(Cluster, "dgx-h100").model_copy(update={"nodes": 40}))
+    agenda = Agenda(network.capacity / units.TICKS_PER_SECOND, max_min)
+    library = load_spec(CollectiveProfile, "nccl-h100")
+    transfer = KvTransfer(agenda, open_ledger(asked((0, 1, 1))), network, library, {}, 1.0, 1, False)
+    random = stream(1, "pairs")
+    for source, target in (random.choice(320, 2, replace=False).tolist() for _ in range(60)):
+        assert transfer._measured((source,), (target,)) == transfer._planned([(source, target)])
+    assert len(transfer._alike) < 10
