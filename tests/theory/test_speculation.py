@@ -237,6 +237,24 @@ def test_a_draft_model_costs_what_its_own_steps_cost() -> None:
     assert seen - own == pytest.approx(g * line_at(small_own, at), rel=0.02)
 
 
+def test_a_module_sends_rows_to_its_experts_too() -> None:
+    """Of 58 layers of experts and a module that passes 4 rows of each sequence once, and one row twice more."""
+    given = (
+        load_spec(Model, "deepseek-r1"),
+        Layout(dp=8, ep=8),
+        NumberFormats(weights="fp8", kv="fp8"),
+        load_spec(ServingStack, "sglang").model_copy(update={"dispatcher": "deepep"}),
+        load_spec(Cluster, "dgx-h200"),
+    )
+    of = Speculation(kind="mtp", draft_length=3, acceptance=0.8)
+    rest = {"context": 4096, "kv_cache": KvCache(), "token_budget": 8192, "max_sequences": 64, "in_step": True}
+    ((plain,), (drafts,)) = (compile_costs(*given, **rest, speculation=one).stages for one in (None, of))  # type: ignore[arg-type]
+    one, four = (plain.exchanged(n, 8 * n) / 58 for n in (16, 64))
+    assert one > 0
+    assert drafts.exchanged(64, 512) == pytest.approx(58 * four + four + 2 * one, rel=1e-3)
+    assert drafts.together(512, 512) > plain.together(512, 512)
+
+
 def line_at(segments: Any, context: int) -> int:
     """Ticks at so many cached tokens."""
     return next(base + slope * context for end, base, slope in segments if context <= end)

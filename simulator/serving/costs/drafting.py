@@ -43,9 +43,12 @@ class Drafting:
     attention: Attention | None
     common: RowCosts | None
     """Of a pass, what replicas in step that share experts do together."""
+    exchanges: tuple[RowCosts, RowCosts] | None = None
+    """Of a pass, sending rows to their experts, as `StageCost.exchanges`."""
     _layers: dict[int, int] = field(default_factory=dict)
     _head: dict[int, int] = field(default_factory=dict)
     _common: dict[int, int] = field(default_factory=dict)
+    _exchanges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
 
     def ticks(self, rows: int, sequences: int, decoding: int) -> int:
         """Ticks of an iteration of so many rows after which `sequences` draft, `decoding` of which were verified."""
@@ -63,9 +66,24 @@ class Drafting:
         """Ticks of the experts of all passes for the rows of all replicas in step, `sampled` of which are verified."""
         if self.common is None:
             return 0
-        sequences = -(-sampled // self.spec.most_rows) * self.spec.width
-        further = (self.spec.draft_length - 1) * _known(self._common, self.common, sequences)
+        further = (self.spec.draft_length - 1) * _known(self._common, self.common, self._drafted(sampled))
         return _known(self._common, self.common, rows) + further
+
+    def exchanged(self, most: int, rows: int) -> int:
+        """Ticks of sending the rows of all passes to their experts and back: of the rank with `most` rows, and of all
+        ranks together."""
+        if self.exchanges is None or not self.spec.draft_length:
+            return 0
+        further = (self.spec.draft_length - 1) * self._sent(self._drafted(most), self._drafted(rows))
+        return self._sent(most, rows) + further
+
+    def _sent(self, most: int, rows: int) -> int:
+        known = zip(self._exchanges, self.exchanges or (), (most, rows), strict=True)
+        return max(_known(found, cost, count) for found, cost, count in known)
+
+    def _drafted(self, verified: int) -> int:
+        """Rows of a further pass for so many that were verified."""
+        return -(-verified // self.spec.most_rows) * self.spec.width
 
     def decode(self, sequences: int) -> tuple[Segments, ...]:
         """Lines of the attention of decodes, pass by pass, see `Attention.decode`."""
@@ -123,7 +141,8 @@ def drafting(pieces: Pieces, spec: Speculation, formats: NumberFormats, launch: 
     attention = Attention(shard, depth, own.device, own.stack)
     common = own.joint(depth) if own.in_step and shard.sharers > 1 else None
     layers = own.body(depth, spec.kind == "draft-model", launch)
-    return Drafting(spec, layers, own.ending(depth, True, launch), attention, common)
+    exchanges = own.exchanges(depth) if common is not None else None
+    return Drafting(spec, layers, own.ending(depth, True, launch), attention, common, exchanges)
 
 
 def drafted(need: Footprint, shard: Shard, spec: Speculation, formats: NumberFormats, pieces: Pieces) -> Footprint:

@@ -131,7 +131,8 @@ class StageCost:
         for known, count, cost in zip(self._exchanges, (most, tokens), self.exchanges, strict=True):
             if count not in known:
                 _fill(known, count, cost)
-        return max(self._exchanges[0][most], self._exchanges[1][tokens])
+        drafts = 0 if self.drafting is None else self.drafting.exchanged(most, tokens)
+        return max(self._exchanges[0][most], self._exchanges[1][tokens]) + drafts
 
     def saved(self, tokens: int, attention: int, shared: int | None = None, reading: int = 0) -> int:
         """Ticks that an iteration of so many rows and ticks of attention is shorter than its operations one by one;
