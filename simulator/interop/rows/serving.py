@@ -24,6 +24,7 @@ from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, NumberFormats, Serving, ServingStack
+from simulator.specs.speculation import Speculation
 
 Length = Field(default=None, ge=0, le=10_000_000)
 Number = Field(default=None, ge=1, le=10_000_000)
@@ -229,13 +230,14 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         if layout.devices * replicas > cluster.devices:
             raise Refused(f"{layout.devices * replicas} accelerators of {cluster.devices} in {cluster.name}")
         placed = {"replicas": replicas, "parallel": layout}
+    drafts = speculation(row, assumed)
     serving = Serving(
         **placed,
         precision=precision,
-        batching=_batching(row, said, stack_name, stack, model, assumed),
+        batching=_batching(row, said, stack_name, stack, model, drafts, assumed),
         context=_context(lengths, model),
         kv_cache=_cache(row, said),
-        speculation=speculation(row, assumed),
+        speculation=drafts,
     )
     scenario = ServingScenario(
         version=1,
@@ -447,7 +449,13 @@ def _arrivals(row: ServingRow, assumed: list[str]) -> Arrivals:
 
 
 def _batching(
-    row: ServingRow, said: Told, stack_name: str, stack: ServingStack, model: Model, assumed: list[str]
+    row: ServingRow,
+    said: Told,
+    stack_name: str,
+    stack: ServingStack,
+    model: Model,
+    drafts: Speculation | None,
+    assumed: list[str],
 ) -> Batching:
     """What the row says about the engine's settings; where it says nothing the stack's."""
     if row.kind in ("static_batch_throughput", "decode_throughput"):
@@ -469,7 +477,7 @@ def _batching(
         policy, tokens = ("vllm-v1", 512) if chunked_by_default else (None, context)
         assumed.append(f"at most {tokens:,} tokens of prompts in an iteration, the default")
     if said != Told() and row.concurrency and row.input_len and most is None and tokens is None:
-        tokens, most = said.limits(row.concurrency, row.input_len)
+        tokens, most = said.limits(row.concurrency, row.input_len, 1 if drafts is None else drafts.most_rows)
         assumed.append(f"limits of the engine as in the benchmark's scripts: {most} sequences")
     return Batching(
         policy=policy,

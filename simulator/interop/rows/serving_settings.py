@@ -43,7 +43,8 @@ class Told(Spec):
     tokens_per_prompt: Count | None = None
     """The same over the longest prompt."""
     tokens_fitting: Count | None = None
-    """The same is a prompt beside one token of each other request and 64 more, but not less than this."""
+    """The same is a prompt beside the tokens of each other request, drafted ones too, and 64 more, but not less than
+    this."""
     sequences: Count | None = None
     """Most sequences at once; as many as are in flight where left out."""
     memory_share: Fraction | None = None
@@ -61,13 +62,14 @@ class Told(Spec):
     wait_share: Fraction | None = None
     """Share of the tokens from which they do not."""
 
-    def limits(self, in_flight: int, prompt: int) -> tuple[int | None, int]:
-        """(most tokens of an iteration or the default, most sequences) for requests in flight and a longest prompt."""
+    def limits(self, in_flight: int, prompt: int, rows: int = 1) -> tuple[int | None, int]:
+        """(most tokens of an iteration or the default, most sequences) for requests in flight, a longest prompt, and
+        the rows of a request that an iteration verifies."""
         tokens = self.tokens
         if tokens is None and self.tokens_per_prompt is not None:
             tokens = self.tokens_per_prompt * prompt
         if tokens is None and self.tokens_fitting is not None:
-            tokens = max(-(-(in_flight + prompt + 64) // 64) * 64, self.tokens_fitting)
+            tokens = max(-(-(rows * in_flight + prompt + 64) // 64) * 64, self.tokens_fitting)
         return tokens, self.sequences or in_flight
 
 

@@ -78,3 +78,10 @@ def test_a_row_becomes_a_scenario_that_speculates() -> None:
     drawn = draft_serving(row(parallelism=RANKS))
     assert drawn.scenario.serving.speculation is not None
     assert drawn.scenario.serving.speculation.draft_length == 1
+
+
+def test_engines_are_built_for_verified_rows() -> None:
+    """(3 + 1) 64 + 8192 + 64 tokens, so that a prompt fits beside all that decode."""
+    drawn, plain = (draft_serving(row(input_len=8192, spec_decoding=word)) for word in ("mtp", "none"))
+    assert drawn.scenario.serving.batching.token_budget == 4 * 64 + 8192 + 64
+    assert plain.scenario.serving.batching.token_budget == 64 + 8192 + 64
