@@ -66,6 +66,9 @@ def count(asked: AskedNetwork) -> NetworkDocument:
         policy=keys.routing.policy if isinstance(keys, Wired) else "spread evenly",
         switches={kind: len(some) for kind, some in drawn.kinds().items() if kind not in ("node", "device")},
         links=links,
+        rates={
+            kind: float(machine.capacity[first:stop].min()) for kind, first, stop in _blocks(machine) if kind in links
+        },
         longest_way=longest,
         longest_way_s=seconds,
         injection=injected,

@@ -23,7 +23,7 @@ def figures(document: NetworkDocument) -> Iterator[tuple[str, str]]:
     if document.switches:
         yield "switches", ", ".join(f"{count:,} {clean(kind)}" for kind, count in document.switches.items())
     cables = {kind.removesuffix(" up"): count for kind, count in document.links.items() if not kind.endswith(" down")}
-    yield "links", ", ".join(f"{count:,} {clean(kind)}" for kind, count in cables.items()) or "none"
+    yield "links", ", ".join(_of_kind(document, kind, count) for kind, count in cables.items()) or "none"
     wire = units.format(document.longest_way_s, "time")
     yield "longest way", f"{plural(document.longest_way, 'link')}, {wire} of wire"
     if document.injection:
@@ -37,6 +37,12 @@ def figures(document: NetworkDocument) -> Iterator[tuple[str, str]]:
         ratios = (f"{clean(kind)} {ratio:.3g}:1" for kind, ratio in document.oversubscription.items())
         yield "oversubscription", ", ".join(ratios)
     yield "routing", document.policy
+
+
+def _of_kind(document: NetworkDocument, kind: str, count: int) -> str:
+    """How many links of a kind there are and what one carries."""
+    rate = document.rates.get(kind, document.rates.get(f"{kind} up"))
+    return f"{count:,} {clean(kind)}" + (f" of {units.format(rate, 'bandwidth')}" if rate else "")
 
 
 def bill(found: Bill) -> Iterator[tuple[str, str]]:

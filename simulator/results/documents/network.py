@@ -77,6 +77,8 @@ class NetworkDocument:
     """By kind, as the network names them; parallel ones of a trunk count as one."""
     links: Mapping[str, int]
     """By kind, one way."""
+    rates: Mapping[str, float]
+    """Bytes per second of a link of each kind, of the slowest where they differ."""
     longest_way: int
     """Links between the devices that are furthest apart."""
     longest_way_s: float
