@@ -29,6 +29,14 @@ def model(**changes: Any) -> Model:
     return Model.model_validate(shape | changes)
 
 
+def buffers(multiprocessors: float, memory: float) -> dict[str, Any]:
+    """What tensor-parallel collectives take that a stack runs over buffers of its own."""
+    known = {"status": "estimate", "source": "test"}
+    held = {"value": multiprocessors, **known}
+    operations = ("all_gather", "reduce_scatter", "all_reduce")
+    return {"multiprocessors": dict.fromkeys(operations, held), "memory": {"value": memory, **known}}
+
+
 def stack(name: str = "megatron-lm-2021", **changes: Any) -> Stack:
     """A stack of the catalogue with some fields changed; small layers would all wait for the host of Megatron-Core."""
     found = shipped(Stack, name)

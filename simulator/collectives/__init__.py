@@ -2,6 +2,7 @@
 
 from simulator.collectives.closed_form import CollectiveCost, cost, cost_of
 from simulator.collectives.library import library_of, unfit, way_of
+from simulator.collectives.occupied import Occupied
 from simulator.collectives.phase import Phase
 from simulator.collectives.plan import EXCHANGED, OPERATIONS, Plan, activities, duration, plan, steps
 from simulator.collectives.routing import TOKEN_FORMATS, Routing, token_bytes
@@ -11,6 +12,7 @@ __all__ = [
     "OPERATIONS",
     "TOKEN_FORMATS",
     "CollectiveCost",
+    "Occupied",
     "Phase",
     "Plan",
     "Routing",

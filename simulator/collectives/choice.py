@@ -17,6 +17,7 @@ from simulator.collectives.algorithms import ALGORITHMS, EXCHANGES
 from simulator.collectives.demand import LinkDemand, demand_of
 from simulator.collectives.environment import OPERATIONS as RESTRICTED
 from simulator.collectives.environment import in_environment
+from simulator.collectives.occupied import Occupied, occupied
 from simulator.collectives.phase import Phase
 from simulator.collectives.placement import GroupPlacement, placements
 from simulator.collectives.rate import Rate, rate_of, rounded
@@ -41,6 +42,13 @@ class Choice:
     demands: tuple[LinkDemand, ...]
     rows: Ints
     """Which of the sibling groups these are."""
+    occupied: Occupied
+    """What it takes of each device of a group."""
+
+    @property
+    def sent(self) -> float:
+        """Bytes that all transfers of a group move, for a collective of one byte."""
+        return sum(demand.phase.volume for demand in self.demands)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +62,12 @@ class _Option:
     groups: Ints
     """Their ranks; (groups, members)."""
     rows: Ints
+    occupied: Occupied
 
     def run(self, fabric: Fabric, groups: int | None = None) -> Choice:
         """The choice for the first of the groups, or for all."""
         demands = tuple(demand_of(phase, self.groups[:groups], fabric) for phase in self.phases)
-        return Choice(self.algorithm, self.protocol, self.rate, demands, self.rows[:groups])
+        return Choice(self.algorithm, self.protocol, self.rate, demands, self.rows[:groups], self.occupied)
 
 
 def choose(
@@ -100,8 +109,9 @@ def _options(
     if name.endswith(SUFFIX):
         name, protocol_name = _checked_plan(name, protocol_name, size_bytes, profile)
     groups = ranks if len(rows) == len(ranks) else ranks[rows]
+    group = _group(layout, groups[0])
     return [
-        _Option(candidate, protocol, rate, phases, groups, rows)
+        _Option(candidate, protocol, rate, phases, groups, rows, occupied(profile, candidate, group))
         for candidate, phases in _able(operation, layout, _candidates(operation, name, profile), routing)
         for protocol, spec in _protocols(candidate, protocol_name, profile)
         for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile),)

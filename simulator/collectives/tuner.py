@@ -61,6 +61,12 @@ def expected(tuner: Tuner, option: TunerOption, operation: str, group: Group, si
     return latency + size / bandwidth
 
 
+def blocks(tuner: Tuner, algorithm: str, group: Group) -> int:
+    """Blocks of threads of a ring or tree, one a multiprocessor: the search's channels are doubled when they are
+    connected (src/graph/connect.cc). 0 for what is no ring or tree."""
+    return 2 * _KINDS[algorithm](tuner.links, group).count if algorithm in ("ring", "tree") else 0
+
+
 # ---- channels ----------------------------------------------------------------------------------------------------
 
 

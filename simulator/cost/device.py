@@ -56,6 +56,8 @@ class Device:
     """Dense peak FLOP/s by number format."""
     bandwidth: float
     """Peak bytes/s of device memory."""
+    cores: int
+    """Multiprocessors, or what the kernel profile counts as such."""
     cycles: float
     """Cycles a second of all multiprocessors together; infinite where cores or clock are not known."""
     gemm: Mapping[str, GemmCurve]
@@ -165,6 +167,7 @@ def _compile(accelerator: Accelerator, profile: KernelProfile) -> Device:
         status=next(iter(profile.gemm.values())).status,
         peaks=peaks,
         bandwidth=bandwidth,
+        cores=cores,
         cycles=_cycles(accelerator) or inf,
         gemm={dtype: gemm_curve(dtype, profile.gemm, peaks, bandwidth, cores, clock) for dtype in peaks},
         attention={

@@ -68,6 +68,16 @@ class Content:
         """Ticks of kernels."""
         return self.compute + self.recompute
 
+    def bound(self, ticks: Ints) -> list[Ints]:
+        """Kernels that last `ticks` (k,) in all, by what bounds them: fixed costs, multiprocessors, memory.
+
+        Cumulated sums are rounded, so that the parts add up.
+        """
+        fixed = min(self.latency, self.kernels - min(self.memory, self.kernels))
+        ends = np.cumsum([fixed, self.kernels - self.memory - fixed, self.memory])
+        scaled = np.rint(ends[:2, None] * (ticks / max(self.kernels, 1))).astype(np.int64)
+        return [scaled[0], scaled[1] - scaled[0], ticks - scaled[1]]
+
     @property
     def exposed(self) -> int:
         """Ticks of communication that nothing hides."""
@@ -115,8 +125,8 @@ class Content:
     def at(self, pace: float) -> "Content":
         """The same on a device whose kernels take `pace` as long; the parts that memory and launches bound stretch
         like the whole."""
-        compute, again, memory = (round(ticks * pace) for ticks in (self.compute, self.recompute, self.memory))
-        latency = min(round(self.latency * pace), compute + again - memory)
+        compute, again = (round(ticks * pace) for ticks in (self.compute, self.recompute))
+        latency, _, memory = (int(ticks[0]) for ticks in self.bound(np.array([compute + again])))
         return replace(self, compute=compute, recompute=again, memory=memory, latency=latency)
 
 

@@ -2,7 +2,8 @@
 
 Kernels stand on the compute lane, and so do collectives that block it; a collective that runs beside kernels stands on
 the lane of its axis, the host's launches and the copies of offloaded tensors on lanes of their own. Such a collective
-takes a share of the device's multiprocessors while it runs; kernels work with what is left.
+takes a share of the device's multiprocessors and of its memory's bandwidth while it runs; kernels work with what is
+left of what bounds them.
 
 A piece may be inlined as one instruction when nothing outside it can touch what it uses. It then lasts what its parts
 last when they run on lanes, to the tick: `Piece.schedule` follows the same rules as the engine, for many paces of the
@@ -21,9 +22,23 @@ from simulator.program.content import Content
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Beside = tuple[Ints, Ints, "Takes"]
+"""When a collective runs, (k,) each, and what it takes."""
 
 COMPUTE, HOST, COPY = "compute", "host", "copy"
 """Lanes of a device inside a pass; those of axes have the name of the axis."""
+
+
+class Takes(NamedTuple):
+    """Shares of a device that a collective takes while it runs."""
+
+    multiprocessors: float = 0.0
+    memory: float = 0.0
+    """Of what passes over memory reach of its bandwidth."""
+
+
+FREE = Takes()
+"""What engines of their own move without memory to speak of."""
 
 
 class Part(NamedTuple):
@@ -33,8 +48,8 @@ class Part(NamedTuple):
     content: Content
     after: tuple[int, ...] = ()
     """Earlier parts of the piece, on other lanes, that must have ended."""
-    takes: float = 0.0
-    """Share of the multiprocessors that a collective beside kernels takes while it runs."""
+    takes: Takes = FREE
+    """What a collective beside kernels takes while it runs."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class Piece:
         starts: list[Ints] = []
         ends: list[Ints] = []
         free: dict[str, Ints] = {}
-        beside: list[tuple[Ints, Ints, float]] = []
+        beside: list[Beside] = []
         for part in self.parts:
             start = free.get(part.lane, np.zeros(len(paces), np.int64))
             for earlier in part.after:
@@ -74,8 +89,10 @@ class Piece:
             ticks = part.content.ticks_at(paces)
             if part.content.kernels:  # which run in order: what has ended by now is beside none of the later ones
                 beside = [one for one in beside if (one[1] > start).any()]
-            end = _worked(start, ticks, beside) if part.content.kernels and beside else start + ticks
-            if part.takes:
+            end = (
+                _worked(start, part.content.bound(ticks), beside) if part.content.kernels and beside else start + ticks
+            )
+            if any(part.takes):
                 beside.append((start, end, part.takes))
             starts.append(start)
             ends.append(end)
@@ -238,8 +255,19 @@ def _beside(content: Content, runs: int, waited: int) -> Content:
     return Content(calls=(call._replace(runs=runs, exposed=waited),))
 
 
-def _worked(start: Ints, ticks: Ints, beside: list[tuple[Ints, Ints, float]]) -> Ints:
-    """When kernels of `ticks` end that start at `start` and work beside others that take their shares: (k,) each.
+def _worked(start: Ints, bound: list[Ints], beside: list[Beside]) -> Ints:
+    """When kernels end that start at `start` and work beside others that take their shares: (k,) each.
+
+    They are `bound` for so many ticks by fixed costs, by the multiprocessors and by the memory, one after the other.
+    """
+    now = start + bound[0]
+    for resource, ticks in enumerate(bound[1:]):
+        now = _on(resource, now, ticks, beside)
+    return now
+
+
+def _on(resource: int, start: Ints, ticks: Ints, beside: list[Beside]) -> Ints:
+    """When work of `ticks` on one of the resources of `Takes` ends.
 
     Counts as the engine does (`engine.fluid`): work that is left is booked whenever what runs beside it changes.
     """
@@ -248,7 +276,7 @@ def _worked(start: Ints, ticks: Ints, beside: list[tuple[Ints, Ints, float]]) ->
         np.maximum(np.stack([time for first, last, _ in beside for time in (first, last)]), start), axis=0
     )
     for moment in moments:
-        speed = _speed(now, beside)
+        speed = _speed(resource, now, beside)
         done = now + np.rint(left / speed).astype(np.int64)
         end = np.where((end < 0) & (done <= moment), done, end)
         left = left - speed * (moment - now)
@@ -257,8 +285,8 @@ def _worked(start: Ints, ticks: Ints, beside: list[tuple[Ints, Ints, float]]) ->
     return np.where(end < 0, done, end)
 
 
-def _speed(now: Ints, beside: list[tuple[Ints, Ints, float]]) -> Floats:
+def _speed(resource: int, now: Ints, beside: list[Beside]) -> Floats:
     taken = np.zeros(len(now))
-    for first, last, share in beside:
-        taken = taken + share * ((first <= now) & (now < last))
+    for first, last, takes in beside:
+        taken = taken + takes[resource] * ((first <= now) & (now < last))
     return 1.0 - taken

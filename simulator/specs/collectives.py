@@ -56,6 +56,18 @@ class Wire(Spec):
     """From device to device through one switch."""
 
 
+class Occupancy(Spec):
+    """What a collective takes of the devices that run it, by algorithm; `any` stands for those that are not named."""
+
+    multiprocessors: dict[str, Figure[Share]] = Field(default_factory=dict)
+    """Multiprocessors that are held while a collective runs, one for each channel (block of threads); an algorithm that
+    is neither named nor among the `tuner`'s rings and trees holds none: engines of their own move its bytes."""
+    between_nodes: dict[str, Figure[Share]] = Field(default_factory=dict)
+    """The same of groups of several nodes, where it differs."""
+    memory: dict[str, Figure[Share]] = Field(default_factory=dict)
+    """Bytes that a device's memory reads and writes for each byte that links carry for the device."""
+
+
 class CustomAllReduce(Spec):
     """Sums of small messages by kernels of a serving engine, which read the memory of their neighbours in a node."""
 
@@ -95,6 +107,8 @@ class CollectiveProfile(Spec):
     """What the step latencies include."""
     own_piece: Figure[Share] | None = None
     """Time to copy or add the piece that a member does not send, as a share of the time to move one; None: 0."""
+    occupancy: Occupancy = Occupancy()
+    """What collectives take of the devices that run them, which kernels beside them then lack."""
     tuner: Tuner | None = None
     """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""
     engine: CustomAllReduce | None = None

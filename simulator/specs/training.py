@@ -1,6 +1,6 @@
 """A training job: layout, batch, schedule, memory policy and the software stack that runs it."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,7 @@ from simulator.specs.requests import Distribution
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
 Recompute = Literal["none", "selective", "full"]
+Least = Annotated[float, Field(ge=0)]
 
 
 class Parallel(Spec):
@@ -347,8 +348,17 @@ class Training(Spec):
     """Gradient bytes that are reduced together; the stack's default where left out."""
 
 
+class UserBuffers(Spec):
+    """Tensor-parallel collectives over buffers that devices of a node have opened to each other."""
+
+    multiprocessors: dict[str, Figure[Least]]
+    """Held by each operation, such as `all_gather`; 0 where copy engines move it. Others are the library's."""
+    memory: Figure[Least]
+    """Bytes that a device's memory reads and writes for each byte that links carry for the device."""
+
+
 class Stack(Spec):
-    """A family of training software: its defaults, its kernels and at most three numbers fitted on step times."""
+    """A family of training software: its defaults, its kernels and at most two numbers fitted on step times."""
 
     folder: ClassVar[str] = "hardware_profiles/stacks"
 
@@ -406,6 +416,10 @@ class Stack(Spec):
     unit: Literal["bucket", "layer", "tensor"] = "bucket"
     """What one data-parallel collective carries: a bucket of `bucket_size`, under ZeRO-3 a layer; a layer under every
     ZeRO stage, from 2 on around every pass (FSDP's wrapped units); or under ZeRO-3 a tensor (DeepSpeed)."""
+    unit_copies: Literal["none", "flat", "tensors"] = "none"
+    """What a device copies around every pass of a unit whose parameters are sharded: gradients into one flat tensor,
+    which is cast for the reduction and divided by some of the ranks (FSDP); or what was gathered into its tensors, and
+    gradients into the buffer of the reduction (FSDP2)."""
     persistent: Count | None = None
     """With `unit: tensor`, parameters of a tensor up to which ZeRO-3 keeps it whole on every rank."""
     list_overhead: Figure[Seconds] | None = None
@@ -422,6 +436,9 @@ class Stack(Spec):
     overlap_tensor: Literal["none", "backward", "all"] = "none"
     """Tensor-parallel collectives beside matrix products: not at all, the reductions of the backward pass beside the
     products for weights (Megatron-LM since 2022), or all of them in pieces (Transformer Engine's user buffers)."""
+    user_buffers: UserBuffers | None = None
+    """With `overlap_tensor: all`, what tensor-parallel collectives take that run over buffers of their own; None: what
+    the library's take."""
     scatter_gather: bool = False
     """Pipeline sends cut over tensor-parallel ranks."""
     bucket_size: Figure[Bytes] | None = None
@@ -430,8 +447,6 @@ class Stack(Spec):
     """Fitted: time of a layer's forward pass in which the device waits for its host (launches, Python, autograd)."""
     compute_efficiency: Figure[Fraction]
     """Fitted: rate of the framework's matrix products and attention over that of the measured kernel tables."""
-    overlap_quality: Figure[Fraction]
-    """Fitted: share of a hidden collective that really costs nothing (the rest slows what runs beside it)."""
     memory_overhead: dict[DeviceKind, Figure[Bytes]]
     """For each kind of device that the stack has kernels for, memory of the context, the communication library and
     workspaces; on another kind its times are an extrapolation, and nothing is known of this memory."""

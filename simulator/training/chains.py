@@ -15,11 +15,12 @@ from simulator import units
 from simulator.axes import CP, DP, PP, TP
 from simulator.cost import Device, Stream, kernel_cost
 from simulator.program.content import Call, Comm, Content, merged
-from simulator.program.piece import Piece, single
+from simulator.program.piece import Piece, Takes, single
 from simulator.specs.model import LayerKind
 from simulator.training import memory, operators, vocabulary
 from simulator.training.batches.rows import apart, met, own_rows, shapes_of, sizes_of
 from simulator.training.communication import Network, Priced, fold_chains, parts
+from simulator.training.interference import memory_bound, slowed, taken
 from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
@@ -66,6 +67,8 @@ class ChainCosts:
     """Number of the size of each microbatch among those of this chain; shape (microbatches,)."""
     meets: Sequence[tuple[int, ...]]
     """Classes of chains that share each microbatch and begin it together; empty where they are all of one."""
+    takes: Callable[[Comm], Takes]
+    """What a collective takes of a device that runs it."""
     together: Sequence[Sequence[Piece]] = ()
     """What ranks do together around their parts of the vocabulary, of C0, C1 and C2 those that there are, by rank."""
 
@@ -128,6 +131,7 @@ class StepCosts:
         self._known: dict[tuple[int, ...], tuple[LayerCosts, LayerCosts]] = {}
         self._passes: dict[tuple[int, int], ChunkPasses] = {}
         self._updates: dict[tuple[int, ...], list[Piece]] = {}
+        self._takes: dict[Comm, Takes] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
 
@@ -378,6 +382,8 @@ class StepCosts:
         job = self.job
         shapes, sizes = np.unique(own, return_inverse=True)
         priced = [self._of_shape(paid, calls.inside[shape], shape) for shape in shapes.tolist()]
+        none = [0.0] * len(job.home)
+        bound = none if job.synchronous else self._memory_bound([passes for passes, _ in priced])
         hops = list(zip(job.home, job.home[1:], strict=False))
         ends = () if calls.embedding is None else (job.home[0], job.home[-1])
         sends = [calls.sends[shape] for shape in shapes.tolist()]
@@ -386,11 +392,12 @@ class StepCosts:
             alone=[alone for _, alone in priced],
             send_forward=[[_sent(sent.get(hop, []), paid) for hop in hops] + [NOTHING] for sent in sends],
             send_backward=[[_sent(sent.get(hop[::-1], []), paid) for hop in hops] + [NOTHING] for sent in sends],
-            gather=_pieces(calls.gathers, paid, job.home),
-            regather=_pieces(calls.regathers, paid, job.home),
-            reduce=_pieces(calls.reductions, paid, job.home),
+            gather=self._pieces(calls.gathers, paid, bound if job.per_pass or job.overlap_parameters else none),
+            regather=self._pieces(calls.regathers, paid, bound),
+            reduce=self._pieces(calls.reductions, paid, bound if job.per_pass or job.overlap_gradients else none),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=self._optimizers(paid),
+            takes=self.takes,
             updates=self.updates,
             sizes=sizes.astype(np.int64).reshape(-1),
             meets=around or [()] * len(own),
@@ -398,6 +405,35 @@ class StepCosts:
                 [_sent([(comm, rank) for comm in one], paid) for rank in range(self.job.pp)] for one in calls.together
             ],
         )
+
+    def _memory_bound(self, sizes: list[list[ChunkPasses]]) -> list[float]:
+        """Share of each chunk's time in which the memory bounds its kernels, over microbatches of all sizes."""
+        chunks = zip(*sizes, strict=True)
+        return [memory_bound(way for one in chunk for way in (one.forward, one.backward)) for chunk in chunks]
+
+    def takes(self, comm: Comm) -> Takes:
+        """What a collective takes of a device that runs it."""
+        if comm not in self._takes:
+            self._takes[comm] = taken(self.job, self.network.priced[comm], self.device)
+        return self._takes[comm]
+
+    def _pieces(
+        self, chunks: list[list[list[ShardCall]]], paid: Mapping[Comm, Ints], bound: Sequence[float]
+    ) -> list[list[Piece]]:
+        """Collectives over shards of each piece of each chunk, at the chunk's home, beside kernels of which the memory
+        bounds a share."""
+        return [
+            [self._runs(piece, paid, place, share) for piece in chunk]
+            for chunk, place, share in zip(chunks, self.job.home, bound, strict=True)
+        ]
+
+    def _runs(self, runs: Iterable[ShardCall], paid: Mapping[Comm, Ints], place: int, bound: float) -> Piece:
+        """Collectives over shards one after the other."""
+
+        def ticks(run: ShardCall) -> int:
+            return run.count * (round(int(paid[run.comm][place]) * slowed(self.takes(run.comm), bound)) + run.more)
+
+        return _calling(Call(run.comm, run.count, ticks(run)) for run in runs if run.comm in paid)
 
     def _of_shape(
         self, paid: dict[Comm, Ints], inside: Sequence[Comm], shape: int
@@ -454,7 +490,7 @@ class StepCosts:
         """Costs of the passes of layers and ends on a rank of the pipeline, with another pass beside them and alone."""
         key = (shape, *(int(paid[comm][rank]) for comm in inside))
         if key not in self._known:
-            costs = PassCosts(self.shapes[shape], self.device, lambda comm: int(paid[comm][rank]))
+            costs = PassCosts(self.shapes[shape], self.device, lambda comm: int(paid[comm][rank]), self.takes)
             alone = costs.layers()
             self._known[key] = costs.layers(paired=True) if self.job.overlap_experts else alone, alone
             self.outside |= costs.invalid
@@ -491,18 +527,6 @@ class _Calls:
 def _sent(calls: Iterable[tuple[Comm, int]], paid: Mapping[Comm, Ints]) -> Piece:
     """Collectives one after the other, each once."""
     return _calling(Call(comm, 1, int(paid[comm][place]), place) for comm, place in calls)
-
-
-def _pieces(chunks: list[list[list[ShardCall]]], paid: Mapping[Comm, Ints], home: Sequence[int]) -> list[list[Piece]]:
-    """Collectives over shards of each piece of each chunk, at the chunk's home."""
-    return [[_runs(piece, paid, place) for piece in chunk] for chunk, place in zip(chunks, home, strict=True)]
-
-
-def _runs(runs: Iterable[ShardCall], paid: Mapping[Comm, Ints], place: int) -> Piece:
-    """Collectives over shards one after the other."""
-    called = (run for run in runs if run.comm in paid)
-    exposed = ((run, run.count * (int(paid[run.comm][place]) + run.more)) for run in called)
-    return _calling(Call(run.comm, run.count, ticks) for run, ticks in exposed)
 
 
 def _calling(calls: Iterable[Call]) -> Piece:

@@ -52,6 +52,7 @@ from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
 from simulator.training.overlap.stepped import STEPS, TRACKED, stepped
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
+from simulator.training.unit_copies import unit_copies
 
 # ---- the passes --------------------------------------------------------------------------------------------------
 
@@ -79,13 +80,15 @@ def head_ops(job: Job) -> list[Op]:
 
 def layer_forward(job: Job, kind: LayerKind) -> Iterator[Step]:
     """Forward pass of a layer."""
-    return steps(job.of(kind), layer_ops(job, kind))
+    yield from unit_copies(job, layer_parameters(job, kind))
+    yield from steps(job.of(kind), layer_ops(job, kind))
 
 
 def layer_backward(job: Job, kind: LayerKind) -> Iterator[Step]:
     """Backward pass of a layer, gradients of activations and weights; recomputation is apart."""
     yield from weights_turned(job, kind)
     yield from steps(job.of(kind), backward(layer_ops(job, kind)))
+    yield from unit_copies(job, layer_parameters(job, kind), gradients=True)
 
 
 def weights_turned(job: Job, kind: LayerKind) -> Iterator[Step]:

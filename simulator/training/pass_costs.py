@@ -2,7 +2,7 @@
 
 Every kernel and collective is rounded to ticks on its own. A layer is a piece: its kernels, one after the other, with
 the tensor-parallel collectives that block them between; on a lane of its own a collective that the stack runs beside a
-product, which takes `1 - overlap_quality` of the multiprocessors meanwhile; beside all of it the host's launches and
+product, from which it takes multiprocessors and bandwidth of the memory; beside all of it the host's launches and
 the copies of offloaded activations. Launches and copies run one layer ahead: those that stand beside a layer are the
 next one's, so that the next layer waits for them. Where launches block, the host's time comes on top. Exchanges with
 experts that overlap run beside the kernels of another microbatch's pass (`partners`); a pass without a partner, and
@@ -20,7 +20,7 @@ from simulator.cost import Device, Stream, kernel_cost
 from simulator.model.blocks.around import NORM
 from simulator.model.ops import Elementwise, Op
 from simulator.program.content import Call, Comm, Content
-from simulator.program.piece import COPY, HOST, InParts, Part, Piece, PieceBuilder, single
+from simulator.program.piece import COPY, FREE, HOST, InParts, Part, Piece, PieceBuilder, Takes, single
 from simulator.specs.model import LayerKind
 from simulator.training import operators
 from simulator.training.context.shards import SHARDS
@@ -36,6 +36,8 @@ EXPERTS = "experts"
 """Lane of copies of experts."""
 Ticks = Callable[[Comm], int]
 """Ticks of a collective of the group that this device belongs to."""
+TakenBy = Callable[[Comm], Takes]
+"""What it takes of the device meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ class ChunkPasses(NamedTuple):
 class PassCosts:
     """Costs of the passes of one job on one device with one group's collectives."""
 
-    def __init__(self, job: Job, device: Device, ticks: Ticks) -> None:
-        self.job, self.device, self.ticks = job, device, ticks
+    def __init__(self, job: Job, device: Device, ticks: Ticks, takes: TakenBy = lambda comm: FREE) -> None:
+        self.job, self.device, self.ticks, self.takes = job, device, ticks, takes
         self.invalid: set[str] = set()
         """Names of kernels priced outside the range of their measurements."""
         self.kernel = lru_cache(maxsize=None)(self._kernel)
@@ -105,8 +107,7 @@ class PassCosts:
     def _aside(self, step: Collective) -> Part:
         """A collective on the lane of its axis, or of all exchanges with experts."""
         lane = EP.name if self.job.one_lane and step.axis == ETP.name else step.axis
-        taken = 0.0 if step.near_memory else 1.0 - self.job.stack.overlap_quality.value
-        return Part(lane, self._call(step), takes=taken)
+        return Part(lane, self._call(step), takes=FREE if step.near_memory else self.takes(called(step, self.job)))
 
     def _works(self, step: Kernel | Turn) -> Content:
         """The kernels of a step; of a turn those of its slowest rank."""

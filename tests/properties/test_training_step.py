@@ -13,6 +13,7 @@ from simulator.results.result import CriticalPath
 from simulator.run.gather import gather
 from simulator.run.simulate import run, simulate
 from simulator.specs.scenario import Scenario
+from simulator.specs.training import UserBuffers
 from simulator.training import flops
 from simulator.training.build import build_job
 from simulator.training.job import Job
@@ -139,20 +140,20 @@ def test_executors_agree_where_nothing_is_shared(**choices: object) -> None:
 @given(
     **CHOICES,
     overlap_tensor=st.sampled_from(["none", "backward", "all", "steps", "tracked", "ladder"]),
-    quality=st.sampled_from([0.3, 0.8, 1.0]),
+    asks=st.sampled_from([0.0, 1.0, 3.0]),
     overhead=st.sampled_from([0.0, 50e-6, 1e-3]),
     offload=st.sampled_from([0, 1, 2]),
     blocking=st.booleans(),
     zero=st.sampled_from([0, 1]),
 )
 def test_lumped_stages_equal_their_parts_on_lanes(
-    overlap_tensor: str, quality: float, overhead: float, offload: int, blocking: bool, **choices: object
+    overlap_tensor: str, asks: float, overhead: float, offload: int, blocking: bool, **choices: object
 ) -> None:
     """A pass as one operation lasts to the tick what its kernels, collectives, launches and copies last on lanes."""
     stack = jobs.stack()
     changes = {
         "overlap_tensor": overlap_tensor if overlap_tensor in ("none", "backward", "all") else "none",
-        "overlap_quality": stack.overlap_quality.model_copy(update={"value": quality}),
+        "user_buffers": UserBuffers.model_validate(jobs.buffers(32 * asks, asks)) if overlap_tensor == "all" else None,
         "layer_overhead": stack.layer_overhead.model_copy(update={"value": overhead}),
         "overlap_gradients": False,
         "overlap_parameters": False,

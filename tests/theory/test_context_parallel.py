@@ -233,9 +233,7 @@ def test_checkpoints_behind_attention_run_and_send_nothing_of_it_twice() -> None
 
 
 def job_of(kind: str, ranks: int) -> Job:
-    software = jobs.stack("megatron-core").model_copy(
-        update={"overlap_quality": jobs.stack().overlap_quality.model_copy(update={"value": 1.0})}
-    )
+    software = jobs.stack("megatron-core")
     shape = jobs.model(heads=16, kv_heads=8, position="rotary", max_sequence=None)
     made = jobs.scenario(software=software, shape=shape, sequence=4096 * ranks, devices=ranks, cp=ranks, cp_kind=kind)
     return build_job(made)

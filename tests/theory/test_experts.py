@@ -100,8 +100,7 @@ def test_a_busy_device_holds_all_up() -> None:
 @pytest.mark.parametrize("travels", [0.25, 0.9, 1.1, 2.0])
 def test_parts_hide_their_exchanges_exactly_when_they_are_worked_on_for_longer(parts: int, travels: float) -> None:
     """With exchanges of t and e of work a part: 2t + Ne, or 2Nt where the exchanges beside a part take longer."""
-    built = job(ep=8, training={"expert_chunks": parts})
-    quick = quiet(built)
+    quick = job(ep=8, training={"expert_chunks": parts})
     steps = list(operators.layer_forward(quick, SPARSE))
     (chunks,) = (step for step in steps if isinstance(step, Chunks))
     works = [step.work for step in chunks.steps if isinstance(step, Kernel)]
@@ -123,7 +122,7 @@ def test_shared_experts_work_while_rows_travel(travels: float, back: bool) -> No
     shape = SHAPE.model_copy(update={"shared_experts": 1})
     passes = operators.layer_backward if back else operators.layer_forward
     whole, beside = (job(shape, ep=8, training={"overlap_shared_experts": on}, dp=8) for on in (False, True))
-    costs = PassCosts(quiet(beside), compile_device(jobs.cluster().node.accelerator), lambda comm: 0)
+    costs = PassCosts(beside, compile_device(jobs.cluster().node.accelerator), lambda comm: 0)
     (chunks,) = (step for step in passes(beside, SPARSE) if isinstance(step, Chunks))
     first, last = (
         sum(costs.kernel(step.work).total for step in half if isinstance(step, Kernel))
@@ -136,20 +135,13 @@ def test_shared_experts_work_while_rows_travel(travels: float, back: bool) -> No
     assert apart - together == min(t, first) + min(t, last)
 
 
-def quiet(built: Job) -> Job:
-    """The same where collectives take nothing of the device beside them."""
-    quality = built.stack.overlap_quality.model_copy(update={"value": 1.0})
-    return replace(built, stack=built.stack.model_copy(update={"overlap_quality": quality}))
-
-
 @pytest.mark.parametrize("apart", [True, False])
 def test_gathers_of_experts_travel_beside_exchanges_where_their_lanes_are_apart(apart: bool) -> None:
     """Where exchanges of t and gathers of g decide: 2Nt + 2g apart (case 3 of FSMoE), else N(2t + 2g)."""
     parts, t, g = 4, 50_000_000_000, 20_000_000_000
     lanes = {"expert_chunks": parts, "expert_lanes": "apart" if apart else "one"}
     built = job(tp=2, etp=2, ep=4, training=lanes)
-    quality = built.stack.overlap_quality.model_copy(update={"value": 1.0})
-    quick = replace(built, stack=built.stack.model_copy(update={"overlap_quality": quality, "overlap_tensor": "none"}))
+    quick = replace(built, stack=built.stack.model_copy(update={"overlap_tensor": "none"}))
     (chunks,) = (step for step in operators.layer_forward(quick, SPARSE) if isinstance(step, Chunks))
     ticks = {"ep": t, "etp": g}
     costs = PassCosts(quick, compile_device(jobs.cluster().node.accelerator), lambda comm: ticks[comm.axis])

@@ -1,10 +1,9 @@
-"""Fit the three numbers of each training stack on published step times, and say what is left without a source.
+"""Fit the two numbers of each training stack on published step times, and say what is left without a source.
 
 For each stack the mean of |log(simulated / measured)| over its dense 16-bit rows of tiers 1 and 2 is minimised, each
 source weighing as the square root of its rows, by a search along one coordinate after the other. Then every number is
 moved away from its best value until the rows tell the difference (`calibration.identified`). A layer overhead that zero
-replaces as well is dropped, an overlap quality of which every value does as well keeps its starting value, and the
-others are fitted again. Only a number that its rows identify is `measured`.
+replaces as well is dropped, and the other is fitted again. Only a number that its rows identify is `measured`.
 
 Leave-one-source-out fits a stack without one source and scores that source; a stack with a single source is scored
 with the medians of the other stacks' numbers. Simulating a row takes 0.05 to 0.1 s. A stack needs 30 to 60 points for
@@ -28,17 +27,16 @@ from simulator.interop.rows.training import Row
 from simulator.run.measured.training import Mapped, map_row, measured_step, simulated
 from simulator.specs.training import Stack
 
-FIELDS = ("compute_efficiency", "layer_overhead", "overlap_quality")
+FIELDS = ("compute_efficiency", "layer_overhead")
 STEPS = {
     "compute_efficiency": (0.06, 0.03, 0.01),
     "layer_overhead": (500e-6, 200e-6, 100e-6),
-    "overlap_quality": (0.2, 0.1, 0.1),
 }
-BOUNDS = {"compute_efficiency": (0.5, 1.0), "layer_overhead": (0.0, 3e-3), "overlap_quality": (0.3, 1.0)}
-START = {"compute_efficiency": 0.82, "layer_overhead": 200e-6, "overlap_quality": 0.9}
-PARTNER = (1, 0, 0)
+BOUNDS = {"compute_efficiency": (0.5, 1.0), "layer_overhead": (0.0, 3e-3)}
+START = {"compute_efficiency": 0.82, "layer_overhead": 200e-6}
+PARTNER = (1, 0)
 """The number that each one trades against, which is fitted anew in its profile."""
-EFFICIENCY, OVERHEAD, QUALITY = range(3)
+EFFICIENCY, OVERHEAD = range(2)
 
 MEASURED = ("A100", "A800", "H100", "H200")
 """Devices whose kernels are measured: errors elsewhere are not the stack's."""
@@ -84,7 +82,7 @@ class Fit:
 
     @property
     def free(self) -> tuple[int, ...]:
-        """Numbers that are fitted. Few rows carry few: 10 all three, 4 the efficiency, fewer none."""
+        """Numbers that are fitted. Few rows carry few: 10 both, 4 the efficiency, fewer none."""
         count = len(FIELDS) if len(self.rows) >= 10 else 1 if len(self.rows) >= 4 else 0
         return tuple(range(count))
 
@@ -120,9 +118,7 @@ class Fit:
         free = list(self.free)
         intervals = self.intervals(point)
         if OVERHEAD in free and intervals[OVERHEAD].low <= 0.0:
-            point, free = (point[EFFICIENCY], 0.0, point[QUALITY]), [i for i in free if i != OVERHEAD]
-        if QUALITY in free and intervals[QUALITY].verdict == "not identified":
-            point, free = (*point[:QUALITY], start[QUALITY]), [i for i in free if i != QUALITY]
+            point, free = (point[EFFICIENCY], 0.0), [i for i in free if i != OVERHEAD]
         if len(free) < len(self.free):
             point = self.search(point, free, first=1)
             intervals = self.intervals(point)

@@ -1,13 +1,15 @@
 """One pipeline replica while its program is built: its lanes, and the pieces that each of its ranks runs in turn."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.tape import RESERVED, Activity, Use
+from simulator.engine.tape import RESERVED, Activity, Use, chain
 from simulator.program.builder import Builder
+from simulator.program.content import Content
+from simulator.program.piece import Takes
 from simulator.training.chains import ChainCosts
 from simulator.training.job import Job
 
@@ -74,13 +76,13 @@ class Chain:
     """Reductions that the optimizer of a rank waits for."""
     around: dict[int, Ints] = field(default_factory=dict)
     """By rank the reductions of the pieces of its backward passes, in their order, where each is reduced by itself."""
-    multiprocessors: list[int] = field(default_factory=list)
-    """Shared resource of each rank, where collectives run beside computation."""
+    devices: list[tuple[int, int]] = field(default_factory=list)
+    """Multiprocessors and memory of each rank, where collectives run beside computation."""
 
     def __post_init__(self) -> None:
         """Take resources."""
         if self.job.shares or self.cut:
-            self.multiprocessors = [self.builder.resource() for _ in range(self.job.pp)]
+            self.devices = [(self.builder.resource(), self.builder.resource()) for _ in range(self.job.pp)]
 
     def lane(self, rank: int | Ints, name: str) -> Ints:
         """Number of a lane."""
@@ -110,22 +112,39 @@ class Chain:
         group = (True, self.group) if self.group >= 0 else (False, self.number)
         return self.builder.meetings((*group, *name), count) if self.meets else -1
 
-    def shared(self, rank: int, ticks: Iterable[int], rate: float = 1.0, weight: float = 1.0) -> Ints:
-        """Activities that take `rate` of a rank's multiprocessors for so long each; -1 for what lasts no time."""
-        uses = (Use(self.multiprocessors[rank], rate, weight),)
-        return np.array([self.builder.activity(Activity(0, t, uses)) if t else -1 for t in ticks], np.int64)
+    def kernels(self, rank: int, content: Content) -> int:
+        """The activity of kernels, each on what bounds it of the rank's device; -1 for what lasts no time."""
+        fixed, *bound = (int(ticks[0]) for ticks in content.bound(np.array([content.total])))
+        uses = [((), fixed), *(((Use(one, 1.0, 1.0),), n) for one, n in zip(self.devices[rank], bound, strict=True))]
+        phases = [Activity(0, ticks, needs) for needs, ticks in uses if ticks]
+        return self.builder.activity(chain(phases)) if phases else -1
+
+    def holds(self, rank: int, ticks: int, takes: Takes) -> int:
+        """The activity of a collective that takes its shares of the rank's device for so long; -1 where it takes
+        nothing."""
+        uses = tuple(Use(one, share, RESERVED) for one, share in zip(self.devices[rank], takes, strict=True) if share)
+        return self.builder.activity(Activity(0, ticks, uses)) if ticks and uses else -1
+
+    def each(self, rank: int, content: Ints, activity: Callable[[int, Content], int]) -> Ints:
+        """The activities of contents, each by its number."""
+        known = {n: activity(rank, self.builder.contents[n].whole) for n in set(content.tolist())}
+        return np.array([known[n] for n in content.tolist()], np.int64)
 
     def beside(self, rank: int, name: Sequence[object], turn: Ints, content: Ints, **columns: Ints | int) -> Ints:
         """Collectives on the data lane of a rank, beside what it computes; `name` tells them from the others."""
-        each = {n: self.builder.contents[n].ticks for n in set(content.tolist())}
-        known = dict(zip(each, self._collectives(rank, each.values()), strict=True))
-        activity = np.array([known[n] for n in content.tolist()], np.int64)
+        activity = self.each(rank, content, self._collective)
         meeting = self.meetings((self.holders(rank), *name), len(content))
         lane = self.lane(rank, "data")
         return self.builder.append(lane, turn, content, activity=activity, meeting=meeting, **columns)
 
-    def _collectives(self, rank: int, ticks: Iterable[int]) -> Ints:
-        return self.shared(rank, ticks, 1.0 - self.job.stack.overlap_quality.value, RESERVED)
+    def _collective(self, rank: int, content: Content) -> int:
+        """The activity of collectives one after the other, which take what they take on average."""
+        shares = [
+            [call.exposed / content.total * share for share in self.costs.takes(call.comm)]
+            for call in content.calls
+            if call.exposed
+        ]
+        return self.holds(rank, content.total, Takes(*map(sum, zip(*shares, strict=True))))
 
     def serial(
         self, rank: int | Ints, name: Sequence[object], turn: Ints | int, content: Ints, **columns: Ints | int

@@ -68,8 +68,8 @@ def _layer_by_layer(chain: Chain, rank: int) -> None:
 def _updates(chain: Chain, rank: int, turn: Ints, content: Ints) -> Ints:
     """Updates of layers, whose kernels work with what collectives beside them leave of the device."""
     activity: Ints | int = -1
-    if chain.multiprocessors:
-        activity = chain.shared(rank, chain.builder.ticks(content).tolist())
+    if chain.devices:
+        activity = chain.each(rank, content, chain.kernels)
     return chain.builder.append(chain.lane(rank, "compute"), turn, content, kind=d.OPTIMIZER, activity=activity)
 
 

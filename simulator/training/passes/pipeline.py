@@ -7,7 +7,6 @@ into pieces, and these into parts on lanes, whose kernels share the multiprocess
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.tape import RESERVED
 from simulator.program import codes as d
 from simulator.program.content import Content
 from simulator.program.lowering import Lowered, lower
@@ -190,9 +189,10 @@ def _parts(chain: Chain, rank: int, piece: Piece, turn: Ints, columns: dict[str,
     numbers: list[Ints] = []
     for part in piece.parts:
         content, activity = chain.builder.piece(single(part.content)), -1
-        if part.content.kernels or part.takes:
-            rate, weight = (part.takes, RESERVED) if part.takes else (1.0, 1.0)
-            activity = int(chain.shared(rank, [part.content.total], rate, weight)[0])
+        if part.content.kernels:
+            activity = chain.kernels(rank, part.content)
+        elif any(part.takes):
+            activity = chain.holds(rank, part.content.total, part.takes)
         lane = chain.lane(rank, part.lane)
         numbers.append(chain.builder.append(lane, turn, content, activity=activity, **columns))
         for earlier in part.after:

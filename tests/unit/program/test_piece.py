@@ -1,29 +1,54 @@
 """Pieces of passes: one instruction lasts what its parts last on lanes."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.executor import execute
-from simulator.engine.tape import RESERVED, Activity, Use
+from simulator.engine.tape import RESERVED, Activity, Use, chain
 from simulator.fabric.sharing import max_min
 from simulator.program.builder import Builder
 from simulator.program.content import Call, Comm, Content
-from simulator.program.piece import COMPUTE, COPY, HOST, InParts, Part, Piece, PieceBuilder, series, single
+from simulator.program.piece import COMPUTE, COPY, HOST, InParts, Part, Piece, PieceBuilder, Takes, series, single
 
 REDUCE = Comm("all_reduce", "tp", 1e6, "tp")
 
 
 def kernels(ticks: int) -> Content:
-    return Content(ticks, memory=ticks // 2)
+    return Content(ticks)
+
+
+def mixed(ticks: int) -> Content:
+    """Kernels that the memory bounds for half of the time, and fixed costs for a fifth of it."""
+    return Content(ticks, memory=ticks // 2, latency=ticks // 5)
 
 
 def call(ticks: int) -> Content:
     return Content(calls=(Call(REDUCE, 1, ticks),))
 
 
-def beside(ticks: int, takes: float) -> Part:
-    return Part("tp", call(ticks), takes=takes)
+def beside(ticks: int, multiprocessors: float, memory: float = 0.0) -> Part:
+    return Part("tp", call(ticks), takes=Takes(multiprocessors, memory))
+
+
+def test_each_kernel_lacks_what_bounds_it() -> None:
+    """Beside a collective that takes a fifth of the multiprocessors and a third of the memory, of 100 ticks the 20 of
+    fixed costs last as long, 30 of arithmetic 30 / 0.8 and 50 of the memory 50 / (2 / 3)."""
+    built = PieceBuilder()
+    built.run(mixed(100), [beside(500, 0.2, 1 / 3)])
+    content = built.build().content
+    assert content.stall == round(20 + 30 / 0.8) + 75 - 100
+    assert content.exposed == 500 - 100 - content.stall
+
+
+def test_what_no_multiprocessor_carries_leaves_products_alone() -> None:
+    """A copy engine reads and writes memory: products go on, what the memory bounds does not."""
+    for content, stall in ((kernels(100), 0), (Content(100, memory=100), 100)):
+        built = PieceBuilder()
+        built.run(content, [beside(300, 0.0, 0.5)])
+        assert built.build().content.stall == stall
 
 
 def test_a_collective_beside_a_longer_product_costs_what_it_takes_of_the_device() -> None:
@@ -83,21 +108,25 @@ def test_recomputation_is_counted_apart() -> None:
 @st.composite
 def pieces(draw: st.DrawFn) -> Piece:
     ticks = st.integers(1, 300)
-    share = draw(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7]))
+    shares = st.sampled_from([0.0, 0.1, 0.25, 0.4])
+    share = draw(shares), draw(shares)
+    kernels = draw(st.sampled_from([Content, mixed]))
     ahead = [Part(lane, Content(host=draw(ticks))) for lane in (HOST, COPY) if draw(st.booleans())]
     built = PieceBuilder(ahead)
     for _ in range(draw(st.integers(0, 6))):
         what = draw(st.integers(0, 2))
         if what == 0:
-            built.run(kernels(draw(ticks)), [beside(draw(ticks), share) for _ in range(draw(st.integers(0, 2)))])
+            built.run(kernels(draw(ticks)), [beside(draw(ticks), *share) for _ in range(draw(st.integers(0, 2)))])
         elif what == 1:
             built.run(call(draw(ticks)))
         else:
             later = tuple(kernels(draw(ticks)) for _ in range(draw(st.integers(0, 1))))
-            part = InParts((beside(draw(ticks), share),), (kernels(draw(ticks)),), (beside(draw(ticks), share),), later)
+            part = InParts(
+                (beside(draw(ticks), *share),), (kernels(draw(ticks)),), (beside(draw(ticks), *share),), later
+            )
             arrived = built.begin_parts(part, draw(st.integers(1, 4)))
             if draw(st.booleans()):
-                built.run(kernels(draw(ticks)), [beside(draw(ticks), share)] * draw(st.integers(0, 1)))
+                built.run(kernels(draw(ticks)), [beside(draw(ticks), *share)] * draw(st.integers(0, 1)))
             sent = built.run_parts(part, arrived)
             if draw(st.booleans()):
                 built.run(kernels(draw(ticks)))
@@ -132,13 +161,10 @@ def test_gradients_of_weights_do_not_hold_up_what_a_part_sends() -> None:
 def on_lanes(parts: tuple[Part, ...], pace: float) -> list[int]:
     """Ends of the parts of pieces when the engine runs them on lanes that share a device."""
     builder, names = Builder(), sorted({part.lane for part in parts} | {COMPUTE})
-    device, numbers = builder.resource(), []
+    device, numbers = (builder.resource(), builder.resource()), list[Any]()
     for turn, part in enumerate(parts):
         content = part.content.at(pace)
-        rate, weight = (part.takes, RESERVED) if part.takes else (1.0, 1.0)
-        shares = content.total and (content.kernels or part.takes)
-        uses = (Use(device, rate, weight),)
-        activity = builder.activity(Activity(0, content.total, uses)) if shares else -1
+        activity = builder.activity(on_device(content, part.takes, device)) if content.kernels or content.calls else -1
         numbers.append(builder.append(names.index(part.lane), turn, builder.piece(single(content)), activity=activity))
         for earlier in part.after:
             builder.after(numbers[-1], numbers[earlier])
@@ -146,6 +172,16 @@ def on_lanes(parts: tuple[Part, ...], pace: float) -> list[int]:
     places = zip(columns["lane"].tolist(), columns["turn"].tolist(), strict=True)
     ends = dict(zip(places, execute(tape, max_min).end.tolist(), strict=True))
     return [ends[names.index(part.lane), turn] for turn, part in enumerate(parts)]
+
+
+def on_device(content: Content, takes: Takes, device: tuple[int, int]) -> Activity:
+    """Kernels one after the other on what bounds them; a collective on what it takes."""
+    if content.calls:
+        uses = tuple(Use(one, share, RESERVED) for one, share in zip(device, takes, strict=True) if share)
+        return Activity(0, content.total, uses)
+    fixed, arithmetic, memory = (int(ticks[0]) for ticks in content.bound(np.array([content.total])))
+    on = [Activity(0, ticks, (Use(one, 1.0, 1.0),)) for one, ticks in zip(device, (arithmetic, memory), strict=True)]
+    return chain([Activity(0, fixed, ()), *on])
 
 
 @given(st.lists(pieces(), min_size=1, max_size=3), st.floats(0.5, 3.0))

@@ -44,3 +44,21 @@ def test_every_factor_but_the_weights_is_cast_once_a_pass() -> None:
         cast([*operators.layer_forward(job("bf16"), jobs.LAYER), *operators.layer_backward(job("bf16"), jobs.LAYER)])
         == 0
     )
+
+
+@pytest.mark.parametrize(("stack", "forward", "backward"), [("fsdp", 0, 2 + 2 + 2 + 4 + 4 + 4), ("fsdp2", 4, 4 + 6)])
+def test_units_of_sharded_parameters_are_copied_as_their_framework_does(
+    stack: str, forward: int, backward: int
+) -> None:
+    """FSDP joins gradients (2 bytes read, 2 written), casts them (2, 4) and divides them (4, 4); FSDP2 copies gathered
+    parameters out (2, 2) in each pass, and gradients in (2, 4)."""
+    found = build_job(jobs.scenario(software=jobs.stack(stack), dp=8, zero=3, training={"precision": "bf16"}))
+    size = operators.layer_parameters(found, jobs.LAYER)
+    for steps, expected in ((operators.layer_forward, forward), (operators.layer_backward, backward)):
+        works = [step.work for step in steps(found, jobs.LAYER) if isinstance(step, Kernel)]
+        named = [step.name for step in steps(found, jobs.LAYER) if isinstance(step, Kernel)]
+        copies = [
+            w for w, n in zip(works, named, strict=True) if n.startswith(("copy parameters", "copy grad", "flatten"))
+        ]
+        moved = sum(work.read_bytes + work.write_bytes for work in copies if isinstance(work, Stream))
+        assert moved == expected * size

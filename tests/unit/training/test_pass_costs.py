@@ -9,7 +9,7 @@ import pytest
 
 from simulator.cost.device import compile_device
 from simulator.cost.work import Stream
-from simulator.program.piece import HOST
+from simulator.program.piece import HOST, Takes
 from simulator.specs.base import Figure
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
@@ -22,6 +22,7 @@ from simulator.training.step import Kernel
 from tests import jobs
 
 EXCHANGE = 1_000_000
+TAKES = Takes(0.2, 0.25)
 
 
 @lru_cache
@@ -35,7 +36,7 @@ def job(overhead: float = 0.0, **training: Any) -> Job:
 
 def passes(found: Job, exchange: int = EXCHANGE, paired: bool = False) -> LayerPasses:
     device = compile_device(jobs.cluster().node.accelerator)
-    costs = PassCosts(found, device, lambda comm: exchange if comm.axis == "ep" else 0)
+    costs = PassCosts(found, device, lambda comm: exchange if comm.axis == "ep" else 0, lambda comm: TAKES)
     return costs.layers(paired).of[found.kinds[0]]
 
 
@@ -153,12 +154,11 @@ def biased(shape: Model, biases: bool) -> Scenario:
 
 def test_exchanges_of_a_pair_of_passes_are_hidden_in_stretches_that_last_longer() -> None:
     own = job(overlap_experts=True)
-    quality = own.stack.overlap_quality.value
     for one in ("forward", "backward"):
         serial, alone = lasts(job(), one=one), lasts(job(), 0, one)
         assert serial == alone + 2 * EXCHANGE
         assert lasts(own, one=one) == serial
-        assert alone <= lasts(own, one=one, paired=True) <= alone + 2 * EXCHANGE * (1 - quality) + 4
+        assert alone <= lasts(own, one=one, paired=True) <= alone + 2 * EXCHANGE * max(TAKES) + 4
         long = 10 * alone
         rest = 2 * long + kernels(own, one, 2 if one == "forward" else 0)
         assert lasts(own, long, one, paired=True) == pytest.approx(rest, abs=4)

@@ -56,7 +56,8 @@ def test_earlier_reductions_of_zero_2_slow_the_passes_beside_them(pp: int) -> No
     reductions = operations(each, d.REDUCE)[lane == lane.max()]
     earlier = reductions[:-1]
     busy = int((each.timeline.end - each.timeline.start)[earlier].sum())
-    taken = (1.0 - each.job.stack.overlap_quality.value) * busy
+    (call,) = each.program.contents[int(each.program.columns.content[earlier[0]])].whole.calls
+    taken = each.classes.costs[0].takes(call.comm).multiprocessors * busy
     assert len(earlier) >= 7
     assert each.timeline.makespan - once.timeline.makespan >= 0.8 * taken
 

@@ -9,8 +9,7 @@ import pytest
 from simulator.cost.device import compile_device
 from simulator.errors import InputError
 from simulator.program.content import Comm
-from simulator.program.piece import Piece
-from simulator.specs.base import Figure
+from simulator.program.piece import FREE, Piece, Takes
 from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.job import Job
@@ -21,13 +20,12 @@ from simulator.training.step import Chunks, Kernel
 from tests import jobs
 
 TP = 4
-FREE = {"overlap_quality": Figure[float](value=1.0, status="estimate", source="test")}
 
 
 def job(ladder: bool = False, *, scattered: bool = True, software: str = "megatron-core", **training: Any) -> Job:
     shape = jobs.model(ladder_residual=ladder)
     asked = jobs.scenario(
-        software=jobs.stack(software, **FREE), shape=shape, tp=TP, dp=2, sequence_parallel=scattered, training=training
+        software=jobs.stack(software), shape=shape, tp=TP, dp=2, sequence_parallel=scattered, training=training
     )
     return build_job(asked)
 
@@ -90,19 +88,13 @@ def test_tracked_scatters_follow_the_tiles_of_one_kernel() -> None:
     assert lasts(passes(found, only("shift", long)).forward) == pytest.approx(alone + late, abs=4 * TP)
 
 
-def test_tracked_scatters_take_no_multiprocessors() -> None:
-    slow = {"overlap_quality": Figure[float](value=0.5, status="estimate", source="test")}
-    parts = passes(job(overlap_tensor="tracked"), only("shift", 100)).forward.parts
-    assert {part.takes for part in parts if part.lane == "tp"} == {0.0}
-    shared = jobs.scenario(
-        software=jobs.stack("megatron-core", **slow),
-        tp=TP,
-        dp=2,
-        sequence_parallel=True,
-        training={"overlap_tensor": "steps"},
-    )
-    taken = passes(build_job(shared), only("shift", 100)).forward.parts
-    assert {part.takes for part in taken if part.lane == "tp"} == {0.5}
+@pytest.mark.parametrize(("how", "takes"), [("tracked", FREE), ("steps", Takes(0.2, 0.1))])
+def test_tracked_scatters_take_nothing_and_steps_what_copies_take(how: str, takes: Takes) -> None:
+    found = job(overlap_tensor=how)
+    device = compile_device(jobs.cluster().node.accelerator)
+    made = PassCosts(found, device, only("shift", 100), lambda comm: Takes(0.2, 0.1))
+    parts = made.layers().of[found.kinds[0]].forward.parts
+    assert {part.takes for part in parts if part.lane == "tp"} == {takes}
 
 
 @pytest.mark.parametrize("scattered", [False, True])
