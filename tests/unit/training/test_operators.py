@@ -62,3 +62,10 @@ def test_units_of_sharded_parameters_are_copied_as_their_framework_does(
         ]
         moved = sum(work.read_bytes + work.write_bytes for work in copies if isinstance(work, Stream))
         assert moved == expected * size
+
+
+def test_what_is_computed_again_copies_no_parameters() -> None:
+    """They were copied out once for the whole backward pass."""
+    found = build_job(jobs.scenario(software=jobs.stack("fsdp2"), dp=8, zero=3, training={"recompute": "full"}))
+    again = [step.name for step in operators.recomputed(found, jobs.LAYER) if isinstance(step, Kernel)]
+    assert again and not any(name.startswith("copy") for name in again)
