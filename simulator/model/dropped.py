@@ -23,6 +23,18 @@ def computed_again(ops: Sequence[Op], modules: Collection[str]) -> list[Op]:
     return [op for i, op in enumerate(ops) if i in whole or _module(op, latent) in modules]
 
 
+def needed_again(ops: Sequence[Op]) -> list[Op]:
+    """The operations of a layer up to the last whose inputs its backward pass needs: the last product and what follows
+    it are not run again where nothing keeps their results."""
+    for i in range(len(ops) - 1, -1, -1):
+        does = ops[i].does
+        if isinstance(does, Linear) and does.spread is None:
+            return list(ops[:i])
+        if not (isinstance(does, Comm) or (isinstance(does, Elementwise) and not does.kept)):
+            break
+    return list(ops)
+
+
 def dropping(ops: Sequence[Op], modules: Collection[str]) -> Iterator[Op]:
     """The operations of a layer; those that read only what is dropped do not keep it."""
     latent = any(op.name in _EXPANDED for op in ops)

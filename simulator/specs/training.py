@@ -398,6 +398,9 @@ class Stack(Spec):
     """Sharding over data parallel ranks."""
     recompute: Recompute = "none"
     """Activation recomputation."""
+    stops_early: bool = False
+    """Whether full recomputation stops where the backward pass has what it needs, before a dense layer's last product
+    (PyTorch's non-reentrant checkpoints from 2.1 on)."""
     cp_kind: str = "zigzag"
     """Context parallelism, where there is any: a kind of `training.parallel.cp_kind`."""
     sequence_parallel: bool = False

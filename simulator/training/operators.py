@@ -22,7 +22,7 @@ from simulator.cost.work import Attention, Gemm, Scan, Stream
 from simulator.model.backward import DISPATCH, GATHER, REDUCE, SCATTER, backward
 from simulator.model.blocks import ends
 from simulator.model.blocks.around import NORM
-from simulator.model.dropped import computed_again
+from simulator.model.dropped import computed_again, needed_again
 from simulator.model.held import GATED, computed_beside, fused_of
 from simulator.model.layers import layer
 from simulator.model.ops import (
@@ -135,7 +135,8 @@ def part_of_vocabulary(job: Job) -> tuple[Iterator[Step], Iterator[Step]]:
 def recomputed(job: Job, kind: LayerKind) -> Iterator[Step]:
     """What the backward pass of a layer computes again."""
     if job.recompute == "full":
-        yield from steps(job.of(kind), computed_beside(layer_ops(job, kind), job.held)[0])
+        again = computed_beside(layer_ops(job, kind), job.held)[0]
+        yield from steps(job.of(kind), needed_again(again) if job.stack.stops_early else again)
     elif job.recompute == "selective":
         ops, job = layer_ops(job, kind), job.of(kind)
         yield from steps(job, computed_again(ops, job.recompute_modules))

@@ -69,3 +69,31 @@ def test_what_is_computed_again_copies_no_parameters() -> None:
     found = build_job(jobs.scenario(software=jobs.stack("fsdp2"), dp=8, zero=3, training={"recompute": "full"}))
     again = [step.name for step in operators.recomputed(found, jobs.LAYER) if isinstance(step, Kernel)]
     assert again and not any(name.startswith("copy") for name in again)
+
+
+def test_full_recomputation_stops_at_what_the_backward_pass_needs() -> None:
+    """Nothing keeps the result of a dense layer's last product; the probabilities of experts' rows need theirs."""
+    kinds = {"dense": {}, "experts": {"experts": 8, "top_k": 2, "expert_ffn": 512}}
+    missing = {}
+    for name, shape in kinds.items():
+        times = []
+        for early in (False, True):
+            software = jobs.stack("fsdp2", stops_early=early)
+            found = build_job(
+                jobs.scenario(
+                    software=software, shape=jobs.model(**shape), dp=8, zero=3, training={"recompute": "full"}
+                )
+            )
+            names = [s.name for s in operators.recomputed(found, found.kinds[0]) if isinstance(s, Kernel)]
+            assert not any(one.startswith("copy") for one in names)
+            times.append(names)
+        whole, stopped = times
+        assert whole[: len(stopped)] == stopped
+        missing[name] = whole[len(stopped) :]
+    assert missing == {"dense": [ops_of_dense()[-2], ops_of_dense()[-1]], "experts": []}
+
+
+def ops_of_dense() -> list[str]:
+    """Names of the kernels of a dense layer's forward pass, without copies."""
+    found = build_job(jobs.scenario(software=jobs.stack("fsdp2"), dp=8))
+    return [step.name for step in operators.layer_forward(found, jobs.LAYER) if isinstance(step, Kernel)]
