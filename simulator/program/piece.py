@@ -269,7 +269,8 @@ def _worked(start: Ints, bound: list[Ints], beside: list[Beside]) -> Ints:
 def _on(resource: int, start: Ints, ticks: Ints, beside: list[Beside]) -> Ints:
     """When work of `ticks` on one of the resources of `Takes` ends.
 
-    Counts as the engine does (`engine.fluid`): work that is left is booked whenever what runs beside it changes.
+    Counts as the engine does (`engine.running`): work that is left is booked whenever what runs beside it changes, and
+    an end between two ticks is the later one at a half.
     """
     now, left, end = start, ticks.astype(np.float64), np.full(len(start), -1, np.int64)
     moments = np.sort(
@@ -277,11 +278,11 @@ def _on(resource: int, start: Ints, ticks: Ints, beside: list[Beside]) -> Ints:
     )
     for moment in moments:
         speed = _speed(resource, now, beside)
-        done = now + np.rint(left / speed).astype(np.int64)
+        done = now + np.floor(left / speed + 0.5).astype(np.int64)
         end = np.where((end < 0) & (done <= moment), done, end)
         left = left - speed * (moment - now)
         now = moment
-    done = now + np.maximum(np.rint(left), 0).astype(np.int64)
+    done = now + np.maximum(np.floor(left + 0.5), 0).astype(np.int64)
     return np.where(end < 0, done, end)
 
 
