@@ -353,8 +353,13 @@ class UserBuffers(Spec):
 
     multiprocessors: dict[str, Figure[Least]]
     """Held by each operation, such as `all_gather`; 0 where copy engines move it. Others are the library's."""
+    bulk: dict[str, Figure[Least]] = Field(default_factory=dict)
+    """The same beside a product that neither takes nor gives what is moved; as `multiprocessors` where left out."""
     memory: Figure[Least]
     """Bytes that a device's memory reads and writes for each byte that links carry for the device."""
+    parts: Figure[Count] | None = None
+    """Parts of a product whose results are scattered part by part, the last one when all is done; None: one collective
+    beside it."""
 
 
 class Stack(Spec):

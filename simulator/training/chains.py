@@ -131,7 +131,7 @@ class StepCosts:
         self._known: dict[tuple[int, ...], tuple[LayerCosts, LayerCosts]] = {}
         self._passes: dict[tuple[int, int], ChunkPasses] = {}
         self._updates: dict[tuple[int, ...], list[Piece]] = {}
-        self._takes: dict[Comm, Takes] = {}
+        self._takes: dict[tuple[Comm, bool], Takes] = {}
 
     # ---- inside passes -------------------------------------------------------------------------------------------
 
@@ -411,11 +411,11 @@ class StepCosts:
         chunks = zip(*sizes, strict=True)
         return [memory_bound(way for one in chunk for way in (one.forward, one.backward)) for chunk in chunks]
 
-    def takes(self, comm: Comm) -> Takes:
-        """What a collective takes of a device that runs it."""
-        if comm not in self._takes:
-            self._takes[comm] = taken(self.job, self.network.priced[comm], self.device)
-        return self._takes[comm]
+    def takes(self, comm: Comm, bulk: bool = False) -> Takes:
+        """What a collective takes of a device that runs it; `bulk` beside a product that has nothing to do with it."""
+        if (comm, bulk) not in self._takes:
+            self._takes[comm, bulk] = taken(self.job, self.network.priced[comm], self.device, bulk)
+        return self._takes[comm, bulk]
 
     def _pieces(
         self, chunks: list[list[list[ShardCall]]], paid: Mapping[Comm, Ints], bound: Sequence[float]

@@ -12,24 +12,30 @@ from simulator import units
 from simulator.axes import TP
 from simulator.collectives import Occupied
 from simulator.cost import Device
+from simulator.program.content import Comm
 from simulator.program.piece import FREE, Piece, Takes
 from simulator.training.communication import Priced
 from simulator.training.job import Job
+from simulator.training.stepped import STEPS
 
+ENGINES = Occupied(memory=2.0)
+"""What copy engines take that carry parts of rows from one device's memory to another's: asynchronous tensor
+parallelism of PyTorch (torch/distributed/_symmetric_memory) and ring exchanges of Transformer Engine copy so."""
 MOST = 0.9
 """Share of a device that one collective takes at most: kernels that run already keep the rest."""
 
 
-def taken(job: Job, priced: Priced, device: Device) -> Takes:
+def taken(job: Job, priced: Priced, device: Device, bulk: bool = False) -> Takes:
     """What a collective takes of a device: multiprocessors, and bandwidth of the memory beside kernels that it bounds.
 
-    Of several groups, those that take the most.
+    Of several groups, those that take the most. `bulk` ones have nothing to do with the product beside them.
     """
     if not priced.cost.slowest or not priced.cost.plan.choices:
         return FREE
     seconds = priced.cost.slowest / units.TICKS_PER_SECOND
-    moved = max(sent * one.memory for sent, one in _each(job, priced))
-    held = max(one.multiprocessors for _, one in _each(job, priced))
+    each = _each(job, priced, bulk)
+    moved = max(sent * one.memory for sent, one in each)
+    held = max(one.multiprocessors for _, one in each)
     asked = moved / (seconds * device.stream.bandwidth * device.stream.efficiency)
     return Takes(min(held / device.cores, MOST), asked / (1.0 + asked))
 
@@ -48,11 +54,20 @@ def memory_bound(passes: Iterable[Sequence[Piece]]) -> float:
     return memory / kernels if kernels else 0.0
 
 
-def _each(job: Job, priced: Priced) -> list[tuple[float, Occupied]]:
+def _each(job: Job, priced: Priced, bulk: bool) -> list[tuple[float, Occupied]]:
     """Bytes that links carry for a device of each kind of group, and what that takes."""
-    buffers = job.stack.user_buffers if priced.comm.axis == TP.name and job.stack.overlap_tensor == "all" else None
-    own = None
-    if buffers and priced.comm.operation in buffers.multiprocessors:
-        own = Occupied(buffers.multiprocessors[priced.comm.operation].value, buffers.memory.value)
+    own = _own(job, priced.comm, bulk) if priced.comm.axis == TP.name else None
     members = priced.cost.plan.groups.shape[1]
     return [(choice.sent * priced.comm.size / members, own or choice.occupied) for choice in priced.cost.plan.choices]
+
+
+def _own(job: Job, comm: Comm, bulk: bool) -> Occupied | None:
+    """What a tensor-parallel collective takes that the library does not run."""
+    if comm.operation == "shift" and job.beside_products == STEPS:
+        return ENGINES
+    if job.user_buffers is None:
+        return None
+    held = (job.user_buffers.bulk if bulk else {}).get(
+        comm.operation, job.user_buffers.multiprocessors.get(comm.operation)
+    )
+    return None if held is None else Occupied(held.value, job.user_buffers.memory.value)

@@ -15,7 +15,7 @@ from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
-from simulator.specs.training import Algorithms, Lora, Optimizer, Stack
+from simulator.specs.training import Algorithms, Lora, Optimizer, Stack, UserBuffers
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape
 from simulator.training.batches.documents import Packing
@@ -194,6 +194,11 @@ class Job:
     def beside_products(self) -> str:
         """What of tensor parallelism runs beside products."""
         return "none" if self.blocking or self.ladder else self.overlap_tensor or self.stack.overlap_tensor
+
+    @property
+    def user_buffers(self) -> UserBuffers | None:
+        """Buffers of the stack that tensor-parallel collectives beside products run over; None for the library's."""
+        return self.stack.user_buffers if self.beside_products == "all" else None
 
     @property
     def dense(self) -> Replicas:

@@ -50,7 +50,7 @@ from simulator.training.context.shards import moved
 from simulator.training.experts.rows import fills, weighted_bias
 from simulator.training.job import Job, Replicas
 from simulator.training.overlap.exchanged import exchanged, shared_halves
-from simulator.training.overlap.stepped import STEPS, TRACKED, stepped
+from simulator.training.overlap.stepped import STEPS, TRACKED, pipelined, stepped
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step, Turn
 from simulator.training.unit_copies import unit_copies
 
@@ -245,7 +245,10 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
     inside = exchanged(listed) if job.expert_chunks > 1 or job.shared_beside else range(0)
     if not inside:
         found, how = _between(job, listed, range(len(listed))), job.beside_products
-        yield from stepped(how, job.tp, found) if how in (STEPS, TRACKED) else found
+        if how in (STEPS, TRACKED):
+            yield from stepped(how, job.tp, found)
+        else:
+            yield from pipelined(job.user_buffers, found)
         return
     halves = shared_halves(listed) if job.shared_beside else ([], [])
     moved = {place for half in halves for place in half}
@@ -260,7 +263,7 @@ def _between(job: Job, ops: list[Op], places: Iterable[int]) -> Iterator[Single]
     """Those of the operations at some places."""
     sent = [i for i, op in enumerate(ops) if isinstance(op.does, Comm) and op.does.operation != COPY]
     hosts = {i: _host(job, ops, i) for i in sent}
-    runs = {i: _collective(job, ops[i], _sent(job, ops, i)) for i in sent}
+    runs = {i: _collective(job, ops[i], _sent(job, ops, i))._replace(bulk=_bulk(ops, i)) for i in sent}
     for i in places:
         op, does = ops[i], ops[i].does
         beside = tuple(runs[c] for c, host in hosts.items() if host == i)
@@ -324,6 +327,13 @@ def _sent(job: Job, ops: Sequence[Op], i: int) -> float:
     if job.recipe is None or not _narrow_gather(job, ops, i):
         return job.element
     return job.recipe.sent(gradients=_whole_rows(ops[i + 1].does) and _is_backward(ops))
+
+
+def _bulk(ops: Sequence[Op], i: int) -> bool:
+    """Whether a collective that runs beside the product after it moves nothing that this takes: gradients of rows that
+    were summed, or rows that a weight gradient takes."""
+    after = ops[i + 1].does if i + 1 < len(ops) else None
+    return isinstance(after, WeightGradient) or (isinstance(after, Linear) and not _whole_rows(after))
 
 
 def _whole_rows(does: object) -> bool:

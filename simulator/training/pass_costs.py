@@ -36,8 +36,8 @@ EXPERTS = "experts"
 """Lane of copies of experts."""
 Ticks = Callable[[Comm], int]
 """Ticks of a collective of the group that this device belongs to."""
-TakenBy = Callable[[Comm], Takes]
-"""What it takes of the device meanwhile."""
+TakenBy = Callable[[Comm, bool], Takes]
+"""What it takes of the device meanwhile, beside a product that has something to do with it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ChunkPasses(NamedTuple):
 class PassCosts:
     """Costs of the passes of one job on one device with one group's collectives."""
 
-    def __init__(self, job: Job, device: Device, ticks: Ticks, takes: TakenBy = lambda comm: FREE) -> None:
+    def __init__(self, job: Job, device: Device, ticks: Ticks, takes: TakenBy = lambda comm, bulk: FREE) -> None:
         self.job, self.device, self.ticks, self.takes = job, device, ticks, takes
         self.invalid: set[str] = set()
         """Names of kernels priced outside the range of their measurements."""
@@ -107,7 +107,9 @@ class PassCosts:
     def _aside(self, step: Collective) -> Part:
         """A collective on the lane of its axis, or of all exchanges with experts."""
         lane = EP.name if self.job.one_lane and step.axis == ETP.name else step.axis
-        return Part(lane, self._call(step), takes=FREE if step.near_memory else self.takes(called(step, self.job)))
+        return Part(
+            lane, self._call(step), takes=FREE if step.near_memory else self.takes(called(step, self.job), step.bulk)
+        )
 
     def _works(self, step: Kernel | Turn) -> Content:
         """The kernels of a step; of a turn those of its slowest rank."""

@@ -27,6 +27,8 @@ class Collective(NamedTuple):
     """(ranks, distance between them in the group) of the parts of the axis' groups that run it; None for all."""
     near_memory: bool = False
     """Whether it is sent and reduced without multiprocessors."""
+    bulk: bool = False
+    """Whether the product that it runs beside neither takes nor gives what it moves."""
     among: str = ""
     """The groups that run it where they are not those of the axis: those that parameters are spread over."""
 

@@ -16,6 +16,7 @@ from math import ceil
 
 from simulator.cost.work import Gemm
 from simulator.model.backward import GATHER, SCATTER
+from simulator.specs.training import UserBuffers
 from simulator.training.step import Chunks, Collective, Kernel, Single, Step
 
 STEPS, TRACKED = "steps", "tracked"
@@ -42,6 +43,26 @@ def _in_parts(how: str, ranks: int, kernel: Kernel, work: Gemm, collective: Coll
     if whole == SCATTER:
         return Chunks(ranks - 1, (part, passed), afterwards=own)
     raise ValueError(f"{collective.name}: {whole} has no steps")
+
+
+def pipelined(buffers: UserBuffers | None, steps: Iterable[Single]) -> Iterator[Step]:
+    """Steps with products whose results are scattered over buffers of the stack in parts: each is sent beside the next
+    ones, the last one after the product."""
+    for step in steps:
+        parts = buffers.parts.value if buffers and buffers.parts else 1
+        if (
+            parts > 1
+            and isinstance(step, Kernel)
+            and [one.operation for one in step.beside] == [SCATTER]
+            and not step.beside[0].bulk
+        ):
+            (scatter,) = step.beside
+            part = step._replace(beside=(), share=step.share / parts, launches=0)
+            sent = scatter._replace(size=scatter.size / parts, name=f"{scatter.name} in parts")
+            yield Chunks(parts - 1, (part, sent), afterwards=(part._replace(launches=step.launches),))
+            yield sent
+        else:
+            yield step
 
 
 def _part(how: str, ranks: int, kernel: Kernel, work: Gemm) -> Kernel:

@@ -14,10 +14,13 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
+from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
 from simulator.training.interference import slowed
+from simulator.training.pass_costs import called
+from simulator.training.step import Kernel
 from tests import jobs
 
 
@@ -82,6 +85,43 @@ def test_user_buffers_hold_what_their_library_says() -> None:
     plain = costs(jobs.scenario(on="dgx-h100", software=jobs.stack("megatron-core", user_buffers=None), tp=8))
     plain.network.collective(gather)
     assert plain.takes(gather).multiprocessors == pytest.approx(24 / 132)
+
+
+def test_user_buffers_hold_more_beside_products_that_do_not_take_what_moves() -> None:
+    """A layer's backward pass gathers for two products, and beside two others the rows of their weight gradients."""
+    found = costs(
+        jobs.scenario(on="dgx-h100", software=jobs.stack("megatron-core"), tp=8, dp=1, sequence_parallel=True)
+    )
+    steps = list(operators.layer_backward(found.job, found.job.kinds[0]))
+    beside = [one for step in steps if isinstance(step, Kernel) for one in step.beside]
+    assert [(one.operation, one.bulk) for one in beside] == 2 * [
+        ("all_gather", False),
+        ("all_gather", True),
+        ("reduce_scatter", True),
+    ]
+    for one in beside:
+        found.network.collective(called(one, found.job))
+    held = {found.takes(called(one, found.job), one.bulk).multiprocessors for one in beside if not one.bulk}
+    bulk = {found.takes(called(one, found.job), one.bulk).multiprocessors for one in beside if one.bulk}
+    assert (held, bulk) == ({0.0}, {16 / 132})
+
+
+def test_copy_engines_carry_the_rows_of_products_in_steps() -> None:
+    training = {"overlap_tensor": "steps"}
+    found = costs(
+        jobs.scenario(
+            on="dgx-h100",
+            software=jobs.stack("megatron-core"),
+            tp=8,
+            dp=1,
+            sequence_parallel=True,
+            training=training,
+        )
+    )
+    sent = Comm("shift", "tp", 1e7, "tp")
+    found.network.collective(sent)
+    assert found.takes(sent).multiprocessors == 0.0
+    assert found.takes(sent).memory > 0.0
 
 
 def test_kernels_slow_a_collective_as_it_slows_them() -> None:

@@ -74,6 +74,25 @@ def test_in_steps_what_is_longer_decides() -> None:
     assert lasts(passes(found, only("shift", long)).forward) == alone + sum((TP - 1) * (long - p) for p in parts)
 
 
+def test_products_over_user_buffers_are_scattered_in_parts() -> None:
+    """A quarter of each of the two scatters of a layer follows its product; where a quarter lasts longer than a quarter
+    of the product, all of it but what runs beside the first three."""
+    found = job()
+    parts = [step for step in operators.layer_forward(found, found.kinds[0]) if isinstance(step, Chunks)]
+    assert [step.parts for step in parts] == [3, 3]
+    whole = [4 * lasts(costs(found, lambda comm: 0).piece([step.steps[0]])) for step in parts]
+    alone = lasts(passes(found, lambda comm: 0).forward)
+    r = min(whole) // 5
+    assert lasts(passes(found, only("reduce_scatter", r)).forward) == pytest.approx(alone + 2 * r, abs=4 * TP)
+    long = max(whole)
+    late = sum(4 * long - 3 * product / 4 for product in whole)
+    assert lasts(passes(found, only("reduce_scatter", long)).forward) == pytest.approx(alone + late, abs=4 * TP)
+    sent = [
+        call for call in passes(found, lambda comm: 1).forward.content.calls if call.comm.operation == "reduce_scatter"
+    ]
+    assert sum(call.runs * call.comm.size for call in sent) == 2 * 1024 * 1024 * 2
+
+
 def test_tracked_scatters_follow_the_tiles_of_one_kernel() -> None:
     """Only the two scatters of a layer are in steps; the gathers stay before their products."""
     found, plain = job(overlap_tensor="tracked"), job(overlap_tensor="none")
@@ -92,7 +111,7 @@ def test_tracked_scatters_follow_the_tiles_of_one_kernel() -> None:
 def test_tracked_scatters_take_nothing_and_steps_what_copies_take(how: str, takes: Takes) -> None:
     found = job(overlap_tensor=how)
     device = compile_device(jobs.cluster().node.accelerator)
-    made = PassCosts(found, device, only("shift", 100), lambda comm: Takes(0.2, 0.1))
+    made = PassCosts(found, device, only("shift", 100), lambda comm, bulk: Takes(0.2, 0.1))
     parts = made.layers().of[found.kinds[0]].forward.parts
     assert {part.takes for part in parts if part.lane == "tp"} == {takes}
 
