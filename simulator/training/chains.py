@@ -20,11 +20,11 @@ from simulator.specs.model import LayerKind
 from simulator.training import memory, operators, vocabulary
 from simulator.training.batches.rows import apart, met, own_rows, shapes_of, sizes_of
 from simulator.training.communication import Network, Priced, fold_chains, parts
-from simulator.training.interference import memory_bound, slowed, taken
 from simulator.training.job import Job, Replicas
 from simulator.training.memory import Chunk
 from simulator.training.noise import joined
 from simulator.training.optimizers.step import optimizer_step
+from simulator.training.overlap.interference import memory_bound, slowed, taken
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 from simulator.training.step import EXPERTS, SHARD, Step
 

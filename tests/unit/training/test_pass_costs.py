@@ -36,7 +36,7 @@ def job(overhead: float = 0.0, **training: Any) -> Job:
 
 def passes(found: Job, exchange: int = EXCHANGE, paired: bool = False) -> LayerPasses:
     device = compile_device(jobs.cluster().node.accelerator)
-    costs = PassCosts(found, device, lambda comm: exchange if comm.axis == "ep" else 0, lambda comm: TAKES)
+    costs = PassCosts(found, device, lambda comm: exchange if comm.axis == "ep" else 0, lambda comm, bulk: TAKES)
     return costs.layers(paired).of[found.kinds[0]]
 
 

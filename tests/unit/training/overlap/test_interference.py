@@ -18,7 +18,7 @@ from simulator.training import operators
 from simulator.training.build import build_job
 from simulator.training.chains import StepCosts
 from simulator.training.communication import Network
-from simulator.training.interference import slowed
+from simulator.training.overlap.interference import slowed
 from simulator.training.pass_costs import called
 from simulator.training.step import Kernel
 from tests import jobs

@@ -16,7 +16,7 @@ from simulator.program.content import Comm
 from simulator.program.piece import FREE, Piece, Takes
 from simulator.training.communication import Priced
 from simulator.training.job import Job
-from simulator.training.stepped import STEPS
+from simulator.training.overlap.stepped import STEPS
 
 ENGINES = Occupied(memory=2.0)
 """What copy engines take that carry parts of rows from one device's memory to another's: asynchronous tensor
