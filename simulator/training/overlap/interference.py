@@ -55,10 +55,12 @@ def memory_bound(passes: Iterable[Sequence[Piece]]) -> float:
 
 
 def _each(job: Job, priced: Priced, bulk: bool) -> list[tuple[float, Occupied]]:
-    """Bytes that links carry for a device of each kind of group, and what that takes."""
+    """Bytes that links carry for a device of each kind of group, and what that takes: what the library takes where it
+    holds no multiprocessors, as engines of their own move all there."""
     own = _own(job, priced.comm, bulk) if priced.comm.axis == TP.name else None
-    members = priced.cost.plan.groups.shape[1]
-    return [(choice.sent * priced.comm.size / members, own or choice.occupied) for choice in priced.cost.plan.choices]
+    choices, members = priced.cost.plan.choices, priced.cost.plan.groups.shape[1]
+    taken = ((choice, own if own and choice.occupied.multiprocessors else choice.occupied) for choice in choices)
+    return [(choice.sent * priced.comm.size / members, occupied) for choice, occupied in taken]
 
 
 def _own(job: Job, comm: Comm, bulk: bool) -> Occupied | None:

@@ -106,6 +106,13 @@ def test_user_buffers_hold_more_beside_products_that_do_not_take_what_moves() ->
     assert (held, bulk) == ({0.0}, {16 / 132})
 
 
+def test_user_buffers_hold_nothing_where_engines_move_what_the_library_sends() -> None:
+    found = costs(jobs.scenario(on="cloudmatrix384-dies", software=jobs.stack("megatron-core"), tp=8))
+    reduction = Comm("reduce_scatter", "tp", 1e8, "tp")
+    found.network.collective(reduction)
+    assert found.takes(reduction).multiprocessors == found.takes(reduction, True).multiprocessors == 0.0
+
+
 def test_copy_engines_carry_the_rows_of_products_in_steps() -> None:
     training = {"overlap_tensor": "steps"}
     found = costs(
