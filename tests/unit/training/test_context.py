@@ -84,12 +84,12 @@ def test_attention_does_no_less_than_on_one_device(kind: str) -> None:
     alone = build_job(scenario(cp=1))
     (attention,) = [
         step.work
-        for step in operators.layer_forward(alone, jobs.LAYER)
+        for step in operators.each(operators.layer_forward(alone, jobs.LAYER))
         if isinstance(step, Kernel) and step.name == "attention"
     ]
     blocks = [
         step.ranks[0] if isinstance(step, Turn) else (step.work,)
-        for step in operators.layer_forward(job, jobs.LAYER)
+        for step in operators.each(operators.layer_forward(job, jobs.LAYER))
         if not isinstance(step, Collective) and step.name == "attention"
     ]
     pairs = [work.flops for works in blocks for work in works if hasattr(work, "query")]
