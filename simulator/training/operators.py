@@ -245,10 +245,7 @@ def steps(job: Job, ops: Iterable[Op]) -> Iterator[Step]:
     inside = exchanged(listed) if job.expert_chunks > 1 or job.shared_beside else range(0)
     if not inside:
         found, how = _between(job, listed, range(len(listed))), job.beside_products
-        if how in (STEPS, TRACKED):
-            yield from stepped(how, job.tp, found)
-        else:
-            yield from pipelined(job.user_buffers, found)
+        yield from stepped(how, job.tp, found) if how in (STEPS, TRACKED) else pipelined(job.user_buffers, found)
         return
     halves = shared_halves(listed) if job.shared_beside else ([], [])
     moved = {place for half in halves for place in half}
@@ -330,8 +327,7 @@ def _sent(job: Job, ops: Sequence[Op], i: int) -> float:
 
 
 def _bulk(ops: Sequence[Op], i: int) -> bool:
-    """Whether a collective that runs beside the product after it moves nothing that this takes: gradients of rows that
-    were summed, or rows that a weight gradient takes."""
+    """Whether a collective that runs beside the product after it moves nothing that this takes."""
     after = ops[i + 1].does if i + 1 < len(ops) else None
     return isinstance(after, WeightGradient) or (isinstance(after, Linear) and not _whole_rows(after))
 
