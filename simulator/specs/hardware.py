@@ -153,6 +153,16 @@ class Nics(Spec):
     """Per card and direction."""
     latency: Figure[Seconds] | None = None
     """From device memory to the wire and back up, software excluded."""
+    rdma: Literal["infiniband", "roce", "none"] | None = Field(default=None, exclude_if=lambda rdma: rdma is None)
+    """Who they can talk RDMA with: cards of one kind with each other, `none` with nobody; all can where left out."""
+    sockets: Figure[Bandwidth] | None = Field(default=None, exclude_if=lambda sockets: sockets is None)
+    """Per card and direction to cards that they cannot talk RDMA with, over Ethernet; needed beside `rdma`."""
+
+    @model_validator(mode="after")
+    def _falls_back(self) -> Self:
+        if (self.rdma is None) != (self.sockets is None):
+            raise ValueError("`rdma` and `sockets` need each other: what cards reach where they cannot talk RDMA")
+        return self
 
 
 class Node(Spec):
@@ -352,4 +362,9 @@ class Cluster(Spec):
             raise ValueError("several nodes need a `network`")
         if words := self.network.beyond(self.devices):
             raise ValueError(words)
+        cards = [part.node.nics for part in self.partitions if part.node.nics is not None]
+        if len({card.rdma is None for card in cards}) > 1:
+            raise ValueError("say `nics.rdma` of all kinds of nodes, or of none")
+        if cards and cards[0].rdma is not None and self.network.kind not in ("tree", "dragonfly"):
+            raise ValueError(f"`nics.rdma` has no effect on a network of kind {self.network.kind!r}: write `tree`")
         return self

@@ -13,7 +13,7 @@ group, of what it would be if all were of each kind; places that no node takes c
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
@@ -62,6 +62,11 @@ class Trunks(ScaleOut):
     card_latency: tuple[Floats, Floats]
     """Seconds from device memory through the first switch, and from the last switch to device memory; (ports,)."""
 
+    speaks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """What ports talk RDMA in, negative for those that do not; empty where all understand each other; (ports,)."""
+    socket_capacity: Floats = field(default_factory=lambda: np.zeros(0))
+    """Bytes per second and direction of ports that do not understand each other; (ports,)."""
+
     @classmethod
     def build(cls, cluster: Cluster) -> Self:
         """Cards and trunks; InputError where the nodes have no cards."""
@@ -81,7 +86,8 @@ class Trunks(ScaleOut):
         widths = tuple(_capacity(kinds, numbering) for kinds in zip(*trunks, strict=True))
         up, down = np.concatenate(latency, axis=1)
         cards = Numbering(numbering.nodes, tuple(ports))
-        return cls(numbering, cards, trunks[0], widths, np.concatenate(capacity), (up, down))
+        speaks, sockets = _languages(cluster, cards)
+        return cls(numbering, cards, trunks[0], widths, np.concatenate(capacity), (up, down), speaks, sockets)
 
     @classmethod
     @abstractmethod
@@ -102,6 +108,9 @@ class Trunks(ScaleOut):
             capacity = np.repeat(of_group, trunk.rails)
             blocks.append((f"{trunk.name} up", count, capacity, np.full(count, trunk.up_latency)))
             blocks.append((f"{trunk.name} down", count, capacity, np.full(count, trunk.down_latency)))
+        if len(self.speaks):
+            none = np.zeros(cards)
+            blocks += [(f"sockets {way}", cards, self.socket_capacity, none) for way in ("up", "down")]
         return blocks
 
     def groups(self, trunk: Trunk) -> int:
@@ -126,6 +135,10 @@ class Trunks(ScaleOut):
             matrix[1 + level, climbing] = base + up[climbing]
             matrix[-2 - level, climbing] = base + count + down[climbing]
             base += 2 * count
+        if len(self.speaks):
+            apart = (self.speaks[port] != self.speaks[to_port]) | (self.speaks[port] < 0)
+            over = np.where(apart, [port + base, to_port + (base + cards)], -1)
+            return np.concatenate([matrix, over])
         return matrix
 
     def tiers(self, src: Ints, dst: Ints) -> Ints:
@@ -188,3 +201,20 @@ def _capacity(kinds: tuple[Trunk, ...], numbering: Numbering) -> Floats:
         share[trunk.capacity] = share.get(trunk.capacity, np.zeros(count)) + inside
     widths: Floats = sum((width * (inside / places) for width, inside in share.items()), np.zeros(count))
     return widths
+
+
+_LANGUAGES = {"infiniband": 0, "roce": 1, "none": -1}
+
+
+def _languages(cluster: Cluster, cards: Numbering) -> tuple[Ints, Floats]:
+    """What ports talk RDMA in and what they reach without, (ports,) each; empty where all understand each other."""
+    nics = [part.node.nics for part in cluster.partitions]
+    if any(card is None or card.rdma is None for card in nics):
+        return np.zeros(0, np.int64), np.zeros(0)
+    spoken, reached = [], []
+    for card, nodes, ports in zip(nics, cards.nodes, cards.per_node, strict=True):
+        assert card is not None and card.rdma is not None and card.sockets is not None  # the spec demands them
+        owned = np.diff(np.arange(ports + 1) * card.count // ports)
+        spoken.append(np.full(nodes * ports, _LANGUAGES[card.rdma]))
+        reached.append(np.tile(owned * card.sockets.value, nodes))
+    return np.concatenate(spoken), np.concatenate(reached)
