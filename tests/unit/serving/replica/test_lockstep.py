@@ -156,3 +156,38 @@ def test_ranks_that_stay_are_those_that_meet_every_time(changes: tuple[str, ...]
         assert one.busy == pytest.approx(other.busy, abs=1e-12)
         assert one.parts == pytest.approx(other.parts)
     assert stays.metrics == pytest.approx(meets.metrics)
+
+
+CACHES = (
+    "serving.pools=[{name: p, role: prefill, replicas: 2, parallel: {ep: 2}},"
+    " {name: d, role: decode, replicas: 4, parallel: {ep: 4}, batching: {max_sequences: 6}}]",
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("+serving.parallel={ep: 2}",),
+        ("+serving.parallel={ep: 2}", "+serving.kv_cache={blocks: 90}", "requests.arrivals.poisson=200 /s"),
+        ("+serving.parallel={ep: 2}", "stack=sglang", "requests.arrivals={closed_loop: {clients: 9}}"),
+        ("+serving.parallel={ep: 2}", "requests.arrivals={at_once: true}", "serving.batching.policy=guaranteed"),
+        ("+serving.parallel={ep: 2}", "requests.arrivals={at_once: true}", "serving.batching.policy=static"),
+        ("+serving.parallel={ep: 2}", "+serving.router=shortest-queue", "requests.arrivals.poisson=60 /s"),
+        ("serving.replicas=1", *CACHES, "+serving.transfer=layer"),
+        ("serving.replicas=1", *CACHES, "requests.arrivals={at_once: true}"),
+    ],
+    ids=["plain", "preempted", "padded", "reserved", "static", "routed by tokens", "caches by layer", "slots"],
+)
+def test_members_that_stay_in_take_the_same_time(changes: tuple[str, ...]) -> None:
+    """With and without iterations of which nothing changes for a member: the same rows, each a single iteration."""
+    forwarded, single = run(*changes), run(*changes, "leap=false")
+    assert forwarded.service is not None and single.service is not None
+    for name in ("scheduled", "first_token", "finish", "replica", "preemptions"):
+        assert (getattr(forwarded.service.requests, name) == getattr(single.service.requests, name)).all(), name
+    for one, other in zip(forwarded.service.replicas, single.service.replicas, strict=True):
+        assert (one.iterations.count == 1).all()
+        for name in ("start", "first", "decodes", "prompt_tokens", "context", "blocks", "waited"):
+            assert (getattr(one.iterations, name) == getattr(other.iterations, name)).all(), name
+        assert one.parts == pytest.approx(other.parts)
+    known = {name: value for name, value in forwarded.metrics.items() if value == value}
+    assert known == pytest.approx({name: single.metrics[name] for name in known})
