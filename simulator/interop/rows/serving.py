@@ -254,11 +254,15 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
 
 def _said(row: ServingRow) -> Told:
     """What the scripts of the benchmark tell the engine; nothing where they are not known."""
-    if row.kind != "online_serving" or row.concurrency is None or not row.input_len or not row.output_len:
+    if row.kind not in ONLINE or row.concurrency is None or not row.input_len or not row.output_len:
         return Told()
     weights, sizes = row.number_format, (row.input_len, row.output_len)
     named = row.source, row.engine, row.model, row.accelerator, weights
-    return settings(Case(*named, _spread(row).get("tp") or 1, row.concurrency, sizes, row.day or "")) or Told()
+    tp = 1 if row.kind == APART else _spread(row).get("tp") or 1
+    found = settings(Case(*named, tp, row.concurrency, sizes, row.day or "")) or Told()
+    if row.kind == APART:  # the engine and its kernels are the same, the limits are those of each pool
+        return Told(stack=found.stack, experts=found.experts, expert_rows=found.expert_rows)
+    return found
 
 
 def _told(

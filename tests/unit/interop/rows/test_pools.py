@@ -54,6 +54,12 @@ def test_the_recipe_says_how_many_sequences_a_decode_rank_takes() -> None:
     assert decode.batching is not None and decode.batching.max_sequences == 2
 
 
+def test_the_engine_and_its_kernels_are_those_of_the_benchmark() -> None:
+    found = draft_serving(ServingRow.model_validate(ROW))
+    assert found.stack == "tensorrt-llm-serve"
+    assert found.scenario.stack.expert_kernels[0] == "trtllm-gen"
+
+
 def test_the_engine_reads_prompts_as_its_example_does() -> None:
     short, long = (drafted(input_len=tokens).serving.pools[0].batching for tokens in (1024, 8192))
     assert short is not None and long is not None
