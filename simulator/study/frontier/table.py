@@ -100,22 +100,20 @@ class Table:
         return np.asarray(rate / (self.copies[rows] * self.decodes[rows]), dtype=np.float64)
 
     def _first(self, each: Floats, rows: Ints, alone: bool) -> Floats:
-        """Likely seconds to the first token."""
-        if alone:
-            return self._waiting(int(self.decode[rows[0]]), each)
-        found = np.zeros(len(rows))
-        asked = each * self.decodes[rows] / self.prefills[rows]
-        for number in np.unique(self.prefill[rows]):
-            mine = self.prefill[rows] == number
-            found[mine] = self._waiting(int(number), asked[mine])
-        return found
-
-    def _waiting(self, number: int, each: Floats) -> Floats:
-        """Seconds of a mean prompt where prompts come at random, as of a queue with equal times of service."""
-        one = self.options[number].ceiling.guess
-        busy = np.minimum(each * one.prompt_busy_s, 1.0)
+        """Likely seconds to the first token where prompts come at random, as of a queue with equal times of service."""
+        numbers = self.decode[rows] if alone else self.prefill[rows]
+        asked = each if alone else each * self.decodes[rows] / self.prefills[rows]
+        first, taken = self.prompts
+        busy = np.minimum(asked * taken[numbers], 1.0)
         with np.errstate(divide="ignore"):
-            return np.asarray(one.prompt_s + one.prompt_busy_s * busy / (2.0 * (1.0 - busy)), dtype=np.float64)
+            waiting = taken[numbers] * busy / (2.0 * (1.0 - busy))
+        return np.asarray(first[numbers] + waiting, dtype=np.float64)
+
+    @cached_property
+    def prompts(self) -> tuple[Floats, Floats]:
+        """(seconds until the first token of a mean prompt alone, seconds that it takes from others), by option."""
+        guesses = [one.ceiling.guess for one in self.options]
+        return np.array([one.prompt_s for one in guesses]), np.array([one.prompt_busy_s for one in guesses])
 
     def _decoders(self) -> list[tuple[int, Ints]]:
         order = np.argsort(self.decode, kind="stable")
