@@ -21,6 +21,8 @@ from simulator.units import TICKS_PER_SECOND
 
 WAVES = 3
 """Batches that are simulated where more requests wait."""
+NOT_PRICED = {"replicas", "batching", "kv_cache", "context", "router", "transfer", "first_token"}
+"""Keys of a system that what its iterations cost does not depend on."""
 KEPT = 12
 """Prices that are kept for rows that share them."""
 _costs: "OrderedDict[str, tuple[StageCost, ...]]" = OrderedDict()
@@ -94,8 +96,8 @@ def _shared(scenario: ServingScenario, system: System, pool: Pool) -> System:
         (
             scenario.cluster.model_dump_json(),
             scenario.model.name,
-            (pool.parallel or scenario.serving.parallel).model_dump_json(),
-            scenario.serving.precision.model_dump_json(),
+            scenario.serving.model_dump_json(exclude=NOT_PRICED | {"pools"}),
+            pool.model_dump_json(exclude=NOT_PRICED | {"name", "role", "partition", "cluster"}),
             scenario.stack.model_dump_json(),
             str(system.placements[0].own[0]),
         )

@@ -6,6 +6,7 @@ import pytest
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving import ServingRow, draft_serving
+from simulator.run.measured import scores
 from simulator.specs.scenario import ServingScenario
 from simulator.study.validate.serving import validate_serving_row
 
@@ -112,3 +113,15 @@ def test_slots_of_the_decode_side_bind_and_their_queue_is_in_the_time_to_the_fir
     )
     answer = 0.9 * 64 * few["tpot_s"]
     assert few["ttft_s"] - many["ttft_s"] == pytest.approx(answer, rel=0.25)  # twice as many as there are slots
+
+
+def test_rows_with_and_without_drafts_do_not_share_what_iterations_cost() -> None:
+    plain = ServingRow.model_validate(ROW)
+    drafting = ServingRow.model_validate(ROW | {"spec_decoding": "mtp", "recipe": "ctx2_gen3_tep8_batch2_eplb0_mtp3"})
+    before = validate_serving_row(plain).errors
+    assert validate_serving_row(drafting).errors["tpot"] < before["tpot"]
+    assert validate_serving_row(plain).errors == before
+    scores._costs.clear()
+    after = validate_serving_row(drafting).errors
+    assert validate_serving_row(plain).errors == before
+    assert validate_serving_row(drafting).errors == after
