@@ -143,8 +143,10 @@ def _worst(done: list[Outcome], count: int) -> list[Outcome]:
     return sorted(done, key=lambda o: abs(o.error or 0.0), reverse=True)[:count]
 
 
-def ship_residuals(kind: str, outcomes: Sequence[Any], left_out: Mapping[str, float]) -> dict[str, Residuals]:
-    """Write the residuals of one kind of rows, from which intervals are made, and return them.
+def ship_residuals(
+    kind: str, file: str, outcomes: Sequence[Any], left_out: Mapping[str, float]
+) -> dict[str, Residuals]:
+    """Write the residuals of the rows of a file, from which intervals are made, and return all of their kind.
 
     `left_out` are errors of rows whose source the fit of their stack has not seen, by identifier.
     """
@@ -155,7 +157,8 @@ def ship_residuals(kind: str, outcomes: Sequence[Any], left_out: Mapping[str, fl
         if o.like
         for about, error in o.errors_about.items()
     ]
-    rows = [row for row in known["rows"] if row["kind"] != kind] + residuals.written(unseen)
+    rows = [row for row in known["rows"] if row["file"] != file]
+    rows += [{"file": file} | row for row in residuals.written(unseen)]
     widening = {key: by for key, by in known["widening"].items() if not key.startswith(f"{kind}/")}
     found = {}
     for (own, about), some in residuals.read({"rows": rows, "widening": {}}).items():
@@ -170,11 +173,12 @@ def ship_residuals(kind: str, outcomes: Sequence[Any], left_out: Mapping[str, fl
     return found
 
 
-def ship(kind: str, outcomes: Sequence[Any]) -> None:
-    """Write the errors by conditions of one kind of rows, the ground of Results, and that of memory."""
+def ship(file: str, outcomes: Sequence[Any]) -> None:
+    """Write the errors by conditions of the rows of a file, the ground of Results, and that of memory."""
     known = json.loads(VALIDATED.read_text())
-    others = [row for row in known["rows"] if row["kind"] != kind]
-    own = validated((*o.like[:2], o.error) for o in outcomes if o.like and o.error is not None)
+    others = [row for row in known["rows"] if row["file"] != file]
+    found = validated((*o.like[:2], o.error) for o in outcomes if o.like and o.error is not None)
+    own = [{"file": file} | row for row in found]
     rows = sorted([*others, *own], key=lambda row: (row["kind"], *map(str, row.values())))
     if memory := [o.memory_error for o in outcomes if o.memory_error is not None]:
         known["memory"] = {"rows": len(memory), "mean_error": round(statistics(memory).mean, 4)}
@@ -206,9 +210,9 @@ def main() -> None:
     jobs = parser.parse_args().jobs
     rows = list(read_lines(data_root() / "workloads" / "measurements" / "training.jsonl"))
     outcomes = KINDS["training"].validate(rows, jobs)
-    ship("training", outcomes)
+    ship("training.jsonl", outcomes)
     left_out = json.loads(Path(__file__).with_name("left_out.json").read_text())
-    found = ship_residuals("training", outcomes, left_out)
+    found = ship_residuals("training", "training.jsonl", outcomes, left_out)
     lines = [*tables(outcomes, left_out), *intervals.lines(found)]
     page = written(PAGE.read_text(), BEGIN, END, lines)
     PAGE.write_text(written(page, BEGIN_CAUSES, END_CAUSES, [*causes(outcomes, KINDS["training"].causes()), ""]))

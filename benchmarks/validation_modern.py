@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
+from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.validation import PAGE, written
+from benchmarks import intervals
+from benchmarks.validation import PAGE, ship, ship_residuals, written
 from simulator.calibration.stacks.serving import RANGES, Fit, Point, fields_of, load, scope, strewn, take
 from simulator.interop.rows.jsonl import read_lines
 from simulator.interop.rows.serving import MappedServing
@@ -201,6 +203,8 @@ def main() -> None:
     lines, begin = list(read_lines(data_root() / ROWS)), time.perf_counter()
     outcomes = KINDS["serving"].validate(lines, arguments.jobs)
     found = tables(outcomes, time.perf_counter() - begin)
+    ship(Path(ROWS).name, outcomes)
+    found += intervals.lines(ship_residuals("serving", Path(ROWS).name, outcomes, {}))
     found += left_out(load(lines), arguments.each, arguments.jobs)
     PAGE.write_text(written(PAGE.read_text(), BEGIN, END, found))
     print("\n".join(found))

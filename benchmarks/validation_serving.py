@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from benchmarks import intervals
 from benchmarks.validation import HEAD, PAGE, ROOT, line, plot, ship, ship_residuals, written
 from simulator.interop.rows.jsonl import read_lines
 from simulator.specs import data_root
@@ -103,10 +102,10 @@ def main() -> None:
     rows = data_root() / "workloads" / "measurements" / "serving.jsonl"
     outcomes = KINDS["serving"].validate(list(read_lines(rows)), arguments.jobs)
     seconds = time.perf_counter() - begin
-    ship("serving", outcomes)
+    ship("serving.jsonl", outcomes)
     left_out = json.loads(LEFT_OUT.read_text()) if LEFT_OUT.exists() else {}
-    found = ship_residuals("serving", outcomes, left_out)
-    lines = [*tables(outcomes, left_out, seconds), *intervals.lines(found)]
+    ship_residuals("serving", "serving.jsonl", outcomes, left_out)
+    lines = tables(outcomes, left_out, seconds)
     runs = replays(arguments.runs) if arguments.runs else None
     page = written(PAGE.read_text(), BEGIN, END, lines)
     PAGE.write_text(page if runs is None else written(page, BEGIN_RUNS, END_RUNS, runs))
