@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
 from simulator.results.result import Replica
-from simulator.serving.costs.drafting import verified_rows
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
 
@@ -65,12 +64,13 @@ def step_energy_j(accelerator: Accelerator, parts: dict[str, float], arithmetic:
 
 
 def replica_energy_j(
-    accelerator: Accelerator, cost: "ReplicaCost", replica: Replica, duration_s: float
+    accelerator: Accelerator, cost: "ReplicaCost", replica: Replica, verified: NDArray[np.int64], duration_s: float
 ) -> float | None:
     """Joules of all devices of a replica; None where the accelerator's profile knows no power.
 
     Arithmetic is that of the linear layers on all rows and of decoding's attention, without that of prompts; memory
-    reads the weights once an iteration and what is cached, states twice.
+    reads the weights once an iteration and what is cached, states twice. `verified` are the rows of decodes of each
+    kind of iteration, drafts among them.
     """
     if accelerator.power is None:
         return None
@@ -78,7 +78,6 @@ def replica_energy_j(
     count = rows.count.astype(np.float64)
     lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
     context = rows.context + rows.decodes * (count - 1) / 2
-    verified = verified_rows(cost.speculation, rows.decodes)
     queries = verified / np.maximum(rows.decodes, 1)
     arithmetic = (verified + rows.prompt_tokens) * cost.peak_row_s + queries * context * cost.peak_context_s
     states = 2.0 * rows.decodes * cost.state_replica_bytes / cost.devices

@@ -31,6 +31,7 @@ from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
 from simulator.run.spread.grounded import grounded
 from simulator.serving.costs.drafting import verified_rows
+from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
@@ -205,6 +206,10 @@ def iterations_of(replica: Replica) -> Iterations:
     return Iterations(*columns)
 
 
+def _verified(cost: ReplicaCost, record: ReplicaRecord) -> Ints:
+    return verified_rows(cost.speculation, record.iterations.decodes)
+
+
 def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     """Seconds in which a replica worked by what they consist of, the mean over its stages."""
     _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
@@ -318,7 +323,7 @@ def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
     lasts = units.to_seconds(span(service)[1] - span(service)[0])
     each = [
-        replica_energy_j(home.node.accelerator, home.cost, record, lasts)
+        replica_energy_j(home.node.accelerator, home.cost, record, _verified(home.cost, record), lasts)
         for record, home in zip(service.replicas, run.homes, strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
