@@ -395,7 +395,9 @@ class ServingStack(Spec):
     pads_peers: Literal["always", "graphs", "never"] = "never"
     """When replicas that share experts, idle ones too, all pass as many rows as the largest of them: in every
     iteration, in those that replay captured graphs, or never."""
-    kernel_launch: Figure[Seconds] = Figure(value=6e-6, status="estimate", source="a launch from C++ takes 3 to 10 us")
+    kernel_launch: Figure[Seconds] = Figure[Seconds].model_construct(
+        value=6e-6, status="estimate", source="a launch from C++ takes 3 to 10 us"
+    )
     """Host time to launch one kernel where no captured graph is replayed."""
     graph_prompts: bool = True
     """Whether iterations with prompts replay captured graphs too, up to as many rows as `graphs`; if not, the host
