@@ -9,7 +9,16 @@ from pydantic.fields import FieldInfo
 from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
-from simulator.specs.collectives import CollectiveProfile, CustomAllReduce, Fill, Protocol, Scope, Wire
+from simulator.specs.collectives import (
+    CollectiveProfile,
+    CustomAllReduce,
+    Environment,
+    Fill,
+    Occupancy,
+    Protocol,
+    Scope,
+    Wire,
+)
 from simulator.specs.documentation import describe
 from simulator.specs.hardware import (
     Accelerator,
@@ -55,16 +64,30 @@ from simulator.specs.requests import (
 from simulator.specs.scenario import Published, Scenario, ServingScenario
 from simulator.specs.serving import (
     Batching,
+    ExpertTraffic,
     GroupedDecode,
     KvCache,
     Layout,
+    LocalPrompts,
     NumberFormats,
     Overlap,
     Pool,
     Serving,
     ServingStack,
+    Switching,
 )
-from simulator.specs.training import Algorithms, Documents, Lora, Optimizer, Parallel, RouterLoad, Stack, Training
+from simulator.specs.speculation import DraftRange, Speculation
+from simulator.specs.training import (
+    Algorithms,
+    Documents,
+    Lora,
+    Optimizer,
+    Parallel,
+    RouterLoad,
+    Stack,
+    Training,
+    UserBuffers,
+)
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
@@ -98,7 +121,9 @@ def request_specs() -> str:
 
 def serving_specs() -> str:
     """The keys of a serving system."""
-    return _sections(ServingScenario, Serving, Layout, Batching, KvCache, NumberFormats, Overlap, Pool)
+    of_pools = Pool, LocalPrompts, Switching
+    of_replicas = Layout, Batching, KvCache, NumberFormats, Overlap, ExpertTraffic, Speculation, DraftRange
+    return _sections(ServingScenario, Serving, *of_replicas, *of_pools)
 
 
 def job_specs() -> str:
@@ -120,10 +145,13 @@ def software_specs() -> str:
     """The keys of stacks, kernel profiles and collective profiles."""
     return _sections(
         Stack,
+        UserBuffers,
         ServingStack,
         GroupedDecode,
         *KERNELS,
         CollectiveProfile,
+        Environment,
+        Occupancy,
         Protocol,
         Scope,
         Fill,

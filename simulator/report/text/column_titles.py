@@ -3,6 +3,7 @@
 import re
 
 _SHORT = {
+    "tokens_per_step": "tokens/step",
     "step_time_s": "step",
     "step_time_max_s": "longest step",
     "tokens_per_s": "tokens/s",

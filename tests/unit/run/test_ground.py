@@ -9,6 +9,7 @@ from simulator.report.catalogue.profiles import ROOMS
 from simulator.run.extent import Extent, _profiles_of
 from simulator.run.ground import Conditions, conditions, ground, of_accelerator, of_stack, shipped, validated
 from simulator.run.measured.scores import Part
+from simulator.run.spread.near import Like
 from simulator.specs import load_scenario, load_spec, names
 from simulator.specs.hardware import Accelerator
 from simulator.specs.serving import ServingStack
@@ -164,14 +165,14 @@ def test_the_command_that_writes_the_validation_page_ships_its_errors(
     monkeypatch.setattr(validation, "VALIDATED", file)
     one, reach = Conditions("training", "a", "b", "fp8", "dense", ""), Extent(8, ("ZeRO-1",))
     rows = [
-        Outcome("x", measured_s=1.0, predicted_s=e, memory_error=m, conditions=one, extent=reach)
+        Outcome("x", measured_s=1.0, predicted_s=e, memory_error=m, like=Like(one, reach, "v", 2022))
         for e, m in ((1.1, 0.1), (0.7, -0.3))
     ]
-    validation.ship("training", [*rows, Outcome("y", refused="no")])
+    validation.ship("training.jsonl", [*rows, Outcome("y", refused="no")])
     served = one._replace(kind="serving")
-    validation.ship(
-        "serving", [ServingOutcome("z", parts=(Part("ttft", 1.0, 1.5, False),), conditions=served, extent=reach)]
-    )
+    like = Like(served, reach, "v", 2022)
+    validation.ship("serving.jsonl", [ServingOutcome("z", parts=(Part("ttft", 1.0, 1.5, False),), like=like)])
+    validation.ship("serving.jsonl", [ServingOutcome("z", parts=(Part("ttft", 1.0, 1.5, False),), like=like)])
     told = json.loads(file.read_text())
     assert told["memory"] == {"rows": 2, "mean_error": 0.2}
     assert [(row["kind"], row["rows"], row["mean_error"]) for row in told["rows"]] == [
