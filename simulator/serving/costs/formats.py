@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from simulator.cost import Device
+from simulator.cost.work import ELEMENT_BYTES
 from simulator.errors import InputError, Problem
 from simulator.specs.serving import NumberFormats
 
@@ -105,7 +106,7 @@ def _resolved(formats: NumberFormats, device: Device, sums: str) -> tuple[Format
         raise InputError(Problem(f"activations cannot be {activations}", path="serving.precision.activations"))
     compute = _multiplied(activations, device, sums)
     narrow = ELEMENT[activations] < 2.0 and compute == activations
-    if formats.activations is not None and ELEMENT[activations] < ELEMENT[compute]:
+    if formats.activations is not None and ELEMENT[activations] < ELEMENT_BYTES[compute]:
         notes.append(f"{device.name} multiplies nothing in {activations}: activations stay in {compute}")
     kv: str = formats.kv or plain
     if kv not in ELEMENT:
