@@ -27,6 +27,13 @@ def test_sums_in_16_bits_are_taken_where_stack_and_device_have_them(name: str, s
     assert (formats.compute, formats.plain_compute) == (compute, compute)
 
 
+@pytest.mark.parametrize("weights", ["fp16", "int4"])
+def test_activations_that_are_given_keep_their_sums_in_16_bits(weights: str) -> None:
+    given = NumberFormats(weights=weights, activations="fp16")
+    formats, notes = resolve_formats(given, device("rtx-4090"), "fp16")
+    assert (formats.compute, formats.factor_size, notes) == ("fp16_acc16", 2.0, ())
+
+
 def test_sums_in_16_bits_double_the_rate_of_consumer_cards() -> None:
     peaks = device("rtx-4090").peaks
     assert peaks["fp16_acc16"] == pytest.approx(2 * peaks["fp16"], rel=1e-3)
