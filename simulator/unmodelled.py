@@ -28,7 +28,10 @@ _SCHEDULE = (
     "each device, as scenarios/training/zero-bubble-csv.yaml does"
 )
 _CONTEXT = "context parallelism is not modelled; when serving write `tp`, `pp` or `ep`"
-_REPLICAS = "data parallelism is `serving.replicas` when serving, and `training.parallel.dp` in training"
+_REPLICAS = (
+    "data parallelism is `serving.replicas` when serving (with `serving.parallel.dp` its attention ranks, which share "
+    "experts), and `training.parallel.dp` in training"
+)
 _FINE_TUNING = (
     "reinforcement learning and its rollouts are not modelled; its training step and its serving each are, one by one"
 )

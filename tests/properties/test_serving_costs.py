@@ -58,9 +58,10 @@ class Case:
         """An engine whose sums are the library's and which reads keys once for a group."""
         usual = load_spec(ServingStack, "vllm")
         efficiency = usual.kernel_efficiency.model_copy(update={"value": self.efficiency})
+        launch = usual.kernel_launch.model_copy(update={"value": self.launch})
         changes = {
             "kernel_efficiency": efficiency,
-            "kernel_launch": self.launch,
+            "kernel_launch": launch,
             "fused_elementwise": self.fused,
             "all_reduce": "library",
             "graphs": None,

@@ -18,7 +18,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
     [
         (SERVING, "+serving.speculative=3", "speculative decoding is `serving.speculation`"),
         (SERVING, "+serving.lora=a", "adapters (LoRA) are not modelled"),
-        (SERVING, "serving.parallel.dp=2", "`serving.replicas`"),
+        (SERVING, "+serving.data_parallel=2", "`serving.parallel.dp` its attention ranks"),
         (SERVING, "serving.parallel.cp=2", "context parallelism is not modelled"),
         (SERVING, "+serving.autoscaling=on", "`clustersim plan`"),
         (SERVING, "serving.router=session", "`prefix-aware`"),

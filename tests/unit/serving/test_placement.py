@@ -85,7 +85,8 @@ def test_replicas_that_share_experts_lie_side_by_side() -> None:
 
 
 def test_too_many_devices_are_refused() -> None:
-    with pytest.raises(InputError, match="the replicas take 18 devices, the cluster has 16"):
+    said = "pool `p2`: the replicas take 18 devices, 16 of them those of pools before it, the cluster has 16"
+    with pytest.raises(InputError, match=said):
         placed({"tp": 8}, {"tp": 8}, {"tp": 2})
 
 

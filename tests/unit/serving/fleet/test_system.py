@@ -85,7 +85,10 @@ def test_pools_stand_side_by_side() -> None:
         ("serving.batching.policy=saratti", ("serving.batching.policy", "did you mean `sarathi`")),
         ("+serving.pools=[{name: p, role: prefill}]", ("needs a `decode` pool",)),
         ("+serving.pools=[{name: d, role: decode}]", ("a `prefill` pool needs",)),
-        ("+serving.pools=[{name: a, replicas: 5}, {name: b, replicas: 5}]", ("take 10 devices, the cluster has 8",)),
+        (
+            "+serving.pools=[{name: a, replicas: 5}, {name: b, replicas: 5}]",
+            ("pool `b`: the replicas take 10 devices, 5 of them those of pools before it, the cluster has 8",),
+        ),
         ("+serving.pools=[{name: a}, {name: a}]", ("pools have different names",)),
         ("+serving.parallel={tp: 16}", ("16 devices, the cluster has 8", "serving.parallel")),
         ("+serving.parallel={pp: 9}", ("9 devices, the cluster has 8",)),
