@@ -74,7 +74,7 @@ class Content:
         Cumulated sums are rounded, so that the parts add up.
         """
         fixed = min(self.latency, self.kernels - min(self.memory, self.kernels))
-        ends = np.cumsum([fixed, self.kernels - self.memory - fixed, self.memory])
+        ends = np.cumsum(np.array([fixed, self.kernels - self.memory - fixed, self.memory], np.int64))
         scaled = np.rint(ends[:2, None] * (ticks / max(self.kernels, 1))).astype(np.int64)
         return [scaled[0], scaled[1] - scaled[0], ticks - scaled[1]]
 
@@ -126,7 +126,7 @@ class Content:
         """The same on a device whose kernels take `pace` as long; the parts that memory and launches bound stretch
         like the whole."""
         compute, again = (round(ticks * pace) for ticks in (self.compute, self.recompute))
-        latency, _, memory = (int(ticks[0]) for ticks in self.bound(np.array([compute + again])))
+        latency, _, memory = (int(ticks[0]) for ticks in self.bound(np.array([compute + again], np.int64)))
         return replace(self, compute=compute, recompute=again, memory=memory, latency=latency)
 
 

@@ -39,7 +39,11 @@ def simulate_jobs(
 
     `fold` overrides that of all jobs that train. Raises InputError for what cannot be simulated, placements included.
     """
-    together = Together(scenario, place(scenario), fold)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            together = Together(scenario, place(scenario), fold)
+    except (OverflowError, FloatingPointError):
+        raise too_long() from None
     together.run(progress)
     return gather(together)
 

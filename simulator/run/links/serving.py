@@ -98,7 +98,7 @@ def serving_links(run: "ServingRun", service: Service) -> tuple[LinkLoad, ...]:
             for number in here
             for flow in _collectives(run.replicas[number], seats[number][1], number, own[id(seats[number][0])])
         ]
-        flows += _moved(run, runs) if run.kv_transfer is not None else []
+        flows += _moved(run, runs) if run.kv_transfer is not None and run.kv_transfer.ways else []
         pools = dict.fromkeys(seats[number][0].name for number in here)
         where = f" of {', '.join(pools)}" if len(clusters) > 1 else ""
         found += _busiest(flows, runs, units.to_seconds(end - begin), where, run.share_links)

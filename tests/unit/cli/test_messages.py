@@ -9,6 +9,7 @@ from simulator.cli import main
 from tests.unit.cli.conftest import QUICKSTART, ROOT
 
 SERVING = str(ROOT / "scenarios" / "serving" / "quickstart.yaml")
+JOBS = str(ROOT / "scenarios" / "jobs" / "placement.yaml")
 SLOW = "memory.bandwidth=1 B/s"
 
 
@@ -42,6 +43,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ([SERVING, "requests.arrivals={closed_loop: {clients: 1, think: {fixed: 9000}}}"], "shorten `think`"),
         ([SERVING, f"cluster.node.accelerator.{SLOW}"], "`cluster.node.accelerator.memory.bandwidth` is 1.00 B/s"),
         ([QUICKSTART, f"cluster.node.accelerator.{SLOW}"], "`cluster.node.accelerator.memory.bandwidth` is 1.00 B/s"),
+        ([JOBS, f"cluster.node.accelerator.{SLOW}"], "jobs: the jobs last too long: the clock of the simulation"),
         ([QUICKSTART, "cluster.node.scale_up.latency=1000 d"], "`cluster.node.scale_up.latency` is 1000 d"),
         ([QUICKSTART, "+cluster.node.accelerator.sustained=0"], "sustained.value: `0` is out of range"),
         ([QUICKSTART, "training.stages=[40,-8]"], "training.stages: -8 layers: a stage has 0 layers or more; write 2"),

@@ -69,6 +69,11 @@ def test_who_uses_the_busiest_link(apart: Result) -> None:
     assert len(alone.users) == 1 and "kv transfer" not in alone.by_operation
 
 
+def test_requests_of_one_token_move_no_cache() -> None:
+    (load,) = served("requests.lengths={prompt: {fixed: 146}, output: {fixed: 1}}").links
+    assert load.bytes > 0 and "kv transfer" not in load.by_operation
+
+
 def test_fast_forward_sends_the_same_bytes(apart: Result) -> None:
     (fast,), (slow,) = apart.links, served(leap=False).links
     assert slow.bytes == pytest.approx(fast.bytes, rel=1e-12)
