@@ -255,7 +255,7 @@ def _requests(draft: Draft, own: Arguments) -> None:
         draft.put("requests.arrivals.closed_loop.clients", clients, own.note("concurrency"))
     else:
         draft.assume("requests.arrivals.poisson", "1 /s", "requests per second")
-    draft.assume("requests.lengths", LENGTHS, "workloads/requests has others; or `requests.trace: FILE`")
+    draft.assume("requests.lengths", LENGTHS, "or others of workloads/requests, or `requests.trace`")
     if number:
         draft.put("requests.count", number, own.note("num_requests"))
     else:

@@ -49,7 +49,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], t
     if fields.get("quantized"):
         draft.put("serving.precision.weights", str(fields["quantized"]), "quantization_config")
     draft.assume("requests.arrivals.poisson", "1 /s", "requests per second")
-    draft.assume("requests.lengths", LENGTHS, "workloads/requests has others; or `requests.trace: FILE`")
+    draft.assume("requests.lengths", LENGTHS, "or others of workloads/requests, or `requests.trace`")
     draft.assume("requests.count", 200, "how many requests")
     return draft
 
