@@ -46,6 +46,10 @@ class Spread:
             return f"{100 * LEVEL:.0f} %, {self.rows:,} published run{'s' * (self.rows != 1)} like this one"
         return f"{100 * LEVEL:.0f} %, no published run like this one: extrapolated from those with {self.differ}"
 
+    def around(self, value: float, rate: bool) -> tuple[float, float]:
+        """The lowest and highest expected value of a figure, in its unit; rates fall where times rise."""
+        return (value / self.high, value / self.low) if rate else (value * self.low, value * self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
@@ -97,7 +101,6 @@ def intervals(metrics: Mapping[str, float], spreads: Mapping[str, Spread]) -> di
 
 
 def interval(name: str, value: float, spread: Spread) -> Interval:
-    """The interval of one figure: rates fall where times rise."""
-    rate = METRICS[name].sense == "rate"
-    low, high = (1 / spread.high, 1 / spread.low) if rate else (spread.low, spread.high)
-    return Interval(value * low, value * high, LEVEL, spread.rows, spread.basis)
+    """The interval of one figure."""
+    low, high = spread.around(value, METRICS[name].sense == "rate")
+    return Interval(low, high, LEVEL, spread.rows, spread.basis)

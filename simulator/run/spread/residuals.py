@@ -74,9 +74,7 @@ def expected(own: Like, about: str, value: float, but: str, rate: bool) -> tuple
     """The interval of a simulated value of a row, from rows of all sources but its own; `rate` where more is faster."""
     known = shipped().get((own.conditions.kind, about))
     spread = known.spread(own, but) if known else None
-    if spread is None:
-        return None
-    return (value / spread.high, value / spread.low) if rate else (value * spread.low, value * spread.high)
+    return None if spread is None else spread.around(value, rate)
 
 
 @cache
