@@ -2,7 +2,8 @@
 
 Megatron's arguments may stand in a shell script (which is read and never run), in a bare list, in YAML or in JSON. The
 scenario says beside each value where it came from, and at its top what was assumed, left out and ignored. A config.json
-of Hugging Face becomes a scenario that serves the model. Command lines of vLLM, SGLang and TensorRT-LLM, in a script or
+of Hugging Face becomes a scenario that serves the model. A ds_config.json of DeepSpeed names no model: --set gives it
+(`--set model=llama-3.1-8b --set sequence_length=4096`). Command lines of vLLM, SGLang and TensorRT-LLM, in a script or
 as they are typed, become one that serves as they say.
 
 A description of a network becomes a cluster file on the nodes of --cluster: NCCL's topology XML, Slurm's topology.conf
@@ -14,16 +15,17 @@ from itertools import takewhile
 
 from simulator.cli import console
 
-SUMMARY = "scenarios of Megatron, torchtitan, Hugging Face and engine command lines, clusters of NCCL, Slurm, networkx"
+SUMMARY = "scenarios of Megatron, torchtitan, DeepSpeed, Hugging Face, engines; clusters of NCCL, Slurm, networkx"
 EXAMPLES = (
     "pretrain_gpt.sh --cluster selene --nodes 48 --out gpt.yaml",
     "pretrain_gpt.sh --cluster dgx-h100 --set MODEL_SIZE=7B --set vocab-size=32000",
     "llama3_70b.toml --cluster dgx-h100 --nodes 32",
+    "ds_config.json --cluster dgx-a100 --set model=llama-2-13b --set sequence_length=4096",
     "my-model/config.json --cluster dgx-h100",
     "topology.conf --cluster dgx-h100 --out my-cluster.yaml",
     '"vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4" --cluster dgx-h100',
 )
-_SCENARIOS = ("megatron", "torchtitan", "huggingface", "engine")
+_SCENARIOS = ("megatron", "torchtitan", "deepspeed", "huggingface", "engine")
 _NETWORKS = ("nccl", "slurm", "networkx", "astra-sim")
 
 

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.interop.deepspeed import translate as deepspeed
 from simulator.interop.draft import Draft, printable
 from simulator.interop.engines import translate as engines
 from simulator.interop.engines.commands import is_engine
@@ -20,7 +21,8 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
 from simulator.specs.text.yaml_text import file_text
 
-Format = Literal["megatron", "torchtitan", "huggingface", "engine"]
+Format = Literal["megatron", "torchtitan", "deepspeed", "huggingface", "engine"]
+_TRAINERS = {"megatron": megatron.draft_of, "torchtitan": torchtitan.draft_of, "deepspeed": deepspeed.draft_of}
 MOST_LETTERS = 1 << 20
 """Longest file that is imported."""
 _OURS = re.compile(r"^(extends|stack|training|serving): ", re.MULTILINE)
@@ -51,8 +53,7 @@ def import_file(path: str, machine: Machine, form: Format | None = None, given: 
         return _checked(engines.draft_of(text, name, machine, given or {}, place.parent))
     if form == "huggingface":
         return _served(text, name, machine, given or {})
-    read = torchtitan.draft_of if form == "torchtitan" else megatron.draft_of
-    return _checked(read(text, name, machine, given or {}))
+    return _checked(_TRAINERS[form](text, name, machine, given or {}))
 
 
 def pairs(words: list[str]) -> dict[str, str]:
@@ -69,7 +70,9 @@ def _told(path: Path, text: str) -> Format:
         return "torchtitan"
     if is_engine(text) and path.suffix not in (".json", ".yaml", ".yml"):
         return "engine"
-    return "huggingface" if path.suffix == ".json" and '"model_type"' in text else "megatron"
+    if path.suffix == ".json" and '"model_type"' in text:
+        return "huggingface"
+    return "deepspeed" if path.suffix == ".json" and deepspeed.is_deepspeed(text) else "megatron"
 
 
 def _check_cluster(machine: Machine) -> None:

@@ -8,16 +8,14 @@ published models, so the models that are shipped stand for them.
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.interop.arguments import MOST
 from simulator.interop.draft import Draft, printable
 from simulator.interop.machine import Machine, Said, place
+from simulator.interop.settings import Settings
 from simulator.interop.torchtitan import experts, optimizers
-from simulator.specs.text.yaml_text import scalar
 
 FLAVORS = {
     "llama3": {"8B": "llama-3.1-8b", "70B": "llama-3.1-70b", "405B": "llama-3.1-405b"},
@@ -62,47 +60,6 @@ _SECTION = re.compile(r"\s*\[([\w.\s\"']+)\]")
 _KEY = re.compile(r"\s*([\w-]+)\s*=")
 
 
-@dataclass(slots=True)
-class Settings:
-    """Values of a job file by dotted key; problems go to the draft."""
-
-    draft: Draft
-    values: Mapping[str, Any]
-    lines: Mapping[str, int]
-    taken: set[str] = field(default_factory=set)
-
-    def get(self, *keys: str) -> Any:
-        """The value under the first of the keys that is there; None where none is."""
-        self.taken.update(keys)
-        return next((self.values[key] for key in keys if key in self.values), None)
-
-    def whole(self, *keys: str, default: int, least: int = 1) -> int:
-        """A whole number; the default where it is missing, or wrong, which is a problem."""
-        value = self.get(*keys)
-        if value is None:
-            return default
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST and value != 0:
-            return value
-        message = f"{self.key(*keys)} is a whole number from 1 to {MOST:,}, not `{printable(str(value)[:40])}`"
-        self.draft.wrong(message, line=self.lines.get(self.key(*keys)))
-        return default
-
-    def key(self, *keys: str) -> str:
-        """The first of the keys that is there, else the first."""
-        return next((key for key in keys if key in self.values), keys[0])
-
-    def note(self, *keys: str, default: str = "torchtitan's default") -> str:
-        """The comment for a value that came from the first of the keys that is there."""
-        key = self.key(*keys)
-        if key not in self.values:
-            return default
-        return f"{key}, line {self.lines[key]}" if key in self.lines else f"{key}, --set"
-
-    def wrong(self, message: str, hint: str, *keys: str) -> None:
-        """Note a problem at a key."""
-        self.draft.wrong(message, hint, self.lines.get(self.key(*keys)) if keys else None)
-
-
 def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -> Draft:
     """The scenario that a job file describes; its problems are in the draft.
 
@@ -133,14 +90,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     _numbers(settings)
     name, early = settings.get("optimizer.name"), settings.get("optimizer.early_step_in_backward") is True
     optimizers.optimizer(draft, name, early, settings.note("optimizer.name"), settings.lines.get("optimizer.name"))
-    for key in settings.values:
-        if key not in settings.taken:
-            reason = LEFT_OUT.get(key)
-            told = reason and settings.values[key] not in (False, "default")
-            if told:
-                draft.left_out.append(f"{key}: {reason}")
-            else:
-                draft.ignore(key, key, settings.taken | LEFT_OUT.keys(), str)
+    settings.leave(LEFT_OUT, (False, "default"))
     return draft
 
 
@@ -151,14 +101,9 @@ def _read(text: str, file: str, draft: Draft, given: Mapping[str, str]) -> Setti
         reason = "values are nested too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(Problem(f"no TOML: {reason}", file, hint="is the file complete?")) from None
     values = dict(_flat(tree))
-    lines = {key: line for key, line in _lines(text) if key in values}
-    for key, word in given.items():
-        try:
-            values[key] = scalar(word)
-        except ValueError as error:
-            raise InputError(Problem(str(error), "--set", path=key)) from None
-        lines.pop(key, None)
-    return Settings(draft, values, lines)
+    settings = Settings(draft, values, {key: line for key, line in _lines(text) if key in values}, "torchtitan")
+    settings.set(given)
+    return settings
 
 
 def _flat(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
