@@ -18,6 +18,8 @@ from simulator.interop.arguments import Arguments, typed
 from simulator.interop.draft import Draft, printable
 from simulator.interop.engines.commands import SGLANG, TENSORRT, VLLM, Command, commands
 from simulator.interop.engines.names import ALSO, LEFT_OUT, NAMES, NO_EFFECT
+from simulator.interop.engines.speculation import NAMES as SPECULATION
+from simulator.interop.engines.speculation import speculation
 from simulator.interop.machine import MOST_DEVICES, Machine
 from simulator.specs import catalog, load_spec
 from simulator.specs.hardware import Cluster
@@ -76,6 +78,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], f
     stack = "tensorrt-llm-serve" if first.engine == TENSORRT and not first.bench else first.engine
     draft.put("stack", stack, first.engine)
     _serving(draft, instances, arguments[0], first)
+    _speculation(draft, arguments[0], first.engine, model)
     _requests(draft, arguments[0])
     _rest(draft, arguments)
     return draft
@@ -83,17 +86,22 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str], f
 
 def _model(draft: Draft, command: Command) -> tuple[str, Model] | None:
     """The shipped model of the name that a command gives."""
-    name = command.model
-    known = catalog.names(Model)
-    plain = name.rstrip("/").rpartition("/")[2].lower().replace("_", "-").removeprefix("meta-")
-    while plain not in known and (shorter := _SUFFIX.sub("", plain)) != plain:
-        plain = shorter
+    name, plain, known = command.model, _plain(command.model), catalog.names(Model)
     if plain in known:
         return plain, load_spec(Model, f"models/{plain}")
     message = f"the model `{printable(name[:80])}` is not among those that are shipped" if name else "names no model"
     hint = nearest(plain, known) or "give one of `clustersim profiles models`"
     draft.wrong(message, f"{hint}: --set model=NAME", command.line)
     return None
+
+
+def _plain(name: str) -> str:
+    """A name of Hugging Face as shipped models are called: without its owner, and without what it was tuned for."""
+    known = catalog.names(Model)
+    plain = name.rstrip("/").rpartition("/")[2].lower().replace("_", "-").removeprefix("meta-")
+    while plain not in known and (shorter := _SUFFIX.sub("", plain)) != plain:
+        plain = shorter
+    return plain
 
 
 def _instance(command: Command, own: Arguments, model: tuple[str, Model] | None) -> Instance:
@@ -169,7 +177,7 @@ def _role(own: Arguments, names: Mapping[str, tuple[str, ...]]) -> str:
         return word if word in ("prefill", "decode") else "both"
     try:
         config = json.loads(word)
-    except ValueError:
+    except (ValueError, RecursionError):
         own.draft.wrong(f"--kv-transfer-config holds no JSON: `{printable(word[:60])}`")
         return "both"
     return {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(config.get("kv_role")), "both")
@@ -249,6 +257,20 @@ def _formats(draft: Draft, own: Arguments, names: Mapping[str, tuple[str, ...]],
     draft.put("serving.context", own.whole(*names["context"]), own.note(*names["context"]))
 
 
+def _speculation(draft: Draft, own: Arguments, engine: str, model: tuple[str, Model] | None) -> None:
+    """What drafts, and with which model."""
+    found = speculation(own, engine, model[1].mtp_layers if model else 0) or {}
+    notes = {"acceptance": own.note("acceptance") or "assumed", "source": ""}
+    drafts = str(found.pop("drafts", ""))
+    for key, value in found.items():
+        draft.put(f"serving.speculation.{key}", value, notes.get(key, "flags of speculation"))
+    if found.get("kind") == "draft-model":
+        plain = _plain(drafts)
+        if plain not in catalog.names(Model):
+            draft.wrong(f"the model that drafts, `{printable(drafts[:80])}`, is not among those that are shipped")
+        draft.put("serving.speculation.model", f"models/{plain}", printable(drafts))
+
+
 def _requests(draft: Draft, own: Arguments) -> None:
     clients, number = own.whole("concurrency"), own.whole("num_requests")
     if clients:
@@ -265,7 +287,7 @@ def _requests(draft: Draft, own: Arguments) -> None:
 def _rest(draft: Draft, arguments: list[Arguments]) -> None:
     """What nobody took: without effect, left out with its reason, or not known, which is said by name."""
     known = set(LEFT_OUT) | {name for engine in NAMES.values() for names in engine.values() for name in names}
-    known |= {name for names in ALSO.values() for name in names}
+    known |= SPECULATION | {name for names in ALSO.values() for name in names}
     told: set[str] = set()
     taken = set().union(*(own.taken for own in arguments))
     for argument in (one for own in arguments for one in own.found.values() if one.name not in taken):

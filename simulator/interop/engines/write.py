@@ -4,6 +4,7 @@ import json
 
 from simulator.errors import InputError, Problem
 from simulator.interop.engines.commands import SGLANG, TENSORRT, VLLM
+from simulator.interop.engines.speculation import flags
 from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import Batching, KvCache, Layout, Pool
 
@@ -53,6 +54,7 @@ def _vllm(
         role = "kv_producer" if pool.role == "prefill" else "kv_consumer"
         config = json.dumps({"kv_connector": "NixlConnector", "kv_role": role}, separators=(",", ":"))
         words += ["--kv-transfer-config", f"'{config}'"]
+    words += _drafts(scenario, VLLM)
     return words + (["--enable-dbo"] if scenario.serving.overlap.batches == "two" else [])
 
 
@@ -71,6 +73,7 @@ def _sglang(
     words += _given("--context-length", scenario.serving.context) + _formats(scenario, "--quantization")
     words += ["--disable-radix-cache"] if cache.prefix_caching == "none" else []
     words += ["--disaggregation-mode", pool.role] if pool.role != "both" else []
+    words += _drafts(scenario, SGLANG)
     return words + (["--enable-two-batch-overlap"] if scenario.serving.overlap.batches == "two" else [])
 
 
@@ -108,8 +111,14 @@ def _options(scenario: ServingScenario) -> list[str]:
     }
     told = [f"  {key}: {value}" for key, value in cache.items() if value is not None]
     found += ["kv_cache_config:", *told] if told else []
+    found += _drafts(scenario, TENSORRT)
     weights = serving.precision.weights
     return found + ([f"quantization: {weights}"] if weights == "fp8" else [])
+
+
+def _drafts(scenario: ServingScenario, engine: str) -> list[str]:
+    told = scenario.serving.speculation
+    return [] if told is None else flags(told, engine)
 
 
 def _whole(layout: Layout, why: str) -> None:

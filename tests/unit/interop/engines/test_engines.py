@@ -1,5 +1,6 @@
 """Command lines of vLLM, SGLang and TensorRT-LLM as scenarios, and scenarios as command lines."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,72 @@ def test_what_an_engine_cannot_be_told_is_refused() -> None:
         command_lines(mixed, "tensorrt-llm")
     with pytest.raises(InputError, match="file of their own"):
         command_lines(scenario_of(DENSE), "tensorrt-llm")
+
+
+MTP = {
+    "vllm": "vllm serve deepseek-ai/DeepSeek-R1 -tp 8"
+    """ --speculative-config '{"method": "mtp", "num_speculative_tokens": 3}'""",
+    "dotted": "vllm serve deepseek-ai/DeepSeek-R1 -tp 8 --speculative-config.method mtp"
+    " --speculative-config.num_speculative_tokens 3",
+    "sglang": "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-R1 --tp 8"
+    " --speculative-algorithm EAGLE --speculative-num-steps 3"
+    " --speculative-eagle-topk 1 --speculative-num-draft-tokens 4",
+    "tensorrt": "cat << EOF > extra.yml\nspeculative_config:\n  decoding_type: MTP\n  num_nextn_predict_layers: 3\nEOF"
+    "\ntrtllm-serve deepseek-ai/DeepSeek-R1 --tp_size 8 --extra_llm_api_options extra.yml",
+}
+
+
+@pytest.mark.parametrize("text", MTP.values(), ids=MTP)
+def test_the_models_own_module_drafts_under_each_engines_flags(text: str, tmp_path: Path) -> None:
+    """SGLang calls it EAGLE where no other draft is named."""
+    made, scenario = imported(text, tmp_path)
+    told = scenario.serving.speculation
+    assert told is not None
+    assert (told.kind, told.draft_length, told.acceptance) == ("mtp", 3, (0.82, 0.64, 0.64))
+    assert "serving.speculation.acceptance: 0.82, 0.64, 0.64" in made[: made.index("version: 1")]
+
+
+def test_a_draft_model_and_a_tree_come_along_with_a_given_acceptance(tmp_path: Path) -> None:
+    vllm = "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 4 --speculative-config"
+    model = """ '{"model": "meta-llama/Llama-3.2-1B-Instruct", "num_speculative_tokens": 5}' --acceptance 0.6"""
+    drafted = imported(vllm + model, tmp_path)[1].serving.speculation
+    assert drafted is not None and drafted.model is not None
+    assert (drafted.kind, drafted.draft_length, drafted.model.name) == ("draft-model", 5, "Llama 3.2 1B")
+    tree = (
+        "python3 -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --speculative-algorithm EAGLE3"
+        " --speculative-draft-model-path lmsys/head --speculative-num-steps 5 --speculative-eagle-topk 8"
+        " --speculative-num-draft-tokens 64 --acceptance 0.7"
+    )
+    grown = imported(tree, tmp_path)[1].serving.speculation
+    assert grown is not None
+    assert (grown.kind, grown.draft_length, grown.tree, grown.width) == ("eagle", 5, 63, 8)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ('--speculative-config \'{"method": "ngram", "num_speculative_tokens": 4}\'', "--set acceptance=0.7"),
+        ("--speculative-config nonsense", "holds no JSON object"),
+        ("--speculative-config '" + '{"a":' * 400 + "'", "holds no JSON object"),
+        ('--speculative-config \'{"method": "crystal", "num_speculative_tokens": 4}\'', "`crystal` is not simulated"),
+        ('--speculative-config \'{"method": "mtp", "num_speculative_tokens": true}\'', "from 1 to 64, not `True`"),
+        ('--speculative-config \'{"method": "eagle", "num_speculative_tokens": 2}\' --acceptance much', "a share"),
+        (
+            '--speculative-config \'{"model": "nobody/none", "num_speculative_tokens": 2}\' --acceptance 0.5',
+            "`nobody/none`",
+        ),
+    ],
+)
+def test_speculation_that_says_too_little_or_nonsense_is_refused(flags: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        imported(f"vllm serve deepseek-ai/DeepSeek-R1 -tp 8 {flags}", tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_speculation_goes_out_and_comes_back(engine: str, tmp_path: Path) -> None:
+    told = "serving.speculation={kind: mtp, draft_length: 2, acceptance: 0.8}"
+    scenario = load_scenario(DEEPSEEK, [f"+{told}"]).scenario
+    assert isinstance(scenario, ServingScenario)
+    again = imported(command_lines(scenario, engine), tmp_path)[1].serving.speculation
+    assert again is not None
+    assert (again.kind, again.draft_length) == ("mtp", 2)
