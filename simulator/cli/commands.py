@@ -16,16 +16,17 @@ COMMANDS: dict[str, str] = {
     "plan": "simulator.cli.plan",
     "check": "simulator.cli.check",
     "validate": "simulator.cli.validate",
+    "papers": "simulator.cli.papers",
     "calibrate": "simulator.cli.calibrate",
     "collective": "simulator.cli.collective",
     "network": "simulator.cli.network",
     "schedule": "simulator.cli.schedule",
-    "profiles": "simulator.cli.profiles",
-    "schema": "simulator.cli.schema",
+    "profiles": "simulator.cli.catalogue.profiles",
+    "schema": "simulator.cli.catalogue.schema",
     "import": "simulator.cli.import_",
-    "init": "simulator.cli.init",
-    "doctor": "simulator.cli.doctor",
-    "completion": "simulator.cli.completion",
+    "init": "simulator.cli.catalogue.init",
+    "doctor": "simulator.cli.catalogue.doctor",
+    "completion": "simulator.cli.catalogue.completion",
 }
 """Name of each command and its module, in the order of the help."""
 

@@ -6,9 +6,9 @@ D + R D^2 / (4 (2 - R D)); on more devices that are K times as fast together D /
 
 import pytest
 
-from benchmarks.claims import scenario
-from simulator.calibration.latency_models import FittedStage, Latencies, serve_fitted
 from simulator.results.result import Result
+from simulator.study.papers.claims import scenario
+from simulator.study.papers.latency_models import FittedStage, Latencies, serve_fitted
 
 PROMPT, ANSWER = 512, 20
 FITS: Latencies = (18.103, 0.10191, 7.1223e-06), (19.935, 0.00062694, 0.038507), (7.1662, 0.0005798, 0.15831)

@@ -15,9 +15,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from benchmarks.orders import Order, of_order
 from simulator import units
-from simulator.calibration.latency_models import Latencies, serve_fitted
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
 from simulator.run.serve import serve
@@ -27,6 +25,8 @@ from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Count, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.study.papers.latency_models import Latencies, serve_fitted
+from simulator.study.papers.orders import Order, of_order
 from simulator.study.plan.layouts import Candidate
 from simulator.study.plan.plan import Options, plan_layout
 from simulator.training.build import build_job
@@ -180,6 +180,10 @@ class Claim(Spec):
     """Where it was published."""
     figure: Figure
     """How ours is found."""
+    spread: float | None = None
+    """Relative spread that the source itself gives, where it is wider than 10 %: what lies in it is reproduced."""
+    by_construction: str = ""
+    """Why ours could not be another figure, such as a quotient of sizes; it is shown and not counted."""
     reason: str = ""
     """Why ours differs, as far as it was looked into."""
     checks: tuple[Check, ...] = ()

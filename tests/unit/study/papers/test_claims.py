@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from benchmarks import papers
-from benchmarks.claims import (
+from simulator import units
+from simulator.metrics import METRICS
+from simulator.run.serve import serve
+from simulator.serving.fleet.system import resolve
+from simulator.specs import names
+from simulator.specs.scenario import Scenario, ServingScenario
+from simulator.study.papers.claims import (
     Bench,
     Claim,
     Figure,
@@ -20,12 +25,6 @@ from benchmarks.claims import (
     scenarios_of,
     variation,
 )
-from simulator import units
-from simulator.metrics import METRICS
-from simulator.run.serve import serve
-from simulator.serving.fleet.system import resolve
-from simulator.specs import names
-from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.training.build import build_job
 from simulator.training.memory import peak_memory
 
@@ -154,13 +153,6 @@ def test_a_check_changes_every_scenario_of_a_figure() -> None:
     assert scenarios_of(changed(figure, ("y=2",))) == [("a", ("x=1", "y=2"))]
 
 
-def test_reasons_show_what_the_checks_come_to() -> None:
-    claim = next(claim for claim in PAPERS.claims if claim.claim == "one request of LLaMA-13B")
-    found = papers.row(claim, BENCH)
-    assert found.checked[0] < found.ours
-    assert papers.reason(found).endswith(f" {found.checked[0]:.3f} s")
-
-
 def test_a_point_of_a_curve_lies_between_its_runs() -> None:
     sweep = {"metric": "request_throughput", "where": "mean_e2el_ms", "over": "requests.arrivals.closed_loop.clients"}
     of, values = "fastgen/vllm-2600-60", (1, 4)
@@ -222,23 +214,6 @@ def test_bursts_vary_more_than_poisson_arrivals() -> None:
 def test_a_figure_is_one_thing(figure: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Figure.model_validate(figure)
-
-
-@pytest.mark.parametrize(
-    ("bound", "ours", "text"),
-    [
-        (None, 1.5, "| -25 % |"),
-        ("least", 1.5, "| -25 % |"),
-        ("least", 3, "| holds |"),
-        ("most", 1.5, "| holds |"),
-        ("most", 3, "| +50 % |"),
-    ],
-)
-def test_rows_say_how_far_off_a_figure_is(bound: str | None, ours: float, text: str) -> None:
-    claim = Claim.model_validate(
-        {"paper": "p", "claim": "c", "published": 2, "bound": bound, "source": "s", "figure": {"value": 1}}
-    )
-    assert text in papers.line(papers.Row(claim, ours))
 
 
 VOCABULARY = [claim for claim in PAPERS.claims if claim.paper == "vocabulary-parallelism"]
