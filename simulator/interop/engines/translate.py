@@ -250,7 +250,6 @@ def _formats(draft: Draft, own: Arguments, names: Mapping[str, tuple[str, ...]],
         told = "fp8"
     note = own.note(*names["quantization"]) or f"name or kind of the model: {printable(command.model[:60])}"
     draft.put("serving.precision.weights", told, note)
-    draft.put("serving.precision.activations", told if told in ("fp8", "fp4") else None, note)
     kv = own.text(*names["kv"])
     if kv not in (None, "auto"):
         draft.put("serving.precision.kv", _KV.get(str(kv), str(kv)), own.note(*names["kv"]))

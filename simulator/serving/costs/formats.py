@@ -87,8 +87,9 @@ def resolve_formats(formats: NumberFormats, device: Device, sums: str = "fp32") 
     try:
         own, more = _resolved(of_experts, device, sums)
     except InputError as error:
+        problem = error.problems[0]
         path = "serving.precision.expert_activations"
-        raise InputError(Problem(error.problems[0].message, path=path)) from None
+        raise InputError(Problem(problem.message, path=path, hint=problem.hint)) from None
     return replace(found, experts=own), (*notes, *(f"of experts: {note}" for note in more if note not in notes))
 
 
@@ -107,7 +108,9 @@ def _resolved(formats: NumberFormats, device: Device, sums: str) -> tuple[Format
     compute = _multiplied(activations, device, sums)
     narrow = ELEMENT[activations] < 2.0 and compute == activations
     if formats.activations is not None and ELEMENT[activations] < ELEMENT_BYTES[compute]:
-        notes.append(f"{device.name} multiplies nothing in {activations}: activations stay in {compute}")
+        message = f"{device.name} multiplies nothing in {activations}"
+        hint = f"leave `activations` out: weights in {weights} are then read and multiplied in {compute}"
+        raise InputError(Problem(message, path="serving.precision.activations", hint=hint))
     kv: str = formats.kv or plain
     if kv not in ELEMENT:
         raise InputError(Problem(f"keys and values cannot be {kv}", path="serving.precision.kv"))

@@ -43,7 +43,7 @@ def test_every_flag_of_vllm_is_mapped_or_named(tmp_path: Path) -> None:
         32,
         "none",
     )
-    assert (serving.precision.weights, serving.precision.activations, serving.precision.kv) == ("fp8", "fp8", "fp8")
+    assert (serving.precision.weights, serving.precision.activations, serving.precision.kv) == ("fp8", None, "fp8")
     head = text[: text.index("version: 1")]
     assert "--port" in head
     assert "--enforce-eager: whether graphs are captured is the stack's" in head

@@ -68,3 +68,18 @@ def test_experts_may_have_formats_of_their_own(
 def test_formats_of_experts_that_a_device_lacks_are_refused() -> None:
     with pytest.raises(InputError, match="expert_activations"):
         resolve_formats(NumberFormats(experts="fp4", expert_activations="ternary"), device("h100-sxm"))
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        (NumberFormats(weights="fp8", activations="fp8"), "serving.precision.activations"),
+        (NumberFormats(experts="fp4", expert_activations="fp4"), "serving.precision.expert_activations"),
+    ],
+)
+def test_what_a_device_multiplies_nothing_in_is_refused_with_what_to_leave_out(given: NumberFormats, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve_formats(given, device("a100-sxm-80gb"))
+    (problem,) = caught.value.problems
+    assert problem.path == path
+    assert "multiplies nothing in fp" in problem.message and "leave `activations` out" in problem.hint
