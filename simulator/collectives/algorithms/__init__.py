@@ -6,6 +6,7 @@ function under its name in `ALGORITHMS` and import the module below. Exchanges o
 """
 
 from simulator.collectives.algorithms import (
+    bruck,
     direct,
     halving_doubling,
     hierarchical,
@@ -13,6 +14,7 @@ from simulator.collectives.algorithms import (
     low_latency,
     node_multicast,
     pairwise,
+    pat,
     per_copy,
     ring,
     torus,
@@ -26,6 +28,7 @@ __all__ = [
     "EXCHANGES",
     "Algorithm",
     "Exchange",
+    "bruck",
     "direct",
     "halving_doubling",
     "hierarchical",
@@ -33,6 +36,7 @@ __all__ = [
     "low_latency",
     "node_multicast",
     "pairwise",
+    "pat",
     "per_copy",
     "ring",
     "torus",

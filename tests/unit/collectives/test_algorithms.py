@@ -51,9 +51,12 @@ def test_groups_alike_share_a_layout() -> None:
 @pytest.mark.parametrize(
     "place", [FLAT, TWO_LEVELS, layout([0, 1, 2, 8, 9, 17], nodes=3)], ids=["flat", "two", "uneven"]
 )
-@pytest.mark.parametrize("name", ["ring", "halving_doubling", "direct"])
+@pytest.mark.parametrize("name", ["ring", "halving_doubling", "direct", "pat"])
 @pytest.mark.parametrize(("operation", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
 def test_the_volume_is_the_least_there_is(name: str, operation: str, passes: int, place: GroupPlacement) -> None:
+    if (name, operation) == ("pat", "all_reduce"):
+        assert ALGORITHMS.get(name)(operation, place) is None
+        return
     moved = sum(phase.volume for phase in phases(name, operation, place))
     assert moved == pytest.approx(passes * (place.members - 1))
 
@@ -119,6 +122,39 @@ def test_halving_and_doubling_take_logarithmic_steps() -> None:
     first, *_, last = phases("halving_doubling", "all_reduce", FLAT)
     assert first.size[0] == last.size[0] == 0.5
     assert (first.src ^ first.dst).tolist() == [1] * 8
+
+
+@pytest.mark.parametrize("members", [2, 3, 5, 6, 8, 12, 13, 16])
+def test_aggregated_trees_bring_every_piece_once_and_send_least_far(members: int) -> None:
+    """Executed: a member keeps pieces by how far back they came from, and passes on those that the receiver lacks."""
+    held = {0}
+    steps = phases("pat", "all_gather", layout(range(members), devices=16))
+    for step in steps:
+        distance = int(step.dst[0] - step.src[0])
+        arrived = {back + distance for back in held if back + distance < members}
+        assert not arrived & held
+        assert step.size[0] * members == pytest.approx(len(arrived))
+        held |= arrived
+    assert held == set(range(members))
+    assert [step.size[0] for step in steps] == sorted(step.size[0] for step in steps)
+    backwards = phases("pat", "reduce_scatter", layout(range(members), devices=16))
+    assert [step.size[0] for step in backwards] == [step.size[0] for step in steps][::-1]
+    assert all(step.reduce for step in backwards)
+
+
+@pytest.mark.parametrize("members", [2, 3, 5, 6, 8, 13, 16])
+def test_bruck_brings_every_block_to_its_owner_in_logarithmic_steps(members: int) -> None:
+    """Executed: block (from, to) moves in each step whose distance is in its way around the group."""
+    at = {(i, j): i for i in range(members) for j in range(members)}
+    steps = phases("bruck", "all_to_all", layout(range(members), devices=16))
+    for step in steps:
+        distance = int(step.dst[0] - step.src[0]) % members
+        moving = [block for block in at if (block[1] - block[0]) % members & distance]
+        assert step.size[0] * members * members == pytest.approx(len(moving))
+        for block in moving:
+            at[block] = (at[block] + distance) % members
+    assert all(owner == block[1] for block, owner in at.items())
+    assert len(steps) == (members - 1).bit_length()
 
 
 def test_a_switch_that_reduces_sees_each_byte_once() -> None:
