@@ -118,6 +118,11 @@ class Fabric:
             return ()
         return tuple(a + int(number) for found, a, b in blocks if found in wanted and a + int(number) < b)
 
+    def described(self, link: int) -> str:
+        """The name of a link, and what it joins where the network says so: `leaf up 3 (leaf 1 > spine 0)`."""
+        ends = self.network.ends(link - self.first_outer) if link >= self.first_outer else ""
+        return f"{self.links[link]} ({ends})" if ends else self.links[link]
+
     def block_of(self, link: int) -> int:
         """The block that a link belongs to."""
         return int(np.searchsorted(self.block_start, link, side="right")) - 1

@@ -117,6 +117,8 @@ class LinkLoad:
     rates: tuple[tuple[int, float], ...] = ()
     """(picoseconds, bytes per second from then on) of the operations that shared links of this kind, without passes
     that run as one instruction; empty where none did."""
+    busiest: str = ""
+    """Name of the link whose figures these are, the first of equals; empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,7 @@ def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:
         "used_by": [names[index] for index in load.users],
         "peak_bytes_per_s": load.peak,
         "at_peak": list(load.at_peak),
+        "busiest": load.busiest,
     }
 
 

@@ -151,13 +151,8 @@ def _ways(machine: Fabric, ends: tuple[int, int]) -> dict[str, tuple[str, ...]]:
     paths = machine.paths([ends[0]] * parts, [ends[1]] * parts, parts)
     named: dict[str, tuple[str, ...]] = {}
     for part, way in enumerate(paths.T.tolist()):
-        named[f"flow {part}" if parts > 1 else "flow"] = tuple(_named(machine, link) for link in way if link >= 0)
+        named[f"flow {part}" if parts > 1 else "flow"] = tuple(machine.described(link) for link in way if link >= 0)
     return named
-
-
-def _named(machine: Fabric, link: int) -> str:
-    ends = _ends(machine, link)
-    return f"{machine.links[link]} ({ends})" if ends else machine.links[link]
 
 
 def _ends(machine: Fabric, link: int) -> str:

@@ -222,6 +222,7 @@ def links(result: Result) -> Iterable[Markup]:
             units.format(load.capacity, "bandwidth"),
             wording.percent(load.utilisation),
             wording.percent(load.peak / load.capacity) if load.capacity else "",
+            load.busiest,
             pictures.stacked(
                 [(min(load.utilisation, 1.0), palette.BLUE, name)], f"{name} {wording.percent(load.utilisation)}"
             ),
@@ -230,7 +231,16 @@ def links(result: Result) -> Iterable[Markup]:
     ]
     if rows:
         yield table(
-            ("kind name", "links n", "busiest carried n", "capacity n", "used n", "at its peak n", "of the step bar"),
+            (
+                "kind name",
+                "links n",
+                "busiest carried n",
+                "capacity n",
+                "used n",
+                "at its peak n",
+                "the busiest name",
+                "of the step bar",
+            ),
             rows,
         )
 

@@ -28,6 +28,8 @@ OFFLOADED = 0.01
 """Share of the step that devices wait for offloaded activations from which on the headline says so."""
 MOST_ROWS = 8
 """Kinds of link shown."""
+HOT, MOST_HOT = 0.1, 2
+"""Share of the time that the busiest link of a kind is in use from which it is named, and how many are."""
 MOST_CHANGES = 4
 """Overrides that the head of a page names."""
 
@@ -208,6 +210,9 @@ def links(result: Result) -> Iterable[RenderableType]:
         )
     yield heading("Links: what the busiest of each kind carried")
     yield table
+    hot = [load.busiest for _, load in used if load.busiest and load.links > 1 and load.utilisation >= HOT]
+    if hot:
+        yield Text(f"the busiest: {', '.join(map(clean, hot[:MOST_HOT]))}", "dim")
 
 
 def _use(load: LinkLoad) -> Text:

@@ -122,6 +122,7 @@ def link_loads(
         moved, rate = float(total[link]), float(fabric.capacity[link])
         who = _users(classes, [flow for flow, load in zip(flows, loads, strict=True) if load[link]], link)
         busiest = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), dict(by_operation), who)
+        busiest = replace(busiest, busiest=fabric.described(link))
         if shared and among is recorded:
             found.append(shared.of(busiest, link))
             continue

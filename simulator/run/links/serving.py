@@ -172,6 +172,7 @@ def _busiest(flows: list[Flow], runs: Library, duration_s: float, where: str, sh
             users=tuple(sorted({flow.user for flow in users})),
             peak=min(highest, capacity) if shared else highest,
             at_peak=at_peak,
+            busiest=fabric.described(link),
         )
 
 

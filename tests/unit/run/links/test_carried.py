@@ -2,15 +2,19 @@
 
 import json
 from dataclasses import replace
+from html import escape
 
 import pytest
 
+from simulator.fabric import build
 from simulator.report.export import trace
 from simulator.report.result import html
 from simulator.report.result.page import page
+from simulator.report.step import sections
 from simulator.results import Result
 from simulator.results.link_rates import over_time
 from simulator.results.result import LinkLoad
+from simulator.results.summary import to_json
 from simulator.run.links.carried import HOST_LINK, overloaded
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
@@ -44,6 +48,18 @@ def test_the_trace_and_the_page_show_the_same_peak(result: Result) -> None:
     for load in result.links:
         assert highest[load.name] == pytest.approx(load.peak, abs=1)
         assert f"{100 * load.peak / load.capacity:.1f} %" in page
+
+
+def test_the_busiest_link_has_a_name_that_the_fabric_knows(result: Result) -> None:
+    """One of its kind, in the document, in the page and on the terminal where it is in use a tenth of the time."""
+    fabric = build(result.scenario.cluster)
+    for load in result.links:
+        (link,) = fabric.find(load.busiest)
+        assert fabric.kinds[fabric.block_of(link)] == load.name
+    assert [link["busiest"] for link in to_json(result)["links"]] == [load.busiest for load in result.links]
+    hot = max(result.links, key=lambda load: load.utilisation)
+    assert escape(hot.busiest) in html.document(result)
+    assert ("the busiest:" in page(result)) == (hot.utilisation >= sections.HOT)
 
 
 def test_a_link_within_its_capacity_is_not_warned_of() -> None:
