@@ -26,8 +26,12 @@ from tests import jobs
 @pytest.fixture(scope="module")
 def result() -> Result:
     """Parameters are gathered and gradients reduced while a pipeline sends over the same cards."""
+    return simulate(overlapping())
+
+
+def overlapping() -> Scenario:
     software, shape = jobs.stack("megatron-core"), jobs.model(hidden=4096, heads=32)
-    return simulate(jobs.scenario(nodes=4, software=software, shape=shape, batch=32, tp=1, pp=2, dp=16, zero=1))
+    return jobs.scenario(nodes=4, software=software, shape=shape, batch=32, tp=1, pp=2, dp=16, zero=1)
 
 
 def test_links_that_overlapping_axes_would_overload_are_shared(result: Result) -> None:
@@ -52,7 +56,7 @@ def test_the_trace_and_the_page_show_the_same_peak(result: Result) -> None:
 
 def test_the_busiest_link_has_a_name_that_the_fabric_knows(result: Result) -> None:
     """One of its kind, in the document, in the page and on the terminal where it is in use a tenth of the time."""
-    fabric = build(result.scenario.cluster)
+    fabric = build(overlapping().cluster)
     for load in result.links:
         (link,) = fabric.find(load.busiest)
         assert fabric.kinds[fabric.block_of(link)] == load.name
