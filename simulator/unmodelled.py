@@ -115,8 +115,9 @@ UNMODELLED: dict[str, str] = {
         ("tenants", "fairness", "vtc"), "tenants are not told apart; `requests.priorities` are classes of requests"
     ),
     **dict.fromkeys(
-        ("kvoffload*", "cpuoffloadgb", "lmcache"),
-        "caches are not kept on hosts or remote stores; `serving.kv_cache.preemption: swap` moves preempted ones",
+        ("kvoffload*", "kvconnector*", "kvtransferconfig", "lmcache*", "hicache*", "mooncakestore", "kvbm"),
+        "blocks on hosts, disks, in stores are `serving.kv_cache.tiers`, such as `[{name: host, capacity: 500 GB}]`; "
+        "`preemption: swap` moves preempted sequences",
     ),
     **dict.fromkeys(
         ("tenancy", "sharedcluster"), "several jobs share a cluster as a scenario with `jobs:`, a list of them"

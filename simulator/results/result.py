@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.ground import Ground
 from simulator.results.spread import Interval, intervals
 
@@ -299,6 +300,10 @@ class Service:
     """Rows (request, from, to) in picoseconds: a request that had first tokens out was preempted and got none."""
     transfers: Transfers | None = None
     """Where prefill and decode are apart."""
+    tiers: tuple[CacheTierUse, ...] = ()
+    """Memories below the devices' that keep blocks."""
+    load_waits: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Picoseconds for which each load from a tier kept its request waiting."""
 
 
 @dataclass(frozen=True, slots=True)

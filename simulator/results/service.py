@@ -80,7 +80,7 @@ def serving_metrics(
     if slo is not None:
         asked = int((service.requests.arrival >= 0).sum())
         found |= {f"{name}_attainment": _per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
-    found |= _queue(service.requests) | _work(service, duration)
+    found |= _queue(service.requests) | _tiers(service) | _work(service, duration)
     if peak_memory is not None:
         found["peak_memory_bytes"] = peak_memory
     return found | _economy(service, prices or {}, energy_j, duration, found["total_output_tokens"])
@@ -211,6 +211,22 @@ def _queue(requests: RequestRecords) -> dict[str, float]:
         "p99_queue_ms": waited.percentiles[PERCENTILES.index(99)],
         "prefix_cache_hit_rate": _per(float(requests.cached[requests.scheduled >= 0].sum()), tokens),
         "preemptions": float(requests.preemptions.sum()),
+    }
+
+
+def _tiers(service: Service) -> dict[str, float]:
+    """What came from memories below the devices'; nothing where there are none."""
+    if not service.tiers:
+        return {}
+    requests = service.requests
+    tokens = float(requests.prompt[requests.scheduled >= 0].sum())
+    waited = spread(service.load_waits / _MS)
+    return {
+        "tier_hit_rate": _per(float(sum(tier.hit_tokens for tier in service.tiers)), tokens),
+        "tier_bytes_read": sum(tier.read for tier in service.tiers),
+        "tier_bytes_written": sum(tier.written for tier in service.tiers),
+        "mean_tier_load_ms": waited.mean,
+        "p99_tier_load_ms": waited.percentiles[PERCENTILES.index(99)],
     }
 
 

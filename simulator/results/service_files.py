@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results import iterations as of
+from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
 
@@ -34,7 +35,8 @@ _LATEST = 2.0**62
 def header(service: Service) -> dict[str, Any]:
     """What of a service is no column."""
     replicas = [said(replica) for replica in service.replicas]
-    return {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
+    found = {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
+    return found | ({"tiers": [said(tier) for tier in service.tiers]} if service.tiers else {})
 
 
 def columns(service: Service) -> Columns:
@@ -44,6 +46,8 @@ def columns(service: Service) -> Columns:
     tables += [("service.gaps", service.gaps, _GAPS), ("service", service, {"pauses": "<i8"})]
     if service.transfers is not None:
         tables.append(("service.transfers", service.transfers, _TRANSFERS))
+    if service.tiers:
+        tables.append(("service", service, {"load_waits": "<i8"}))
     return {f"{p}.{name}": getattr(table, name).astype(t) for p, table, types in tables for name, t in types.items()}
 
 
@@ -65,7 +69,18 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
         require(_least(transfers.start, 0), "a transfer begins before the start")
         require(within(transfers.request, len(requests.arrival)), "a transfer belongs to no request")
         require(bool((transfers.start <= transfers.end).all()), "a transfer ends before it begins")
-    return Service(requests, replicas, gaps, pauses, transfers)
+    tiers = tuple(_tier(one) for one in header.get("tiers", ()))
+    waits = column("service.load_waits", "<i8", 1) if tiers else np.zeros(0, np.int64)
+    require(_least(waits, 0), "a load ends before it begins")
+    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits)
+
+
+def _tier(header: Mapping[str, Any]) -> CacheTierUse:
+    tier = part(CacheTierUse, header)
+    amounts = (tier.capacity, tier.most, tier.read, tier.written, tier.hit_tokens, tier.asked_tokens)
+    require(min(amounts) >= 0 and tier.hit_tokens <= tier.asked_tokens, "a tier of the cache has impossible figures")
+    require(tier.memories > 0, "a tier of the cache has no memory")
+    return tier
 
 
 def _table(prefix: str, types: dict[str, str], column: Column) -> Columns:

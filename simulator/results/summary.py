@@ -11,6 +11,7 @@ from typing import Any
 
 from simulator import units
 from simulator.metrics import METRICS
+from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.documents.form import plain
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
@@ -128,6 +129,19 @@ def _service(service: Service) -> dict[str, Any]:
         "priorities": [{"priority": one, **found} for one, found in by_priority(service).items()],
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
+    } | ({"cache_tiers": [_tier(tier, service) for tier in service.tiers]} if service.tiers else {})
+
+
+def _tier(tier: CacheTierUse, service: Service) -> dict[str, Any]:
+    """A tier of the cache; `hit_rate` is its share of all tokens of prompts."""
+    prompts = int(service.requests.prompt[service.requests.scheduled >= 0].sum())
+    figures = ("name", "path", "memories", "hit_tokens", "asked_tokens", "dropped_tokens")
+    return {name: getattr(tier, name) for name in figures} | {
+        "hit_rate": tier.hit_tokens / prompts if prompts else 0.0,
+        "capacity_bytes": tier.capacity,
+        "most_bytes": tier.most,
+        "read_bytes": tier.read,
+        "written_bytes": tier.written,
     }
 
 

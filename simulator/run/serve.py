@@ -24,6 +24,7 @@ from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.roles import RoleSwitch
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
+from simulator.serving.fleet.tiers import Tiers, host_link
 from simulator.serving.replica.blocks import Memory
 from simulator.serving.replica.intake import FrontEnd
 from simulator.serving.replica.ledger import Ledger, open_ledger
@@ -39,10 +40,6 @@ from simulator.specs.scenario import ServingScenario
 from simulator.specs.serving import ServingStack
 
 Floats = NDArray[np.float64]
-
-HOST_LINK = 25e9
-"""Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
-
 
 LEAST = "least-outstanding"
 """The router of decode replicas that needs no choice of its own."""
@@ -69,6 +66,8 @@ class ServingRun:
     """Whether those who could ask a link for more than it has share it."""
     roles: RoleSwitch | None = None
     """What lets replicas change their role."""
+    tiers: Tiers | None = None
+    """Memories below the devices'; None where there are none."""
 
 
 def serve(
@@ -175,9 +174,22 @@ def serving(
         fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
         fleet.local = scenario.serving.local_prompts
     _in_step(replicas, homes, agenda, scenario.stack)
+    tiers = _tiers(site, systems, replicas, scenario.model.layers)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     roles = _switching(scenario, fleet, replicas, agenda)
-    return ServingRun(scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0, roles=roles)
+    return ServingRun(
+        scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0, roles=roles, tiers=tiers
+    )
+
+
+def _tiers(site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...], layers: int) -> Tiers | None:
+    """Give replicas that keep prefixes the tiers of their pools; None where there are none."""
+    homes = [(system, i) for system in systems for i in range(system.replicas)]
+    tiers = Tiers(site.clock, site.fabric)
+    for replica, (system, i) in zip(replicas, homes, strict=True):
+        if system.kv_cache.tiers and replica.blocks.cache is not None:
+            tiers.attach(replica, system, i, system.kv_cache, layers)
+    return tiers if tiers.stores else None
 
 
 def _way(stack: ServingStack, ledger: Ledger) -> list[int]:
@@ -288,8 +300,8 @@ def _replica(
     ahead: bool,
     front: FrontEnd | None,
 ) -> Replica:
-    cost, accelerator = system.cost, system.node.accelerator
-    rate = (accelerator.host_link.value if accelerator.host_link else HOST_LINK) * cost.devices
+    cost = system.cost
+    rate = host_link(system)
     memory = Memory(
         cost.blocks,
         cost.block_size,

@@ -79,6 +79,7 @@ def gather(run: "ServingRun") -> Result:
             *unused_oversubscription(run.scenario.cluster),
             *_told(run, "warnings"),
             *notes,
+            *_idle_tiers(run),
             *(() if service is None else _rejected(run, service) + saturated(service)),
         ),
         assumptions=(
@@ -111,6 +112,13 @@ def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
     )
 
 
+def _idle_tiers(run: "ServingRun") -> tuple[str, ...]:
+    """What to say of tiers that nothing is kept in."""
+    if not any(system.kv_cache.tiers for system in run.systems) or run.tiers is not None or not run.replicas:
+        return ()
+    return ("`serving.kv_cache.tiers` have no effect: no two requests share a prefix (`requests.shared_prefix`)",)
+
+
 def _pools(run: "ServingRun") -> tuple[str, ...]:
     """Which pool saturates first, and which replicas changed their role."""
     ledger = run.ledger
@@ -139,7 +147,15 @@ def _service(run: "ServingRun") -> Service:
         gaps=_gaps(run.replicas),
         pauses=pauses,
         transfers=_transfers(run, row),
+        tiers=() if run.tiers is None else run.tiers.used(),
+        load_waits=_load_waits(run.replicas),
     )
+
+
+def _load_waits(replicas: tuple[Replica, ...]) -> Ints:
+    """How long each load from a tier kept its request waiting."""
+    waits = [np.frombuffer(one.loads.waits, np.int64) for one in replicas if one.loads is not None]
+    return np.concatenate(waits) if waits else np.zeros(0, np.int64)
 
 
 def _order(ledger: Ledger) -> Ints:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
+from simulator.specs.cache_tiers import CacheTier, TierLoads
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
 from simulator.specs.training import RouterLoad
@@ -168,6 +169,20 @@ class KvCache(Spec):
     """Whether prompts reuse blocks of equal prefixes: by hashes of whole blocks, or in a radix tree. Both find whole
     pieces of 16 tokens (of `block_size` where that is more), so that a radix tree of single tokens would find up to 15
     more."""
+    tiers: tuple[CacheTier, ...] = Field(default=(), max_length=8, exclude_if=lambda tiers: not tiers)
+    """Memories below the devices' in which shared blocks stay, the nearest first, as `{name: host, capacity: 500 GB}`;
+    needs `prefix_caching`."""
+    loads: TierLoads = Field(default=TierLoads(), exclude_if=lambda rules: rules == TierLoads())
+    """How blocks come back from `tiers`."""
+
+    @model_validator(mode="after")
+    def _tiers_alike(self) -> Self:
+        names = [tier.name for tier in self.tiers]
+        if len(set(names)) < len(names):
+            raise ValueError("tiers have different names")
+        if self.tiers and self.prefix_caching == "none":
+            raise ValueError("`tiers` keep what prompts share: write `prefix_caching: block` (or `radix`)")
+        return self
 
 
 class Overlap(Spec):

@@ -11,6 +11,7 @@ from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
 from simulator.report.serving import contents
 from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goals, header_lines
+from simulator.report.serving.page import tier_hits
 from simulator.report.step import html_sections
 from simulator.report.svg import curves, pictures
 from simulator.report.svg.curves import Curve
@@ -93,6 +94,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         yield "Over time", over_time(service)
         yield "Single requests", lives(service)
         yield "Replicas", replicas(result, service)
+        yield "Tiers of the cache", cache_tiers(service)
     yield "Device memory", html_sections.memory(result)
     yield "Links", html_sections.links(result)
     yield from html_sections.left_open(result)
@@ -301,6 +303,30 @@ def replicas(result: Result, service: Service) -> Iterable[Markup]:
         yield html_parts.table(titles, rows)
     if len(service.replicas) > len(shown):
         yield tag("p", f"The first {len(shown)} of {len(service.replicas):,} replicas.", class_="soft small")
+
+
+_WAYS = {"host": "host links", "disk": "disks and host links", "network": "network cards"}
+
+
+def cache_tiers(service: Service) -> Iterable[Markup]:
+    """What memories below the devices' held, gave and took."""
+    rows = []
+    for tier in service.tiers:
+        sizes = [units.format(size, "bytes") for size in (tier.capacity, tier.most, tier.read, tier.written)]
+        hits = wording.percent(tier_hits(tier, service))
+        rows.append((tier.name, _WAYS.get(tier.path, tier.path), f"{tier.memories:,}", *sizes[:2], hits, *sizes[2:]))
+    titles = (
+        "tier name",
+        "over name",
+        "memories n",
+        "capacity n",
+        "most held n",
+        "of prompts n",
+        "read n",
+        "written n",
+    )
+    if rows:
+        yield html_parts.table(titles, rows)
 
 
 def figures(result: Result) -> Iterable[Markup]:

@@ -17,6 +17,7 @@ from simulator.report.text import blocks, wording
 from simulator.report.text.bars import Axis, Stack
 from simulator.report.text.plain import clean
 from simulator.results import iterations as of
+from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
@@ -235,6 +236,28 @@ def caches(result: Result) -> Iterable[RenderableType]:
     if said:
         yield blocks.heading("Key-value caches")
         yield Text("  ·  ".join(said))
+    if result.service is not None and result.service.tiers:
+        yield tiers(result.service)
+        loads = [one for one in ("mean_tier_load_ms", "p99_tier_load_ms") if one in result.metrics]
+        waits = [wording.figure(one, result.metrics[one]) for one in loads]
+        if len(result.service.load_waits) and len(waits) == 2:
+            yield Text("a load keeps its request waiting for {} on average, P99 {}".format(*waits), "dim")
+
+
+def tiers(service: Service) -> Table:
+    """A row for each memory below the devices': what it holds, gives and takes."""
+    table = blocks.headed("", "memories", "held", "of", "hits", "read", "written")
+    for tier in service.tiers:
+        figures = [units.format(size, "bytes") for size in (tier.most, tier.capacity, tier.read, tier.written)]
+        hits = wording.percent(tier_hits(tier, service))
+        table.add_row(clean(tier.name), f"{tier.memories:,}", *figures[:2], hits, *figures[2:])
+    return table
+
+
+def tier_hits(tier: CacheTierUse, service: Service) -> float:
+    """Share of the tokens of all prompts that were worked on which came from a tier."""
+    prompts = int(service.requests.prompt[service.requests.scheduled >= 0].sum())
+    return tier.hit_tokens / prompts if prompts else 0.0
 
 
 class _Row(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
+from simulator.serving.fleet import tiers
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster, Node
@@ -49,6 +50,8 @@ class System:
     """Ranks that share experts and run in step; 1: each on its own."""
     placements: tuple[ReplicaPlacement, ...]
     """Where each replica lies."""
+    kv_cache: KvCache = field(default_factory=KvCache)
+    """Where its keys and values live, as written."""
     elsewhere: dict[int, tuple[StageCost, ...]] = field(default_factory=dict)
     """Costs of the stages of replicas whose groups lie so that they take another time, by replica."""
 
@@ -100,6 +103,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     speculation = _speculation(pool.speculation or serving.speculation, scenario.model)
     rules = _rules(batching, stack, context, kind, speculation)
     caching, reads_once = _prefixes(cache, stack, scenario.model)
+    where = "serving.kv_cache" if pool.kv_cache is None else f"serving.pools.{serving.pools.index(pool)}.kv_cache"
+    tiers.check(cache, caching, where, cluster.partitions[part].node, ranks, layout.devices)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
 
     first = cluster.numbering.first_device[part]
@@ -117,11 +122,11 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         message = f"{ranks} replicas cannot share experts in groups of {layout.sharers}"
         hint = f"write a divisor of the replicas, or `replicas: {layout.sharers}`: each is one of those that share"
         raise InputError(Problem(message, path="serving.parallel.ep", hint=hint))
-    where = (
+    place = (
         f"pool `{pool.name}`: " if serving.pools else "",
         cluster.partitions[part].name if cluster.more_nodes else "",
     )
-    taken = _placed(ranks, layout, free, *where)
+    taken = _placed(ranks, layout, free, *place)
     warnings, assumptions = notes(taken, shape(layout, stack)[0], cluster.numbering)
     if layout.sharers > 1 and not in_step:
         warnings += (
@@ -146,6 +151,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         watermark=round(cost.blocks * cache.watermark),
         swap_tokens=int(cache.host_memory / token) if cache.preemption == "swap" else 0,
         placements=taken,
+        kv_cache=cache,
         elsewhere=_elsewhere(taken, usual, layout, stack, cluster, compiled),
     )
 

@@ -133,6 +133,8 @@ class Batch:
             # Who waits on the host comes back before anybody new, or a steady stream of short prompts would starve it.
             self.closed = bool((replica.preempted > before or queue.swapped) and (decodes.n or self.partial))
         self.blocked = False
+        if replica.loads is not None and queue.waiting and not self.closed:
+            replica.loads.look(self)
         chunks, decoding, held = NOTHING
         if self.partial or queue.waiting:
             chunks, decoding, held = replica.policy.decide(self.view)

@@ -5,7 +5,7 @@ when it is admitted, as the policy says. Layers with a state take blocks of the 
 begun, as vLLM's pages of equal size do; they come with the first blocks of its tokens and leave with the last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simulator.serving.replica.ledger import Ledger
@@ -39,7 +39,20 @@ class Memory:
 class Blocks:
     """Who holds which of the blocks."""
 
-    __slots__ = ("cache", "free", "held", "hits", "ledger", "memory", "reserve", "shared", "size", "state", "watermark")
+    __slots__ = (
+        "cache",
+        "computed",
+        "free",
+        "held",
+        "hits",
+        "ledger",
+        "memory",
+        "reserve",
+        "shared",
+        "size",
+        "state",
+        "watermark",
+    )
 
     def __init__(self, memory: Memory, ledger: Ledger, cache: PrefixCache | None, reserve: str) -> None:
         """All are free. `reserve` is what an admission takes, as `Policy.reserve`."""
@@ -55,6 +68,8 @@ class Blocks:
         """Identities that a request uses, and the cache blocks of its tokens that they hold."""
         self.hits: dict[int, tuple[int, int]] = {}
         """Version of the cache, and identities that the prompt of a waiting request would find."""
+        self.computed: Callable[[Sequence[int]], None] | None = None
+        """Told which blocks of prefixes are full now; None where nobody asks."""
 
     def available(self) -> int:
         """Blocks that can be had without taking them from a running request."""
@@ -117,7 +132,7 @@ class Blocks:
         if self.cache is None:
             return self.blocks_for(request, chunk)
         count = self.hit(request)[0]
-        idle = self.cache.idle_among(self._identities(request)[:count])
+        idle = self.cache.idle_among(self.identities(request)[:count])
         return self.blocks_for(request, chunk) + idle * self.cache.blocks
 
     def slack(self, request: int) -> int:
@@ -134,13 +149,13 @@ class Blocks:
             return 0, 0
         version, count = self.hits.get(request, (-1, 0))
         if version != cache.version:
-            count = cache.matched(self._identities(request))
+            count = cache.matched(self.identities(request))
             self.hits[request] = cache.version, count
         size = cache.blocks * self.size
         count = min(count, (self.ledger.remaining_tokens[request] - 1) // size)
         return count, count * size
 
-    def _identities(self, request: int) -> Sequence[int]:
+    def identities(self, request: int) -> Sequence[int]:
         """Identities of the full blocks of what is to be computed."""
         ledger, cache = self.ledger, self.cache
         assert ledger.prefix is not None and cache is not None
@@ -153,7 +168,7 @@ class Blocks:
         assert self.cache is not None
         self.hits.pop(request, None)
         if count:
-            identities = self._identities(request)[:count]
+            identities = self.identities(request)[:count]
             self.cache.pin(identities)
             self.shared[request] = identities, tokens // self.size
             self.ledger.remaining_tokens[request] -= tokens
@@ -170,5 +185,7 @@ class Blocks:
         made = cache.insert(known[len(identities) :])
         if made:
             self.shared[request] = known[: len(identities) + made], blocks + made * cache.blocks
+            if self.computed is not None:
+                self.computed(known[len(identities) : len(identities) + made])
             if request in self.held:
                 self.held[request] -= made * cache.blocks

@@ -5,13 +5,13 @@ a running request uses are pinned; the others are idle and give way when memory 
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class PrefixCache:
     """Resident blocks of prefixes; each identity stands for `blocks` cache blocks."""
 
-    __slots__ = ("_idle", "_pins", "blocks", "version")
+    __slots__ = ("_idle", "_pins", "blocks", "dropped", "version")
 
     def __init__(self, blocks: int) -> None:
         """Empty."""
@@ -24,6 +24,8 @@ class PrefixCache:
         to find its first)."""
         self.version = 0
         """Changes whenever what is resident does."""
+        self.dropped: Callable[[Sequence[int]], None] | None = None
+        """Told what gave way; None where nobody asks."""
 
     @property
     def idle_blocks(self) -> int:
@@ -57,6 +59,20 @@ class PrefixCache:
             self.version += 1
         return len(identities)
 
+    def adopt(self, identities: Sequence[int]) -> int:
+        """Make identities resident that come from elsewhere and that nobody uses yet, the first ones as the last to be
+        dropped; how many were not resident before."""
+        made = 0
+        for identity in reversed(identities):
+            if identity not in self._pins:
+                self._pins[identity] = 0
+                self._idle[identity] = None
+                made += 1
+            elif identity in self._idle:
+                self._idle.move_to_end(identity)
+        self.version += made > 0
+        return made
+
     def unpin(self, identities: Sequence[int]) -> None:
         """A request is done with identities; the end of its prefix will be dropped first."""
         for identity in reversed(identities):
@@ -66,11 +82,13 @@ class PrefixCache:
 
     def evict(self, blocks: int) -> int:
         """Drop idle identities until that many cache blocks are free, or none is left; blocks that came free."""
-        freed = 0
-        while freed < blocks and self._idle:
+        gone: list[int] = []
+        while len(gone) * self.blocks < blocks and self._idle:
             identity, _ = self._idle.popitem(last=False)
             del self._pins[identity]
-            freed += self.blocks
-        if freed:
+            gone.append(identity)
+        if gone:
             self.version += 1
-        return freed
+            if self.dropped is not None:
+                self.dropped(gone)
+        return len(gone) * self.blocks

@@ -56,6 +56,17 @@ class Queue:
             self.waiting.remove(request)
         self.pending -= self.ledger.remaining_tokens[request]
 
+    def set_aside(self, request: int) -> None:
+        """A waiting request waits for blocks from a tier, out of sight of the policy."""
+        self.waiting.remove(request)
+
+    def set_back(self, request: int) -> None:
+        """It waits as others do again, behind those that came before it."""
+        arrival = self.ledger.arrival
+        own = arrival[request], request
+        place = next((i for i, other in enumerate(self.waiting) if (arrival[other], other) > own), len(self.waiting))
+        self.waiting.insert(place, request)
+
     def swap_out(self, request: int, tokens: int) -> None:
         """A request moves to host memory with its tokens."""
         self.swapped.appendleft(request)

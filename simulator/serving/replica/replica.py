@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.serving.costs.iteration import StageCost
+    from simulator.serving.replica.loads import KvLoads
     from simulator.serving.replica.lockstep import Lockstep
     from simulator.serving.replica.wires import ReplicaWires
 
@@ -88,6 +89,8 @@ class Replica:
         """Replicas that it runs in step with."""
         self.wires: ReplicaWires | None = None
         """Links that it shares with others; None where nobody could come into its way."""
+        self.loads: KvLoads | None = None
+        """Tiers below the devices' memory that blocks come from; None where there are none."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         self.batches = [Batch(self, shared_tokens, yields) for _ in range(in_flight)]
         self.idle = self.batches[::-1]
@@ -215,7 +218,11 @@ class Replica:
             if queued and self.intake is not None:
                 batch.cut_before_look(self.intake)
             elif batch.stretch.count > 1 and not (
-                queued and batch.blocked and policy.in_order and policy.time_invariant
+                queued
+                and batch.blocked
+                and policy.in_order
+                and policy.time_invariant
+                and self.loads is None  # which looks at whoever comes
             ):
                 batch.cut()
 
@@ -245,6 +252,8 @@ class Replica:
         self.queue.leave(request)
         if own.cache is not None:
             own.reuse(request)
+        if self.loads is not None:
+            self.loads.admitted(request)
         own.held[request] = blocks
         if scheduled[request] == NEVER:
             scheduled[request] = now

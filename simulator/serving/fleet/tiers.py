@@ -1,0 +1,189 @@
+"""Tiers of caches on machines: their memories, and the ways to them over host links, disks and network cards.
+
+A replica has the host links of its devices for itself. Replicas share the disks of a node, a store's bandwidth, and
+network cards: those are links of the fabric where there is one, on which moved caches travel too. Left out: PCIe
+switches that devices share, and collectives on the same cards, which do not slow loads down.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.engine.agenda import Agenda
+from simulator.errors import InputError, Problem
+from simulator.fabric import Fabric
+from simulator.results.cache_tiers import CacheTierUse
+from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
+from simulator.serving.replica.replica import Replica
+from simulator.serving.tiers.eviction import EVICTIONS
+from simulator.serving.tiers.path import Lane, Path, path
+from simulator.serving.tiers.store import TierStore, empty
+from simulator.specs.cache_tiers import CacheTier
+from simulator.specs.hardware import Node
+from simulator.specs.serving import KvCache
+from simulator.units import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from simulator.serving.fleet.system import System
+
+HOST_LINK = 25e9
+"""Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
+
+
+def host_link(system: "System") -> float:
+    """Bytes per second between all devices of a replica and their hosts, one direction."""
+    link = system.node.accelerator.host_link
+    return (HOST_LINK if link is None else link.value) * system.cost.devices
+
+
+@dataclass(slots=True)
+class Tiers:
+    """What the tiers of a scenario are made of, put on the clock as it is needed."""
+
+    agenda: Agenda
+    fabric: Fabric
+    _resources: dict[Hashable, Lane] = field(default_factory=dict)
+    _shared: dict[str, TierStore] = field(default_factory=dict)
+    stores: list[tuple[CacheTier, TierStore, float, int]] = field(default_factory=list)
+    """(what was asked for, the memory, bytes and tokens of one of its identities) of all, shared ones once."""
+
+    def attach(self, replica: Replica, system: "System", number: int, cache: KvCache, layers: int) -> None:
+        """Give the replica, which keeps prefixes and is the pool's of this number, its tiers."""
+        kept = replica.blocks.cache
+        assert kept is not None
+        size = kept.blocks * replica.blocks.size * replica.blocks.memory.token_bytes
+        made = []
+        for place, spec in enumerate(cache.tiers):
+            store = self._store(spec, size, kept.blocks * replica.blocks.size)
+            read, write, demote = (self._way(spec, replica, system, number, way) for way in ("read", "write", "demote"))
+            made.append(Tier(store, read, write, demote, keeps=spec.way == "host" and place < len(cache.tiers) - 1))
+        rules = LoadRules(cache.loads.when == "faster", cache.loads.least, layers if cache.loads.layered else 1)
+        loads = replica.loads = KvLoads(replica, made, rules)
+        replica.blocks.computed, kept.dropped = loads.computed, loads.dropped
+
+    def used(self) -> tuple[CacheTierUse, ...]:
+        """What each tier held and moved, by name, in the order in which they were written."""
+        names = dict.fromkeys(spec.name for spec, *_ in self.stores)
+        return tuple(_used([one for one in self.stores if one[0].name == name]) for name in names)
+
+    def _store(self, spec: CacheTier, size: float, tokens: int) -> TierStore:
+        """The memory of a tier, one for all where it is shared."""
+        if spec.shared and spec.name in self._shared:
+            return self._shared[spec.name]
+        store = empty(spec.name, int(spec.capacity / size), spec.write == "back", spec.eviction)
+        if spec.shared:
+            self._shared[spec.name] = store
+        self.stores.append((spec, store, size, tokens))
+        return store
+
+    def _way(self, spec: CacheTier, replica: Replica, system: "System", number: int, kind: str) -> Path:
+        """One direction between a replica and a tier."""
+        reads, devices = kind == "read", system.devices(number)
+        bandwidth = spec.bandwidth if reads else spec.write_bandwidth or spec.bandwidth
+        lanes = []
+        if spec.way != "network" and kind != "demote":
+            lanes.append(self._lane(("host", replica.number, reads), host_link(system)))
+        if spec.way == "network":
+            lanes += self._cards(system, devices, reads)
+        if bandwidth is not None and spec.way == "disk":
+            nodes, counts = np.unique(
+                [system.cluster.numbering.node_of(device) for device in devices], return_counts=True
+            )
+            for node, count in zip(nodes.tolist(), counts.tolist(), strict=True):
+                disk = self._lane((spec.name, system.cluster.name, node, reads), bandwidth)
+                lanes.append(disk._replace(share=count / len(devices)))
+        elif bandwidth is not None:
+            of = () if spec.way == "network" else (replica.number,)
+            lanes.append(self._lane((spec.name, *of, reads), bandwidth))
+        return path(spec.latency, lanes or [self._lane(("host", replica.number, reads), host_link(system))])
+
+    def _lane(self, key: Hashable, bandwidth: float) -> Lane:
+        """A resource of its own, made once."""
+        if key not in self._resources:
+            rate = bandwidth / TICKS_PER_SECOND
+            self._resources[key] = Lane(self.agenda.add(rate, f"cache tiers {len(self._resources)}"), rate)
+        return self._resources[key]
+
+    def _cards(self, system: "System", devices: Sequence[int], reads: bool) -> list[Lane]:
+        """Network cards of the devices: links of the fabric, or of a node that stands alone."""
+        share = 1 / len(devices)
+        lanes = [self._card(device, reads) for device in devices] if self._joined(system) else []
+        if lanes and all(lane is not None for lane in lanes):
+            return [lane._replace(share=share) for lane in lanes if lane is not None]
+        nics = system.node.nics
+        assert nics is not None
+        found = []
+        for device in devices:
+            key = ("cards", system.cluster.name, system.cluster.numbering.node_of(device), reads)
+            found.append(self._lane(key, nics.count * nics.bandwidth.value)._replace(share=share))
+        return found
+
+    def _joined(self, system: "System") -> bool:
+        """Whether the fabric is that of the pool's cluster, and joins several nodes."""
+        numbering = system.cluster.numbering
+        return numbering.all_nodes > 1 and numbering.all_devices == self.fabric.devices
+
+    def _card(self, device: int, reads: bool) -> Lane | None:
+        """The link between a device's card and the network; None where the fabric has none."""
+        numbering = self.fabric.numbering
+        here = numbering.devices_of(numbering.node_of(device))
+        other = here.stop if here.stop < self.fabric.devices else here.start - 1
+        ends = ([other], [device]) if reads else ([device], [other])
+        wanted = "NIC down" if reads else "NIC up"
+        links = [link for link in self.fabric.paths(*ends).T.ravel().tolist() if link >= 0]
+        for link in links:
+            if self.fabric.kinds[self.fabric.block_of(link)] == wanted:
+                return Lane(link, float(self.fabric.capacity[link]) / TICKS_PER_SECOND)
+        return None
+
+
+def _used(stores: Sequence[tuple[CacheTier, TierStore, float, int]]) -> CacheTierUse:
+    """The memories of one tier together."""
+    spec = stores[0][0]
+    return CacheTierUse(
+        name=spec.name,
+        path=str(spec.way),
+        memories=len(stores),
+        capacity=float(spec.capacity * len(stores)),
+        most=float(sum(store.most * size for _, store, size, _ in stores)),
+        hit_tokens=sum(store.hits * tokens for _, store, _, tokens in stores),
+        asked_tokens=sum(store.asked * tokens for _, store, _, tokens in stores),
+        dropped_tokens=sum(store.dropped * tokens for _, store, _, tokens in stores),
+        read=float(sum(store.read_bytes for _, store, _, _ in stores)),
+        written=float(sum(store.written_bytes for _, store, _, _ in stores)),
+    )
+
+
+def check(cache: KvCache, caching: str, path: str, node: Node, replicas: int, devices: int) -> None:
+    """InputError, at `path`, for tiers that a pool of so many replicas of so many devices cannot have on its nodes."""
+    if cache.tiers and caching == "none":
+        message = "tiers keep what prompts share, and this stack or model keeps no prefixes"
+        raise InputError(Problem(message, path=f"{path}.tiers", hint="write `prefix_caching: block` beside them"))
+    for i, tier in enumerate(cache.tiers):
+        EVICTIONS.get(tier.eviction, f"{path}.tiers.{i}.eviction")
+        _check_way(tier, node, f"{path}.tiers.{i}")
+        if tier.way == "host" and node.host_memory is not None:
+            here = min(node.devices / devices, replicas)
+            if here * tier.capacity > node.host_memory.value:
+                message = (
+                    f"the tier `{tier.name}` takes {_gigabytes(here * tier.capacity)} of a host of {node.name}, which"
+                    f" has {_gigabytes(node.host_memory.value)}; each replica has one of its own"
+                )
+                hint = "lower it, or set `cluster.node.host_memory`"
+                raise InputError(Problem(message, path=f"{path}.tiers.{i}.capacity", hint=hint))
+
+
+def _check_way(tier: CacheTier, node: Node, path: str) -> None:
+    """InputError for a tier that a node has no way to."""
+    if tier.way == "network" and node.nics is None:
+        message = f"the tier `{tier.name}` is reached over a network, and {node.name} has no network cards"
+        raise InputError(Problem(message, path=path, hint="write `path: host` or `disk`, or add `cluster.node.nics`"))
+    if tier.way != "network" and node.accelerator.kind == "cpu":
+        message = f"the tier `{tier.name}` lies behind a host link, and the devices of {node.name} are the host"
+        raise InputError(Problem(message, path=path, hint="write `path: network`, or raise the cache's `memory_share`"))
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB"
