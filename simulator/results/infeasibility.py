@@ -41,7 +41,8 @@ def reason(result: Result) -> str:
     worst = max(result.memory, key=filled)
     host = host_full(result)
     if worst.peak <= worst.capacity and host is not None:
-        return f"the devices of a node keep {host.peak / 1e9:,.1f} GB in a host of {host.capacity / 1e9:,.1f} GB"
+        where = "on drives" if host is result.nvme else "in a host"
+        return f"the devices of a node keep {host.peak / 1e9:,.1f} GB {where} of {host.capacity / 1e9:,.1f} GB"
     if worst.peak <= worst.capacity:
         size = f"{worst.peak / 1e9:.1f} GB of {worst.capacity / 1e9:.1f} GB are taken without it"
         return f"`serving.kv_cache` leaves no room for keys and values, or asks for more `blocks` than fit; {size}"
@@ -54,9 +55,9 @@ def _first(result: Result) -> JobRecord | None:
 
 
 def host_full(result: Result) -> HostMemory | None:
-    """The host whose memory does not suffice, None where it does or nothing is kept there."""
-    host = result.host
-    return host if host is not None and host.peak > host.capacity else None
+    """The host whose memory, or else whose drives, do not suffice; None where they do or nothing is kept there."""
+    tiers = (use for use in (result.host, result.nvme) if use is not None)
+    return next((use for use in tiers if use.peak > use.capacity), None)
 
 
 CLOSE = "memory too close to call"

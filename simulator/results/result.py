@@ -82,10 +82,10 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """Memory of the fullest host, which all devices of its node share, at its worst moment."""
+    """Memory of the fullest host, or its drives, which all devices of its node share, at its worst moment."""
 
     capacity: float
-    """Bytes of the host."""
+    """Bytes of the host or of its drives."""
     peak: float
     """Bytes that its devices keep there."""
     at_peak: dict[str, float]
@@ -374,6 +374,8 @@ class Result:
     """Device memory of each class."""
     host: HostMemory | None = None
     """Memory of the fullest host; None where nothing is kept there, or where its size is not known."""
+    nvme: HostMemory | None = None
+    """The same of the drives of the fullest node."""
     links: tuple[LinkLoad, ...] = ()
     """Traffic of each kind of link."""
     critical_path: CriticalPath = field(default_factory=CriticalPath)

@@ -53,6 +53,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "memory_too_close": undecided(result.warnings),
         "memory": [_memory(use, names) for use in result.memory],
         **({"host_memory": _host(result.host)} if result.host is not None else {}),
+        **({"nvme": _host(result.nvme)} if result.nvme is not None else {}),
         "links": [_link(load, names) for load in result.links],
         "critical_path": _critical_path(result.critical_path, names),
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],

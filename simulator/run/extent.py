@@ -68,8 +68,11 @@ def _features(scenario: OneScenario) -> Iterator[str]:
     zero = stack.zero if layout.zero is None else layout.zero
     if scenario.cluster.devices > layout.tp * layout.pp * layout.cp:
         yield f"ZeRO-{zero}"
-    if training.offload_layers:
+    away = {} if training.offload is None else training.offload.tiers
+    if training.offload_layers or "activations" in away:
         yield "offloaded activations"
+    if "optimizer" in away or "parameters" in away:
+        yield "offloaded model states"
     yield f"{training.attention or stack.attention} attention"
 
 

@@ -21,7 +21,7 @@ from simulator.program import codes as d
 from simulator.program.piece import COPY, HOST
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare, mean, run_metrics, step_metrics, training_metrics
-from simulator.results.result import Comparison, DeviceClass, HostMemory, LinkLoad, MemoryUse, Result
+from simulator.results.result import Comparison, DeviceClass, LinkLoad, MemoryUse, Result, Spans
 from simulator.results.summary import CHAINS
 from simulator.run.critical import summary
 from simulator.run.energy import guessed_idle, step_energy_j
@@ -32,6 +32,7 @@ from simulator.run.parts import LAUNCHES, OFFLOAD, STRAGGLER, busy, by_axis
 from simulator.run.spans import spans_of
 from simulator.run.spread.grounded import grounded
 from simulator.run.steps import Steps
+from simulator.run.tiers import Waits, loads, memory_of
 from simulator.specs.resolve import dump, scenario_hash
 from simulator.specs.scenario import Scenario
 from simulator.training import flops, memory
@@ -42,6 +43,8 @@ from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.noise import Perturbation
 from simulator.training.passes.program import Program
+from simulator.training.tiers.ledger import fullest_node
+from simulator.training.tiers.nodes import nodes_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,8 +91,10 @@ def gather(run: Run) -> Result:
     working = np.array([[_working(run.job, shape, rank) for rank in range(run.job.pp)] for shape in shapes])
     used = tuple(_memory(run, i, kept, always[i % run.job.pp], working) for i in range(len(classes)))
     metrics = _metrics(run, classes, breakdown, used)
-    host = _host(run)
-    feasible = all(use.peak <= use.capacity for use in used) and (host is None or host.peak <= host.capacity)
+    node = run.scenario.cluster.node
+    host, nvme = (memory_of(run.job, node, tier) for tier in ("host", "nvme"))
+    full = [use for use in (host, nvme) if use is not None and use.peak > use.capacity]
+    feasible = all(use.peak <= use.capacity for use in used) and not full
     spans, links = spans_of(run.program, run.timeline, run.job.pp), run.links
     step_s = units.to_seconds(run.timeline.makespan)
     return Result(
@@ -101,7 +106,8 @@ def gather(run: Run) -> Result:
         spans=spans,
         memory=used,
         host=host,
-        links=(*links, *host_links(run.job, step_s, spans)),
+        nvme=nvme,
+        links=(*links, *host_links(run.job, step_s, spans), *_beside(run, step_s, spans)),
         critical_path=summary(run.program, run.timeline, run.classes, run.job, run.network.fabric.kinds),
         comparisons=_comparisons(run, metrics),
         warnings=_warnings(run, used) + overloaded(links) + unused_oversubscription(run.scenario.cluster),
@@ -223,6 +229,14 @@ def _gaps(run: Run, chain: int, part: slice, data: slice, ticks: dict[str, int])
     communicates = alone[place] & (cause >= 0)
     sends = np.isin(columns.kind[cause], (d.SEND_FORWARD, d.SEND_BACKWARD))
     known = np.where(sends, np.minimum(gap, (run.timeline.end - run.timeline.start)[cause]), gap) * communicates
+    if run.program.moved:
+        waits = Waits(run.program, run.timeline)
+        traced = np.array([one >= 0 and waits.traced(one) for one in cause.tolist()], np.bool_) & ~sends
+        for since, length, one in zip(before[waited][traced], gap[traced], cause[traced], strict=True):
+            for name, share in waits.between(int(since), int(since + length), int(one)).items():
+                ticks[name] = ticks.get(name, 0) + share
+        communicates, gap = communicates & ~traced, np.where(traced, 0, gap)
+        known = np.where(traced, 0, known)
     for name, lane in ((LAUNCHES, HOST), (OFFLOAD, COPY)):
         host = run.program.on(cause, lane) & (cause >= 0)
         known = np.where(host, gap, known)
@@ -298,6 +312,10 @@ def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], inside
     working = float(inside[sizes, rank].max())
     peak = float(level.max(initial=0.0))
     at_peak = {**static, "activations": peak, "working": working}
+    lost = run.job.fragmentation
+    if lost:
+        at_peak["fragmentation"] = lost * (peak + working)
+        level, working = (1 + lost) * level, (1 + lost) * working
     base = sum(static.values()) + working
     return MemoryUse(
         index,
@@ -309,19 +327,12 @@ def _memory(run: Run, index: int, kept: Floats, static: dict[str, float], inside
     )
 
 
-def _kept_on_host(run: Run) -> dict[int, float]:
-    """Bytes that the devices of the fullest node keep in its host's memory, by stage; empty without offloading."""
-    return memory.fullest_host(run.job, run.scenario.cluster.node.devices) if run.job.offload_layers else {}
-
-
-def _host(run: Run) -> HostMemory | None:
-    """Memory of the fullest host; None where nothing is kept there, or where its size is not known."""
-    kept, capacity = _kept_on_host(run), run.scenario.cluster.node.host_memory
-    if not kept or capacity is None:
-        return None
-    return HostMemory(
-        capacity.value, sum(kept.values()), {f"activations, stage {stage}": size for stage, size in kept.items()}
-    )
+def _beside(run: Run, step_s: float, spans: Spans) -> tuple[LinkLoad, ...]:
+    """Loads of links to hosts and of drives, where something lives beside the devices' memory."""
+    if not run.program.moved:
+        return ()
+    nodes = nodes_of(run.classes.members, run.classes.ranks, run.scenario.cluster.node.devices)
+    return loads(run.program, nodes, run.job.host, step_s, spans)
 
 
 def _activations(run: Run, part: slice, kept: Floats) -> tuple[Ints, Floats]:
@@ -375,7 +386,8 @@ def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
     if words := run.scenario.model.quantization:
         found.append(f"the model's weights are published quantised ({words}); training takes `training.precision`")
     found += _extrapolated(run)
-    kept, node = sum(_kept_on_host(run).values()), run.scenario.cluster.node
+    node = run.scenario.cluster.node
+    kept = sum(fullest_node(run.job, "host", node.devices).values()) if node.host_memory is None else 0.0
     if kept and node.host_memory is None:
         size = units.format(kept, "bytes")
         found.append(f"offloaded activations take {size} of the host's memory, whose size is not known: {node.name}")

@@ -19,6 +19,8 @@ Ints = NDArray[np.int64]
 
 LAUNCHES, OFFLOAD = "host", "offload"
 """What passes wait for the host for: its launches, or activations on their way to its memory and back."""
+CORES = "optimizer"
+"""What is waited for while cores of the host update parameters."""
 STRAGGLER = "straggler"
 """Waiting for slower data-parallel peers, where there are such."""
 PARTS = ("compute", "recompute", TP.exposed, LAUNCHES, OFFLOAD, "stall", PP.exposed, DP.exposed, "optimizer", "bubble")
@@ -44,7 +46,11 @@ def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict
     numbers, first, counts = np.unique(content[order], return_index=True, return_counts=True)
     sums = np.add.reduceat(lasted[order], first) if len(order) else lasted
     for number, example, count, whole in zip(numbers.tolist(), first, counts.tolist(), sums.tolist(), strict=True):
-        name = "optimizer" if kind[order[example]] == d.OPTIMIZER else "compute"
+        code = kind[order[example]]
+        if code in d.TIER_CODES:
+            ticks[CORES if code in d.ON_CORES else OFFLOAD] += whole
+            continue
+        name = "optimizer" if code == d.OPTIMIZER else "compute"
         _add(ticks, program.contents[number], count, whole, name)
     return ticks
 

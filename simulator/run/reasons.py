@@ -21,6 +21,9 @@ Ints = NDArray[np.int64]
 
 LATENCY = "latency"
 """Launch and hops of collectives, launches of kernels."""
+BESIDE = dict.fromkeys(d.TIER_CODES, HOST_LINK)
+BESIDE |= dict.fromkeys(d.ON_CORES, "host cores") | {d.NVME_READ: "NVMe read", d.NVME_WRITE: "NVMe write"}
+"""What operations beside the device's memory run on."""
 
 
 class Reasons:
@@ -45,6 +48,10 @@ class Reasons:
         labels, lasted = labels[order], (self.timeline.end - self.timeline.start)[operations][order]
         for same in np.split(np.arange(len(order)), 1 + np.flatnonzero((labels[1:] != labels[:-1]).any(axis=1))):
             device, code, chunk, content = labels[same[0]].tolist()
+            if code in d.TIER_CODES:
+                self.operations[d.KINDS[code]] += int(lasted[same].sum())
+                self.links[BESIDE[code]] += int(lasted[same].sum())
+                continue
             name = d.KINDS[code] + (f", {'chunk' if self.interleaved else 'stage'} {chunk}" if chunk >= 0 else "")
             self._explain(name, device, self.program.contents[content].whole, len(same), int(lasted[same].sum()))
 

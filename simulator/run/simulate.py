@@ -35,6 +35,7 @@ from simulator.training.communication import Network
 from simulator.training.job import Job
 from simulator.training.noise import Perturbation, joined, perturb, slowdowns
 from simulator.training.passes.program import Program, build_program
+from simulator.training.tiers.nodes import nodes_of
 
 Ints = NDArray[np.int64]
 
@@ -108,7 +109,10 @@ class Prepared:
         """Fold and lower; chains with different `fold_keys` (chains,) stay apart, `cut` runs all passes in parts."""
         classes = StepCosts(self.job, self.device, self.network).classes(self.fold, fold_keys)
         _check_size(len(self.job.schedule) * len(classes.costs))
-        return Lowered(classes, build_program(self.job, classes.costs, classes.rendezvous, cut))
+        nodes = None
+        if self.job.offload is not None:
+            nodes = nodes_of(classes.members, classes.ranks, self.scenario.cluster.node.devices)
+        return Lowered(classes, build_program(self.job, classes.costs, classes.rendezvous, cut, nodes))
 
 
 def prepare(

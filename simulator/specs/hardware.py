@@ -22,6 +22,7 @@ from simulator.specs.base import (
     Spec,
     Watts,
 )
+from simulator.specs.host import HostCpu, Nvme
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.network import KINDS
 from simulator.specs.text.numbering import Numbering
@@ -182,6 +183,12 @@ class Node(Spec):
     """How it leaves the node; None for a machine without a network."""
     host_memory: Figure[Bytes] | None = None
     """Main memory of the host."""
+    host_links: Figure[Bandwidth] | None = Field(default=None, exclude_if=lambda links: links is None)
+    """Of all devices to the host together, per direction, where switches share less than each device's link."""
+    cpu: HostCpu | None = Field(default=None, exclude_if=lambda cpu: cpu is None)
+    """Processors of the host, which may update what is offloaded."""
+    nvme: Nvme | None = Field(default=None, exclude_if=lambda nvme: nvme is None)
+    """NVMe drives of the node."""
     power: Figure[Watts] | None = None
     """Whole node at full load, devices included."""
     notes: str = ""

@@ -9,6 +9,7 @@ from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFractio
 from simulator.specs.batching import Batching
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.noise import Noise
+from simulator.specs.offload import Offload
 from simulator.specs.requests import Distribution
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
@@ -270,6 +271,11 @@ class Training(Spec):
     left out."""
     offload_layers: Count | None = None
     """Layers of each stage, or of each chunk where vpp > 1, whose kept activations wait in the host's memory; none
+    where left out. Copies are spread evenly beside all passes; `offload.activations` runs them layer by layer."""
+    offload: Offload | None = Field(default=None, exclude_if=lambda offload: offload is None)
+    """What lives in the memory of hosts or on NVMe drives; nothing where left out."""
+    fragmentation: Fraction = Field(default=0.0, exclude_if=lambda share: share == 0.0)
+    """Memory of activations and working buffers that the allocator cannot hand out, as a share of what they take; none
     where left out."""
     precision: Precision | None = None
     """Number format of matrix products; the stack's default where left out. Below 16 bits a recipe: `fp8` (which is

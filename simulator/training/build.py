@@ -56,6 +56,8 @@ from simulator.training.overlap import besides
 from simulator.training.overlap.partners import together
 from simulator.training.recipes import any_order, recipe_of, turns_weights
 from simulator.training.schedules import SCHEDULES, Pipeline, own_name, read_schedule
+from simulator.training.tiers.checks import check_job, check_offload
+from simulator.training.tiers.host import rates_of
 
 Layers = tuple[int, ...]
 """Layers of each chunk."""
@@ -139,9 +141,10 @@ def build_job(scenario: Scenario) -> Job:
         **formats,
         lora=training.lora,
         attention=attention,
-        recompute=str(take("recompute", training.recompute or _of_modules(training), stack.recompute)),
+        recompute=_recompute(resolver),
         **_kept(training),
         host_link=_host_link(scenario),
+        host=rates_of(scenario.cluster.node),
         runtime=_runtime(scenario),
         sequence_parallel=bool(_sequence_parallel(resolver, mesh)),
         cp_kind=_cp_kind(resolver, model, mesh, attention),
@@ -165,6 +168,8 @@ def build_job(scenario: Scenario) -> Job:
         assumptions=tuple(resolver.assumptions),
         warnings=_warnings(scenario, mesh, zero, formats),
     )
+    check_offload(training, scenario.cluster.node, chunks)
+    check_job(job)
     besides.check_overlap(training, job)
     vocabulary.check(job)
     optimizers.check_by_layer(job)
@@ -205,8 +210,26 @@ def _kept(training: Training) -> dict[str, Any]:
         "recompute_layers": training.recompute_layers,
         "recompute_share": training.recompute_share or 1.0,
         "offload_layers": training.offload_layers or 0,
+        "offload": training.offload,
+        "fragmentation": training.fragmentation,
+        **_token_wise(training),
         "tile_tokens": training.tile_tokens,
     }
+
+
+def _token_wise(training: Training) -> dict[str, Any]:
+    """Recomputation of all but attention where only some tokens' activations are offloaded."""
+    found = training.offload.activations if training.offload else None
+    return {} if found is None or found.tokens is None else {"recompute_keeps": ("attention",)}
+
+
+def _recompute(resolver: _Resolver) -> str:
+    """What passes compute again: what is said, what the other keys imply, or the stack's default."""
+    training, stack = resolver.training, resolver.stack
+    found = training.offload.activations if training.offload else None
+    if found is not None and found.tokens is not None:
+        return "full" if found.tokens < 1.0 else "none"
+    return str(resolver.take("recompute", training.recompute or _of_modules(training), stack.recompute))
 
 
 def _formats(resolver: _Resolver, scenario: Scenario) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class ChainCosts:
     """Sum of the gradients of an embedding on first and last stage; empty where only one of them has it."""
     optimizer: Sequence[Piece]
     """By rank."""
+    subgroup: Sequence[Piece]
+    """Update of one subgroup of states that came to the device for it, by rank; nothing where none do."""
     updates: Sequence[Sequence[Piece]]
     """Of each chunk, of each piece of its backward pass; empty where all are updated together."""
     sizes: Ints
@@ -397,6 +399,7 @@ class StepCosts:
             reduce=self._pieces(calls.reductions, paid, bound if job.per_pass or job.overlap_gradients else none),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
             optimizer=self._optimizers(paid),
+            subgroup=self.subgroups,
             takes=self.takes,
             updates=self.updates,
             sizes=sizes.astype(np.int64).reshape(-1),
@@ -468,6 +471,12 @@ class StepCosts:
         found = costs.optimizer(stage)
         self.outside |= costs.invalid
         return found
+
+    @cached_property
+    def subgroups(self) -> list[Piece]:
+        """The update of a subgroup on each rank, where states come to the device for it."""
+        costs = PassCosts(self.job, self.device, lambda comm: 0)
+        return [costs.subgroup(stage) for stage in range(self.job.pp)]
 
     @cached_property
     def updates(self) -> list[list[Piece]]:

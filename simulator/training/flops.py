@@ -169,7 +169,8 @@ def hardware_flops(job: Job) -> float:
     """FLOPs of a step that the devices do: `model_flops` and what is computed again."""
     if job.batch is not None:
         return _of_batch(job, job.batch)
-    return model_flops(job) + job.global_batch * _recomputed(job)
+    again = 1.0 if job.token_wise is None else 1.0 - job.token_wise
+    return model_flops(job) + job.global_batch * again * _recomputed(job)
 
 
 def _recomputed(job: Job) -> float:

@@ -15,6 +15,7 @@ from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
+from simulator.specs.offload import Offload
 from simulator.specs.training import Algorithms, Lora, Optimizer, Stack, UserBuffers
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape
@@ -24,6 +25,7 @@ from simulator.training.checks import (
 )
 from simulator.training.experts.routing import Exchange
 from simulator.training.recipes import RECIPES, Recipe
+from simulator.training.tiers.host import HostRates
 
 BYTES = {"fp32": 4, "tf32": 4}
 """Bytes of an activation or weight element by precision where they are not 2; recipes below 16 bits keep 16 beside."""
@@ -148,6 +150,12 @@ class Job:
     """Tokens of each slice of a microbatch along its sequence, which pass one by one; empty where it passes whole."""
     before: int = 0
     """Tokens of a sequence before those of this job, whose keys are there."""
+    offload: Offload | None = None
+    """What lives beside the device's memory; None for nothing, or for activations by `offload_layers` alone."""
+    host: HostRates | None = None
+    """What the host gives a device where anything lives there."""
+    fragmentation: float = 0.0
+    """Memory that the allocator cannot hand out, as a share of activations and working buffers."""
     tile_tokens: int | None = None
     """Tokens that MLPs and the loss take at once; None for all of a microbatch."""
     assumptions: tuple[str, ...] = ()
@@ -398,6 +406,24 @@ class Job:
     def offloaded(self) -> float:
         """Share of the layers whose activations wait in the host's memory."""
         return sum(min(self.offload_layers, layers) for layers in self.chunks) / self.model.layers
+
+    @property
+    def token_wise(self) -> float | None:
+        """Share of the tokens of a layer whose activations wait elsewhere while those of the others are computed again;
+        None where layers or tensors are offloaded whole."""
+        found = None if self.offload is None else self.offload.activations
+        return None if found is None else found.tokens
+
+    @property
+    def host_share(self) -> float:
+        """Share of the optimizer's states that lives beside the device's memory."""
+        found = None if self.offload is None else self.offload.optimizer
+        return 0.0 if found is None else found.share
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether gradients are summed over microbatches on the device before they are reduced or travel."""
+        return self.microbatches > 1 and not self.per_pass
 
     def recomputed(self, layers: int) -> int:
         """Layers that are recomputed as a whole in a chunk of `layers`; halves are rounded up."""

@@ -44,6 +44,7 @@ from simulator.training.operators import (
     vocabulary_shard,
 )
 from simulator.training.optimizers.base import OPTIMIZERS, Matrices, Share
+from simulator.training.tiers.split import BUFFERS, split
 
 Floats = NDArray[np.float64]
 
@@ -165,7 +166,37 @@ def recast(job: Job, stage: int) -> float:
 
 
 def static_memory(job: Job, stage: int) -> dict[str, float]:
-    """Bytes that a rank of the stage keeps all the time, by kind."""
+    """Bytes that a rank of the stage keeps all the time on its device, by kind."""
+    return by_tier(job, stage)[0]
+
+
+def by_tier(job: Job, stage: int) -> tuple[dict[str, float], dict[str, float]]:
+    """(bytes on the device, bytes elsewhere) that a rank of the stage keeps all the time, by kind."""
+    states = _states(job, stage)
+    if job.offload is None:
+        return states, {}
+    largest = {"parameters": 0.0, "gradients": 0.0}
+    for piece in (piece for chunk in chunks_of_stage(job, stage) for piece in pieces_of(chunk)):
+        sizes = piece_bytes(job, piece)
+        largest = {name: max(size, sizes[name]) for name, size in largest.items()}
+    return split(job.offload, states, largest, updated(job, stage), job.accumulates)
+
+
+def piece_bytes(job: Job, piece: Chunk) -> dict[str, float]:
+    """Bytes of the parameters and of the gradients of a layer, with the ends beside it, that one rank owns."""
+    found = {"parameters": 0.0, "gradients": 0.0, "elements": 0.0}
+    for copies in job.replicas:
+        shard = copies.shard if job.per_pass else 1
+        found["parameters"] += parameters(job, piece, copies) * job.element / shard
+        spread = copies.shard if job.zero else 1
+        elements = parameters(job, piece, copies, trained=True) / spread
+        found["elements"] += elements
+        found["gradients"] += elements * job.gradient_bytes
+    return found
+
+
+def _states(job: Job, stage: int) -> dict[str, float]:
+    """Bytes that a rank of the stage keeps all the time if nothing is elsewhere, by kind."""
     states = dict.fromkeys(("parameters", "gradients", "optimizer"), 0.0)
     chunks = chunks_of_stage(job, stage)
     for copies in job.replicas:
@@ -287,9 +318,11 @@ def chunk_activations(job: Job, chunk: Chunk) -> float:
 
     Offloaded layers are the first of a chunk, recomputed ones the last.
     """
-    stay = chunk.kinds[job.offload_layers :]
+    away = layers_away(job, chunk)
+    stay = chunk.kinds[away:]
     again = min(job.recomputed(chunk.layers), len(stay))
-    total = over_layers(
+    total = over_layers(chunk.kinds[:away], lambda kind: left_of_layer(job, kind))
+    total += over_layers(
         stay[len(stay) - again :], lambda kind: boundary_activations(job.of(kind)) + kept_results(job, kind)
     )
     total += over_layers(stay[: len(stay) - again], lambda kind: whole_layer(job, kind))
@@ -335,9 +368,43 @@ def kept_of_layer(job: Job, kind: LayerKind) -> float:
     return boundary_activations(job.of(kind)) if everything else whole_layer(job, kind)
 
 
+def layers_away(job: Job, chunk: Chunk) -> int:
+    """Layers of a chunk whose activations wait elsewhere: its first ones."""
+    if job.offload is None or job.offload.activations is None:
+        return min(job.offload_layers, chunk.layers)
+    return min(job.offload.activations.layers or chunk.layers, chunk.layers)
+
+
+def moved_of_layer(job: Job, kind: LayerKind) -> float:
+    """Bytes of one microbatch of an offloaded layer that wait elsewhere."""
+    found = None if job.offload is None else job.offload.activations
+    if found is None:
+        return kept_of_layer(job, kind)
+    if found.tokens is not None:
+        always = boundary_activations(job.of(kind)) + kept_results(job, kind)
+        return always + found.tokens * max(layer_activations(job, kind) - always, 0.0)
+    if found.tensors:
+        ops = dropping(layer_ops(job, kind), job.recompute_modules if job.recompute == "selective" else ())
+        return _bytes(job.of(kind), (one for one in kept(ops) if one.name in found.tensors))
+    return (found.share or 1.0) * _kept_or_results(job, kind)
+
+
+def left_of_layer(job: Job, kind: LayerKind) -> float:
+    """Bytes of one microbatch of an offloaded layer that stay on the device all the same."""
+    if job.offload is None or job.token_wise is not None:
+        return 0.0
+    return max(_kept_or_results(job, kind) - moved_of_layer(job, kind), 0.0)
+
+
+def _kept_or_results(job: Job, kind: LayerKind) -> float:
+    """Bytes that a layer keeps of one microbatch, results that recomputation spares included."""
+    everything = all(job.recomputed(layers) == layers for layers in job.chunks)
+    return kept_of_layer(job, kind) + (kept_results(job, kind) if everything else 0.0)
+
+
 def offloaded_of(job: Job, chunk: Chunk) -> float:
     """Bytes of one microbatch of a chunk that wait in the host's memory: those of its first layers."""
-    return over_layers(chunk.kinds[: job.offload_layers], lambda kind: kept_of_layer(job, kind))
+    return over_layers(chunk.kinds[: layers_away(job, chunk)], lambda kind: moved_of_layer(job, kind))
 
 
 def head_activations(job: Job) -> float:
@@ -394,7 +461,15 @@ def _inside_layer(job: Job, kind: LayerKind) -> float:
         inside += sum(share * layer_activations(job, half) for half, share in halves)
     elif job.recompute == "selective":
         inside += attention_activations(job, kind)
-    return inside + shared_in_flight(job, kind) + 2 * kept_of_layer(job, kind) * bool(job.offload_layers)
+    return inside + shared_in_flight(job, kind) + _on_the_way(job, kind)
+
+
+def _on_the_way(job: Job, kind: LayerKind) -> float:
+    """Bytes of buffers for activations that come from elsewhere or go there: two layers, one of which is where a layer
+    is computed again token by token."""
+    if job.offload is None or job.offload.activations is None:
+        return 2 * kept_of_layer(job, kind) * bool(job.offload_layers)
+    return (BUFFERS - (job.recompute == "full")) * moved_of_layer(job, kind)
 
 
 def shared_in_flight(job: Job, kind: LayerKind) -> float:
@@ -445,13 +520,16 @@ def _most_in_flight(job: Job, stage: int, sizes: Floats, rest: Floats, part_size
 
 
 def offloaded(job: Job) -> list[float]:
-    """Most bytes that a device of each stage keeps in the memory of its host; shape (pp,)."""
+    """Most bytes of activations that a device of each stage keeps elsewhere; shape (pp,)."""
     sizes = np.array([[offloaded_of(part, chunk) for part in job.parts] for chunk in all_chunks(job)])
     return [_most_in_flight(job, stage, sizes, np.zeros_like(sizes)) for stage in range(job.pp)]
 
 
 def copied_a_step(job: Job) -> list[float]:
-    """Bytes that a device of each stage sends to its host in a step, and gets back from it; shape (pp,)."""
+    """Bytes that a device of each stage sends to its host in a step, and gets back from it, evenly beside its passes;
+    shape (pp,)."""
+    if job.offload is not None:
+        return [0.0] * job.pp
     through = job.microbatches / job.copies
     return [through * sum(offloaded_of(job, c) for c in chunks_of_stage(job, s)) for s in range(job.pp)]
 
@@ -489,7 +567,6 @@ def peak_memory(job: Job) -> float:
     (sizes, rest), scored = kept_by_slice(job), kept_of_part(job)
     return max(
         sum(static_memory(job, stage).values())
-        + _most_in_flight(job, stage, sizes, rest, scored)
-        + working_memory(job, stage)
+        + (1 + job.fragmentation) * (_most_in_flight(job, stage, sizes, rest, scored) + working_memory(job, stage))
         for stage in range(job.pp)
     )

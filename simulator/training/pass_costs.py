@@ -26,7 +26,7 @@ from simulator.training import operators
 from simulator.training.context.shards import SHARDS
 from simulator.training.job import Job
 from simulator.training.memory import Chunk, copy_time
-from simulator.training.optimizers.step import optimizer_step, updates
+from simulator.training.optimizers.step import optimizer_step, subgroup, updates
 from simulator.training.overlap.exchanged import exchanges_rows, staged
 from simulator.training.overlap.ladder import blocks_backward, blocks_forward, late
 from simulator.training.overlap.partners import Stretch, exchanges, stretches
@@ -190,6 +190,8 @@ class PassCosts:
         found = (
             self.layer_pass(_whole(steps, job.ping_pong), kind) if job.recompute == "full" else self.piece(steps)
         ).again()
+        if job.token_wise is not None:
+            found = found.at(1.0 - job.token_wise)  # kernels on a share of the rows; what they send travels whole
         if job.synchronous and job.recompute == "full":
             found += self._lists(len(operators.gathered_units(job, kind, job.dense)))
         return found
@@ -253,6 +255,10 @@ class PassCosts:
     def optimizer(self, stage: int) -> Piece:
         """The optimizer on a rank of the stage."""
         return self.piece(optimizer_step(self.job, stage))
+
+    def subgroup(self, stage: int) -> Piece:
+        """The update of a subgroup whose states came to the device."""
+        return self.piece(subgroup(self.job, stage))
 
 
 def _whole(steps: Sequence[Step], ping_pong: bool) -> list[Stretch]:

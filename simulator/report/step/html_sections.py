@@ -182,8 +182,10 @@ def memory(result: Result) -> Iterable[Markup]:
     total = "together", units.format(fullest.peak, "bytes"), wording.percent(filled(fullest))
     yield table(("kind name", "at the peak n", "of the device n"), rows, total)
     yield from _level(result, fullest)
-    if (host := result.host) is not None:
-        yield tag("h3", "The fullest host, which the devices of its node share")
+    for host, said in ((result.host, "The fullest host"), (result.nvme, "The NVMe drives of the fullest node")):
+        if host is None:
+            continue
+        yield tag("h3", f"{said}, which the devices of its node share")
         shown = [(kind, units.format(size, "bytes")) for kind, size in host.at_peak.items()]
         size = f"{units.format(host.peak, 'bytes')} of {units.format(host.capacity, 'bytes')}"
         yield table(("kind name", "at the peak n"), shown, ("together", size))

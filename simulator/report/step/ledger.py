@@ -63,10 +63,18 @@ def _host(result: Result) -> Iterable[RenderableType]:
     if result.host is not None:
         yield heading("Memory of the fullest host, which the devices of its node share")
         yield ledger(result.host)
+    if result.nvme is not None:
+        yield heading("NVMe drives of the fullest node, which its devices share")
+        yield ledger(result.nvme)
 
 
 def for_host(scenario: dict[str, Any]) -> list[str]:
     """Changes of a scenario whose hosts are too small for what their devices keep there."""
+    if scenario.get("training", {}).get("offload") is not None:
+        return [
+            "less of it: training.offload.activations.layers, share or tokens; training.offload.optimizer.share",
+            "the other tier: `to: nvme` or `to: host`; or more nodes, over which ZeRO spreads states",
+        ]
     now = whole(scenario, "training.offload_layers", 0)
     return [
         f"fewer training.offload_layers (now {now} a stage); training.recompute=full computes layers again instead",

@@ -115,6 +115,9 @@ def offloading(result: Result) -> str:
     rate = at(result.scenario, "cluster.node.accelerator.host_link.value")
     link = f" of {units.format(rate, 'bandwidth')}" if isinstance(rate, int | float) else ""
     long = f"{units.format(waited, 'time')}, {wording.percent(waited / step_s)} of the step,"
+    away = at(result.scenario, "training.offload")
+    if away is not None:
+        return f"Devices wait {long} for what travels to or from the host, whose link has{link.removeprefix(' of')}"
     return f"Devices wait {long} for offloaded activations on the host's link{link}"
 
 

@@ -19,6 +19,7 @@ from simulator import units
 from simulator.results.result import Result
 from simulator.run.dispatch import simulate
 from simulator.run.serve import serve
+from simulator.run.tiers import memory_of
 from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
@@ -108,6 +109,8 @@ class Figure(Spec):
     """Bytes of keys and values of one token on all devices of a replica."""
     ledger: str | None = None
     """Bytes of a kind of memory on the fullest device of a replica: `weights`, `activations` and so on."""
+    kept: tuple[str, ...] | None = None
+    """Bytes of kinds of memory on the fullest device of a training run, at their worst moment."""
     goodput: Literal["per device"] | None = None
     """Requests per second and device up to which the scenario keeps its objectives."""
     latencies: str | None = None
@@ -302,6 +305,9 @@ class Bench:
             return self.iteration(figure.of, figure.changes, figure.iteration)
         if figure.cache_bytes is not None:
             return self.cost(figure.of, figure.changes).kv_replica_bytes
+        if figure.kept is not None:
+            ledgers = [use.at_peak for use in run_training(scenario(figure.of, figure.changes)).memory]
+            return max(sum(ledger.get(kind, 0.0) for kind in figure.kept) for ledger in ledgers)
         if figure.ledger is not None:
             return self.cost(figure.of, figure.changes).ledger[figure.ledger]
         if figure.goodput is not None:
@@ -408,7 +414,11 @@ class Bench:
 def fits_training(asked: AnyScenario) -> bool:
     """Whether a training job fits into the memory of its devices."""
     assert isinstance(asked, Scenario)
-    return peak_memory(build_job(asked)) <= asked.cluster.node.accelerator.memory.capacity.value
+    job, node = build_job(asked), asked.cluster.node
+    if peak_memory(job) > node.accelerator.memory.capacity.value:
+        return False
+    found = (memory_of(job, node, tier) for tier in ("host", "nvme"))
+    return all(use is None or use.peak <= use.capacity for use in found)
 
 
 def variation(asked: ServingScenario) -> float:

@@ -38,6 +38,11 @@ class Elementwise(UpdateRule):
         """States and weights read and written."""
         yield self.pass_over(job, sum(share.elements / share.shards for share in shares))
 
+    def moved(self, job: Job) -> float:
+        """Bytes that an update reads and writes of a parameter."""
+        read = job.gradient_bytes + self.kept(job) + (job.master or job.stored)
+        return read + self.kept(job) + job.master + job.stored
+
     def pass_over(self, job: Job, parameters: float) -> Kernel:
         """The kernels on so many parameters."""
         kept = self.kept(job)

@@ -6,6 +6,7 @@ from simulator.cost.work import Stream
 from simulator.training import memory
 from simulator.training.job import Job
 from simulator.training.optimizers.base import OPTIMIZERS
+from simulator.training.optimizers.elementwise import Elementwise
 from simulator.training.recipes import Recipe
 from simulator.training.step import Kernel, Step
 
@@ -15,10 +16,24 @@ def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
     if not job.optimizer.in_backward:
         yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))
     if not by_layer(job):
-        yield from OPTIMIZERS.get(job.optimizer.name).steps(job, memory.shares(job, stage))
+        left = 1.0 - job.host_share
+        shares = [share._replace(elements=left * share.elements) for share in memory.shares(job, stage)]
+        if left:
+            yield from OPTIMIZERS.get(job.optimizer.name).steps(
+                job, shares if left < 1.0 else memory.shares(job, stage)
+            )
     matrices = memory.recast(job, stage)
     if job.recipe is not None and matrices:
         yield from _cast_weights(job, job.recipe, matrices)
+
+
+def subgroup(job: Job, stage: int) -> Iterator[Step]:
+    """The update of one subgroup of parameters whose states came to the device for it."""
+    part = None if job.offload is None else job.offload.optimizer
+    rule = OPTIMIZERS.get(job.optimizer.name)
+    if part is not None and part.update != "cpu" and isinstance(rule, Elementwise):
+        elements = memory.updated(job, stage) * part.share
+        yield rule.pass_over(job, elements / max(-(-int(elements) // part.subgroup), 1))
 
 
 def by_layer(job: Job) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.tape import RESERVED, Activity, Use, chain
+from simulator.program import codes as d
 from simulator.program.builder import Builder
 from simulator.program.content import Content
 from simulator.program.piece import Takes
@@ -76,6 +77,12 @@ class Chain:
     """Reductions that the optimizer of a rank waits for."""
     around: dict[int, Ints] = field(default_factory=dict)
     """By rank the reductions of the pieces of its backward passes, in their order, where each is reduced by itself."""
+    gathered: dict[int, Ints] = field(default_factory=dict)
+    """By rank the gathers of its turns, where parameters are gathered around every pass."""
+    sums: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By rank (turn, reduction) of the last microbatch, in the order of the turns whose gradients each completes."""
+    stored: dict[int, list[Ints]] = field(default_factory=dict)
+    """By rank the subgroups of states that left the device again."""
     devices: list[tuple[int, int]] = field(default_factory=list)
     """Multiprocessors and memory of each rank, where collectives run beside computation."""
 
@@ -88,6 +95,24 @@ class Chain:
         """Number of a lane."""
         device = self.number * self.job.pp + np.asarray(rank)
         return np.asarray(device * len(self.names) + self.names.index(name))
+
+    def ended(self, rank: int) -> list[Ints | int]:
+        """What the end of a step of a rank comes after: its passes and reductions."""
+        found: list[Ints | int] = [self.turns[rank].exit[-1]]
+        return [*found, np.array(self.reduced.get(rank, []), np.int64)]
+
+    def summed(self, rank: int, turn: int) -> Ints | int:
+        """The reduction that completes the gradients of a turn; nothing where there is none."""
+        if rank in self.around:
+            backward = np.flatnonzero(self.turns[rank].kind == d.BACKWARD)
+            return int(self.around[rank][np.searchsorted(backward, turn)])
+        chunk = int(self.turns[rank].stage[turn])
+        later = [number for at, number in self.sums.get(rank, []) if at >= turn and self._ends(rank, at, chunk)]
+        return later[0] if later else np.array(self.reduced.get(rank, [])[-1:], np.int64)
+
+    def _ends(self, rank: int, turn: int, chunk: int) -> bool:
+        """Whether a turn is of a chunk, or stands for all turns."""
+        return turn >= len(self.turns[rank]) or int(self.turns[rank].stage[turn]) == chunk
 
     def chunks(self, rank: int) -> list[int]:
         """Chunks of a rank."""
@@ -114,6 +139,8 @@ class Chain:
 
     def kernels(self, rank: int, content: Content) -> int:
         """The activity of kernels, each on what bounds it of the rank's device; -1 for what lasts no time."""
+        if not self.devices:
+            return -1
         fixed, *bound = (int(ticks[0]) for ticks in content.bound(np.array([content.total])))
         uses = [((), fixed), *(((Use(one, 1.0, 1.0),), n) for one, n in zip(self.devices[rank], bound, strict=True))]
         phases = [Activity(0, ticks, needs) for needs, ticks in uses if ticks]
@@ -122,6 +149,8 @@ class Chain:
     def holds(self, rank: int, ticks: int, takes: Takes) -> int:
         """The activity of a collective that takes its shares of the rank's device for so long; -1 where it takes
         nothing."""
+        if not self.devices:
+            return -1
         uses = tuple(Use(one, share, RESERVED) for one, share in zip(self.devices[rank], takes, strict=True) if share)
         return self.builder.activity(Activity(0, ticks, uses)) if ticks and uses else -1
 

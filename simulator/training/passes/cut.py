@@ -25,7 +25,7 @@ def beside(chain: Chain, lowered: Lowered, rank: Ints) -> tuple[Mask, Mask]:
     that may beside one of equal chains; `rank` (n,)."""
     job = chain.job
     found = np.zeros((2, len(rank)), np.bool_)
-    if chain.cut:
+    if chain.cut or job.offload is not None:
         found[:] = True
     elif job.per_pass:
         found[:] = job.shares and lowered.kind <= d.BACKWARD

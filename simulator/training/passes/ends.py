@@ -6,18 +6,21 @@ from numpy.typing import NDArray
 from simulator.axes import DP
 from simulator.program import codes as d
 from simulator.training.passes.chain import Chain
+from simulator.training.passes.offload import Tiers, update_elsewhere
 from simulator.training.passes.parameters import gather_after
 
 Ints = NDArray[np.int64]
 
 
-def finish(chain: Chain) -> None:
-    """Append what follows the passes and reductions of every rank."""
+def finish(chain: Chain, tiers: Tiers | None = None) -> None:
+    """Append what follows the passes and reductions of every rank; `tiers` where states live beside the devices."""
     _sum_tied_embedding(chain)
     for rank in range(chain.job.pp):
         if chain.job.optimizer.in_backward:
             _in_backward(chain, rank)
-        _optimizer(chain, rank)
+        updated = _optimizer(chain, rank)
+        if tiers is not None:
+            update_elsewhere(chain, rank, tiers, updated)
         if chain.job.optimizer.layerwise:
             _layer_by_layer(chain, rank)
     job = chain.job
@@ -73,8 +76,9 @@ def _updates(chain: Chain, rank: int, turn: Ints, content: Ints) -> Ints:
     return chain.builder.append(chain.lane(rank, "compute"), turn, content, kind=d.OPTIMIZER, activity=activity)
 
 
-def _optimizer(chain: Chain, rank: int) -> None:
-    """The optimizer of a rank, after all its reductions; where ranks of a shard set exchange, they meet in it."""
+def _optimizer(chain: Chain, rank: int) -> Ints:
+    """The optimizer of a rank, after all its reductions; where ranks of a shard set exchange, they meet in it. Returns
+    its operation."""
     builder, piece = chain.builder, chain.costs.optimizer[rank]
     content, turn = builder.pieces([piece]), len(chain.turns[rank])
     if any(call.comm.axis == DP.name for call in piece.content.calls):
@@ -82,3 +86,4 @@ def _optimizer(chain: Chain, rank: int) -> None:
     else:
         number = builder.append(chain.lane(rank, "compute"), turn, content, kind=d.OPTIMIZER)
     builder.after(number, np.array(chain.reduced.get(rank, []), np.int64))
+    return number

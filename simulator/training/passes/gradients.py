@@ -77,10 +77,13 @@ def _beside_the_last(chain: Chain, rank: int, chunk: int) -> None:
             chain, rank, ("last", chain.layers(chunk)), turn[ends], content[ends], stage=chunk, piece=ends
         )
         chain.builder.after(reductions, turns.exit[turn[ends]])
+        chain.sums.setdefault(rank, []).extend(zip(turn[ends].tolist(), reductions.tolist(), strict=True))
 
 
 def _at_the_end(chain: Chain, rank: int) -> None:
     """One reduction of all of a rank, when its passes are done."""
     pieces = [piece for chunk in chain.chunks(rank) for piece in chain.costs.reduce[chunk]]
     content = np.array([chain.builder.content(pieces)])
-    chain.serial(rank, ("end", chain.holders(rank)), len(chain.turns[rank]), content, kind=d.REDUCE)
+    at = len(chain.turns[rank])
+    number = chain.serial(rank, ("end", chain.holders(rank)), at, content, kind=d.REDUCE)
+    chain.sums[rank] = [(at, int(number[0]))]

@@ -43,6 +43,8 @@ def _around_passes(chain: Chain, rank: int) -> None:
         rank, ("around",), turn, content, kind=d.GATHER, stage=stage, microbatch=microbatch, piece=layer
     )
     builder.after(turns.entry[turn], gathers)
+    if len(turn) == len(turns):
+        chain.gathered[rank] = gathers
     ahead = 1 if job.synchronous else 2
     later = turn >= ahead
     builder.after(gathers[later], turns.exit[turn[later] - ahead])

@@ -5,8 +5,8 @@ the stack overlaps that with the forward pass, at its end where it does not. Whe
 computation, both are activities on the rank's multiprocessors: the collective takes the share that its channels need.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from simulator.training.job import Job
 from simulator.training.passes.chain import LANES, Chain
 from simulator.training.passes.ends import finish
 from simulator.training.passes.gradients import reduce_gradients
+from simulator.training.passes.offload import TIER_LANES, Tiers, move_beside_passes
 from simulator.training.passes.parameters import gather_parameters
 from simulator.training.passes.pipeline import pipeline, sends
+from simulator.training.tiers.nodes import Nodes
 
 Ints = NDArray[np.int64]
 
@@ -57,6 +59,8 @@ class Program:
     """(chain, rank, name) of each lane."""
     names: tuple[str, ...]
     """Names of the lanes of a device, the same for all, in order."""
+    moved: Mapping[tuple[int, int, str, str], float] = field(default_factory=dict)
+    """Bytes that each device moves in a step beside its memory, by chain, rank, lane and name of the operations."""
 
     def device(self, operations: Ints | slice) -> Ints:
         """The device (chain x pp + rank) of operations."""
@@ -76,29 +80,38 @@ class Program:
         return slice(int(start[number]), int(start[number + 1]))
 
 
-def build_program(job: Job, chains: Sequence[ChainCosts], groups: Ints, cut: bool = False) -> Program:
+def build_program(
+    job: Job, chains: Sequence[ChainCosts], groups: Ints, cut: bool = False, nodes: Nodes | None = None
+) -> Program:
     """The program of several chains that run the same schedule; `groups` (chains,) numbers the data-parallel groups
     whose chains wait for each other, -1 none.
 
-    `cut` runs all passes part by part, also those that nothing of this job can meet.
+    `cut` runs all passes part by part, also those that nothing of this job can meet. `nodes` says which devices share
+    a host, where anything lives beside their memory.
     """
     builder, meets = Builder(), VOCABULARY_LANES[: len(chains[0].together)]
-    names = (*LANES, *meets, *(_inside(chains) if job.shares or cut else ()))
+    tiers = None
+    if job.offload is not None and job.host is not None and nodes is not None:
+        tiers = Tiers(job.host, nodes)
+    own = TIER_LANES if tiers is not None else ()
+    names = (*LANES, *meets, *own, *(_inside(chains) if job.shares or cut or own else ()))
     for number, costs in enumerate(chains):
-        _append(Chain(job, costs, builder, names, number, int(groups[number]), cut))
+        _append(Chain(job, costs, builder, names, number, int(groups[number]), cut), tiers)
     lanes = tuple((c, r, name) for c in range(len(chains)) for r in range(job.pp) for name in names)
     tape, columns = builder.build(tuple(f"chain {c} rank {r} {name}" for c, r, name in lanes))
-    kept = Columns(**{field.name: columns[field.name] for field in fields(Columns)})
-    return Program(tape, kept, tuple(builder.contents), lanes, names)
+    kept = Columns(**{one.name: columns[one.name] for one in fields(Columns)})
+    return Program(tape, kept, tuple(builder.contents), lanes, names, {} if tiers is None else tiers.moved)
 
 
-def _append(chain: Chain) -> None:
+def _append(chain: Chain, tiers: Tiers | None) -> None:
     """Everything that one chain does, in the order in which operations of a turn follow each other."""
     lowered = pipeline(chain)
     gather_parameters(chain)
     reduce_gradients(chain)
+    if tiers is not None:
+        move_beside_passes(chain, tiers)
     sends(chain, lowered)
-    finish(chain)
+    finish(chain, tiers)
 
 
 def _inside(chains: Sequence[ChainCosts]) -> Iterable[str]:
