@@ -306,7 +306,7 @@ class Bench:
         if figure.cache_bytes is not None:
             return self.cost(figure.of, figure.changes).kv_replica_bytes
         if figure.kept is not None:
-            ledgers = [use.at_peak for use in run_training(scenario(figure.of, figure.changes)).memory]
+            ledgers = [use.at_peak for use in simulate(any_scenario(figure.of, figure.changes)).memory]
             return max(sum(ledger.get(kind, 0.0) for kind in figure.kept) for ledger in ledgers)
         if figure.ledger is not None:
             return self.cost(figure.of, figure.changes).ledger[figure.ledger]
