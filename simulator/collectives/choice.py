@@ -260,7 +260,7 @@ def _beside(choices: list[Choice], fabric: Fabric) -> int:
 
 
 def in_step(choices: list[Choice], fabric: Fabric) -> Iterator[tuple[Floats, list[tuple[Choice, LinkDemand]]]]:
-    """Phase by phase: the bytes on each link in the whole phase, for a size of one byte, and who takes part."""
+    """Phase by phase: bytes on each link in the whole phase, for a size of one byte, and the choices in it."""
     for demands in zip_longest(*(choice.demands for choice in choices)):
         sharing = [(choice, demand) for choice, demand in zip(choices, demands, strict=True) if demand is not None]
         load = np.zeros(len(fabric.capacity))

@@ -1,4 +1,4 @@
-"""The clock, under the name by which those hold it who decide as they go and only make appointments."""
+"""The clock as policies hold it that decide as they go and only make appointments."""
 
 from simulator.engine.clock import Appointment, Clock
 

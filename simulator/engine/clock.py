@@ -1,4 +1,4 @@
-"""The clock: one time, one queue of what is due, and the resources that all share who live on it.
+"""The clock: one time, one queue of what is due, and the resources that all players share.
 
 Each instant has three phases, so that what is decided in it does not depend on the order in which its events were
 scheduled: first what ends (`at`), then whatever that sets off in no time (`at` with no delay), then what begins
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.engine.player import Player
 
 Call = Callable[[Any], None]
-"""What is called; it is told the moment, by which an old appointment is known from a newer one."""
+"""A call at a moment; the moment is its argument, so that an old appointment can be recognised."""
 
 Progress = Callable[[int], None]
 """Told the number of events processed so far, now and then."""
@@ -34,11 +34,11 @@ STRIDE = 1 << 14
 LAST = 2
 """SimPy's priority of what begins: after the normal events of the instant."""
 LISTED = 4
-"""Players, and activities of nobody, that the message of a deadlock names."""
+"""Players, and activities without a player, that the message of a deadlock names."""
 
 
 class Appointment:
-    """An entry of SimPy's queue: less than an event, as nobody waits for it."""
+    """An entry of SimPy's queue: less than an event, as no process waits for it."""
 
     __slots__ = ("callbacks",)
 
@@ -136,7 +136,7 @@ class Clock:
         self._refuse_standing()
 
     def _refuse_standing(self) -> None:
-        """DeadlockError where somebody still waits although nothing is due any more."""
+        """DeadlockError where a player still waits although nothing is due any more."""
         standing: dict[Running, str] = dict(self.fluid.standing())
         stuck = list(self.players)
         lines = [line for player in stuck[:LISTED] for line in player.stuck(standing, len(stuck))]

@@ -12,7 +12,7 @@ def execute(tape: Tape, solver: Solver | None = None, progress: Progress | None 
     """Run a tape, event by event.
 
     `solver` divides shared resources (see `speeds.Solver`); it may be left out where no operation names an activity.
-    `progress` is told the number of events now and then. Raises DeadlockError naming the lanes that wait for each
+    `progress` gets the number of events now and then. Raises DeadlockError naming the lanes that wait for each
     other, InputError where time runs past NEVER, ValueError where the tape is malformed.
     """
     clock = Clock(solver=solver)

@@ -140,8 +140,8 @@ class Fluid:
     def _beside_reserved(self, resource: int) -> bool:
         """Whether a resource has one user beside those that reserved their part of it, which then works with the rest.
 
-        That is a device on which collectives run beside kernels: who reserved is not slowed, so that only the one user
-        has to be looked at, and no solver is asked. False where anybody uses another resource as well.
+        That is a device on which collectives run beside kernels: the user that reserved is not slowed, so that only the
+        one user has to be looked at, and no solver is asked. False where anybody uses another resource as well.
         """
         user, left = None, self.capacity[resource]
         for running in self.users[resource]:
@@ -207,7 +207,7 @@ class Fluid:
         self._watch(component)
 
     def _speeds(self, component: list[Running]) -> Sequence[float]:
-        """What the solver grants; whoever shares with nobody and asks for no more than there is runs at full speed."""
+        """Speeds that the solver grants; an activity that shares with no other runs at its own, within the capacity."""
         if len(component) == 1 and not any(map(self._scarce, component[0].needs.resources)):
             return (1.0,)
         return self.speeds.of(component, self._scarce, self.capacity)

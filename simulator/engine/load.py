@@ -1,4 +1,4 @@
-"""What each resource carries over time, and for whom: piecewise constant, in bounded memory.
+"""Load of each resource over time, by user: piecewise constant, in bounded memory.
 
 The fluid says beforehand what it is about to change. A resource is booked once an instant that changed it, when the
 next change comes: then all that happened in the instant has happened. Where there are too many intervals, the shortest

@@ -115,7 +115,7 @@ class Player:
             self.clock.at(self.clock.now, self._ended)
 
     def _lane_ended(self, lane: Any) -> None:
-        """A process is over: it came to its end, or somebody made a mistake."""
+        """A process is over: it came to its end, or failed."""
         if not lane.ok:
             raise lane.value
         self.lanes -= 1

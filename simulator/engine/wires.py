@@ -1,7 +1,7 @@
 """Who could get into whose way: users of resources that, all at once, could ask one for more than it has.
 
 Only those run on the resources of the clock; all others last what they cost alone, which is then exact. A user is
-somebody who runs many things: a replica, a way of moved caches, a training job, links that get slow for a while.
+a user that runs many things: a replica, a way of moved caches, a training job, links that get slow for a while.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ SLACK = 1e-9
 
 
 class Wires:
-    """The resources of one user, and those who use any of them too."""
+    """The resources of one user, and the other users of any of them."""
 
     __slots__ = ("active", "guests", "neighbours")
 
@@ -28,11 +28,11 @@ class Wires:
         """Neighbours of which there may be many, those that are on these resources now."""
 
     def contended(self) -> bool:
-        """Whether somebody else is on these resources."""
+        """Whether another user is on these resources."""
         return self.guests > 0 or any(other.active for other in self.neighbours)
 
     def enter(self) -> None:
-        """Begin to use them: those who are on them share from now on."""
+        """Begin to use them: the users that are on them share from now on."""
         self.active += 1
         for other in self.neighbours:
             if other.active:
@@ -47,8 +47,8 @@ class Wires:
 
 
 class GuestWires(Wires):
-    """Those of a user of whom there may be many, and who has nothing to do when somebody joins: it says itself when it
-    comes and goes, so that nobody has to look at each."""
+    """Those of a user of which there may be many, and that has nothing to do when another joins: it says itself when it
+    comes and goes, so that each need not be looked at."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class GuestWires(Wires):
 
 @dataclass(eq=False)
 class User:
-    """Somebody who uses resources."""
+    """A user of resources."""
 
     resources: Collection[int]
     """All that it may use."""
@@ -78,7 +78,7 @@ class User:
     wires: Callable[[], Wires] | None
     """Makes it run on the resources of the clock; None where it cannot."""
     owner: str = ""
-    """To whom it belongs, for records of who meets where; empty where nobody asks."""
+    """Its owner, for records of meetings; empty where none are kept."""
     met: dict[int, None] = field(default_factory=dict)
     """Resources on which it can meet others."""
     others: "dict[User, None]" = field(default_factory=dict)
@@ -91,7 +91,7 @@ class User:
 
 
 def meet(users: Sequence[User], capacity: Sequence[float]) -> None:
-    """Find who can meet whom, and on what; `capacity` in units per tick.
+    """Find which users can meet, and on which resources; `capacity` in units per tick.
 
     Users without a bound share with each other in any case: they meet only those that have one.
     """
@@ -105,7 +105,7 @@ def meet(users: Sequence[User], capacity: Sequence[float]) -> None:
 
 
 def _meet_on(resource: int, users: Iterable[User], capacity: float) -> None:
-    """Those who meet on one resource."""
+    """Users that meet on one resource."""
     asks = {user: float("inf") if user.most is None else user.most.get(resource, 0.0) for user in users}
     here = [user for user, rate in asks.items() if rate > 0]
     bounded = [user for user in here if user.rates is not None]
@@ -117,7 +117,7 @@ def _meet_on(resource: int, users: Iterable[User], capacity: float) -> None:
 
 
 def join(users: Sequence[User]) -> None:
-    """Let those who meet run on the resources of the clock, as neighbours; guests do not look at each other."""
+    """Let users that meet run on the resources of the clock, as neighbours; guests do not look at each other."""
     made = {user: user.wires() for user in users if user.met and user.wires is not None}
     for user, wires in made.items():
         known = (made[other] for other in user.others if other in made)

@@ -1,4 +1,4 @@
-"""Links that are asked alike, told from the others without a table of every link and everybody who sends.
+"""Links with equal demand, found without a table of every link and every sender.
 
 Each link has a mark of 64 bits: the sum of what a hash (the finaliser of SplitMix64, Steele et al., OOPSLA 2014) makes
 of each value that is not 0, with the number of its row. Links whose values are the same in all rows have the same mark.

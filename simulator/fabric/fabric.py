@@ -1,7 +1,7 @@
 """The fabric of a cluster: every link with its capacity and latency, and the way between any two devices.
 
 Ranks count the devices of node 0, of node 1, ..., also where nodes are of several kinds. Links are numbered by formula
-(those of node 0, of node 1, ..., then cards, then trunks or torus links) and named only when somebody asks, so that
+(those of node 0, of node 1, ..., then cards, then trunks or torus links) and named on demand, so that
 131,072 devices are built in milliseconds. Traffic between devices of one node stays in the node if it joins them; all
 other traffic goes through the card of each device, or through the torus. Capacities are those of the hardware; what a
 library makes of them is a collective profile's business.

@@ -32,7 +32,7 @@ class _Resource:
         """(rate per flow, rate, flows, activity) of those whose speed is open, by rising rate per flow."""
 
     def level(self) -> float:
-        """Bytes per flow that water filling grants to those who want more; infinite where all get what they want."""
+        """Bytes per flow that water filling grants to flows that could use more; infinite where none could."""
         left, flows = self.left, sum(user[2] for user in self.users)
         for per_flow, rate, weight, _ in self.users:
             if flows <= 0 or per_flow * flows <= left + SLACK * self.full:
@@ -119,7 +119,7 @@ def _resources(
 
 
 def _floor(resources: list[_Resource]) -> dict[int, float]:
-    """Speeds that the open activities get at least: what each would if nobody were held back elsewhere."""
+    """Speeds that the open activities get at least: their speeds if none were held back elsewhere."""
     floor: dict[int, float] = {}
     for resource in resources:
         level = resource.level()

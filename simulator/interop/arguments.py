@@ -1,4 +1,4 @@
-"""Command-line arguments out of a foreign file, taken one by one; what nobody takes is left to be listed.
+"""Command-line arguments out of a foreign file, taken one by one; those that are not taken are listed.
 
 Names are compared with underscores, so `--num-layers`, `num_layers` and `--num_layers` are one.
 """
@@ -50,7 +50,7 @@ class Arguments:
     found: Mapping[str, Argument]
     taken: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
-    """Names that somebody looked for, there or not."""
+    """Names that were looked for, present or not."""
 
     def given(self, *names: str) -> Argument | None:
         """The first of the arguments that is there, from now on taken; None where none is, or only a doubtful one."""
@@ -113,5 +113,5 @@ class Arguments:
         return next((self.found[name].place for name in names if name in self.found), "")
 
     def rest(self) -> Iterable[Argument]:
-        """What nobody took."""
+        """Arguments that were not taken."""
         return (argument for name, argument in self.found.items() if name not in self.taken)

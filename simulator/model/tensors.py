@@ -98,7 +98,7 @@ class Kept:
 def kept(ops: Iterable[Op]) -> Iterator[Kept]:
     """What operations keep, tensor by tensor: inputs of products, attention, scans and of what states it; masks.
 
-    Gathered rows are not kept, only the device's own; scores and statistics of attention are left to who evaluates it.
+    Gathered rows are not kept, only the device's own; scores and statistics of attention are left to the caller.
     """
     gathered: Axis | None = None
     for op in ops:

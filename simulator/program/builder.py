@@ -24,7 +24,7 @@ COLUMNS = ("lane", "turn", "content", "kind", "stage", "microbatch", "piece", "m
 
 @dataclass(slots=True)
 class Builder:
-    """Operations 0 .. n-1 in blocks, what they wait for, whom they meet, and what they share."""
+    """Operations 0 .. n-1 in blocks, what they wait for, which others they meet, and what they share."""
 
     contents: list[Lump] = field(default_factory=list)
     """What operations consist of."""
@@ -70,7 +70,7 @@ class Builder:
         self._edges.append(pairs.astype(np.int64))
 
     def meetings(self, name: Hashable, count: int) -> Ints:
-        """Numbers of `count` meetings; whoever asks under the same name gets the same ones."""
+        """Numbers of `count` meetings; the same name gets the same ones."""
         if name not in self._meetings:
             self._meetings[name] = self._met
             self._met += count

@@ -1,4 +1,4 @@
-"""The critical path: which operations the makespan is made of, by who waited for whom."""
+"""The critical path: the operations that the makespan is made of, by which waited for which."""
 
 from collections.abc import Iterator
 

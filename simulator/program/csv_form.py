@@ -12,7 +12,7 @@ from simulator.results.writing import write
 from simulator.specs.text.yaml_text import file_text
 
 MAX_PROBLEMS = 20
-"""Most problems that are told at once."""
+"""Most problems that are reported at once."""
 
 
 def read_csv(path: str | Path, shown: str | None = None) -> list[list[Action]]:

@@ -97,7 +97,7 @@ class _Turns:
         self.here[taker].add((part.stage, made, part.microbatch))
 
     def stuck(self) -> DeadlockError:
-        """Who waits for whom."""
+        """Which operation waits for which."""
         lines = []
         for rank, actions in enumerate(self.ranks):
             if self.next[rank] < len(actions):

@@ -86,7 +86,7 @@ class Schedule:
         return np.repeat(np.arange(self.ranks), np.diff(self.rank_start))
 
     def rank_of_stage(self) -> NDArray[np.int64]:
-        """The rank that holds each stage, -1 for a stage that nobody runs; shape (stages,)."""
+        """The rank that holds each stage, -1 for a stage that no rank runs; shape (stages,)."""
         place = np.full(self.stages, -1, np.int64)
         place[self.stage] = self.rank
         return place

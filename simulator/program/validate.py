@@ -18,7 +18,7 @@ from simulator.program.maxplus import sweep
 from simulator.program.schedule import Schedule, from_actions
 
 MAX_PROBLEMS = 20
-"""Most problems that are told at once."""
+"""Most problems that are reported at once."""
 SHOWN = 5
 """Instructions that one problem names."""
 
@@ -26,8 +26,8 @@ SHOWN = 5
 def validate(schedule: Schedule | Sequence[Sequence[Action]], file: str | None = None) -> Schedule:
     """Check a schedule and return its columns.
 
-    InputError names what is missing, doubled, out of order or unmatched; DeadlockError who waits for whom. `file` is
-    the CSV file that it came from, for messages.
+    InputError names what is missing, doubled, out of order or unmatched; DeadlockError which rank waits for which.
+    `file` is the CSV file that it came from, for messages.
     """
     columns = schedule if isinstance(schedule, Schedule) else from_actions(schedule)
     checks = _Checks(columns, file)
@@ -220,9 +220,9 @@ class _Checks:
 
 
 def dry_run(schedule: Schedule) -> None:
-    """Carry out a valid schedule with instructions of one tick; DeadlockError says who waits for whom.
+    """Carry out a valid schedule with instructions of one tick; DeadlockError says which rank waits for which.
 
-    Where the schedule has communication a receive waits for its send, and a send for nobody; else a pass waits for the
+    Where the schedule has communication a receive waits for its send, and a send for nothing; else a pass waits for the
     pass of the neighbouring stage. Passes over the vocabulary wait for what ranks do together.
     """
     if schedule.vocabulary_sums:

@@ -1,4 +1,4 @@
-"""Direct transfers: everybody sends to everybody at once, with no step in between.
+"""Direct transfers: every member sends to every other at once, with no step in between.
 
 An all-to-all as NCCL makes it of grouped sends; an all-gather or reduce-scatter in one step; an all-reduce in two; a
 send; a shift, in which every member sends to the next one around (nccl-tests' sendrecv). Through a switch, transfers
@@ -31,7 +31,7 @@ def direct(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
         here = np.tile(np.arange(layout.members), len(ways))
         there = (here + np.repeat(ways, layout.members)) % layout.members
         return (_at_once(layout, (here, there, np.full(len(here), 1 / len(ways))), False),)
-    transfers = everybody(layout)
+    transfers = every_pair(layout)
     return tuple(_at_once(layout, transfers, reduce) for reduce in _STEPS[operation])
 
 
@@ -43,7 +43,7 @@ def _at_once(layout: GroupPlacement, transfers: Transfers, reduce: bool) -> Phas
     return phase(1, transfers, float(layout.nodes == 1), float(layout.nodes > 1), reduce=reduce)
 
 
-def everybody(layout: GroupPlacement) -> Transfers:
+def every_pair(layout: GroupPlacement) -> Transfers:
     """Every member sends 1 / n to every other."""
     n, counts = layout.members, layout.counts
     if layout.nodes == 1 and layout.homes[0].scale_up in ("switch", "host"):

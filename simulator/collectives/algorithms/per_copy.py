@@ -8,7 +8,7 @@ on the rail of its destination, as in a `direct` all-to-all, so a hot rank makes
 import numpy as np
 
 from simulator.collectives.algorithms.base import EXCHANGES
-from simulator.collectives.algorithms.direct import everybody
+from simulator.collectives.algorithms.direct import every_pair
 from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import Floats, GroupPlacement, Ints, Transfers
 from simulator.collectives.routing import Routing
@@ -33,7 +33,7 @@ def reached(layout: GroupPlacement, routing: Routing) -> Floats:
 
 
 def _exchange(operation: str, layout: GroupPlacement, share: Floats) -> tuple[Phase, ...]:
-    src, dst, size = everybody(layout) if _alike(share) else _uneven(layout, share)
+    src, dst, size = every_pair(layout) if _alike(share) else _uneven(layout, share)
     scale = float(share[0]) * layout.members if _alike(share) else 1.0
     ends = (src, dst) if operation == "dispatch" else (dst, src)
     return (phase(1, (*ends, size * scale), float(layout.nodes == 1), float(layout.nodes > 1)),)

@@ -35,7 +35,7 @@ class Message:
 
 @dataclass
 class _Run:
-    """Arrays, messages and who has come how far."""
+    """Arrays, messages and the progress of each block of threads."""
 
     algo: Algo
     buffers: list[dict[str, Counts]]

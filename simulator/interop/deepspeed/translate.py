@@ -15,7 +15,7 @@ from simulator.interop.settings import Settings
 from simulator.specs.text.yaml_text import Node, compose
 
 OWN = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "gradient_accumulation_steps")
-"""Keys by which such a file is told from others."""
+"""Keys by which such a file is recognised."""
 OPTIMIZERS = {
     "adam": "adam",
     "adamw": "adam",
@@ -196,7 +196,7 @@ def _formats(settings: Settings) -> str:
 
 
 def _overlap(settings: Settings, stage: int, reduced: str) -> None:
-    """Buckets and what runs beside the passes; ZeRO-3 overlaps unless it is told not to."""
+    """Buckets and what runs beside the passes; ZeRO-3 overlaps by default."""
     draft = settings.draft
     overlap = settings.get("zero_optimization.overlap_comm")
     overlap = stage == 3 if overlap is None else overlap is True

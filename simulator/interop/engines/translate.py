@@ -284,7 +284,7 @@ def _requests(draft: Draft, own: Arguments) -> None:
 
 
 def _rest(draft: Draft, arguments: list[Arguments]) -> None:
-    """What nobody took: without effect, left out with its reason, or not known, which is said by name."""
+    """Arguments that no reader took: without effect, left out with a reason, or unknown and listed by name."""
     known = set(LEFT_OUT) | {name for engine in NAMES.values() for names in engine.values() for name in names}
     known |= SPECULATION | {name for names in ALSO.values() for name in names}
     told: set[str] = set()

@@ -17,7 +17,7 @@ _EXTRA = "extra_llm_api_options.yaml"
 def command_lines(scenario: ServingScenario, engine: str) -> str:
     """A script that starts each replica of a scenario, one command each.
 
-    InputError for what the engine cannot be told.
+    InputError for what the engine has no flag for.
     """
     name = (scenario.model.name or "MODEL").lower().replace(" ", "-")
     lines, port = ["#!/bin/bash", f"# {scenario.name}: each command on devices of its own"], FIRST_PORT

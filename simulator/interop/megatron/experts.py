@@ -1,4 +1,4 @@
-"""Megatron's arguments of mixtures of experts: their shape, their mesh, and who sends rows to them."""
+"""Megatron's arguments of mixtures of experts: their shape, their mesh, and the dispatcher of rows."""
 
 import re
 
@@ -6,7 +6,7 @@ from simulator.interop.arguments import Arguments
 
 COUNT = ("num_experts", "num_moe_experts")
 DISPATCHERS = {"alltoall": "alltoall", "allgather": "allgather", "flex": "deepep", "alltoall_seq": "alltoall"}
-"""Words of `--moe-token-dispatcher-type`; `flex` calls a library that merges copies, DeepEP unless told otherwise."""
+"""Words of `--moe-token-dispatcher-type`; `flex` calls a library that merges copies, DeepEP by default."""
 BACKEND = "moe_flex_dispatcher_backend"
 BESIDE = {
     "overlap_moe_expert_parallel_comm": "overlap_experts",

@@ -10,7 +10,7 @@ NAMES = {
     "muon": "muon",
     "dist_muon": "muon",
 }
-"""Optimizers by `--optimizer`; that of SGD has a momentum unless told otherwise."""
+"""Optimizers by `--optimizer`; that of SGD has a momentum by default."""
 OWNED = "dist_muon"
 """Of which each matrix has one owner: Megatron's layer-wise distributed optimizer."""
 MODES = {"blockwise": "blockwise", "duplicated": "duplicated", "distributed": "distributed"}

@@ -60,7 +60,7 @@ BRIDGE = re.compile(r"megatron.?bridge")
 def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
     """Sizes of the axes of the experts.
 
-    Experts are cut as Megatron does where nobody says otherwise, over `tp`, in benchmarks of NeMo (v25.02 of
+    Experts are cut as Megatron does by default, over `tp`, in benchmarks of NeMo (v25.02 of
     NVIDIA/dgxc-benchmarking, grok1: 32 devices with tp 4 and ep 8 are one replica of the experts). Recipes of
     Megatron-Bridge (scripts/performance) and runs of Megatron-Core itself (Megatron-MoE-ModelZoo) say otherwise: 1.
     """

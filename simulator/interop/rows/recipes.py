@@ -1,7 +1,7 @@
 """Settings of published benchmark recipes that their tables of results leave out.
 
-Rows of Megatron-Bridge name the release of their container, the model and the device; who sends rows to experts, what
-is captured in CUDA graphs, what is computed again and what overlaps stand in the recipe of that release
+Rows of Megatron-Bridge name the release of their container, the model and the device; dispatchers of rows to experts,
+what is captured in CUDA graphs, what is computed again and what overlaps stand in the recipe of that release
 (NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs: `moe_flex_dispatcher_backend`, `cuda_graph_scope`,
 `recompute_modules`, `moe_a2a_overlap`). Each entry names the commit or pull request that it was read in; where two
 releases differ, the release is the one that the pull request went into, or the one whose published layout (pipeline,

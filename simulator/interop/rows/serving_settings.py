@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 
 class Told(Spec):
-    """What an engine is told; None: its default."""
+    """Settings of an engine; None: its default."""
 
     stack: str | None = None
     """Profile of the engine as the scripts run it."""

@@ -2,7 +2,7 @@
 
 Assignments, arrays, `${NAME:-default}`, arithmetic on whole numbers and plain tests (`[ a = b ]`, `case`) are followed.
 What only a shell could know (a command's output, variables of the environment, branches on either) becomes text with a
-*mark* in it: whoever needs that text learns why it is not known, and everything else goes on.
+*mark* in it: a reader that needs that text learns why it is unknown; all else goes on.
 """
 
 import re
@@ -161,7 +161,7 @@ class Script:
         return True
 
     def _loop(self, words: list[Word]) -> None:
-        """`for NAME in ...`: with one value it has that, with several nobody knows which."""
+        """`for NAME in ...`: with one value it has that one; with several its value is unknown."""
         values = [text for word in words[3:] for text in self._expand(word)]
         name = words[1].literal if len(words) > 1 else ""
         known = len(values) == 1

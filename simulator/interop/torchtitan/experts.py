@@ -1,4 +1,4 @@
-"""Mixtures of experts in torchtitan: flavors, the mesh of experts, and who sends rows to them.
+"""Mixtures of experts in torchtitan: flavors, the mesh of experts, and the dispatcher of rows.
 
 Facts: torchtitan/models/{deepseek_v3,llama4,qwen3,gpt_oss}/__init__.py; `expert_parallel_degree`,
 `expert_tensor_parallel_degree` and `expert_parallel_comm_backend` in torchtitan/config/job_config.py (2025).

@@ -266,7 +266,7 @@ def _overlap(settings: Settings, tp: int) -> None:
 
 
 def _experts(settings: Settings, model: str, tp: int, cp: int, dp: int) -> None:
-    """The mesh of the experts, who sends rows to them, and what a flavor differs in from the shipped model."""
+    """The mesh of the experts, the dispatcher of rows, and how a flavor differs from the shipped model."""
     ep = settings.whole(*_degree("expert"), default=1)
     etp = settings.whole(*_degree("expert_tensor"), default=1)
     backend = str(settings.get("parallelism.expert_parallel_comm_backend") or "standard")
