@@ -44,7 +44,7 @@ class Figures(dict[str, float]):
     __slots__ = ()
 
     def __missing__(self, name: str) -> float:
-        """What is told of a figure that is not there."""
+        """What a message says of a figure that is missing."""
         raise KeyError(f"there is no figure `{name}`; {like(str(name), self)}")
 
 

@@ -153,7 +153,7 @@ def _over_sizes(arguments: Namespace) -> int:
         flag = misplaced[0].replace("_", "-")
         raise InputError(Problem(f"`--{flag}` has no meaning beside `--sizes` or `--log`"))
     if arguments.group and arguments.ranks:
-        raise InputError(Problem("`--group` and `--ranks` both say who takes part", hint="leave one out"))
+        raise InputError(Problem("`--group` and `--ranks` both say which ranks take part", hint="leave one out"))
     log = read_log(arguments.log) if arguments.log else None
     ranks = arguments.ranks or (log.ranks if log and not arguments.group else None)
     logged = tuple(dict.fromkeys(one.size_bytes for one in log.sizes)) if log else ()

@@ -139,7 +139,7 @@ def short_names(files: Sequence[str]) -> list[str]:
 
 
 def _saved(file: str, name: str) -> _Run:
-    """A result that was saved; read at once, so that a wrong file is told before anything is simulated."""
+    """A result that was saved; read at once, so that a wrong file is refused before anything is simulated."""
     from simulator.results import read
 
     result = read(file)

@@ -14,7 +14,7 @@ _NARROWEST = 60
 def write(text: str) -> None:
     """Put text on standard output, in ASCII where its encoding needs that.
 
-    Raises BrokenPipeError when nobody reads any more and InputError when it cannot be written for another reason.
+    Raises BrokenPipeError when the reader is gone and InputError when it cannot be written for another reason.
     """
     if sys.stdout is None:
         return
@@ -23,7 +23,7 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Get everything out while errors can still be told."""
+    """Get everything out while errors can still be reported."""
     if sys.stdout is not None:
         with _Output():
             sys.stdout.flush()

@@ -65,7 +65,7 @@ def execute(arguments: Namespace) -> int:
 
 
 def _cache(arguments: Namespace) -> str | None:
-    """The file of the cache; the folder of the one that nobody named is made."""
+    """The file of the cache; the folder of the default one is made."""
     from simulator.cli import outputs
     from simulator.errors import InputError, Problem
 

@@ -1,4 +1,4 @@
-"""A line on the terminal that says that work goes on; silent where nobody looks."""
+"""A line on the terminal that says that work goes on; silent in a pipe."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def progress(text: str, quiet: bool = False) -> Iterator[None]:
 def counting(text: str, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
     """As `progress`, with how many of how many things are done and how long the rest will take.
 
-    Gives the function to be told both numbers; None where nobody looks.
+    Gives the function that takes both numbers; None in a pipe.
     """
     if quiet or not is_terminal(sys.stderr):
         yield None

@@ -54,7 +54,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--pareto", metavar="METRIC,METRIC", type=_two, help="the points that none beats in both")
     parser.add_argument("--heat", metavar="X,Y,METRIC", type=_three, help="a metric over two of the keys")
     parser.add_argument("--jobs", metavar="N", type=whole(), help="processes (default: one a core)")
-    parser.add_argument("--executor", choices=("processes", "dask"), default="processes", help="who simulates")
+    parser.add_argument("--executor", choices=("processes", "dask"), default="processes", help="what simulates")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster: tcp://host:8786")
     parser.add_argument("--cache", metavar="FILE", help=f"where outcomes are kept (default {CACHE})")
     parser.add_argument("--no-cache", action="store_true", help="keep nothing and look nothing up")
@@ -126,7 +126,7 @@ def execute(arguments: Namespace) -> int:
 
 
 class _Count:
-    """How many simulations are done, for who interrupts them."""
+    """How many simulations are done, for a message after an interrupt."""
 
     def __init__(self) -> None:
         self.done = self.total = 0
@@ -166,7 +166,7 @@ def _check_outputs(arguments: Namespace) -> None:
 
 
 def _cache(arguments: Namespace) -> str | None:
-    """The file of the cache; the folder of the one that nobody named is made."""
+    """The file of the cache; the folder of the default one is made."""
     from simulator.cli import outputs
 
     if arguments.no_cache:

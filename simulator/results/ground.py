@@ -36,7 +36,7 @@ class Ground:
 
     kind: str = ""
     """One of `KINDS`: that of the weakest input, and `measured and validated` where no input is weaker than that and
-    runs alike were held against published ones; empty where nobody looked."""
+    runs alike were held against published ones; empty where none were."""
     inputs: dict[str, str] = field(default_factory=dict)
     """How each input is known: `accelerator`, `kernels`, `network`, `collectives`, `stack` to its status."""
     weakest: str = ""
@@ -45,7 +45,7 @@ class Ground:
     spreads: dict[str, Spread] = field(default_factory=dict)
     """How far measured runs may lie from this one, by what figures are about (`results.spread`)."""
     circumstances: Circumstances | None = None
-    """What decides how near published runs are; None where nobody looked."""
+    """What decides how near published runs are; None where unknown."""
 
     @property
     def sentence(self) -> str:

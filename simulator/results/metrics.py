@@ -29,7 +29,7 @@ Breakdown = Mapping[str, float]
 
 
 WELL_KNOWN = ("mfu", "step_time_s", "output_throughput", "p99_ttft_ms", "peak_memory_bytes")
-"""Examples for who names a figure that there is not."""
+"""Examples for a message about an unknown figure."""
 
 
 def metric(name: str) -> Metric:

@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 
 class Spread(NamedTuple):
-    """What is told about a sample, in its own unit; all NaN for an empty one."""
+    """Statistics of a sample, in its own unit; all NaN for an empty one."""
 
     mean: float
     median: float

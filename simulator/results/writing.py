@@ -84,7 +84,7 @@ def _is_regular(target: Path) -> bool:
 
 
 def _check_kind(target: Path, path: str | Path) -> None:
-    """Refuse what could be opened for writing by nobody, or only against the will of its owner."""
+    """Refuse what cannot be opened for writing, or only against the will of its owner."""
     if not str(path):
         raise InputError(Problem("an output needs a file name"))
     if target.is_dir():

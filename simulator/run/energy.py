@@ -32,7 +32,7 @@ def idle_w(accelerator: Accelerator) -> float:
 
 
 def guessed_idle(accelerators: Iterable[Accelerator]) -> tuple[str, ...]:
-    """What to list as assumed of accelerators whose idle power nobody gave."""
+    """What to list as assumed of accelerators whose idle power is not given."""
     return tuple(
         f"power.idle of {each.name} is {LEAST_IDLE:.0%} of its peak (its profile does not say)"
         for each in accelerators

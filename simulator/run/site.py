@@ -1,4 +1,4 @@
-"""The machine that all who run at one time share: its links on one clock, its devices, its seed."""
+"""The machine that all jobs of one time share: its links on one clock, its devices, its seed."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Seat(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """One machine for whoever runs on it: training steps, serving replicas, moved caches, perturbations."""
+    """One machine for all that runs on it: training steps, serving replicas, moved caches, perturbations."""
 
     cluster: Cluster
     seed: int

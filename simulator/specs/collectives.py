@@ -84,7 +84,7 @@ class CustomAllReduce(Spec):
 
 
 class Environment(Spec):
-    """What a library is told to choose from, in NCCL's words; empty: whatever it likes."""
+    """What a library may choose from, in NCCL's words; empty: anything."""
 
     NCCL_ALGO: str = ""
     """Such as `Ring,Tree`, `^NVLS`, `allreduce:tree;allgather:ring`."""
@@ -114,7 +114,7 @@ class CollectiveProfile(Spec):
     engine: CustomAllReduce | None = None
     """All-reduces of serving engines' own kernels; None where there are none for these machines."""
     environment: Environment | None = None
-    """What it is told to choose from; None: whatever it likes."""
+    """What it may choose from; None: anything."""
     notes: str = ""
     """What a reader should know: how it was fitted, where it is valid."""
 

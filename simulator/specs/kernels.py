@@ -282,7 +282,7 @@ class KernelProfile(Spec):
     attention: dict[str, AttentionKernels] = Field(min_length=1)
     """Fused attention by generation."""
     best_attention: str = "fa2"
-    """Generation that runs where nobody asks for another."""
+    """Generation that runs by default."""
     stream: StreamKernels
     """Passes over memory."""
     decode: DecodeKernels = DecodeKernels()

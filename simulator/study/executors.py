@@ -18,10 +18,10 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 _REACH_S = 10  # how long to wait for a Dask scheduler
-_WARN_S = 5  # how long a Dask cluster has no worker before that is told
+_WARN_S = 5  # how long a Dask cluster has no worker before a message says so
 _ABSENT_S = 60  # and before it is given up
 LOOK_S = 2.0
-"""How long who waits for a `Cluster` lets pass before it looks after its workers."""
+"""Seconds between two looks at the workers of a `Cluster`."""
 
 
 def cores() -> int:
@@ -38,7 +38,7 @@ def each(
 ) -> Iterator[Done]:
     """What `work` makes of the items, in their order, on up to `jobs` processes that take `chunk` items at a time.
 
-    `progress` is told how many are done. The processes end with this one however it ends, and at Ctrl-C.
+    `progress` gets the number done. The processes end with this one however it ends, and at Ctrl-C.
     """
     several = min(jobs, len(items))
     with (
@@ -64,10 +64,10 @@ def processes(jobs: int) -> Iterator[Executor]:
 
 
 class Cluster(Executor):
-    """The workers of a Dask cluster; for who waits, it says when there are none."""
+    """The workers of a Dask cluster; it says when there are none."""
 
     def __init__(self, client: Any, scheduler: str, tell: Callable[[str], None]) -> None:
-        """`client` is that of dask.distributed; `tell` is told when no worker answers."""
+        """`client` is that of dask.distributed; `tell` is called when no worker answers."""
         self._client, self._scheduler, self._tell = client, scheduler, tell
         self._inner: Executor = client.get_executor(pure=False)
         self._absent: float | None = None
@@ -104,7 +104,7 @@ class Cluster(Executor):
 def dask(scheduler: str, tell: Callable[[str], None] = warn) -> Iterator[Executor]:
     """The workers of an existing Dask cluster, by the address of its scheduler; the cluster stays as it is.
 
-    `tell` is told when no worker answers. Raises InputError where dask.distributed is not installed or the scheduler
+    `tell` is called when no worker answers. Raises InputError where dask.distributed is not installed or the scheduler
     does not answer.
     """
     try:

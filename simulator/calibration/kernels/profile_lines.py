@@ -41,7 +41,7 @@ def attention_yaml(generation: str, found: dict[str, float], source: str) -> lis
 
 
 def older_yaml(newer: dict[str, float]) -> list[str]:
-    """Lines of FlashAttention-1 where nobody measured it, from FlashAttention-2."""
+    """Lines of FlashAttention-1 where it was not measured, from FlashAttention-2."""
     known = " and ".join(f"{share} {side}" for side, share in FA1_SHARE.items())
     lines = [
         "  fa1:",

@@ -101,7 +101,7 @@ def _shortest(rows: dict[int, list[PassBox]]) -> float:
 
 
 def _legend(document: ScheduleDocument, look: Look, chunks: int) -> Iterator[RenderableType]:
-    """What the colours and letters stand for; `chunks` are told apart."""
+    """What the colours and letters stand for; `chunks` have letters of their own."""
     line = Text(no_wrap=False)
     for kind in kinds_of(document.passes):
         for chunk in range(min(chunks, 2) if look.colour else 1):

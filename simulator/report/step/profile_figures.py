@@ -39,7 +39,7 @@ class Known(NamedTuple):
     status: str
     """`measured`, `datasheet` or `estimate`."""
     source: str
-    """Where it was read; empty where nobody says."""
+    """Where it was read; empty where unknown."""
 
 
 def figures(scenario: dict[str, Any]) -> list[Known]:

@@ -60,7 +60,7 @@ def dots(groups: Iterable[tuple[Floats, Floats, int]], label: str, box: tuple[fl
 
 
 def _path(curve: Curve, height: float) -> str:
-    """The line as a path, without the points that nobody could tell from the ones before them."""
+    """The line as a path, without points that look like the ones before them."""
     x = np.clip(curve.x, 0, 1.05) * WIDTH
     y = (1 - curve.y) * height
     kept, last = [0], (x[0], y[0])

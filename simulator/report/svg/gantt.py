@@ -155,7 +155,7 @@ def phases(result: Result) -> tuple[Window, ...]:
 
 
 def close_ups(result: Result) -> tuple[Window, ...]:
-    """Windows in which single operations can be told apart: the warm-up, some of the steady state, the cool-down."""
+    """Windows in which single operations are visible: the warm-up, some of the steady state, the cool-down."""
     if not (found := phases(result)):
         return ()
     first, steady, last = found

@@ -26,7 +26,7 @@ class Layer(NamedTuple):
 def layers(across: Floats, stack: Sequence[Layer], limit: float, label: str, readout: Readout) -> Markup:
     """Levels on each other from moments on (`across`, shares of the width), dashed a limit (a share of the height).
 
-    A reader who points at it is told the height of each on its own.
+    Pointing at it shows the height of each.
     """
     areas, below = [], np.zeros(len(across))
     for layer in stack:

@@ -39,7 +39,7 @@ DARK = (
 
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY, PALE, CONTRAST, SILVER = range(11)
 DISTINCT = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW, CONTRAST)
-"""Of things that only need to be told apart, the first ones the clearest."""
+"""For things that only need to differ, the first ones the clearest."""
 PHASES = (PALE, SILVER, GREY)
 """Of warm-up, steady state and cool-down: greys, which no kind of operation has."""
 

@@ -1,4 +1,4 @@
-"""Blocks of a terminal page as text; colours are asked for by the caller, who knows whether a terminal reads it."""
+"""Blocks of a terminal page as text; the caller asks for colours where a terminal reads it."""
 
 from collections.abc import Iterable
 from io import StringIO

@@ -28,14 +28,14 @@ class MovedPart:
     axis: str | None
     """Mesh axis of a communication."""
     link: str | None
-    """Kind of link that a communication waits for, None where nobody knows."""
+    """Kind of link that a communication waits for, None where unknown."""
     before: float
     """Seconds; bytes of memory."""
     after: float
     share: float
     """Of the difference in the whole before."""
     hidden: bool
-    """Whether it runs beside other work and nobody waits for it."""
+    """Whether it runs beside other work and nothing waits for it."""
     change: float | None
 
 

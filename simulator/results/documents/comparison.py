@@ -16,7 +16,7 @@ class ComparedRun:
     """`training` or `serving`."""
     feasible: bool
     memory_too_close: bool
-    """Whether its memory is so near to the capacity that nobody can tell."""
+    """Whether its memory is too near to the capacity to call."""
     ground: StatedGround
     parts_s: Mapping[str, float]
     """Seconds of a step or request by part."""

@@ -72,7 +72,7 @@ class SweptPoint:
     """SI units (vLLM's keys in milliseconds)."""
     warnings: tuple[str, ...]
     memory_too_close: bool
-    """Whether its memory is so near to the capacity that nobody can tell."""
+    """Whether its memory is too near to the capacity to call."""
     scenario: str
     """Hash of the resolved scenario; empty where the scenario itself is refused."""
     ground: StatedGround

@@ -30,7 +30,7 @@ class ValidationSummary:
     """Everything that validation reports about a set of rows."""
 
     what: str
-    """Whose errors are told."""
+    """The stack whose errors these are."""
     scope: str
     """Which rows are in scope, in words."""
     rows: int

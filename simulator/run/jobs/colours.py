@@ -21,7 +21,7 @@ def colours(trainers: Mapping[str, Trainer], others: list[User]) -> dict[str, In
     """For each job the kind of place that each chain has among all that is sent: chains of one kind fare alike, if
     those of each class do.
 
-    None where it meets nobody or is not folded.
+    None where it meets no other or is not folded.
     """
     found: dict[str, Ints | None] = {}
     for name, trainer in trainers.items():

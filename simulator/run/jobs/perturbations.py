@@ -1,6 +1,6 @@
 """What changes on a site while jobs run. Adding a kind is one file: a class that is registered in PERTURBATIONS.
 
-A perturbation says what it takes at most of which links, so that whoever sends over them runs on the site's clock.
+A perturbation says what it takes at most of which links, so that all that is sent over them runs on the site's clock.
 While it is on it lowers their bandwidth or sends over them; what it took it gives back when it is over, at the latest
 when all jobs have done what counts.
 """
@@ -45,7 +45,7 @@ class Disturbance(ABC):
     # ---- for kinds of perturbations: what they may do while they are on -------------------------------------------
 
     def whole(self, link: int) -> float:
-        """Bytes per second of a link that nobody disturbs."""
+        """Bytes per second of an undisturbed link."""
         return float(self.site.fabric.capacity[link])
 
     def leave(self, link: int, share: float) -> None:

@@ -1,6 +1,6 @@
-"""A training job on a site: step after step, on links that it shares with whoever it can meet there.
+"""A training job on a site: step after step, on links that it shares with the jobs that it can meet there.
 
-A job that meets nobody is not run again: each of its steps is what it is alone. Of one that does, operations that send
+A job that meets no others is not rerun: each of its steps is what it is alone. Of one that does, operations that send
 over links on which it can meet others are activities on them; passes in which such collectives run are cut into parts.
 """
 

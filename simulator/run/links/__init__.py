@@ -1,1 +1,1 @@
-"""What links of the fabric carry in a run: who sends, who meets whom, what was carried."""
+"""What links of the fabric carry in a run: senders, meetings, bytes."""

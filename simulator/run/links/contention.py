@@ -1,14 +1,14 @@
 """Traffic of one step that meets on links: what together asks a link for more than it has shares it.
 
 Durations of collectives and sends are closed forms, in which siblings (the groups that run the same collective at the
-same time) share links with each other and nobody else does. After a run with these, links are checked. Where one of a
+same time) share links with each other and no others do. After a run with these, links are checked. Where one of a
 kind was asked for more than it has, operations that use links of that kind become activities on them, the program runs
 again, and so on until no link is asked for too much: then the closed forms that are left are what a run with every link
 would give.
 
 Links are looked at where the first chain of each class sends; on them count the bytes of all chains of all classes.
 An activity moves its bytes evenly over the time in which the closed form has them move. Left out: collectives inside
-passes that run as one instruction, which share links with nobody.
+passes that run as one instruction, which share links with nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -173,7 +173,7 @@ class Traffic:
         return links[first_alike(marks(self._rows(links), len(links)))]
 
     def _rows(self, links: Ints) -> Iterator[Floats]:
-        """What tells links apart when nobody else sends."""
+        """What tells links apart without other senders."""
         yield self.fabric.capacity[links]
         yield from self.rows(links)
 

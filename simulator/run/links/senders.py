@@ -1,4 +1,4 @@
-"""What the operations of a program send over links, by those who send alike.
+"""What the operations of a program send over links, by senders that are alike.
 
 A sender is all operations of one content on one device. On links count the bytes of all chains of its class. A group
 of a collective puts on a link what the chains of the sender are of its members.
@@ -52,7 +52,7 @@ class Transfers(NamedTuple):
 
 
 class Senders:
-    """All who send, and what each asks of links."""
+    """All senders, and what each asks of links."""
 
     def __init__(self, program: Program, classes: ChainClasses, fabric: Fabric) -> None:
         """Of a program."""
@@ -146,7 +146,7 @@ class OnLinks:
         self, sender: Sender, ordered: bool = True
     ) -> Iterator[tuple[tuple[Priced, Call, int], "_Table", Ints, Floats]]:
         """Each call of a sender, with the transfers that it makes, and what of each counts; `ordered` as in the table,
-        so that sums are rounded alike whoever else sends."""
+        so that sums are rounded alike beside any other senders."""
         chain_, rank = divmod(sender.device, self.classes.ranks.shape[1])
         members = self.classes.members[chain_]
         for entry in sender.calls:

@@ -100,7 +100,7 @@ def _fits(scenario: Scenario, job: Job, share: float = 0.9) -> bool:
 
 
 def made_to_fit(scenario: Scenario, assumed: list[str]) -> Scenario:
-    """What a user does who runs out of memory: give up as little time as makes it fit.
+    """What users do out of memory: give up as little time as makes it fit.
 
     Where the host's link takes a layer's share faster than the device could compute the layer, activations of the
     fewest layers that suffice wait in the host's memory; else the fewest layers are recomputed. A run that neither

@@ -9,7 +9,7 @@ from simulator.specs.base import Count, PositiveFraction, Spec
 
 class BlockMask(Spec):
     """Attention to some blocks of keys only, as block-sparse kernels skip the others: either a share of all blocks, or
-    the nearest ones and some that everybody sees."""
+    the nearest ones and some that all tokens see."""
 
     aliases: ClassVar[dict[str, str]] = {
         "num_local_blocks": "local_blocks",
@@ -24,7 +24,7 @@ class BlockMask(Spec):
     local_blocks: Count | None = None
     """Blocks that the tokens of a block see up to their own, it included."""
     global_blocks: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """With `local_blocks`, blocks at the start of the sequence that everybody sees besides."""
+    """With `local_blocks`, blocks at the start of the sequence that all tokens see besides."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -220,7 +220,7 @@ def _keys(kind: Kind) -> str:
 
 
 def _as_mapping(value: object, kind: Kind) -> str:
-    """How a value that stands for a whole spec is most likely meant; empty where nobody knows."""
+    """How a value that stands for a whole spec is most likely meant; empty where unknown."""
     if isinstance(value, (str, int, float)) and any(issubclass(spec, Figure) for spec in specs(kind)):
         known = _listing([str(one) for one in get_args(Status)], "or")
         return f"write `{{value: {value}, status: estimate, source: why}}`; the status is {known}"

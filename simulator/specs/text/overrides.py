@@ -105,7 +105,7 @@ def _replace(node: Node, key: str, child: Node | None, place: Place) -> Node:
 
 
 def _as_figure(value: Node, kind: Kind) -> Node:
-    """A bare value where a figure with its source stands: whoever overrides it is the source."""
+    """A bare value where a figure with its source stands: the override is the source."""
     if (
         isinstance(value.value, (dict, list))
         or value.value is None

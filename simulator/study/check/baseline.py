@@ -124,7 +124,7 @@ def write(path: Path, baseline: Baseline) -> None:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a file is sound JSON but nobody's baseline, and must not be written over."""
+    """Whether a file is sound JSON but no baseline, and must not be written over."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

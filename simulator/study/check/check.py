@@ -55,7 +55,7 @@ class Verdict:
     """Whether it fitted into memory, and does now."""
     edited: tuple[str, ...]
     """Settings of the resolved scenario that are not what they were, as `serving.router round-robin to random`, and
-    sections where nobody knows the settings."""
+    sections where the settings are unknown."""
 
     @property
     def same(self) -> bool:

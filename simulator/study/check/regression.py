@@ -77,7 +77,7 @@ def run(
 ) -> list[Checked]:
     """Check scenarios on `jobs` processes, in their order; with `update` write the baselines of those that differ.
 
-    What is wrong with one scenario is told with it and stops no other. InputError where a baseline cannot be written.
+    Problems of one scenario are reported with it and stop no other. InputError where a baseline cannot be written.
     """
     if update:
         _check_places(cases)

@@ -133,7 +133,7 @@ def search(
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Found:
-    """The frontier of a scenario; `progress` is told how many simulations are done.
+    """The frontier of a scenario; `progress` gets the number of simulations done.
 
     InputError where no layout has room.
     """

@@ -154,7 +154,7 @@ def plan_layout(candidate: Candidate, options: Options, simulate: Simulate = run
 def plan(
     candidates: Sequence[Candidate], options: Options, jobs: int = 1, progress: Callable[[int], None] | None = None
 ) -> list[Plan]:
-    """Plan layouts on `jobs` processes, in their order; `progress` is told how many are done.
+    """Plan layouts on `jobs` processes, in their order; `progress` gets the number done.
 
     Raises InputError where no layout can be simulated, with the reason of each.
     """

@@ -161,7 +161,7 @@ def _log_ahead(file: sqlite3.Connection) -> None:
 
 
 def _moved(file: sqlite3.Connection, path: Path) -> Path:
-    """Rename a cache of another version as the only one who uses it."""
+    """Rename a cache of another version, as its only user."""
     file.execute("PRAGMA journal_mode=DELETE")  # takes what the log holds into the file; refused while others use it
     file.execute("BEGIN EXCLUSIVE")
     version = file.execute("PRAGMA user_version").fetchone()[0]
@@ -175,7 +175,7 @@ def _moved(file: sqlite3.Connection, path: Path) -> Path:
 def _alone(folder: Path) -> Iterator[None]:
     """One process at a time opens a cache of a folder.
 
-    SQLite finds the journals of a file by its path: who still has a renamed file open would take the journal of the new
+    SQLite finds the journals of a file by its path: a process with a renamed one open would take the journal of the new
     one for its own, and roll back into the one what the other writes. Where files cannot be locked (Windows), an open
     one cannot be renamed either.
     """

@@ -135,8 +135,8 @@ def _scalar(text: str, shown: str) -> Any:
 def _quantity(text: str, named: str, scale: float | None, shown: str) -> float:
     """A quantity in SI units; with a scale (of a metric) a bare number is taken to be in the metric's own unit.
 
-    Bytes and FLOP/s are printed with prefixes: who writes 60 means 60 GB, and is asked for the unit; 4e10 is clear.
-    Shares are printed in per cent: who writes 50 means 50 %, and is asked for the sign.
+    Bytes and FLOP/s are printed with prefixes: 60 is meant as 60 GB, and its unit is asked for; 4e10 is clear.
+    Shares are printed in per cent: 50 is meant as 50 %, and its sign is asked for.
     """
     try:
         bare = _scalar(text, shown)

@@ -32,7 +32,7 @@ class Kind:
     name: str
     """`training`, `serving`, `exchanges`, `network` or `kernel`."""
     what: str
-    """Whose errors are told."""
+    """The stack whose errors these are."""
     scope: str
     """Which rows are in scope, in words."""
     groups: accuracy.Groups
