@@ -8,7 +8,7 @@ from markdown_tables import table
 from simulator.cli.commands import COMMANDS, command
 from simulator.cli.parser import parser_of
 from simulator.collectives.algorithms import ALGORITHMS
-from simulator.metrics import JOBS, METRICS, SERVING, Metric
+from simulator.metrics import JOBS, METRICS, SERVING, WORKFLOWS, Metric
 from simulator.training.schedules import SCHEDULES
 
 SENSES = {"time": "less is faster", "rate": "more is faster", "size": ""}
@@ -29,12 +29,17 @@ def _command(name: str) -> str:
 
 def metrics() -> str:
     """The metrics of a training step, and those that training and serving both have."""
-    return _metrics(name for name in METRICS if name not in SERVING and name not in JOBS)
+    return _metrics(name for name in METRICS if not any(name in known for known in (SERVING, JOBS, WORKFLOWS)))
 
 
 def job_metrics() -> str:
     """The metrics that only runs of several jobs have."""
     return _metrics(JOBS)
+
+
+def workflow_metrics() -> str:
+    """The metrics that only workflows have."""
+    return _metrics(WORKFLOWS)
 
 
 def serving_metrics() -> str:

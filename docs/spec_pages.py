@@ -89,6 +89,16 @@ from simulator.specs.training import (
     UserBuffers,
 )
 from simulator.specs.tuner import Tuner, TunerLinks, TunerOption
+from simulator.specs.workflow import (
+    Dependency,
+    DevicePool,
+    HandOver,
+    HandOverStage,
+    ServingStage,
+    TimedStage,
+    TrainingStage,
+    Workflow,
+)
 
 BOUNDS = {"ge": "at least {:g}", "gt": "more than {:g}", "le": "at most {:g}", "lt": "less than {:g}"}
 SCALARS = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
@@ -129,6 +139,12 @@ def serving_specs() -> str:
 def job_specs() -> str:
     """The keys of several jobs on one cluster."""
     return _sections(JobsScenario, TrainingJob, ServingJob, Place, Perturbation)
+
+
+def workflow_specs() -> str:
+    """The keys of a workflow."""
+    stages = TrainingStage, ServingStage, HandOverStage, HandOver, TimedStage
+    return _sections(Workflow, DevicePool, Dependency, *stages)
 
 
 def model_specs() -> str:

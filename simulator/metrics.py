@@ -78,6 +78,21 @@ JOBS: dict[str, Metric] = {
 """The figures of a run of several jobs; `slowdown` and those of each job stand behind its name and a colon."""
 
 
+WORKFLOWS: dict[str, Metric] = {
+    "iteration_s": Metric("time of an iteration", "time", "time"),
+    "idle_fraction": Metric("share of the devices' time in which they wait", "fraction", "size"),
+    "stage_s": Metric("time of a stage", "time", "time"),
+    "moved_bytes": Metric("weights that move", "bytes", "size"),
+    "weight_bytes": Metric("weights of the model", "bytes", "size"),
+    "items": Metric("items of an iteration", "count", "size"),
+    "rollouts": Metric("requests that were done", "count", "size"),
+    "rollout_tokens": Metric("tokens that rollouts gave", "count", "size"),
+    "carried": Metric("requests that go on after the last iteration", "count", "size"),
+    "reread_tokens": Metric("tokens of stopped requests that were read again", "count", "size"),
+}
+"""The figures of a workflow; those of a stage stand behind its name and a colon."""
+
+
 class Known(dict[str, Metric]):
     """Figures by name; those of one of several jobs are called `job: name`."""
 
@@ -129,6 +144,7 @@ METRICS: dict[str, Metric] = Known(
         "run_energy_j": Metric("energy of the run", "energy", "size"),
         "run_cost_usd": Metric("cost of the run", "money", "size"),
         **JOBS,
+        **WORKFLOWS,
     }
 )
 """The figures of training steps and serving runs, by their names in the JSON form and in its order."""

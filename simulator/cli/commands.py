@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "check": "simulator.cli.check",
     "validate": "simulator.cli.validate",
     "papers": "simulator.cli.papers",
+    "workflow": "simulator.cli.workflow",
     "calibrate": "simulator.cli.calibrate",
     "collective": "simulator.cli.collective",
     "network": "simulator.cli.network",

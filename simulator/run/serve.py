@@ -88,16 +88,17 @@ def run_serving(
     progress: Callable[[int], None] | None = None,
     systems: tuple[System, ...] | None = None,
     share_links: bool = True,
+    workload: Workload | None = None,
 ) -> ServingRun:
     """A serving scenario until its last request, not yet gathered into a Result.
 
-    `systems` are its pools where they have been resolved already. Without `share_links` everybody has its links for
-    itself, but caches on their way.
+    `systems` are its pools where they have been resolved already, `workload` requests in place of those that it
+    describes. Without `share_links` everybody has its links for itself, but caches on their way.
     """
     _check_sizes(scenario)
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return _run(scenario, leap, progress, systems, share_links)
+            return _run(scenario, leap, progress, systems, share_links, workload)
     except (OverflowError, FloatingPointError):
         raise clock_overflow(scenario) from None
 
@@ -120,9 +121,10 @@ def _run(
     progress: Callable[[int], None] | None,
     systems: tuple[System, ...] | None,
     share_links: bool,
+    workload: Workload | None = None,
 ) -> ServingRun:
     site = Site(scenario.cluster, scenario.seed)
-    served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap)
+    served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
     everybody = senders(served) if share_links and not _alone(served) else {}
     for here, capacity in everybody.values():
         meet(here, capacity.tolist())
@@ -146,13 +148,14 @@ def serving(
     leap: bool | None = None,
     start: int = 0,
     finished: Callable[[], None] | None = None,
+    workload: Workload | None = None,
 ) -> ServingRun:
     """Put a serving system on a site, where requests come from tick `start` on; it runs when the site does.
 
-    `finished` is called when all requests are done.
+    `finished` is called when all requests are done; `workload` takes the place of the scenario's requests.
     """
     router = ROUTERS.get(scenario.serving.router, "serving.router")
-    workload = _workload(scenario, systems, start)
+    workload = _workload(scenario, systems, start) if workload is None else workload
     ttft_slo = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
     ledger = open_ledger(workload, ttft_slo)
     if not all(system.cost.fits for system in systems):

@@ -19,7 +19,7 @@ def parts(scenario: JobsScenario) -> tuple[OneScenario, ...]:
 
 def as_training(job: TrainingJob, devices: Devices, scenario: JobsScenario) -> Scenario:
     """A job that trains as a scenario of its own, on its part of the cluster."""
-    cluster = _part(scenario.cluster, devices)
+    cluster = part_of(scenario.cluster, devices)
     own: dict[str, Any] = {"stack": job.stack, "training": job.training, "fold": job.fold}
     return Scenario.model_construct(cluster=cluster, **own, **_common(job, scenario))
 
@@ -40,7 +40,7 @@ def _common(job: AnyJob, scenario: JobsScenario) -> dict[str, Any]:
     return {**known, "seed": scenario.seed, "published": job.published}
 
 
-def _part(cluster: Cluster, devices: Devices) -> Cluster:
+def part_of(cluster: Cluster, devices: Devices) -> Cluster:
     """The nodes of some devices, of one kind and as many devices on each."""
     numbering = cluster.numbering
     nodes = len({numbering.node_of(device) for device in devices})
