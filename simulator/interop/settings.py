@@ -69,4 +69,7 @@ class Settings:
             if key in left_out and value not in silent:
                 self.draft.left_out.append(f"{key}: {left_out[key]}")
             else:
-                self.draft.ignore(key, key, self.taken | left_out.keys(), str)
+                section, _, name = key.rpartition(".")
+                known = [other.rpartition(".") for other in (*self.taken, *left_out)]
+                beside = [last for above, _, last in known if above == section]
+                self.draft.ignore(name, key, beside, f"{section}.{{}}".lstrip(".").format)

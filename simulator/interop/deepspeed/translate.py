@@ -25,22 +25,20 @@ OPTIMIZERS = {
 }
 """Ours by DeepSpeed's names, without case."""
 FORMATS = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16"}
+PLACES = {"cpu": "host", "nvme": "nvme"}
+"""Tiers of memory by `offload_optimizer.device` and `offload_param.device`."""
 LEFT_OUT = {
-    "zero_optimization.offload_optimizer": "optimizer states and their update stay on the device",
-    "zero_optimization.offload_param": "parameters stay on the device",
-    "zero_optimization.cpu_offload": "optimizer states and their update stay on the device",
     "zero_optimization.zero_hpz_partition_size": "parameters are gathered from all ranks that share them",
     "zero_optimization.zero_quantized_weights": "parameters are gathered in the format that they are kept in",
     "zero_optimization.zero_quantized_gradients": "gradients are reduced in the format that they are kept in",
     "zero_optimization.mics_shard_size": "states are sharded over all data-parallel ranks",
     "zero_optimization.stage3_param_persistence_threshold": "small parameters are sharded as large ones are",
-    "activation_checkpointing.cpu_checkpointing": "what is kept stays on the device",
+    "activation_checkpointing.cpu_checkpointing": "only with --set recompute=full, which is what it stands beside",
     "activation_checkpointing.partition_activations": "what is kept is not cut over tensor-parallel ranks",
     "activation_checkpointing.number_checkpoints": "--set recompute=full recomputes every layer",
-    "sparse_attention": "attention is causal and full",
-    "compression_training": "weights and activations are not compressed",
-    "progressive_layer_drop": "all layers run",
-    "compile": "how kernels are fused is the stack's",
+    "sparse_attention.mode": "attention is causal and full",
+    "compression_training.weight_quantization": "weights are not compressed",
+    "progressive_layer_drop.enabled": "all layers run",
 }
 """Keys with an effect that a scenario does not say."""
 BUCKET = 500_000_000
@@ -78,6 +76,7 @@ def draft_of(text: str, file: str, machine: Machine, given: Mapping[str, str]) -
     draft.put("training.parallel.zero", stage, settings.note("zero_optimization.stage", "zero_optimization"))
     _overlap(settings, stage, _formats(settings))
     _optimizer(settings)
+    _offload(settings)
     settings.leave(LEFT_OUT, (False, None))
     return draft
 
@@ -98,19 +97,14 @@ def _read(text: str, file: str, draft: Draft, given: Mapping[str, str]) -> Setti
     return settings
 
 
-def _flat(root: Node) -> Iterator[tuple[str, Any, int]]:
-    """(dotted key, value, line) of scalars; a section of a section (`offload_param`) is its `device`."""
+def _flat(root: Node, above: str = "", depth: int = 3) -> Iterator[tuple[str, Any, int]]:
+    """(dotted key, value, line) of the scalars and lists of sections, down to those of `offload_param`."""
     for name, node in root.children().items():
         line = root.keys[name].line or 0
-        if not isinstance(node.value, dict):
-            yield name, node.value, line
-            continue
-        for inner, child in node.children().items():
-            value = child.value
-            if isinstance(value, dict):
-                devices = child.children().get("device")
-                value = devices.value if devices is not None and devices.value != "none" else None
-            yield f"{name}.{inner}", value, node.keys[inner].line or 0
+        if isinstance(node.value, dict) and depth > 1:
+            yield from _flat(node, f"{above}{name}.", depth - 1)
+        else:
+            yield f"{above}{name}", None if isinstance(node.value, dict) else node.value, line
 
 
 def _stage(settings: Settings) -> int:
@@ -216,7 +210,6 @@ def _overlap(settings: Settings, stage: int, reduced: str) -> None:
 def _optimizer(settings: Settings) -> None:
     """The optimizer; without one in the file it is the program's, Adam here."""
     name = settings.get("optimizer.type")
-    settings.taken.add("optimizer.params")
     if name is None:
         return
     known = OPTIMIZERS.get(str(name).lower())
@@ -225,3 +218,41 @@ def _optimizer(settings: Settings) -> None:
         settings.wrong(f"optimizer.type `{printable(str(name)[:40])}` is not simulated", hint, "optimizer.type")
         return
     settings.draft.put("training.optimizer.name", known, settings.note("optimizer.type"))
+
+
+def _offload(settings: Settings) -> None:
+    """What lives on hosts or drives: optimizer states (all of them, or a `ratio`), parameters, checkpoints."""
+    for section, ours in (("offload_optimizer", "optimizer"), ("offload_param", "parameters")):
+        key = f"zero_optimization.{section}.device"
+        word = settings.get(key)
+        if word in (None, "none"):
+            continue
+        if word not in PLACES:
+            settings.wrong(f"{key} `{printable(str(word)[:40])}` is not known", nearest(str(word), PLACES), key)
+        settings.draft.put(f"training.offload.{ours}.to", PLACES.get(str(word)), settings.note(key))
+        if ours == "optimizer":
+            _subgroups(settings)
+    if settings.get("zero_optimization.cpu_offload") is True:
+        settings.draft.put("training.offload.optimizer.to", "host", settings.note("zero_optimization.cpu_offload"))
+        _subgroups(settings)
+    if (
+        settings.values.get("recompute") == "full"
+        and settings.get("activation_checkpointing.cpu_checkpointing") is True
+    ):
+        note = settings.note("activation_checkpointing.cpu_checkpointing")
+        settings.draft.put("training.offload.activations.to", "host", note)
+
+
+def _subgroups(settings: Settings) -> None:
+    """How much of the optimizer's states lives elsewhere, and in what portions it is updated."""
+    share, size = "zero_optimization.offload_optimizer.ratio", "zero_optimization.sub_group_size"
+    for key, ours, most in ((share, "share", 1.0), (size, "subgroup", 1e15)):
+        value = settings.get(key)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            settings.wrong(f"{key} is a number above 0, at most {most:g}, not `{printable(str(value)[:40])}`", "", key)
+            continue
+        settings.draft.put(
+            f"training.offload.optimizer.{ours}", value if ours == "share" else int(value), settings.note(key)
+        )

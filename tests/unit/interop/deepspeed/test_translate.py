@@ -69,6 +69,20 @@ def test_formats_optimizer_and_layout_come_along(tmp_path: Path) -> None:
     assert made["bucket_size"] == "2000000000 B"
 
 
+def test_what_lives_on_hosts_and_drives_comes_along(tmp_path: Path) -> None:
+    states = {"device": "cpu", "pin_memory": True, "ratio": 0.3}
+    zero = {"stage": 3, "offload_optimizer": states, "offload_param": {"device": "nvme"}, "sub_group_size": 1e8}
+    kept = {"activation_checkpointing": {"cpu_checkpointing": True}}
+    made = imported(PLAIN | kept | {"zero_optimization": zero}, tmp_path, recompute="full")["training"]["offload"]
+    assert made["optimizer"] == {"to": "host", "share": 0.3, "subgroup": 100_000_000}
+    assert made["parameters"] == {"to": "nvme"}
+    assert made["activations"] == {"to": "host"}
+    old = imported(PLAIN | {"zero_optimization": {"stage": 2, "cpu_offload": True}}, tmp_path)
+    assert old["training"]["offload"] == {"optimizer": {"to": "host"}}
+    none = PLAIN | {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "none"}}}
+    assert "offload" not in imported(none, tmp_path)["training"]
+
+
 def test_what_has_an_effect_and_is_left_out_is_listed_and_the_rest_is_ignored(tmp_path: Path) -> None:
     config = PLAIN | {
         "activation_checkpointing": {"cpu_checkpointing": True, "profile": False},
@@ -76,7 +90,7 @@ def test_what_has_an_effect_and_is_left_out_is_listed_and_the_rest_is_ignored(tm
         "compression_training": {"weight_quantization": {}},
     }
     head = imported(config, tmp_path)["head"]
-    assert "activation_checkpointing.cpu_checkpointing: what is kept stays on the device" in head
+    assert "activation_checkpointing.cpu_checkpointing: only with --set recompute=full" in head
     assert "steps_per_print" in head
 
 
@@ -91,6 +105,11 @@ def test_what_has_an_effect_and_is_left_out_is_listed_and_the_rest_is_ignored(tm
         ({"train_batch_size": 100}, "train_batch_size 100 is not"),
         ({"optimizer": {"type": "OneBitAdam"}}, "optimizer.type `OneBitAdam` is not simulated"),
         ({"communication_data_type": "fp12"}, "communication_data_type `fp12` is not known"),
+        ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "tape"}}}, "`tape` is not known"),
+        (
+            {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 2}}},
+            "offload_optimizer.ratio is a number above 0, at most 1, not `2`",
+        ),
         ({"sequence_parallel_size": 3}, "no multiple of tp 1 x cp 3"),
     ],
 )
