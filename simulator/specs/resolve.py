@@ -182,7 +182,13 @@ def _load(
 def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
     """Which kind of scenario a file is; None, and problems, where its software is for the other kind."""
     entries = root.value if isinstance(root.value, dict) else {}
-    problems = list(_misplaced_jobs(entries["jobs"])) if "jobs" in entries else list(_misplaced(root, ""))
+    if "stages" in entries:
+        hint = "`clustersim workflow FILE` runs it; scenarios have one `model` and train, serve or have `jobs`"
+        problems = [root.keys["stages"].problem("is a workflow, which has `stages`", "stages", hint)]
+    elif "jobs" in entries:
+        problems = list(_misplaced_jobs(entries["jobs"]))
+    else:
+        problems = list(_misplaced(root, ""))
     tree.report(problems)
     return None if problems else _kind(entries)
 

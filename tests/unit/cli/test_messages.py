@@ -26,6 +26,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "message"),
     [
         ([QUICKSTART, "+serving={}"], "serving: `training` and `serving` are both there"),
+        (["workloads/workflows/ppo-70b.yaml"], "stages: is a workflow, which has `stages`; `clustersim workflow FILE`"),
         ([QUICKSTART, "+requests={count: 1}"], "take one of them away, or make two files"),
         ([QUICKSTART, "+slo={ttft: 1 s}"], "unknown key `slo`; only a scenario that serves has it"),
         ([SERVING, "+fold=exact"], "unknown key `fold`; only a scenario that trains has it"),
