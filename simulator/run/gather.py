@@ -28,6 +28,7 @@ from simulator.run.energy import guessed_idle, step_energy_j
 from simulator.run.ground import memory_error
 from simulator.run.links.carried import host_links, overloaded
 from simulator.run.links.notes import ordered_rings, unused_oversubscription
+from simulator.run.local_steps import Exchanged, over_sites
 from simulator.run.parts import LAUNCHES, OFFLOAD, STRAGGLER, busy, by_axis
 from simulator.run.spans import spans_of
 from simulator.run.spread.grounded import grounded
@@ -72,6 +73,8 @@ class Run:
     """What the busiest links of the network carried."""
     shared: frozenset[str] = frozenset()
     """Kinds of links on which its own operations met."""
+    exchanged: Exchanged | None = None
+    """What workers exchange that take local steps; None where all meet in every step."""
 
 
 def gather(run: Run) -> Result:
@@ -167,6 +170,8 @@ def _metrics(
     if job.batch is not None:
         late = mean(breakdown, [c.ranks for c in classes]).get(STRAGGLER, 0.0)
         metrics |= {"straggler_fraction": late / units.to_seconds(run.timeline.makespan), **unevenness(job, job.batch)}
+    if run.exchanged is not None:
+        metrics |= run.exchanged.metrics()
     if several(run):
         metrics |= step_metrics(run.steps.ticks, metrics)
     if run.scenario.training.tokens is not None:
@@ -376,7 +381,7 @@ def _comparisons(run: Run, metrics: dict[str, float]) -> tuple[Comparison, ...]:
 
 
 def _warnings(run: Run, used: tuple[MemoryUse, ...]) -> tuple[str, ...]:
-    found = list(run.job.warnings)
+    found = [*run.job.warnings, *over_sites(run.scenario, run.job)]
     if close := close_call(used, *memory_error()):
         found.append(close)
     asked = run.job.counted

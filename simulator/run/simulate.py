@@ -23,6 +23,7 @@ from simulator.run.clock_overflow import clock_overflow
 from simulator.run.gather import Run, gather
 from simulator.run.links.carried import Recorded, link_loads
 from simulator.run.links.contention import Ran, Traffic, on_links, settled
+from simulator.run.local_steps import exchanged
 from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
@@ -165,7 +166,10 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
     if done.kinds and prepared.fold == "tiers":
         shown = _with_bound(shown, network, done.kinds)
     how = "simpy" if done.kinds else how
-    found = found.filled(steps, done.timeline.makespan)
+    found, local, met = found.filled(steps, done.timeline.makespan), prepared.scenario.training.local_steps, None
+    if local is not None:
+        met = exchanged(job, local, network, done.timeline.makespan)
+        found = met.steps
     return Run(
         prepared.scenario,
         job,
@@ -179,6 +183,7 @@ def alone(prepared: Prepared, progress: Callable[[int], None] | None = None, sha
         found,
         done.links,
         done.kinds,
+        met,
     )
 
 

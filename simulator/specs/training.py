@@ -8,6 +8,7 @@ from simulator.axes import mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.batching import Batching
 from simulator.specs.hardware import DeviceKind
+from simulator.specs.local_steps import LocalSteps
 from simulator.specs.noise import Noise
 from simulator.specs.offload import Offload
 from simulator.specs.requests import Distribution
@@ -274,6 +275,9 @@ class Training(Spec):
     where left out. Copies are spread evenly beside all passes; `offload.activations` runs them layer by layer."""
     offload: Offload | None = Field(default=None, exclude_if=lambda offload: offload is None)
     """What lives in the memory of hosts or on NVMe drives; nothing where left out."""
+    local_steps: LocalSteps | None = Field(default=None, exclude_if=lambda local: local is None)
+    """Workers that take steps of their own and meet after some of them (DiLoCo, CO2); all meet in every step where
+    left out."""
     fragmentation: Fraction = Field(default=0.0, exclude_if=lambda share: share == 0.0)
     """Memory of activations and working buffers that the allocator cannot hand out, as a share of what they take; none
     where left out."""

@@ -20,7 +20,7 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.training import context, vocabulary
+from simulator.training import context, local_steps, vocabulary
 from simulator.training.batches.cuts import slice_lengths
 from simulator.training.batches.documents import Packing, packing
 from simulator.training.batches.microbatches import batched, check_batching
@@ -118,6 +118,7 @@ def build_job(scenario: Scenario) -> Job:
     take = resolver.take
     zero = _zero(resolver, mesh)
     microbatches = _microbatches(training, mesh)
+    workers = _workers(scenario, mesh)
     schedule, chunks = _schedule(training, stack, model, microbatches, zero)
     formats = _formats(resolver, scenario)
     attention = str(take("attention", training.attention, stack.attention))
@@ -151,8 +152,11 @@ def build_job(scenario: Scenario) -> Job:
         by_heads=_by_heads(resolver, model, mesh, scenario.cluster.node.devices),
         zero=zero,
         replicas=tuple(
-            _both_ways(one, schedule.copies, zero) for one in _replicas(parallel, model, mesh, experts, zero)
+            _both_ways(_of_worker(one, workers), schedule.copies, zero)
+            for one in _replicas(parallel, model, mesh, experts, zero)
         ),
+        workers=workers,
+        outer_states=_outer_states(training),
         blocking=training.blocking_launches,
         **_overlaps(training, stack),
         scatter_gather=_switch(training.scatter_gather, stack.scatter_gather),
@@ -465,6 +469,33 @@ def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero:
         return (dense,)
     copies = sizes[DP.name]
     return dense, Replicas(True, copies, gcd(copies, dense.shard) if zero else 1)
+
+
+def _workers(scenario: Scenario, mesh: Mesh) -> int | None:
+    """Workers that take local steps: as many as are asked for, as there are sites, or as there are replicas."""
+    training, dp = scenario.training, mesh.sizes[DP.name]
+    local = training.local_steps
+    if local is None:
+        return None
+    sites = len(getattr(scenario.cluster.network.more, "sites", ()))
+    usual = sites if sites > 1 and dp % sites == 0 else dp
+    workers = local.workers or usual
+    noisy = training.noise != type(training.noise)()
+    local_steps.check(local.model_copy(update={"workers": workers}), dp, scenario.model.layers, training.steps, noisy)
+    return workers
+
+
+def _of_worker(replicas: Replicas, workers: int | None) -> Replicas:
+    """Who copies parameters and meets in every step: replicas of one worker."""
+    count = replicas.count // (workers or 1)
+    return Replicas(replicas.experts, count, min(replicas.shard, count))
+
+
+def _outer_states(training: Training) -> float:
+    """Bytes of a parameter that local steps keep besides: a copy and the outer momentum in fp32, of the fragment that
+    is synchronised where there are several (the others wait on the host, arXiv:2501.18512, section 2.5)."""
+    local = training.local_steps
+    return 0.0 if local is None else 8.0 / local.fragments
 
 
 def _both_ways(replicas: Replicas, copies: int, zero: int) -> Replicas:

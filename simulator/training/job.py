@@ -154,6 +154,10 @@ class Job:
     """What lives beside the device's memory; None for nothing, or for activations by `offload_layers` alone."""
     host: HostRates | None = None
     """What the host gives a device where anything lives there."""
+    workers: int | None = None
+    """Workers that take local steps; None where all replicas meet in every step."""
+    outer_states: float = 0.0
+    """Bytes of a parameter, of those that a rank holds, that local steps keep on the device besides."""
     fragmentation: float = 0.0
     """Memory that the allocator cannot hand out, as a share of activations and working buffers."""
     tile_tokens: int | None = None

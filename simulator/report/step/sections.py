@@ -123,7 +123,20 @@ def offloading(result: Result) -> str:
 
 def remarks_on_figures(result: Result) -> list[str]:
     """What a reader of the headline has to know beside its figures."""
-    return [remark for remark in (offloading(result), uneven(result), causal(result)) if remark]
+    return [remark for remark in (local(result), offloading(result), uneven(result), causal(result)) if remark]
+
+
+def local(result: Result) -> str:
+    """How much of the time workers train that take local steps, and what their exchanges take; else empty."""
+    share = result.metrics.get("compute_share")
+    if share is None:
+        return ""
+    lasts, size = result.metrics["outer_exchange_s"], result.metrics["outer_bytes"]
+    return (
+        f"Workers train {wording.percent(share)} of the time; an exchange between them lasts"
+        f" {units.format(lasts, 'time')}, and each sends {units.format(size, 'bytes')} a round. The breakdown is that"
+        " of a step by itself"
+    )
 
 
 def uneven(result: Result) -> str:
