@@ -32,7 +32,7 @@ def _latency(name: str, words: str) -> dict[str, Metric]:
 SERVING: dict[str, Metric] = {
     "duration": Metric("time from the first arrival to the last token", "time", "time"),
     "completed": Metric("requests that finished", "count", "size"),
-    "failed": Metric("requests that were rejected", "count", "size"),
+    "failed": Metric("requests that were rejected or failed", "count", "size"),
     "unfinished": Metric("requests still in flight at the end", "count", "size"),
     "total_input_tokens": Metric("tokens of the prompts", "count", "size"),
     "total_output_tokens": Metric("tokens that came out", "count", "size"),
@@ -65,6 +65,13 @@ SERVING: dict[str, Metric] = {
     "mean_kv_usage": Metric("mean use of the cache blocks while working", "fraction", "size"),
     "max_kv_usage": Metric("largest use of the cache blocks", "fraction", "size"),
     "utilisation": Metric("share of time in which replicas work", "fraction", "size"),
+    "replica_hours": Metric("hours in which replicas had their devices", "count", "size"),
+    "mean_replicas": Metric("replicas that take requests, on average", "count", "size"),
+    "max_replicas": Metric("most replicas at once", "count", "size"),
+    "min_replicas": Metric("fewest replicas at once", "count", "size"),
+    "availability": Metric("share of their time in which replicas are not down", "fraction", "rate"),
+    "replica_failures": Metric("failures of replicas", "count", "size"),
+    "retries": Metric("times that requests were tried again", "count", "size"),
 }
 """The figures that only serving runs have: those of `vllm bench serve` and ours."""
 

@@ -20,7 +20,10 @@ _STATE = (
     "of models with state-space layers `mamba-1.4b`, `mamba-2-1.3b`, `jamba-1.5-large` and those of `nemotron-3` and "
     "`nemotron-h` are known; others are described by `attention` and `linear`"
 )
-_SCALING = "the number of replicas does not change during a run; `clustersim plan` finds how many a load needs"
+_SCALING = (
+    "replicas come and go by `serving.fleet.autoscaling`: `rule`, `target`, `min`, `max`; `clustersim plan` finds how "
+    "many a load needs"
+)
 _SCHEDULE = (
     "it has another name here or none: zero bubble is `zb-h1` (with `vpp` PyTorch's InterleavedZeroBubble), `zb-h2`, "
     "`zb-v`, `v-half`, `v-min`, both directions `dualpipev`, waves `hanayo`, LoopedBFS `breadth-first`, the "
@@ -90,7 +93,7 @@ UNMODELLED: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("failures", "mtbf", "faults", "restart*"),
-        "failures are not modelled; `training.noise` has stragglers and slow links",
+        "replicas that serve fail by `serving.fleet.failures`; `training.noise` has stragglers and slow links",
     ),
     **dict.fromkeys(
         ("beamsearch", "beams", "beamwidth", "bestof"), "an answer is one sequence; ask for more requests in its place"
@@ -108,11 +111,12 @@ UNMODELLED: dict[str, str] = {
         "chunks of prompts are a matter of the policy: write `serving.batching.policy: sarathi`, or `vllm-v1`",
     ),
     **dict.fromkeys(
-        ("session", "sticky", "consistenthash*", "kvaware", "cacheaware"),
-        "routers do not remember sessions; `prefix-aware` sends a request to where its prefix is cached",
+        ("sticky", "kvaware"),
+        "routers that remember are `session`, `consistent-hash` and `cache-aware`; `prefix-aware` looks into caches",
     ),
     **dict.fromkeys(
-        ("tenants", "fairness", "vtc"), "tenants are not told apart; `requests.priorities` are classes of requests"
+        ("tenants", "fairness", "vtc"),
+        "tenants are `requests.tenants`, a list of `{name, share}`; the policy `fair` is the virtual token counter",
     ),
     **dict.fromkeys(
         ("kvoffload*", "kvconnector*", "kvtransferconfig", "lmcache*", "hicache*", "mooncakestore", "kvbm"),

@@ -229,7 +229,11 @@ class Sweep(table.SweepTable):
         return sweep_card(self.described())
 
 
-_INFEASIBLE = {"out of memory": "does not fit into memory", "all requests rejected": "all requests are rejected"}
+_INFEASIBLE = {
+    "out of memory": "does not fit into memory",
+    "all requests rejected": "all requests are rejected",
+    "no replica starts": "no replica ever starts",
+}
 
 
 def _speed(result: results.Result) -> str:

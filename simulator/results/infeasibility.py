@@ -6,7 +6,10 @@ from typing import Literal
 from simulator.results.result import HostMemory, JobRecord, MemoryUse, Result
 from simulator.results.service import REJECTED
 
-Infeasibility = Literal["out of memory", "all requests rejected"]
+Infeasibility = Literal["out of memory", "all requests rejected", "no replica starts"]
+
+NEVER_STARTS = "no replica ever starts"
+"""What the warning of a fleet that never starts begins with."""
 
 
 def infeasibility(result: Result) -> Infeasibility:
@@ -14,6 +17,8 @@ def infeasibility(result: Result) -> Infeasibility:
     what makes the first of them so."""
     if (job := _first(result)) is not None:
         return infeasibility(job.result)
+    if any(text.startswith(NEVER_STARTS) for text in result.warnings):
+        return "no replica starts"
     if result.service is not None and bool((result.service.requests.status == REJECTED).all()):
         return "all requests rejected"
     return "out of memory"
@@ -21,7 +26,7 @@ def infeasibility(result: Result) -> Infeasibility:
 
 def nothing_served(result: Result) -> bool:
     """Whether there were requests and all of them were rejected, so that no figure of the service is known."""
-    return not result.feasible and not result.jobs and infeasibility(result) == "all requests rejected"
+    return not result.feasible and not result.jobs and infeasibility(result) != "out of memory"
 
 
 def remarks(result: Result) -> tuple[str, ...]:
@@ -34,6 +39,8 @@ def reason(result: Result) -> str:
     """The same with figures: `needs 46.9 GB of 40.0 GB`, or why requests are rejected; of several jobs named."""
     if (job := _first(result)) is not None:
         return f"{job.name}: {reason(job.result)}"
+    if infeasibility(result) == "no replica starts":
+        return next(text for text in result.warnings if text.startswith(NEVER_STARTS))
     if infeasibility(result) == "all requests rejected":
         return next((text for text in result.warnings if "rejected" in text), "every request is rejected")
     if not result.memory:

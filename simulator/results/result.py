@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results.cache_tiers import CacheTierUse
+from simulator.results.fleet import FleetRecord
 from simulator.results.ground import Ground
 from simulator.results.spread import Interval, intervals
 
@@ -195,7 +196,8 @@ class RequestRecords:
     replica: NDArray[np.int64]
     """Index into `Result.replicas` of the one that decoded it; -1 if none did."""
     status: NDArray[np.int64]
-    """0 finished, 1 rejected (longer than the context or than all memory), 2 still in flight."""
+    """0 finished, 1 rejected (longer than the context or than all memory, or turned away), 2 still in flight, 3 failed
+    with its replica."""
     priority: NDArray[np.int64]
     """Priority class, 0 the most urgent."""
 
@@ -304,6 +306,8 @@ class Service:
     """Memories below the devices' that keep blocks."""
     load_waits: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Picoseconds for which each load from a tier kept its request waiting."""
+    fleet: FleetRecord | None = None
+    """Replicas that come, go and fail, and tenants; None where there is nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics import PERCENTILES
+from simulator.results import fleet
 from simulator.results import iterations as of
 from simulator.results.result import RequestRecords, Service
 from simulator.results.sample import Spread, spread
 
-FINISHED, REJECTED, IN_FLIGHT = range(3)
+FINISHED, REJECTED, IN_FLIGHT, FAILED = range(4)
 """Values of `RequestRecords.status`."""
 SECOND = 10**12
 """Picoseconds."""
@@ -81,9 +82,11 @@ def serving_metrics(
         asked = int((service.requests.arrival >= 0).sum())
         found |= {f"{name}_attainment": _per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
     found |= _queue(service.requests) | _tiers(service) | _work(service, duration)
+    if service.fleet is not None:
+        found |= fleet.figures(service.fleet, *span(service), len(service.replicas))
     if peak_memory is not None:
         found["peak_memory_bytes"] = peak_memory
-    return found | _economy(service, prices or {}, energy_j, duration, found["total_output_tokens"])
+    return found | _economy(service, prices or {}, energy_j, found["total_output_tokens"])
 
 
 def span(service: Service) -> tuple[int, int]:
@@ -96,6 +99,15 @@ def span(service: Service) -> tuple[int, int]:
         lasts = [int(of.ends(replica.iterations).max(initial=end)) for replica in service.replicas]
         end = max(lasts, default=end)
     return begin, end
+
+
+def held_seconds(service: Service) -> list[float]:
+    """Seconds of the run in which each replica had its devices."""
+    begin, end = span(service)
+    if service.fleet is None:
+        return [(end - begin) / SECOND] * len(service.replicas)
+    held: list[float] = service.fleet.held(begin, end, len(service.replicas)).tolist()
+    return held
 
 
 def seconds(stretch: tuple[int, int]) -> float:
@@ -131,12 +143,45 @@ def _of_class(requests: RequestRecords, members: Bools) -> dict[str, float]:
     return found | _latencies("e2el", spread(times.e2el)) | {n: queue[n] for n in ("mean_queue_ms", "p99_queue_ms")}
 
 
+def by_tenant(service: Service) -> dict[str, dict[str, float]]:
+    """For each tenant: how many of its requests came, finished, were turned away and failed; TTFT, TPOT, E2EL and
+    queueing time by the names of the metrics; output tokens/s; and the share of all its requests that met its
+    objectives, where it has some."""
+    record, requests = service.fleet, service.requests
+    if record is None or not record.tenants:
+        return {}
+    found, lasted = {}, seconds(span(service))
+    for number, tenant in enumerate(record.tenants):
+        members = (record.tenant == number) & (requests.arrival >= 0)
+        mine = _of_class(requests, members)
+        status = requests.status[members]
+        mine["rejected"], mine["lost"] = float((status == REJECTED).sum()), float((status == FAILED).sum())
+        mine["output_throughput"] = _per(
+            float(requests.generated[members & (requests.status == FINISHED)].sum()), lasted
+        )
+        met = _met(_latencies_of(requests, members), tenant)
+        if met:
+            mine["slo_attainment"] = _per(float(met["slo"].sum()), float(members.sum()))
+        found[tenant.name] = mine
+    return found
+
+
+def _latencies_of(requests: RequestRecords, members: Bools) -> Latencies:
+    """Latencies of some of the finished requests."""
+    done = members[requests.status == FINISHED]
+    return Latencies(*(column[done] for column in latencies(requests)))
+
+
 def attainment(service: Service, slo: Objectives) -> dict[str, Bools]:
     """For each finished request whether it met each objective that there is and, as `slo`, all of them.
 
     Requests that did not finish have met nothing and are not in it.
     """
-    times = latencies(service.requests)
+    return _met(latencies(service.requests), slo)
+
+
+def _met(times: Latencies, slo: Objectives) -> dict[str, Bools]:
+    """Whether each objective was met, and as `slo` all of them."""
     goals = (("ttft", times.ttft, slo.ttft), ("tpot", times.tpot, slo.tpot), ("e2el", times.e2el, slo.e2e))
     met = {name: measured <= goal * 1e3 for name, measured, goal in goals if goal is not None}
     return {"slo": np.logical_and.reduce(list(met.values())), **met} if met else {}
@@ -177,7 +222,7 @@ def _throughput(service: Service, duration: float) -> dict[str, float]:
     return {
         "duration": duration,
         "completed": completed,
-        "failed": float((requests.status == REJECTED).sum()),
+        "failed": float(((requests.status == REJECTED) | (requests.status == FAILED)).sum()),
         "unfinished": float(((requests.status == IN_FLIGHT) & (requests.arrival >= 0)).sum()),
         "total_input_tokens": prompts,
         "total_output_tokens": outputs,
@@ -233,6 +278,7 @@ def _tiers(service: Service) -> dict[str, float]:
 def _work(service: Service, duration: float) -> dict[str, float]:
     """What the replicas did: sequences at once, use of the caches, share of time in which they worked."""
     busy = sequences = decoding = usage = at_most = 0.0
+    held = held_seconds(service)
     for replica in service.replicas:
         length = of.lengths(replica.iterations) / SECOND
         rows = replica.iterations
@@ -242,23 +288,27 @@ def _work(service: Service, duration: float) -> dict[str, float]:
         if replica.role != "prefill":
             decoding += float(length.sum())
             sequences += float((replica.iterations.decodes * length).sum())
-    devices = sum(replica.devices for replica in service.replicas)
+    rented = sum(replica.devices * each for replica, each in zip(service.replicas, held, strict=True))
     return {
         "mean_batch": _per(sequences, decoding),
         "mean_kv_usage": _per(usage, busy),
         "max_kv_usage": at_most,
-        "utilisation": _per(sum(r.busy * r.devices for r in service.replicas), devices * duration),
+        "utilisation": _per(sum(r.busy * r.devices for r in service.replicas), rented),
     }
 
 
 def _economy(
-    service: Service, prices: Mapping[str, float | None], energy: float | None, duration: float, tokens: float
+    service: Service, prices: Mapping[str, float | None], energy: float | None, tokens: float
 ) -> dict[str, float]:
     """Energy and money, where the profiles of all devices know power and price."""
-    rents = [(replica.devices, prices.get(replica.device)) for replica in service.replicas]
+    held = held_seconds(service)
+    rents = [
+        (replica.devices * each, prices.get(replica.device))
+        for replica, each in zip(service.replicas, held, strict=True)
+    ]
     found = {} if energy is None else {"energy_j": energy}
     if rents and all(price is not None for _, price in rents):
-        found["cost_usd"] = sum(devices * duration * (price or 0.0) for devices, price in rents)
+        found["cost_usd"] = sum(rented * (price or 0.0) for rented, price in rents)
     return found | {f"{name}_per_million_tokens": _per(value, tokens / 1e6) for name, value in found.items()}
 
 

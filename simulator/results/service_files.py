@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.results import iterations as of
 from simulator.results.cache_tiers import CacheTierUse
+from simulator.results.fleet import PHASES, REASONS, FleetRecord, TenantRecord
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
 
@@ -23,6 +24,10 @@ _OLDER = {name: kind for name, kind in _ITERATIONS.items() if name not in ("wait
 """Columns of files that say nothing of peers, and of the use of the cache only how each row began."""
 _GAPS = {"gap": "<i8", "count": "<i8"}
 _TRANSFERS = {"request": "<i8", "start": "<i8", "end": "<i8", "bytes": "<f8"}
+_PHASES, _FAILED = ("replica", "phase", "start", "end"), ("failed", "failed_at", "repaired_at", "lost")
+_OF_REQUESTS = ("tried", "reason", "tenant")
+_FLEET = (*_PHASES, *_FAILED, *_OF_REQUESTS)
+_GOALS = ("ttft", "tpot", "e2e", "attainment")
 _ROLES = ("both", "prefill", "decode")
 
 
@@ -35,8 +40,15 @@ _LATEST = 2.0**62
 def header(service: Service) -> dict[str, Any]:
     """What of a service is no column."""
     replicas = [said(replica) for replica in service.replicas]
-    found = {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
+    found: dict[str, Any] = {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
+    if service.fleet is not None:
+        found["tenants"] = [_tenant(tenant) for tenant in service.fleet.tenants]
     return found | ({"tiers": [said(tier) for tier in service.tiers]} if service.tiers else {})
+
+
+def _tenant(tenant: TenantRecord) -> dict[str, Any]:
+    """A tenant without the objectives that it does not have."""
+    return {"name": tenant.name} | {name: value for name in _GOALS if (value := getattr(tenant, name)) is not None}
 
 
 def columns(service: Service) -> Columns:
@@ -48,6 +60,8 @@ def columns(service: Service) -> Columns:
         tables.append(("service.transfers", service.transfers, _TRANSFERS))
     if service.tiers:
         tables.append(("service", service, {"load_waits": "<i8"}))
+    if service.fleet is not None:
+        tables.append(("service.fleet", service.fleet, dict.fromkeys(_FLEET, "<i8")))
     return {f"{p}.{name}": getattr(table, name).astype(t) for p, table, types in tables for name, t in types.items()}
 
 
@@ -72,7 +86,8 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
     tiers = tuple(_tier(one) for one in header.get("tiers", ()))
     waits = column("service.load_waits", "<i8", 1) if tiers else np.zeros(0, np.int64)
     require(_least(waits, 0), "a load ends before it begins")
-    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits)
+    fleet = _fleet(header["tenants"], column, len(requests.arrival), len(replicas)) if "tenants" in header else None
+    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet)
 
 
 def _tier(header: Mapping[str, Any]) -> CacheTierUse:
@@ -81,6 +96,32 @@ def _tier(header: Mapping[str, Any]) -> CacheTierUse:
     require(min(amounts) >= 0 and tier.hit_tokens <= tier.asked_tokens, "a tier of the cache has impossible figures")
     require(tier.memories > 0, "a tier of the cache has no memory")
     return tier
+
+
+def _fleet(header: Any, column: Column, requests: int, replicas: int) -> FleetRecord:
+    """What came of a fleet; raises Misfit where it does not fit the requests and replicas."""
+    require(isinstance(header, list), "tenants are no list")
+    tenants = tuple(_of_tenant(one) for one in header)
+    columns = {name: column(f"service.fleet.{name}", "<i8", 1) for name in _FLEET}
+    for names in (_PHASES, _FAILED):
+        require(len({len(columns[name]) for name in names}) == 1, "columns of a fleet differ in length")
+    for name in _OF_REQUESTS:
+        require(len(columns[name]) in (0, requests), "a fleet tells of other requests")
+    require(within(columns["replica"], replicas) and within(columns["failed"], replicas), "a replica is not there")
+    require(within(columns["phase"], len(PHASES)), "a phase of a replica is unknown")
+    require(within(columns["reason"], len(REASONS)), "a reason is unknown")
+    require(within(columns["tenant"], max(len(tenants), 1)), "a request belongs to no tenant")
+    require(bool((columns["start"] <= columns["end"]).all()), "a phase ends before it begins")
+    require(_least(columns["tried"], 0) and _least(columns["lost"], 0), "less than nothing was tried again or lost")
+    return FleetRecord(**columns, tenants=tenants)
+
+
+def _of_tenant(header: Any) -> TenantRecord:
+    require(isinstance(header, dict) and isinstance(header.get("name"), str), "a tenant has no name")
+    goals = {name: header[name] for name in _GOALS if name in header}
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in goals.values())
+    require(numbers and set(header) <= {"name", *_GOALS}, "an objective of a tenant is no number")
+    return TenantRecord(header["name"], **goals)
 
 
 def _table(prefix: str, types: dict[str, str], column: Column) -> Columns:
@@ -117,7 +158,7 @@ def _check_requests(requests: RequestRecords, replicas: int) -> None:
     counts = ("prompt", "output", "generated", "cached", "preemptions", "priority")
     require(all(_least(getattr(requests, name), 0) for name in counts), "a request has less than no tokens")
     require(within(requests.replica + 1, replicas + 1), "a request was on a replica that is not there")
-    require(within(requests.status, 3), "a request has an unknown status")
+    require(within(requests.status, 4), "a request has an unknown status")
     done = requests.status == 0
     require(_least(requests.arrival[done], 0), "a request finished that never came")
     lived = (requests.arrival, requests.scheduled, requests.first_token, requests.finish)

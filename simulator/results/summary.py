@@ -9,10 +9,14 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator import units
 from simulator.metrics import METRICS
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.documents.form import plain
+from simulator.results.fleet import PHASES, REASONS
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
 from simulator.results.request_time import mean_request_time
@@ -28,7 +32,7 @@ from simulator.results.result import (
     Result,
     Service,
 )
-from simulator.results.service import by_priority
+from simulator.results.service import SECOND, by_priority, by_tenant
 
 CHAINS = "chains like"
 """Before the number of a chain in the name of a device class that stands for all chains of its pace."""
@@ -128,6 +132,7 @@ def _service(service: Service) -> dict[str, Any]:
     return {
         "request_time_s": mean_request_time(service),
         "priorities": [{"priority": one, **found} for one, found in by_priority(service).items()],
+        **_fleet(service),
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
     } | ({"cache_tiers": [_tier(tier, service) for tier in service.tiers]} if service.tiers else {})
@@ -144,6 +149,38 @@ def _tier(tier: CacheTierUse, service: Service) -> dict[str, Any]:
         "read_bytes": tier.read,
         "written_bytes": tier.written,
     }
+
+
+def _fleet(service: Service) -> dict[str, Any]:
+    """Tenants, replicas over time, failures and who was turned away, where there is any of it."""
+    record = service.fleet
+    if record is None:
+        return {}
+    found: dict[str, Any] = {}
+    if record.tenants:
+        found["tenants"] = [{"tenant": name, **figures} for name, figures in by_tenant(service).items()]
+    if len(record.reason):
+        counts = np.bincount(record.reason, minlength=len(REASONS)).tolist()
+        found["turned_away"] = {REASONS[i]: counts[i] for i in range(1, len(REASONS)) if counts[i]}
+    if record.changes:
+        names = [replica.name for replica in service.replicas]
+        rows = zip(record.replica.tolist(), record.phase.tolist(), *(_s(record.start), _s(record.end)), strict=True)
+        found["phases"] = [
+            {"replica": names[one], "phase": PHASES[phase], "start_s": start, "end_s": end}
+            for one, phase, start, end in rows
+        ]
+        outages = zip(
+            record.failed.tolist(), _s(record.failed_at), _s(record.repaired_at), record.lost.tolist(), strict=True
+        )
+        found["failures"] = [
+            {"replica": names[one], "start_s": start, "end_s": end, "requests": lost}
+            for one, start, end, lost in outages
+        ]
+    return found
+
+
+def _s(ticks: NDArray[np.int64]) -> list[float]:
+    return [tick / SECOND for tick in ticks.tolist()]
 
 
 def _replica(replica: Replica) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from simulator.interop import traces
 from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
+from simulator.run.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
 from simulator.serving.costs.iteration import library
 from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
+from simulator.serving.fleet.operations import Operations
 from simulator.serving.fleet.roles import RoleSwitch
 from simulator.serving.fleet.router import ROUTERS, Choice
 from simulator.serving.fleet.system import System, resolve
@@ -68,6 +70,8 @@ class ServingRun:
     """What lets replicas change their role."""
     tiers: Tiers | None = None
     """Memories below the devices'; None where there are none."""
+    operations: Operations | None = None
+    """What runs the fleet beside its replicas."""
 
 
 def serve(
@@ -178,10 +182,21 @@ def serving(
         fleet.local = scenario.serving.local_prompts
     _in_step(replicas, homes, agenda, scenario.stack)
     tiers = _tiers(site, systems, replicas, scenario.model.layers)
+    equip(scenario, fleet, systems, replicas, workload)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     roles = _switching(scenario, fleet, replicas, agenda)
     return ServingRun(
-        scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer, 0, roles=roles, tiers=tiers
+        scenario,
+        systems,
+        workload,
+        ledger,
+        replicas,
+        homes,
+        fleet.kv_transfer,
+        0,
+        roles=roles,
+        tiers=tiers,
+        operations=fleet.operations,
     )
 
 

@@ -24,14 +24,16 @@ from simulator.results.result import (
     no_spans,
 )
 from simulator.results.result import Replica as ReplicaRecord
-from simulator.results.service import serving_metrics, span
+from simulator.results.service import held_seconds, serving_metrics, span
 from simulator.run.energy import guessed_idle, replica_energy_j
+from simulator.run.fleet_record import fleet_record, never_starts, turned_away
 from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
 from simulator.run.spread.grounded import grounded
 from simulator.serving.costs.drafting import verified_rows
 from simulator.serving.costs.iteration import ReplicaCost
+from simulator.serving.fleet.door import TOO_LONG
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import REJECTED, Ledger
@@ -56,7 +58,8 @@ def gather(run: "ServingRun") -> Result:
     """The Result of a run."""
     fits = all(system.cost.fits for system in run.systems)
     service = _service(run) if fits else None
-    served = service is not None and not bool((service.requests.status == REJECTED).all())
+    stuck = () if service is None else never_starts(service)
+    served = service is not None and not stuck and not bool((service.requests.status == REJECTED).all())
     metrics = {} if service is None else _metrics(run, service)
     memory = _memory(run)
     close = close_call(memory, *memory_error(), spare="kv cache")
@@ -80,7 +83,8 @@ def gather(run: "ServingRun") -> Result:
             *_told(run, "warnings"),
             *notes,
             *_idle_tiers(run),
-            *(() if service is None else _rejected(run, service) + saturated(service)),
+            *stuck,
+            *(() if service is None else _rejected(run, service) + turned_away(service) + saturated(service)),
         ),
         assumptions=(
             *run.workload.assumptions,
@@ -149,6 +153,7 @@ def _service(run: "ServingRun") -> Service:
         transfers=_transfers(run, row),
         tiers=() if run.tiers is None else run.tiers.used(),
         load_waits=_load_waits(run.replicas),
+        fleet=fleet_record(run, order),
     )
 
 
@@ -257,6 +262,8 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
         seconds["host"] += waits / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
+    if replica.wasted:
+        seconds["lost by failures"] = units.to_seconds(replica.wasted)
     if record.stalled:
         seconds["stall"] = units.to_seconds(record.stalled)
     if record.waits:
@@ -322,7 +329,11 @@ def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
 def _breakdown(service: Service) -> tuple[dict[str, float], ...]:
     begin, end = span(service)
     duration = units.to_seconds(end - begin)
-    return tuple({**replica.parts, "idle": duration - replica.busy} for replica in service.replicas)
+    held = held_seconds(service)
+    return tuple(
+        {**replica.parts, "idle": each - replica.busy} | ({"off": duration - each} if each < duration else {})
+        for replica, each in zip(service.replicas, held, strict=True)
+    )
 
 
 def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
@@ -337,10 +348,9 @@ def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
 
 def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
-    lasts = units.to_seconds(span(service)[1] - span(service)[0])
     each = [
         replica_energy_j(home.node.accelerator, home.cost, record, _verified(home.cost, record), lasts)
-        for record, home in zip(service.replicas, run.homes, strict=True)
+        for record, home, lasts in zip(service.replicas, run.homes, held_seconds(service), strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
     peak = max(sum(system.cost.ledger.values()) for system in run.systems)
@@ -381,19 +391,21 @@ def _comparisons(run: "ServingRun", metrics: dict[str, float]) -> tuple[tuple[Co
 def _rejected(run: "ServingRun", service: Service) -> tuple[str, ...]:
     """How many requests could never run, and why."""
     requests = service.requests
-    turned_away = requests.status == REJECTED
-    count = int(turned_away.sum())
+    too_long = requests.status == REJECTED
+    if service.fleet is not None and len(service.fleet.reason):
+        too_long &= service.fleet.reason == TOO_LONG
+    count = int(too_long.sum())
     if not count:
         return ()
-    tokens = (requests.prompt + requests.output)[turned_away]
+    tokens = (requests.prompt + requests.output)[too_long]
     context = min(system.context for system in run.systems)
     room = min(system.cost.blocks * system.cost.block_size for system in run.systems)
     long = int((tokens > context).sum())
     why = [f"{long:,} exceed the context of {context:,} tokens (`serving.context`)"] if long else []
     if long < count:
         why.append(f"{count - long:,} need more than the cache of a replica, {room:,} tokens, holds")
-    whole = count == len(turned_away)
-    of = f"{count:,} of {len(turned_away):,}"
+    whole = count == len(too_long)
+    of = f"{count:,} of {len(too_long):,}"
     said = f"all {count:,} requests are rejected" if whole else f"{of} requests were rejected"
     others = "nothing is served" if whole else "figures are of the others"
     longest = f"prompt and answer together have up to {int(tokens.max()):,} tokens"

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from simulator import units
-from simulator.specs.base import Count, Fraction, Percentage, Rate, Seconds, Spec
+from simulator.specs.base import Count, Fraction, Percentage, PositiveFraction, Rate, Seconds, Spec
 
 MOST_TOKENS = 100_000_000
 """A prompt or an answer is never longer."""
@@ -170,6 +170,15 @@ class Lengths(Spec):
     """What it was fitted to."""
 
 
+class Tools(Spec):
+    """Steps of an agent: turns that a tool asks for in the place of a person."""
+
+    share: Percentage
+    """Share of the later turns that follow a tool's answer."""
+    wait: Distribution
+    """Seconds that the tool takes, from an answer of the model to the next turn."""
+
+
 class Sessions(Spec):
     """Conversations: each turn repeats what was said before and adds to it.
 
@@ -180,6 +189,8 @@ class Sessions(Spec):
     """Turns of a conversation; rounded, at least 1. `lengths` gives what each turn adds."""
     think: Distribution
     """Seconds from an answer to the next turn."""
+    tools: Tools | None = Field(default=None, exclude_if=lambda tools: tools is None)
+    """Turns of an agent that follow a tool; none where left out."""
 
 
 class SharedPrefix(Spec):
@@ -191,6 +202,36 @@ class SharedPrefix(Spec):
     """How many different ones there are."""
     zipf: float = Field(default=0.0, ge=0)
     """Exponent of their popularity; 0: all alike."""
+
+
+class RateLimit(Spec):
+    """A token bucket: it fills at a rate up to a size, and each request takes out of it."""
+
+    rate: Rate
+    """What comes in a second."""
+    burst: Annotated[float, Field(ge=1)]
+    """Most that it holds; it is full at the start."""
+    by: Literal["requests", "tokens"] = "requests"
+    """Whether a request takes 1, or the tokens of its prompt and answer."""
+    over: Literal["reject", "wait"] = "reject"
+    """What becomes of a request that the bucket does not hold: an error, or it waits its turn."""
+
+
+class Tenant(Spec):
+    """Who asks: a share of the requests, with a promise of its own."""
+
+    name: str
+    """Name in reports."""
+    share: PositiveFraction
+    """Share of the requests (of conversations, where there are such); all sum to 1."""
+    priority: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Class of its requests, 0 the most urgent, for policies that look at it."""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Share of the service for the policy `fair`: twice the weight, twice the tokens."""
+    slo: "Slo | None" = None
+    """What it is promised; the scenario's where left out."""
+    limit: RateLimit | None = None
+    """How much it may ask."""
 
 
 class Requests(Spec):
@@ -213,6 +254,8 @@ class Requests(Spec):
     """What prompts have in common."""
     priorities: tuple[Fraction, ...] = ()
     """Share of requests of each priority class, most urgent first, for policies that look at it; sums to 1."""
+    tenants: tuple[Tenant, ...] = Field(default=(), exclude_if=lambda tenants: not tenants)
+    """Who asks, each with a share, a priority, objectives and limits; the page has a row for each."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -224,7 +267,20 @@ class Requests(Spec):
             raise ValueError("`sessions` are made up and a `trace` is recorded: give one of them")
         if self.priorities and abs(sum(self.priorities) - 1) > 1e-9:
             raise ValueError(f"`priorities` are shares that sum to 1, not to {sum(self.priorities):g}")
+        self._check_tenants()
         return self
+
+    def _check_tenants(self) -> None:
+        if not self.tenants:
+            return
+        if self.priorities:
+            raise ValueError("`tenants` have priorities of their own: leave `priorities` out")
+        total = sum(tenant.share for tenant in self.tenants)
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"`share` of all `tenants` sums to 1, not to {total:g}")
+        names = [tenant.name for tenant in self.tenants]
+        if len(set(names)) < len(names):
+            raise ValueError("`tenants` have different names")
 
 
 class Slo(Spec):
@@ -241,3 +297,4 @@ class Slo(Spec):
 
 
 ClosedLoop.model_rebuild()
+Tenant.model_rebuild()

@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.cache_tiers import CacheTier, TierLoads
+from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
 from simulator.specs.training import RouterLoad
@@ -115,7 +116,7 @@ class Batching(Spec):
 
     policy: str | None = None
     """`static`, `orca`, `vllm-v0`, `vllm-v1`, `sarathi`, `splitfuse`, `prefill-first`, `guaranteed`, `shortest-first`,
-    `priority`, `deadline`; the stack's where left out."""
+    `priority`, `deadline`, `fair` (among tenants); the stack's where left out."""
     token_budget: Count | None = None
     """Most tokens of an iteration, decodes and prompts together; the stack's where left out."""
     max_sequences: Count | None = None
@@ -299,7 +300,11 @@ class Serving(Spec):
     experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())
     """How rows reach experts of other ranks."""
     router: str = "round-robin"
-    """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`."""
+    """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`,
+    `session` (turns of a conversation stay where it began), `consistent-hash`, `cache-aware` (approximate tree of
+    what was sent where)."""
+    fleet: Fleet | None = Field(default=None, exclude_if=lambda fleet: fleet is None)
+    """Replicas that start, scale, fail and are replaced; admission, and stations before and after the model."""
     pools: tuple[Pool, ...] = ()
     """Replicas of several kinds: other devices, or prefill and decode apart."""
     transfer: Literal["end", "layer"] = "end"
@@ -330,7 +335,13 @@ class Serving(Spec):
     @property
     def all_pools(self) -> tuple[Pool, ...]:
         """The pools; all replicas as one where none are listed."""
-        return self.pools or (Pool(name="replica", replicas=self.replicas),)
+        return self.pools or (Pool(name="replica", replicas=self.most_replicas),)
+
+    @property
+    def most_replicas(self) -> int:
+        """Replicas where no `pools` are listed: with a rule by which they come and go, the most that there may be."""
+        rule = None if self.fleet is None else self.fleet.autoscaling
+        return self.replicas if rule is None else max(self.replicas, rule.max)
 
     @model_validator(mode="after")
     def _roles(self) -> Self:
@@ -344,7 +355,19 @@ class Serving(Spec):
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):
             raise ValueError("pools have different names")
+        self._check_fleet("prefill" in roles)
         return self
+
+    def _check_fleet(self, apart: bool) -> None:
+        rule = None if self.fleet is None else self.fleet.autoscaling
+        if self.fleet is not None and self.fleet.changes and apart:
+            raise ValueError("replicas of `prefill` and `decode` pools do not come, go or fail here: leave `fleet` out")
+        if rule is not None and self.pools:
+            raise ValueError("`fleet.autoscaling` counts equal replicas: write `replicas` in place of `pools`")
+        if rule is not None and rule.start is None and self.replicas > rule.max:
+            raise ValueError(
+                f"{self.replicas} `replicas` at the start are more than `fleet.autoscaling.max` {rule.max}"
+            )
 
 
 class GroupedDecode(Spec):

@@ -50,6 +50,7 @@ _HEADLINE = {
 _VERDICTS: dict[Infeasibility, str] = {
     "out of memory": "Does not fit into memory: ",
     "all requests rejected": "Cannot serve: ",
+    "no replica starts": "Cannot serve: ",
 }
 _MOST_WARNINGS = 5
 _MOST_POINTS = 10

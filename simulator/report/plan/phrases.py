@@ -99,7 +99,7 @@ def verdict(document: PlanDocument, layout: PlannedLayout) -> str:
     best = layout.at_best
     if layout.state == "out of memory":
         return f"Does not fit into memory: {layout.reason}."
-    if layout.state == "all requests rejected":
+    if layout.state in ("all requests rejected", "no replica starts"):
         return f"Cannot serve: {layout.reason}."
     if layout.state == "refused":
         return f"Cannot be simulated: {layout.reason}."

@@ -9,7 +9,7 @@ from simulator import units
 from simulator.metrics import METRICS
 from simulator.report.html import parts as html_parts
 from simulator.report.html.markup import Markup, joined, tag
-from simulator.report.serving import contents
+from simulator.report.serving import contents, fleet
 from simulator.report.serving.contents import LATENCIES, WORDS, Cdf, Goals, goals, header_lines
 from simulator.report.serving.page import tier_hits
 from simulator.report.step import html_sections
@@ -93,6 +93,8 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         yield "Where the time of a request goes", request_time(service)
         yield "Over time", over_time(service)
         yield "Single requests", lives(service)
+        if service.fleet is not None:
+            yield "Fleet", fleet.section(service)
         yield "Replicas", replicas(result, service)
         yield "Tiers of the cache", cache_tiers(service)
     yield "Device memory", html_sections.memory(result)

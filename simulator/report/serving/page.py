@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator import units
+from simulator.report.serving import fleet
 from simulator.report.serving.contents import LATENCIES, WORDS, goals, header_lines
 from simulator.report.step import ledger, sections
 from simulator.report.text import blocks, wording
@@ -21,7 +22,7 @@ from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import Replica, Result, Service
-from simulator.results.service import SECOND, by_priority
+from simulator.results.service import SECOND, by_priority, held_seconds
 from simulator.scenario_fields import at
 
 MOST_REPLICAS = 8
@@ -59,11 +60,13 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
         yield headline(result)
         yield from latencies(result)
         yield from classes(service)
+        yield from fleet.of_tenants(service)
         yield from objectives(result)
         yield from request_time(service)
         yield from caches(result)
+        yield from fleet.of_fleet(result, service)
         yield from replicas(service, result.metrics.get("duration", 0.0))
-    if result.feasible or infeasibility(result) == "all requests rejected":
+    if result.feasible or infeasibility(result) != "out of memory":
         yield from ledger.memory(result)
     yield from sections.ending(result, [iterations(service)], elapsed_s)
 
@@ -273,7 +276,8 @@ class _Row(NamedTuple):
 
 def replicas(service: Service, duration: float) -> Iterable[RenderableType]:
     """A row for each replica: how busy, with how much at once, and what the busy time consists of."""
-    rows = [_row(replica, duration) for replica in service.replicas]
+    held = held_seconds(service) if service.fleet is not None else [duration] * len(service.replicas)
+    rows = [_row(replica, each) for replica, each in zip(service.replicas, held, strict=True)]
     if not rows:
         return
     remark = ""

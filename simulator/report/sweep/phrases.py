@@ -23,7 +23,7 @@ _SHOWN = {
 }
 
 
-STATUSES = ("failed", "out of memory", "all requests rejected", "refused")
+STATUSES = ("failed", "out of memory", "all requests rejected", "no replica starts", "refused")
 """What becomes of points that have no figures, the gravest first."""
 
 _COUNTED = {"all requests rejected": "with all requests rejected"}

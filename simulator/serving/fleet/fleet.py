@@ -10,7 +10,9 @@ from functools import partial
 from typing import Any
 
 from simulator.engine.agenda import Agenda
+from simulator.serving.fleet import sticky  # noqa: F401 - registers its routers
 from simulator.serving.fleet.kv_transfer import KvTransfer
+from simulator.serving.fleet.operations import Operations
 from simulator.serving.fleet.router import Choice, Router
 from simulator.serving.replica.ledger import REJECTED, Ledger
 from simulator.serving.replica.replica import Replica
@@ -40,6 +42,8 @@ class Fleet:
         self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
         self.entrances: list[Replica] = []
         """Replicas that take new requests."""
+        self.operations: Operations | None = None
+        """What runs the fleet beside its replicas; None where these are always there."""
         self.kv_transfer: KvTransfer | None = None
         self.local: LocalPrompts | None = None
         """Which prompts are read on the decode side; None: none."""
@@ -60,6 +64,8 @@ class Fleet:
     def open(self, entrances: Sequence[Replica]) -> None:
         """Let requests come to these replicas."""
         self.entrances = list(entrances)
+        if self.operations is not None:
+            self.operations.begin()
         self._expect()
 
     def _expect(self) -> None:
@@ -93,6 +99,13 @@ class Fleet:
             self._route(request, self.agenda.now)
 
     def _route(self, request: int, now: int) -> None:
+        if self.operations is not None:
+            self.operations.come(request)
+        else:
+            self.send(request, now)
+
+    def send(self, request: int, now: int) -> None:
+        """Give a request to a replica."""
         entrances = self.entrances
         if self.kv_transfer is not None and not any(
             replica.could_run(request) for replica in self.kv_transfer.decoders
@@ -104,11 +117,12 @@ class Fleet:
             assert self.kv_transfer is not None
             self.kv_transfer.reader(request).submit(request)
             return
-        if len(entrances) == 1:
-            entrances[0].submit(request)
-            return
-        self.choice.now = now
-        entrances[self.router(entrances, request, self.choice)].submit(request)
+        target = entrances[0]
+        if len(entrances) > 1:
+            self.choice.now = now
+            target = entrances[self.router(entrances, request, self.choice)]
+        if self.operations is None or self.operations.takes(target, request):
+            target.submit(request)
 
     def _stays(self, request: int) -> bool:
         """Whether a prompt is read on the decode side."""
@@ -124,7 +138,14 @@ class Fleet:
         return self._left > 0
 
     def finished(self, request: int, now: int) -> None:
-        """Release what follows a request that is done or rejected."""
+        """A request is done on its replica, or rejected."""
+        if self.operations is None or self.operations.done(request):
+            self.complete(request, now)
+        if self.kv_transfer is not None:
+            self.kv_transfer.room()
+
+    def complete(self, request: int, now: int) -> None:
+        """Release what follows a request of which nothing is left to do."""
         self._left -= 1
         if self._done is not None and not self._left:
             self._done()
@@ -139,8 +160,6 @@ class Fleet:
                     self._arrive(follower)
                 else:
                     self.agenda.at(comes, partial(self._arrive, follower))
-        if self.kv_transfer is not None:
-            self.kv_transfer.room()
 
     def hand_over(self, request: int, replica: Replica, now: int) -> None:
         """A prompt is done on a replica that does not decode."""

@@ -6,11 +6,12 @@ turns, as in balancers by least connections (HAProxy, nginx): the search begins 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from numpy.random import Generator
 
 from simulator.registry import Registry
+from simulator.serving.fleet.outstanding import MANY, Outstanding
 from simulator.serving.replica.replica import Replica
 
 BUSIER = 1.5
@@ -28,6 +29,18 @@ class Choice:
     now: int = 0
     turn: int = -1
     """The replica that was chosen last."""
+    version: int = 0
+    """Changes when other replicas take requests."""
+    outstanding: Outstanding | None = None
+    """Unfinished requests of all replicas in one column; None where nobody keeps it."""
+    session: Sequence[int] | None = None
+    """Conversation of each request, below 0 for none; None where there are no conversations."""
+    prefix: Sequence[Sequence[int]] | None = None
+    """Identities of the blocks that each prompt begins with; None where nothing is shared."""
+    homes: dict[int, int] = field(default_factory=dict)
+    """Replica, by its number, that a conversation, or a prompt's beginning, was sent to."""
+    ring: tuple[int, list[int], list[int]] = (-1, [], [])
+    """Of `consistent-hash`: version, points, and the replica at each."""
 
     def least(self, replicas: Sequence[Replica], key: Callable[[int], tuple[int, ...]]) -> int:
         """The index of the least key; of equals the first one after the last choice."""
@@ -57,6 +70,9 @@ def random(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
 @ROUTERS.add("least-outstanding")
 def least_outstanding(replicas: Sequence[Replica], request: int, choice: Choice) -> int:
     """The one with the fewest unfinished requests; equals in turn."""
+    if choice.outstanding is not None and len(replicas) >= MANY:
+        choice.turn = choice.outstanding.least((choice.turn + 1) % len(replicas))
+        return choice.turn
     return choice.least(replicas, lambda i: (replicas[i].outstanding,))
 
 

@@ -5,6 +5,7 @@ A policy takes a read-only view of a batch and returns a decision; it moves noth
 
 from simulator.serving.policies import (
     deadline,
+    fair,
     guaranteed,
     orca,
     prefill_first,
@@ -23,6 +24,7 @@ __all__ = ["POLICIES", "Decision", "Policy", "Rules", "View"]
 
 _KNOWN = (
     deadline,
+    fair,
     guaranteed,
     orca,
     prefill_first,

@@ -56,6 +56,10 @@ class View:
     """When a request came."""
     priority: Callable[[int], int]
     """Class of a request, 0 the most urgent."""
+    tenant: Callable[[int], int]
+    """Who asks for a request."""
+    weight: Callable[[int], float]
+    """Share of the service of a tenant."""
     remaining: Callable[[int], int]
     """Tokens of the prompt of a request that are still to be worked on."""
     uncached: Callable[[int], int]
@@ -74,6 +78,20 @@ class View:
     def now(self) -> int:
         """The present tick."""
         return self._batch.agenda.now
+
+    def generated(self, request: int) -> int:
+        """Tokens of a request's answer that are out."""
+        decodes = self._batch.decodes
+        if request in decodes.members:
+            return decodes.generated(request)
+        return self._batch.replica.ledger.done[request]
+
+    def ended(self, request: int) -> bool:
+        """Whether a request is no more in this batch nor in its queue: it is done, or elsewhere."""
+        batch = self._batch
+        return (
+            batch.replica.ledger.finish[request] >= 0 or batch.replica.ledger.replica[request] != batch.replica.number
+        )
 
     @property
     def partial(self) -> tuple[int, ...]:
@@ -140,6 +158,8 @@ def view(batch: "Batch") -> View:
         ttft_slo=ledger.ttft_slo,
         arrival=ledger.arrival.__getitem__,
         priority=ledger.priority.__getitem__,
+        tenant=ledger.tenant_of,
+        weight=ledger.weight_of,
         remaining=remaining,
         uncached=blocks.uncached if shares else remaining,
         blocks_for=blocks.blocks_for,

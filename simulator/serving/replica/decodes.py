@@ -124,6 +124,10 @@ class Decodes:
         self.leave(request, length)
         return length - 1
 
+    def generated(self, request: int) -> int:
+        """Tokens of a member that are out."""
+        return self.blocks.ledger.output[request] - self.members[request] + self.iteration
+
     def last_token(self, request: int) -> int:
         """When a member got its last token."""
         place = self._fresh(request)

@@ -37,12 +37,25 @@ class FrontEnd:
 class Intake:
     """Requests of a replica that its policy does not see yet."""
 
-    __slots__ = ("_agenda", "_ahead", "_every", "_front", "_polled", "_replica", "_staged", "_unseen", "tokens")
+    __slots__ = (
+        "_agenda",
+        "_ahead",
+        "_every",
+        "_front",
+        "_handling",
+        "_polled",
+        "_replica",
+        "_staged",
+        "_unseen",
+        "tokens",
+    )
 
     def __init__(self, replica: "Replica", every: int, ahead: bool, front: FrontEnd | None) -> None:
         """None of them."""
         self._replica, self._agenda = replica, replica.agenda
         self._every, self._ahead, self._front = every, ahead, front
+        self._handling: dict[int, int] = {}
+        """Requests that the front end works on or has before it, and when it is done with each."""
         self._unseen: deque[int] = deque()
         self._staged: list[int] = []
         self._polled = 0
@@ -57,9 +70,30 @@ class Intake:
             self._handled(request)
             return
         done = self._front.done(request, self._agenda.now)
-        self._agenda.at(done, partial(self._handled, request))
+        self._handling[request] = done
+        self._agenda.at(done, partial(self._leave_front, request))
 
-    def _handled(self, request: int, _: object = None) -> None:
+    def _leave_front(self, request: int, _: object) -> None:
+        """The front end is done with a request, unless it was forgotten meanwhile."""
+        if self._handling.get(request) == self._agenda.now:
+            del self._handling[request]
+            self._handled(request)
+
+    @property
+    def unseen(self) -> int:
+        """Requests that the policy does not see yet."""
+        return len(self._handling) + len(self._unseen) + len(self._staged)
+
+    def forget(self) -> list[int]:
+        """Drop all requests that the policy does not see yet; which those were."""
+        lost = [*self._handling, *self._unseen, *self._staged]
+        self._handling.clear()
+        self._unseen.clear()
+        self._staged = []
+        self.tokens = 0
+        return lost
+
+    def _handled(self, request: int) -> None:
         """The front end hands a request to the engine."""
         self._unseen.append(request)
         self._replica.wake(queued=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from simulator.serving.workload.generate import NEVER, Workload
 
-FINISHED, REJECTED, IN_FLIGHT = 0, 1, 2
+FINISHED, REJECTED, IN_FLIGHT, FAILED = 0, 1, 2, 3
 """What became of a request."""
 
 
@@ -26,6 +26,10 @@ class Ledger:
     """Tokens of such a block."""
     ttft_slo: int = 0
     """Ticks from an arrival to the first token that an objective allows; 0 where there is none."""
+    tenant: Sequence[int] = ()
+    """Who asks for each; empty where nobody is told apart."""
+    weights: Sequence[float] = ()
+    """Share of the service of each tenant."""
     scheduled: list[int] = field(init=False)
     """Start of the first iteration that worked on it."""
     first_token: list[int] = field(init=False)
@@ -53,6 +57,14 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self.prompt)
+
+    def tenant_of(self, request: int) -> int:
+        """Who asks for a request; 0 where nobody is told apart."""
+        return self.tenant[request] if self.tenant else 0
+
+    def weight_of(self, tenant: int) -> float:
+        """Share of the service of a tenant."""
+        return self.weights[tenant] if self.weights else 1.0
 
 
 def open_ledger(workload: Workload, ttft_slo: int = 0) -> Ledger:

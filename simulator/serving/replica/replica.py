@@ -23,6 +23,7 @@ from simulator.serving.replica.stages import Stages
 from simulator.serving.workload.generate import NEVER
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
     from simulator.serving.costs.iteration import StageCost
@@ -85,6 +86,12 @@ class Replica:
         """Whether batches that only decode stay for several iterations of those that it runs in step with."""
         self.preempted = 0
         """Preemptions so far."""
+        self.wasted = 0
+        """Ticks of iterations that a failure cut short."""
+        self.resumed = 0
+        """When an iteration ends that stood still and goes on."""
+        self.counts: array[int] | None = None
+        """Unfinished requests of all replicas by number, for routers; None where nobody keeps them."""
         self.group: Lockstep | None = None
         """Replicas that it runs in step with."""
         self.wires: ReplicaWires | None = None
@@ -136,6 +143,8 @@ class Replica:
             self.owner.finished(request, self.agenda.now)
             return
         self.queue.outstanding += 1
+        if self.counts is not None:
+            self.counts[self.number] += 1
         self.ledger.replica[request] = self.number
         if self.intake is not None:
             self.intake.come(request)
@@ -335,6 +344,8 @@ class Replica:
         """A request has all its tokens; all but the last are in the cache."""
         ledger = self.ledger
         self.queue.outstanding -= 1
+        if self.counts is not None:
+            self.counts[self.number] -= 1
         ledger.finish[request], ledger.status[request] = now, FINISHED
         tokens = ledger.prompt[request] + ledger.output[request] - 1
         if self.blocks.cache is not None:

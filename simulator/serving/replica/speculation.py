@@ -142,6 +142,10 @@ class SpeculatingDecodes(Decodes):
         self.leave(request, cached + 1)
         return int(cached)
 
+    def generated(self, request: int) -> int:
+        """Tokens of a member that are out."""
+        return self.blocks.ledger.output[request] - int(self._taken[1, self._rows[request]])
+
     def need(self) -> int:
         """Blocks that the next iteration takes, those of drafted tokens among them."""
         if not self.n or not self.grows:

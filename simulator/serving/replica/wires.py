@@ -8,6 +8,7 @@ part in which nothing moves: kernels, the host, launches and hops. Alone, both t
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simulator.engine.agenda import Agenda
@@ -25,7 +26,7 @@ Moves = Callable[[int, int], Sequence[Activity]]
 class MovingWires(Wires):
     """Those of a user whose iterations end with bytes that move."""
 
-    __slots__ = ("agenda", "job", "moves", "queue")
+    __slots__ = ("_turn", "agenda", "job", "moves", "queue")
 
     def __init__(self, agenda: Agenda, moves: Moves, job: str) -> None:
         """Idle; `job` is its name on the record of loads."""
@@ -33,21 +34,33 @@ class MovingWires(Wires):
         self.agenda, self.moves, self.job = agenda, moves, job
         self.queue: deque[Activity] | None = None
         """What the present iteration is still to move; None while it runs in closed form."""
+        self._turn = 0
+        """Of iterations whose bytes were put on the links, the present one."""
+
+    def drop(self) -> None:
+        """The present iteration is lost, and what it moves with it."""
+        self._turn += 1
+        self.queue = None
+        self.active = 0
 
     def _put(self, end: int, moves: Sequence[Activity]) -> None:
         """Put on the links what an iteration that would end then has not moved yet."""
         moved = self.agenda.now - end + sum(move.work for move in moves)
         self.queue = deque(_after(moves, moved))
+        self._turn += 1
+        following = partial(self._next, self._turn)
         if moved < 0:
-            self.agenda.at(self.agenda.now - moved, lambda _: self._next())
+            self.agenda.at(self.agenda.now - moved, lambda _: following())
         else:
-            self._next()
+            following()
 
-    def _next(self) -> None:
-        """Move what comes next, or end the iteration."""
+    def _next(self, turn: int) -> None:
+        """Move what comes next, or end the iteration; nothing where it was lost."""
+        if turn != self._turn:
+            return
         assert self.queue is not None
         if self.queue:
-            self.agenda.start(self.queue.popleft(), self._next, (self.job, "collectives"))
+            self.agenda.start(self.queue.popleft(), partial(self._next, turn), (self.job, "collectives"))
         else:
             self._over()
 

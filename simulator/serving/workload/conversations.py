@@ -13,7 +13,7 @@ from simulator.serving.workload import arrivals, sharing
 from simulator.serving.workload.lengths import lengths, whole_numbers
 from simulator.serving.workload.sharing import Blocks
 from simulator.specs.distributions import Integers, sample
-from simulator.specs.requests import Requests
+from simulator.specs.requests import Requests, Sessions
 
 
 class Turns(NamedTuple):
@@ -29,6 +29,8 @@ class Turns(NamedTuple):
     """Row of the last turn of each conversation."""
     prefix: tuple[Blocks, ...] | None
     assumptions: tuple[str, ...]
+    session: Integers
+    """Conversation of each row."""
 
 
 def turns(requests: Requests, seed: int, block: int) -> Turns:
@@ -49,14 +51,25 @@ def turns(requests: Requests, seed: int, block: int) -> Turns:
         new[opening], notes = sharing.lengthened(new[opening], groups.shared)
     said = np.cumsum(new + output)
     prompt = said - output - np.concatenate(([0], said[closing[:-1]]))[session]
-    pause = arrivals.ticks(sample(requests.sessions.think, stream(seed, "pauses"), count), "requests.sessions.think")
+    pause = _pauses(requests.sessions, count, seed)
     pause[opening] = 0
     repeated = prompt + output
     repeated[closing] = prompt[closing]
     repeated[opening[opening == closing]] = 0
     shares = groups is not None or len(opening) < count
     prefix = sharing.of_turns(session, repeated, groups, block) if shares else None
-    return Turns(prompt, output, pause, opening, closing, prefix, notes)
+    return Turns(prompt, output, pause, opening, closing, prefix, notes, session)
+
+
+def _pauses(sessions: Sessions, count: int, seed: int) -> Integers:
+    """Picoseconds before each of so many turns: of a person who thinks, or of a tool that an agent waits for."""
+    thought = arrivals.ticks(sample(sessions.think, stream(seed, "pauses"), count), "requests.sessions.think")
+    if sessions.tools is None:
+        return thought
+    random = stream(seed, "tools")
+    by_tool = random.random(count) < sessions.tools.share
+    waited = arrivals.ticks(sample(sessions.tools.wait, random, count), "requests.sessions.tools.wait")
+    return np.where(by_tool, waited, thought)
 
 
 def _sessions(drawn: Integers) -> tuple[Integers, Integers, Integers]:

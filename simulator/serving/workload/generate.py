@@ -1,7 +1,7 @@
 """The requests of a serving run as columns: drawn from what `Requests` describes, or taken from a trace.
 
 Every random choice draws from a stream of its own (`simulator.random`): arrivals, prompts, outputs, prefixes, prefix
-lengths, turns, think, pauses, priorities. So a run with more of one keeps all others as they were.
+lengths, turns, think, pauses, tools, priorities, tenants. So a run with more of one keeps all others as they were.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.random import stream
-from simulator.serving.workload import arrivals, conversations, sharing
+from simulator.serving.workload import arrivals, conversations, sharing, tenants
 from simulator.serving.workload.lengths import lengths
 from simulator.serving.workload.sharing import BLOCK, Blocks
 from simulator.specs.distributions import Floats, Integers
@@ -90,6 +90,10 @@ class Workload:
     """What was filled in, in the trace too."""
     warnings: tuple[str, ...] = ()
     """What of the trace was left out or put in order."""
+    session: Integers | None = None
+    """Conversation of each request; below 0: none. None where there are no conversations."""
+    tenant: Integers | None = None
+    """Index into `requests.tenants` of each request; None where none are told apart."""
 
     def __len__(self) -> int:
         """Requests."""
@@ -107,6 +111,8 @@ def generate(requests: Requests, seed: int, trace: Trace | None = None, block: i
         drawn = _conversing(requests, seed, block)
     else:
         drawn = _single(requests, seed, block)
+    if requests.tenants:
+        return tenants.assigned(drawn, requests.tenants, seed)
     if not requests.priorities:
         return drawn
     chances = stream(seed, "priorities").random(len(drawn))
@@ -189,6 +195,7 @@ def _conversing(requests: Requests, seed: int, block: int) -> Workload:
         block,
         turns.assumptions,
         starts.warnings,
+        turns.session,
     )
 
 
@@ -217,7 +224,9 @@ def _recorded(requests: Requests, seed: int, trace: Trace, block: int) -> Worklo
 def _continued(drawn: Workload, session: Integers, block: int) -> Workload:
     """Requests of recorded conversations: what repeats the earlier turn and its answer shares their blocks."""
     prefix, notes = conversations.recorded(session, drawn.prompt, drawn.output, block)
-    return replace(drawn, prefix=prefix, prefix_block=block, assumptions=drawn.assumptions + notes)
+    return replace(
+        drawn, prefix=prefix, prefix_block=block, assumptions=drawn.assumptions + notes, session=session.copy()
+    )
 
 
 def _wanted(requests: Requests, recorded: int) -> int:

@@ -36,7 +36,9 @@ SHORTER = 10
 _ROUGH = 0.25  # relative distance of the two ends of a search in those runs
 _FEWEST = 50  # requests of such a run; with fewer, layouts are planned as they come
 
-State = Literal["found", "unbounded", "unreachable", "cut", "out of memory", "all requests rejected", "refused"]
+State = Literal[
+    "found", "unbounded", "unreachable", "cut", "out of memory", "all requests rejected", "no replica starts", "refused"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from simulator.run.kinds import kind_of
 from simulator.specs.resolve import restored
 from simulator.study import fingerprint
 
-Status = Literal["ok", "out of memory", "all requests rejected", "refused", "failed"]
+Status = Literal["ok", "out of memory", "all requests rejected", "no replica starts", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)

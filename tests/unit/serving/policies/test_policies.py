@@ -29,7 +29,7 @@ def prompts(admitted: Admitted) -> list[list[tuple[int, int]]]:
 
 THREE = [(0, 40, 5), (0, 30, 5), (0, 20, 5)]
 WHOLE = ("static", "orca", "vllm-v0", "guaranteed")
-CUT = ("vllm-v1", "sarathi", "splitfuse", "shortest-first", "priority", "deadline", "prefill-first")
+CUT = ("vllm-v1", "fair", "sarathi", "splitfuse", "shortest-first", "priority", "deadline", "prefill-first")
 
 
 def test_every_policy_is_either_kind() -> None:

@@ -1,0 +1,117 @@
+"""What a failure does to a replica: it stands still for a while, or loses all that is in its memory.
+
+A stretch of iterations is cut where the failure comes. Iterations that are over keep their tokens; what the running one
+did is lost with the memory, or goes on after the repair (preemptive resume). Left out: an iteration whose bytes share
+links with others at that moment ends before its replica stands still.
+"""
+
+from typing import TYPE_CHECKING
+
+from simulator.serving.replica.ledger import Ledger
+from simulator.serving.replica.record import COLUMNS
+
+if TYPE_CHECKING:
+    from simulator.serving.replica.batch import Batch
+    from simulator.serving.replica.replica import Replica
+
+EVERYTHING = 1 << 62
+"""More blocks than any cache has."""
+
+
+def stand_still(replica: "Replica", until: int) -> None:
+    """Nothing happens on a replica of one batch before `until`; then it goes on where it was."""
+    agenda, batch = replica.agenda, replica.batches[0]
+    now = agenda.now
+    replica.stages.gate = max(replica.stages.gate, until)
+    if replica.resumed <= now:  # nothing stood still and goes on since
+        _cut(batch, now)
+        stretch = batch.stretch
+        if not stretch.count or batch.appointment is None or stretch.done_by(now) >= stretch.count:
+            return
+        replica.resumed = stretch.start + stretch.first
+    replica.resumed += until - now
+    batch.appointment = agenda.at(replica.resumed, lambda call: batch.end_now() if call is batch.appointment else None)
+
+
+def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
+    """Everything in memory is gone. The requests that the replica had, by number, with the tokens that came out of them
+    counted in the ledger; and when those that had some got the last."""
+    now, queue = replica.agenda.now, replica.queue
+    lost = [*queue.waiting, *queue.swapped, *queue.ready]
+    queue.waiting.clear()
+    queue.swapped.clear()
+    queue.ready.clear()
+    if replica.intake is not None:
+        lost += replica.intake.forget()
+    for batch in replica.batches:
+        lost += _lose_batch(replica, batch, now)
+    paused, queue.paused = queue.paused, {}
+    queue.pending = queue.swapped_tokens = queue.outstanding = queue.coming = 0
+    blocks = replica.blocks
+    if blocks.cache is not None:
+        blocks.give_back(blocks.cache.evict(EVERYTHING))
+    blocks.hits.clear()
+    if replica.counts is not None:
+        replica.counts[replica.number] = 0
+    stages = replica.stages
+    stages.gate, stages.free = now, [now] * len(stages.free)
+    replica.idle[:] = replica.batches[::-1]
+    if replica.wires is not None:
+        replica.wires.drop()
+    return sorted(lost), paused
+
+
+def start_again(ledger: Ledger, request: int) -> None:
+    """A request as if nothing had been done for it."""
+    ledger.done[request], ledger.cached[request] = 0, 0
+    ledger.remaining_tokens[request] = ledger.prompt[request]
+    ledger.scheduled[request] = ledger.first_token[request] = -1
+
+
+def go_on(ledger: Ledger, request: int) -> None:
+    """A request whose prompt and tokens so far are to be computed again, and then its next token."""
+    ledger.remaining_tokens[request] = ledger.prompt[request] + ledger.done[request]
+
+
+def _cut(batch: "Batch", now: int) -> None:
+    """Of a stretch of iterations only the one that runs now is left; those before it are written down."""
+    stretch = batch.stretch
+    if stretch.count > 1 and batch.appointment is not None and (done := stretch.done_by(now)) < stretch.count:
+        batch.split(done)
+
+
+def _lose_batch(replica: "Replica", batch: "Batch", now: int) -> list[int]:
+    """Take all out of a batch; the requests that it had."""
+    _cut(batch, now)
+    blocks, queue, decodes, work, stretch = replica.blocks, replica.queue, batch.decodes, batch.work, batch.stretch
+    if stretch.count:
+        if work.decoding:
+            blocks.give_back(decodes.need())
+        _note_lost(replica, batch, now)
+    lost = list(decodes.members)
+    for request in lost:
+        queue.paused[request] = decodes.last_token(request)
+        blocks.release(request, decodes.evict(request))
+    for request in decodes.dismiss() if decodes.rows else ():
+        replica.finish(request, now)  # of a static batch: all its tokens were out
+    for request in batch.partial:
+        blocks.release(request, blocks.before(request))
+    lost += batch.partial
+    batch.partial.clear()
+    stretch.count, work.chunks, work.tokens, work.ended, work.decoding = 0, (), 0, 0, False
+    batch.appointment = None
+    return lost
+
+
+def _note_lost(replica: "Replica", batch: "Batch", now: int) -> None:
+    """Write down the time that the running iteration took for nothing."""
+    stretch, work = batch.stretch, batch.work
+    spent = now - stretch.start
+    if spent <= 0:
+        return
+    row = [stretch.start, 1, spent, *([0] * (COLUMNS - 3))]
+    row[8], row[9] = work.used, work.queued
+    replica.record.log.extend(row)
+    if not replica.stages.turns:
+        replica.record.busy += spent
+        replica.wasted += spent

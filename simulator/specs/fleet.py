@@ -1,0 +1,191 @@
+"""A fleet: replicas that start, come and go with the load, fail, are replaced; what stands before and after them."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.specs.base import Bandwidth, Count, Percentage, Seconds, Spec
+from simulator.specs.requests import Distribution
+
+Time = Annotated[Seconds, Field(gt=0)]
+MOST_RETRIES = 1000
+"""Times that a request is tried again at most."""
+
+
+class StartUp(Spec):
+    """What a replica goes through before it takes requests: a machine, its weights, then compiling and capturing."""
+
+    provisioning: Seconds = 0.0
+    """Until there is a machine with the software on it: a node from a pool, a container pulled and begun."""
+    storage: Bandwidth | None = None
+    """Rate at which one replica reads its weights (all its devices together); no time where left out."""
+    storage_together: Bandwidth | None = None
+    """Rate of the storage for all replicas that read at one time, which they share; as much as they ask where left
+    out."""
+    warm_up: Seconds = 0.0
+    """After the weights: kernels compiled, memory profiled, graphs captured."""
+    at_start: Literal["warm", "cold"] = "warm"
+    """Whether the replicas of the start take requests from the beginning, or go through all this first."""
+
+
+class ScheduledCount(Spec):
+    """So many replicas from a time on."""
+
+    at: Seconds
+    """From when."""
+    replicas: Annotated[int, Field(ge=0, le=1_000_000)]
+    """How many are wanted."""
+
+
+class Autoscaling(Spec):
+    """Replicas come and go by a rule."""
+
+    rule: str = "concurrency"
+    """`concurrency` (requests that a replica has, as Knative and Ray Serve count), `queue` (requests that wait for each
+    replica), `utilisation` (share of the time in which replicas work), `rate` (requests/s that come for each), or
+    `schedule`."""
+    target: Annotated[float, Field(gt=0)] | None = None
+    """What a replica should have of it: as many replicas are wanted as give each this much. Needed for all rules but
+    `schedule`."""
+    min: Annotated[int, Field(ge=0, le=1_000_000)] = 1
+    """Fewest replicas; with 0 all leave when nothing is asked, and requests wait at the gateway for the first."""
+    max: Count
+    """Most replicas; the cluster needs room for them."""
+    start: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """Replicas at the start; `serving.replicas` where left out."""
+    check: Time = 15.0
+    """Time between two looks. Rates and utilisation are those since the last one."""
+    up_cooldown: Seconds = 0.0
+    """Replicas are added this long after the last change at the earliest."""
+    cooldown: Seconds = 300.0
+    """Replicas are taken away this long after the last change at the earliest."""
+    tolerance: Percentage = 0.1
+    """Nothing changes while the figure is within this of its target (10 % in Kubernetes)."""
+    step: Count | None = None
+    """Most replicas that are added or taken away at one look; no limit where left out."""
+    schedule: tuple[ScheduledCount, ...] = ()
+    """For `schedule`: replicas wanted over time, rising in time."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"`min` {self.min} is above `max` {self.max}")
+        if self.start is not None and self.start > self.max:
+            raise ValueError(f"`start` {self.start} is above `max` {self.max}")
+        planned = self.rule == "schedule"
+        if planned != bool(self.schedule):
+            raise ValueError("write `rule: schedule` with `schedule: [{at, replicas}]`, or neither of them")
+        if not planned and self.target is None:
+            raise ValueError(f"`rule: {self.rule}` needs a `target`: what each replica should have of it")
+        if self.rule == "utilisation" and self.target is not None and self.target > 1:
+            raise ValueError(f"a utilisation is at most 1, not {self.target:g}: write 0.7 for 70 %")
+        times = [entry.at for entry in self.schedule]
+        if times != sorted(set(times)):
+            raise ValueError("the times of `schedule` rise")
+        return self
+
+
+class Failures(Spec):
+    """Replicas that fail, and what becomes of the requests that they have."""
+
+    mtbf: Time | None = None
+    """Mean time between failures of one thing of `of`, counted while it is up; exponential. None fail by chance where
+    left out."""
+    of: Literal["replica", "node"] = "replica"
+    """What fails by chance: single replicas, or nodes with all replicas that have devices on them."""
+    repair: Distribution = Distribution(fixed=600.0)
+    """Seconds from a failure until a replica may start again."""
+    trace: str | None = None
+    """CSV file of failures with the columns `time`, `what`, `until` (seconds, or with a unit): `what` is a replica by
+    its name in reports, `replica 3`, or a node, `node 0`, counted from 0."""
+    detection: Seconds = 0.0
+    """From a failure until the router knows; requests that are sent there meanwhile share the fate of the others."""
+    requests: Literal["retry", "migrate", "fail", "resume"] = "retry"
+    """What becomes of requests in flight. `retry`: asked again from the start, tokens that came out are lost;
+    `migrate`: another replica computes their cache again and goes on after the last token; `fail`: the client gets an
+    error; `resume`: the replica stands still and goes on after the repair, with its memory (a link that was down, a
+    process that was stopped)."""
+    retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] = 3
+    """How often a request is tried again before it fails."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.mtbf is None and self.trace is None:
+            raise ValueError("write `mtbf`, the mean time between failures, or `trace`, a file of them")
+        if self.requests == "resume" and self.detection:
+            raise ValueError("with `requests: resume` nothing is sent elsewhere: leave `detection` out")
+        return self
+
+
+class RollingUpdate(Spec):
+    """All replicas replaced, a few at a time: each takes no more requests, finishes what it has, and starts again."""
+
+    at: Seconds
+    """When it begins."""
+    at_once: Count = 1
+    """Replicas that are away at one time (Kubernetes' `maxUnavailable`)."""
+
+
+class Admission(Spec):
+    """When a request is turned away at the door."""
+
+    queue: Count | None = None
+    """A replica with so many requests waiting takes no more: the client gets an error (vLLM's
+    `max_num_queued_reqs`)."""
+    outstanding: Count | None = None
+    """Most requests in the fleet at once."""
+    gateway: Count | None = None
+    """Most requests that wait at the gateway while no replica is up."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.queue is None and self.outstanding is None and self.gateway is None:
+            raise ValueError("write `queue`, `outstanding` or `gateway`: a number of requests")
+        return self
+
+
+class Station(Spec):
+    """Servers that work on requests before or after the model, each on one at a time, first come first served."""
+
+    aliases: ClassVar[dict[str, str]] = {"workers": "servers"}
+
+    name: str
+    """What it is: gateway, tokeniser, vision encoder."""
+    servers: Count | None = None
+    """How many work beside each other; as many as there are requests where left out, so that it is a delay."""
+    time: Distribution = Distribution(fixed=0.0)
+    """Seconds for a request."""
+    per_token: Seconds = 0.0
+    """Seconds more for each token: of the prompt before the model, of the answer after it."""
+
+
+class Fleet(Spec):
+    """What a fleet does beside running its replicas."""
+
+    start_up: StartUp = StartUp()
+    """What a replica goes through before it takes requests."""
+    autoscaling: Autoscaling | None = None
+    """A rule by which replicas come and go; they stay where left out."""
+    failures: Failures | None = None
+    """Replicas that fail; none do where left out."""
+    rolling_update: RollingUpdate | None = None
+    """Replicas that are replaced while requests come."""
+    admission: Admission | None = None
+    """When requests are turned away."""
+    before: tuple[Station, ...] = ()
+    """Stations that a request passes before it is routed to a replica."""
+    after: tuple[Station, ...] = ()
+    """Stations that an answer passes when it is complete."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether replicas come, go or fail."""
+        moves = self.autoscaling, self.failures, self.rolling_update
+        return any(rule is not None for rule in moves) or self.start_up.at_start == "cold"
+
+    @model_validator(mode="after")
+    def _stations(self) -> Self:
+        names = [station.name for station in (*self.before, *self.after)]
+        if len(set(names)) < len(names):
+            raise ValueError("stations have different names")
+        return self
