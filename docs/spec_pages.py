@@ -20,6 +20,7 @@ from simulator.specs.collectives import (
     Wire,
 )
 from simulator.specs.documentation import describe
+from simulator.specs.grid import Grid
 from simulator.specs.hardware import (
     Accelerator,
     Cluster,
@@ -153,8 +154,8 @@ def model_specs() -> str:
 
 
 def hardware_specs() -> str:
-    """The keys of accelerators, nodes and clusters."""
-    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, Cluster, Partition, Network, Level)
+    """The keys of accelerators, nodes, clusters and power grids."""
+    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, Cluster, Partition, Network, Level, Grid)
 
 
 def software_specs() -> str:

@@ -1,8 +1,9 @@
 """Quantities: read `80 GB`, print `80.0 GB`, and turn seconds into the clock's ticks.
 
 Everything is kept as a float in SI base units: seconds, bytes, bytes per second, FLOP, FLOP per second, watts,
-joules, hertz, US dollars, US dollars per second, events per second. Decimal prefixes are powers of ten (`GB` is
-1e9 bytes) and binary prefixes powers of 1024 (`GiB` is 2**30 bytes); `bit` is an eighth of a byte.
+joules, hertz, US dollars, US dollars per second, kilograms (of carbon), kilograms per joule, events per second. Decimal
+prefixes are powers of ten (`GB` is 1e9 bytes) and binary prefixes powers of 1024 (`GiB` is 2**30 bytes); `bit` is an
+eighth of a byte.
 """
 
 import re
@@ -84,6 +85,8 @@ _DIMENSIONS = {
         (("USD/s", "1", "kM."), ("USD/h", "1/3600", "kM.")),
         ("USD/h", "kUSD/h", "MUSD/h"),
     ),
+    "carbon": _Dimension("12 kg", (("g", "0.001", "kM."), ("t", "1000", "kM.")), ("g", "kg", "t", "kt")),
+    "carbon_rate": _Dimension("57 g/kWh", (("kg/J", "1", "."), ("g/kWh", "1/3600000000", "k.")), ("g/kWh", "kg/kWh")),
     "rate": _Dimension(
         "4 /s",
         tuple(

@@ -1,4 +1,10 @@
-"""Find the largest rate of arrivals at which a serving system keeps its objectives (`slo`), and compare layouts by it.
+"""Find the best layout: of a training the fastest, or the cheapest cluster in time; of a serving system the rates.
+
+Of a scenario that trains, layouts (sizes of axes, stages, microbatch, sharding, recomputation) are searched: for the
+fastest on its cluster, with --clusters, --nodes, --tokens, --days and --budget for the cheapest cluster that is done in
+time. What the scenario states stays; --free searches it, --only gives values.
+
+Of one that serves, the largest rate of arrivals is found at which it keeps its objectives (`slo`).
 
 The rate of the scenario's arrivals is varied, with the same requests each time. --vary lists values of a key, and
 --layouts auto the layouts that the cluster has room for; every combination is planned. With --rate the cheapest one
@@ -12,14 +18,17 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from simulator.cli import plan_training
 from simulator.cli.options import offer, whole
 from simulator.errors import InfeasibleError
 
 if TYPE_CHECKING:
     from simulator.study.plan.plan import Options
 
-SUMMARY = "largest rate within the objectives, cheapest layout that carries one"
+SUMMARY = "the best layout: fastest training, cheapest cluster in time, largest rate within objectives"
 EXAMPLES = (
+    "scenarios/training/gpt-175b-plain.yaml --free all --jobs 2 --write best.yaml",
+    "scenarios/quickstart.yaml --free all --only recompute=none --nodes 2:16 --tokens 100B --days 30 --grid france",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s, tpot: 50 ms}"',
     "scenarios/serving/disaggregated-70b-h100.yaml requests.count=2000 --html plan.html",
     'scenarios/serving/quickstart.yaml "+slo={ttft: 1 s}" --vary serving.parallel.tp=1,2,4 --jobs 2',
@@ -34,7 +43,7 @@ _MOST_RUNS = 100_000
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `plan`."""
-    parser.add_argument("file", metavar="FILE", help="scenario that serves, with `slo` (YAML)")
+    parser.add_argument("file", metavar="FILE", help="scenario that trains, or one that serves, with `slo` (YAML)")
     parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="changes of the scenario, as for `run`")
     parser.add_argument(
         "--vary",
@@ -74,7 +83,11 @@ def configure(parser: ArgumentParser) -> None:
         help="search layouts, batch limits and prefill beside decode workers: tokens/s/GPU against tokens/s/user",
     )
     parser.add_argument(
-        "--only", choices=("aggregated", "disaggregated"), help="of --frontier: one of the two kinds of systems"
+        "--only",
+        metavar="NAME=V,V",
+        action="append",
+        default=[],
+        help="of a training: values of a choice, as `tp=2,4`; of --frontier: `aggregated` or `disaggregated`",
     )
     parser.add_argument(
         "--sequences",
@@ -94,10 +107,12 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--jobs", metavar="N", type=whole(), default=1, help="processes to plan several layouts with")
     parser.add_argument(
         "--write-flags",
-        metavar="ENGINE",
-        choices=("vllm", "sglang", "tensorrt-llm"),
-        help="print the best system as command lines of an engine: vllm, sglang or tensorrt-llm",
+        metavar="PROGRAM",
+        choices=("vllm", "sglang", "tensorrt-llm", *plan_training.FLAGS),
+        help="print the best system as command lines of vllm, sglang or tensorrt-llm, a training as flags of"
+        " megatron or as a job of torchtitan",
     )
+    plan_training.configure(parser)
     offer(parser, "all that was found")
 
 
@@ -128,6 +143,12 @@ def _tolerance(text: str) -> float:
 
 def execute(arguments: Namespace) -> int:
     """Read, search, write, show."""
+    if plan_training.trains(arguments.file):
+        _check_options(
+            arguments, (*_OF_RATES, *_OF_FRONTIER[1:], "frontier"), "is of a scenario that serves", FLAGS_OF_TRAINING
+        )
+        return plan_training.execute(arguments)
+    _check_options(arguments, plan_training.OPTIONS, "is of a scenario that trains", FLAGS_OF_SERVING)
     _check_together(arguments)
     if arguments.frontier:
         return _frontier(arguments)
@@ -179,6 +200,31 @@ def _check_together(arguments: Namespace) -> None:
         raise InputError(Problem(f"--{name} {how}", hint=hint))
 
 
+FLAGS_OF_SERVING = ("vllm", "sglang", "tensorrt-llm")
+FLAGS_OF_TRAINING = plan_training.FLAGS
+
+
+def _check_options(arguments: Namespace, names: tuple[str, ...], how: str, flags: tuple[str, ...]) -> None:
+    """InputError for options of the other kind of scenario, and for flags of programs that do not run this one."""
+    from simulator.errors import InputError, Problem
+
+    for name in (name for name in names if getattr(arguments, name) not in (None, False, [])):
+        raise InputError(Problem(f"--{name.replace('_', '-')} {how}", file=arguments.file, hint="leave it out"))
+    if arguments.write_flags and arguments.write_flags not in flags:
+        hint = f"write one of {', '.join(flags)}"
+        raise InputError(Problem(f"--write-flags {arguments.write_flags} is for another kind of scenario", hint=hint))
+
+
+def _only(arguments: Namespace) -> str | None:
+    """The kind of systems that a frontier is of; None for both."""
+    from simulator.errors import InputError, Problem
+
+    kinds = ("aggregated", "disaggregated")
+    if any(word not in kinds for word in arguments.only) or len(arguments.only) > 1:
+        raise InputError(Problem("--only takes one kind of systems", hint=f"write {' or '.join(kinds)}"))
+    return arguments.only[0] if arguments.only else None
+
+
 def _frontier(arguments: Namespace) -> int:
     """Search the frontier, write, show."""
     from simulator.cli import outputs
@@ -187,7 +233,7 @@ def _frontier(arguments: Namespace) -> int:
     from simulator.study.frontier.search import search
     from simulator.study.frontier.start import start
 
-    only = arguments.only
+    only = _only(arguments)
     scenario, base, settings = start(
         arguments.file, arguments.overrides, arguments.sequences, arguments.chunks, only, arguments.simulations
     )

@@ -92,7 +92,7 @@ def execute(arguments: Namespace) -> int:
     view = View(arguments.by, arguments.pareto, arguments.heat)
     view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
     _check_outputs(arguments)
-    cache = _cache(arguments)
+    cache = cache_file(arguments)
     from simulator.study.sweep.sweep import sweep
 
     begin, count = perf_counter(), _Count()
@@ -165,7 +165,7 @@ def _check_outputs(arguments: Namespace) -> None:
         check_parquet()
 
 
-def _cache(arguments: Namespace) -> str | None:
+def cache_file(arguments: Namespace) -> str | None:
     """The file of the cache; the folder of the default one is made."""
     from simulator.cli import outputs
 

@@ -31,9 +31,10 @@ class Settings:
         value = self.get(*keys)
         if value is None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST and value != 0:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST and (value or not least):
             return value
-        message = f"{self.key(*keys)} is a whole number from 1 to {MOST:,}, not `{printable(str(value)[:40])}`"
+        low = 1 if least else 0
+        message = f"{self.key(*keys)} is a whole number from {low} to {MOST:,}, not `{printable(str(value)[:40])}`"
         self.draft.wrong(message, line=self.lines.get(self.key(*keys)))
         return default
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import simulator
+from simulator.errors import InputError, Problem
 from simulator.specs import data_root, dump
 from simulator.specs.base import Spec
 from simulator.specs.collectives import CollectiveProfile
@@ -32,6 +33,13 @@ def program() -> str:
     for path in sorted(set(files)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def check(known: str) -> None:
+    """InputError in a worker whose program is another one than the caller's, `known` there."""
+    if known != program():
+        hint = "install the same version for all workers, and start them in folders with the same profiles"
+        raise InputError(Problem("a worker has another version of the simulator, or other profiles", hint=hint))
 
 
 def key(scenario: AnyScenario) -> str:

@@ -17,6 +17,7 @@ from simulator.report.text.wording import count, plural
 from simulator.run import ground
 from simulator.specs import load_file, load_spec, names
 from simulator.specs.base import Spec
+from simulator.specs.grid import Grid
 from simulator.specs.hardware import Accelerator, Cluster, Node
 from simulator.specs.model import Model
 from simulator.specs.serving import ServingStack
@@ -188,6 +189,10 @@ def _model(spec: Model) -> tuple[str, ...]:
     )
 
 
+def _grid(spec: Grid) -> tuple[str, ...]:
+    return spec.name, f"{units.format(spec.carbon.value, 'carbon_rate')} ({spec.carbon.status})"
+
+
 ROOMS: dict[str, Room] = {
     "accelerators": Room(
         Accelerator, ("system", "year", "peak", "memory", "bandwidth", "power", "ground"), _accelerator
@@ -196,6 +201,7 @@ ROOMS: dict[str, Room] = {
     "clusters": Room(Cluster, ("system", "devices", "network"), _cluster),
     "training stacks": Room(Stack, ("system", "defaults", "ground"), _stack, lambda name: not _serves(name)),
     "serving stacks": Room(ServingStack, ("system", "defaults", "ground"), _serving_stack, _serves),
+    "grids": Room(Grid, ("grid", "carbon"), _grid),
     "models": Room(Model, ("model", "depth", "width", "heads/kv", "ffn", "vocabulary"), _model),
 }
 """Kinds of profile by the title of their list; the last word stands for them in references."""

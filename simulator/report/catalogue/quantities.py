@@ -19,6 +19,8 @@ _UNITS = {
     "frequency": ("Hz", "kHz", "MHz", "GHz"),
     "money": ("USD", "kUSD", "MUSD"),
     "money_rate": ("USD/s", "USD/h"),
+    "carbon": ("kg", "g", "t"),
+    "carbon_rate": ("kg/J", "g/kWh", "kg/kWh"),
     "rate": ("/s",),
     "fraction": ("%",),
 }
@@ -35,6 +37,8 @@ EXAMPLES = {
     "frequency": "1.41 GHz",
     "money": "12 USD",
     "money_rate": "2.5 USD/h",
+    "carbon": "12 kg",
+    "carbon_rate": "57 g/kWh",
     "rate": "4 /s",
     "fraction": "3 %",
 }

@@ -15,6 +15,7 @@ from simulator.report.catalogue.quantities import EXAMPLES, dimension_of_functio
 from simulator.specs.base import Spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.documentation import FileSchema
+from simulator.specs.grid import Grid
 from simulator.specs.hardware import Accelerator, Cluster, Node
 from simulator.specs.kernels import KernelProfile
 from simulator.specs.model import Model
@@ -32,6 +33,7 @@ KINDS: dict[str, type[Spec]] = {
     "stack": Stack,
     "kernels": KernelProfile,
     "collectives": CollectiveProfile,
+    "grid": Grid,
 }
 """Kinds of file that have a schema."""
 

@@ -99,7 +99,7 @@ def _other_kind(file: str, kind: ScenarioKind) -> InputError:
 
 
 _IN_PLACE = {
-    "training": "`clustersim sweep FILE training.parallel.tp=1,2,4` and `compare` try layouts of training",
+    "training": "`clustersim plan FILE --free all` finds the fastest layout of it",
     "jobs": "plan the job that serves as a scenario of its own; `clustersim sweep FILE jobs.0.placement=packed,spread`"
     " tries several jobs",
 }

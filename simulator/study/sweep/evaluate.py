@@ -1,18 +1,21 @@
 """What a worker does: one scenario from plain data to its figures, so that nothing but plain data crosses processes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError
 from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.result import Result
 from simulator.run.kinds import kind_of
 from simulator.specs.resolve import restored
+from simulator.specs.scenario import AnyScenario
 from simulator.study import fingerprint
 
+SEPARATORS = (",", ":")
+"""Of plain data in JSON as it crosses processes."""
 Status = Literal["ok", "out of memory", "all requests rejected", "no replica starts", "refused", "failed"]
 
 
@@ -35,11 +38,14 @@ def evaluate(document: str, program: str) -> Outcome:
 
     Raises InputError where the caller's program is another one than that of this process.
     """
-    if program != fingerprint.program():
-        hint = "install the same version for all workers, and start them in folders with the same profiles"
-        raise InputError(Problem("a worker has another version of the simulator, or other profiles", hint=hint))
+    fingerprint.check(program)
+    return evaluated(lambda: restored(json.loads(document)).model_copy(update={"published": ()}))
+
+
+def evaluated(make: Callable[[], AnyScenario]) -> Outcome:
+    """The figures of the scenario that `make` gives; what is wrong with it is its outcome."""
     try:
-        scenario = restored(json.loads(document)).model_copy(update={"published": ()})
+        scenario = make()
         return _outcome(kind_of(scenario).evaluate(scenario))
     except InputError as error:
         return Outcome("refused", " ".join(str(error).split()))

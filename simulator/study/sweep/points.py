@@ -20,6 +20,7 @@ from simulator.specs.text.overrides import parse
 from simulator.specs.text.yaml_text import plain
 from simulator.study import fingerprint
 from simulator.study.sweep.conditions import Condition, value_at
+from simulator.study.sweep.evaluate import SEPARATORS
 from simulator.study.variants import Axis
 
 MOST = 50_000
@@ -130,7 +131,7 @@ def _point(template: Template, axes: Sequence[Axis], conditions: Sequence[Condit
     later = [condition for condition in conditions if condition.of == "scenario"]
     if not all(condition.holds(value_at(scenario, condition.key)) for condition in later):
         return None
-    text = json.dumps(document, separators=(",", ":"))
+    text = json.dumps(document, separators=SEPARATORS)
     known = (scenario_hash(scenario), fingerprint.key(scenario), text)
     return Point(number, overrides, values, scenario.name, *known, ground=grounded(scenario))
 

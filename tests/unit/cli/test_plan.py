@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from simulator.cli import main
-from tests.unit.cli.conftest import QUICKSTART, ROOT
+from tests.unit.cli.conftest import ROOT
 
 SERVING = str(ROOT / "scenarios" / "serving" / "quickstart.yaml")
 POOLS = str(ROOT / "scenarios" / "serving" / "disaggregated-70b-h100.yaml")
+JOBS = str(ROOT / "scenarios" / "jobs" / "placement.yaml")
 SLO = "+slo={ttft: 1 s, tpot: 50 ms}"
 SHORT = ("requests.count=120", "--tolerance", "10 %")
 
@@ -91,7 +92,7 @@ def test_what_cannot_be_is_exit_code_4_with_the_best_found(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([QUICKSTART], "this one trains"),
+        ([JOBS], "this one runs several jobs"),
         ([SERVING], "slo: nothing is promised"),
         ([SERVING, "+slo={attainment: 0.5}"], "slo: nothing is promised"),
         ([SERVING, SLO, "requests.arrivals={closed_loop: {clients: 4}}"], "users who wait"),

@@ -1,0 +1,1 @@
+"""Ranked layouts of a training as terminal page and HTML file."""

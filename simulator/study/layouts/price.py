@@ -1,0 +1,45 @@
+"""What a worker does: one layout of a scenario, first its memory, then a step, by max-plus where that holds."""
+
+import json
+from functools import lru_cache
+from hashlib import sha256
+
+from simulator.errors import InputError, Problem
+from simulator.run.clock_overflow import clock_overflow
+from simulator.specs.resolve import restored
+from simulator.specs.scenario import Scenario
+from simulator.study import fingerprint
+from simulator.study.layouts.layout import Layout
+from simulator.study.sweep.evaluate import Outcome, evaluated
+from simulator.training.arranged import arranged_job
+from simulator.training.memory import peak_memory
+
+
+@lru_cache(maxsize=256)
+def _scenario(document: str) -> Scenario:
+    found = restored(json.loads(document))
+    if not isinstance(found, Scenario):
+        raise InputError(Problem("no scenario that trains"))
+    return found.model_copy(update={"published": ()})
+
+
+def price(document: str, layout: Layout, program: str) -> Outcome:
+    """The figures of a layout of the scenario `document` (plain data in JSON); what is wrong with it is its outcome."""
+    fingerprint.check(program)
+    scenario = layout.of(_scenario(document))
+    try:
+        need = peak_memory(arranged_job(scenario))
+    except InputError as error:
+        return Outcome("refused", " ".join(str(error).split()))
+    except (OverflowError, FloatingPointError):
+        return Outcome("refused", " ".join(str(clock_overflow(scenario)).split()))
+    capacity = scenario.cluster.node.accelerator.memory.capacity.value
+    if need > capacity:
+        reason = f"needs {need / 1e9:.1f} GB of {capacity / 1e9:.1f} GB"
+        return Outcome("out of memory", reason, {"peak_memory_bytes": need})
+    return evaluated(lambda: scenario)
+
+
+def cache_key(base: str, layout: Layout) -> str:
+    """Key of the outcome of a layout of the scenario whose own key is `base`."""
+    return sha256(json.dumps(["layout", base, *layout]).encode()).hexdigest()

@@ -1,0 +1,229 @@
+"""The best layouts of a training: candidates by their bounds, the lowest first, until no bound is below what was found.
+
+Exact: a candidate is left out only where its memory does not fit, where a lower bound of its time or money is above a
+limit, or above the last of the best that were priced. Candidates are priced some at once, always as many, so that what
+is priced does not depend on how many processes there are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+from heapq import heapify, heappop
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from simulator.errors import InputError, Problem
+from simulator.study import executors, fingerprint
+from simulator.study.layouts.floors import Floor, Floors
+from simulator.study.layouts.goal import DAY_S, Goal
+from simulator.study.layouts.layout import Layout
+from simulator.study.layouts.machines import Machine
+from simulator.study.layouts.price import cache_key, price
+from simulator.study.layouts.space import MOST, Space, layouts
+from simulator.study.layouts.tally import Counts
+from simulator.study.sweep.cache import Cache
+from simulator.study.sweep.evaluate import Outcome
+
+AT_ONCE = 4
+"""Candidates that are priced before the best are looked at again."""
+TOP = 5
+"""Layouts that a plan shows."""
+Progress = Callable[[int, int], None]
+T = TypeVar("T")
+
+
+class Candidate(NamedTuple):
+    """A layout on a machine that memory and limits leave, with its bounds."""
+
+    bound: float
+    """Of what is minimised."""
+    number: int
+    machine: Machine
+    layout: Layout
+    floor: Floor
+
+
+class Priced(NamedTuple):
+    """A candidate and its figures."""
+
+    value: float
+    """What is minimised."""
+    candidate: Candidate
+    outcome: Outcome
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step."""
+        return _step(self.outcome)
+
+
+@dataclass
+class Found:
+    """What a search found."""
+
+    goal: Goal
+    best: list[Priced] = field(default_factory=list)
+    """The best ones, the best first."""
+    counts: Counts = field(default_factory=Counts)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Prices:
+    """The figures of candidates: known ones, those of a cache, and those that are worked out now."""
+
+    executor: Executor | None
+    cache: Cache | None
+    known: dict[str, Outcome] = field(default_factory=dict)
+    looked_up: int = 0
+    worked_out: int = 0
+
+    def of(self, some: Sequence[Candidate]) -> list[Outcome]:
+        """The outcome of each."""
+        keys = [cache_key(one.machine.key, one.layout) for one in some]
+        missing = [key for key in keys if key not in self.known]
+        if self.cache is not None and missing:
+            found = self.cache.known(missing)
+            self.looked_up += len(found)
+            self.known |= found
+        todo = [(key, one) for key, one in zip(keys, some, strict=True) if key not in self.known]
+        for key, outcome in self._work(todo):
+            self.known[key] = outcome
+            self.worked_out += 1
+            if self.cache is not None and outcome.status != "failed":
+                self.cache.keep(key, outcome)
+        return [self.known[key] for key in keys]
+
+    def _work(self, todo: Sequence[tuple[str, Candidate]]) -> Iterator[tuple[str, Outcome]]:
+        program = fingerprint.program()
+        if self.executor is None or len(todo) < 2:
+            yield from ((key, price(one.machine.document, one.layout, program)) for key, one in todo)
+            return
+        waiting = [(key, self.executor.submit(price, one.machine.document, one.layout, program)) for key, one in todo]
+        yield from ((key, future.result()) for key, future in waiting)
+
+
+@dataclass
+class Planner:
+    """A search over spaces of layouts, one a machine."""
+
+    spaces: Sequence[tuple[Machine, Space]]
+    prices: Prices
+    progress: Progress | None = None
+    floors: dict[str, Floors] = field(default_factory=dict)
+    _bounds: dict[tuple[str, Layout], tuple[float, Floor | None, str]] = field(default_factory=dict)
+
+    def search(self, goal: Goal, top: int = TOP) -> Found:
+        """The best layouts for a goal."""
+        found = Found(goal)
+        heap = list(self._candidates(goal, found.counts))
+        heapify(heap)
+        before = self.prices.looked_up, self.prices.worked_out
+        while heap and not (len(found.best) >= top and heap[0].bound >= found.best[-1].value):
+            some = [heappop(heap) for _ in range(min(AT_ONCE, len(heap)))]
+            for candidate, outcome in zip(some, self.prices.of(some), strict=True):
+                _book(found, candidate, outcome, top)
+            if self.progress is not None:
+                done = found.counts.all - found.counts.leaders + len(found.best)
+                self.progress(done, done + len(heap))
+        for left in heap:
+            _ruled_out(found.counts, goal, left, found.best[-1].value)
+        looked_up, worked_out = self.prices.looked_up - before[0], self.prices.worked_out - before[1]
+        found.counts.looked_up, found.counts.priced = looked_up, looked_up + worked_out
+        found.counts.leaders = len(found.best)
+        return found
+
+    def _candidates(self, goal: Goal, counts: Counts) -> Iterator[Candidate]:
+        """Those that memory and limits leave."""
+        number = 0
+        for machine, space in self.spaces:
+            capacity = machine.scenario.cluster.node.accelerator.memory.capacity.value
+            for layout in layouts(space):
+                number += 1
+                if number > MOST:
+                    hint = "list fewer values: `--only micro_batch=1,2`"
+                    raise InputError(Problem(f"more than {MOST:,} candidates are too many", hint=hint))
+                need, floor, reason = self._bound(machine, layout, capacity)
+                if reason:
+                    counts.refuse(reason)
+                elif floor is None:
+                    counts.miss("memory", layout, machine.name, need, capacity)
+                elif limit := goal.missed(machine.scenario, floor.bubble):
+                    _miss(counts, goal, limit, machine, layout, floor.bubble)
+                else:
+                    yield Candidate(goal.value(machine.scenario, floor.bubble), number, machine, layout, floor)
+
+    def _bound(self, machine: Machine, layout: Layout, capacity: float) -> tuple[float, Floor | None, str]:
+        """(bytes that it needs at least, bounds of its step where these fit, why it is refused)."""
+        known = machine.key, layout
+        if known not in self._bounds:
+            if machine.key not in self.floors:
+                self.floors[machine.key] = Floors(machine.scenario)
+            floors = self.floors[machine.key]
+            need = floors.memory(layout)
+            if isinstance(need, str):
+                self._bounds[known] = 0.0, None, need
+            else:
+                self._bounds[known] = need, floors.step(layout) if need <= capacity else None, ""
+        return self._bounds[known]
+
+
+def planned(
+    spaces: Sequence[tuple[Machine, Space]],
+    work: Callable[["Planner"], T],
+    jobs: int = 1,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+) -> T:
+    """What `work` makes of a planner with so many processes and a cache file."""
+    with ExitStack() as stack:
+        executor = stack.enter_context(executors.processes(jobs)) if jobs > 1 else None
+        kept = stack.enter_context(Cache(cache) if cache is not None else nullcontext())
+        return work(Planner(spaces, Prices(executor, kept), progress))
+
+
+def _step(outcome: Outcome) -> float:
+    value = (outcome.metrics or {}).get("step_time_s")
+    return float("inf") if value is None else value
+
+
+def _book(found: Found, candidate: Candidate, outcome: Outcome, top: int) -> None:
+    """Count what was priced, and keep it where it is among the best."""
+    counts, scenario, layout, name = found.counts, candidate.machine.scenario, candidate.layout, candidate.machine.name
+    step_s = _step(outcome)
+    if outcome.status == "refused":
+        counts.refuse(outcome.reason)
+    elif outcome.status == "failed":
+        counts.failed += 1
+        found.notes.append(f"{layout.name}: {outcome.reason}")
+    elif outcome.status != "ok":
+        capacity = scenario.cluster.node.accelerator.memory.capacity.value
+        need = (outcome.metrics or {}).get("peak_memory_bytes") or capacity
+        counts.miss("memory", layout, name, max(need, capacity), capacity)
+    elif limit := found.goal.missed(scenario, step_s):
+        _miss(counts, found.goal, limit, candidate.machine, layout, step_s)
+    else:
+        found.best.append(Priced(found.goal.value(scenario, step_s), candidate, outcome))
+        found.best.sort(key=lambda one: (one.value, one.candidate.number))
+        counts.beaten += len(found.best) > top
+        del found.best[top:]
+
+
+def _miss(counts: Counts, goal: Goal, limit: str, machine: Machine, layout: Layout, step_s: float) -> None:
+    if limit == "days":
+        assert goal.days is not None
+        need, most = goal.seconds(machine.scenario, step_s) / DAY_S, goal.days
+    else:
+        assert goal.budget is not None
+        need, most = goal.cost(machine.scenario, step_s) or float("inf"), goal.budget
+    counts.miss(limit, layout, machine.name, need, most)
+
+
+def _ruled_out(counts: Counts, goal: Goal, candidate: Candidate, best: float) -> None:
+    """Count a candidate under the first of its bounds that is above the best found."""
+    scenario, floor = candidate.machine.scenario, candidate.floor
+    for name, seconds in zip(Floor._fields, floor, strict=True):
+        if goal.value(scenario, seconds) >= best or name == Floor._fields[-1]:
+            setattr(counts, name, getattr(counts, name) + 1)
+            return
