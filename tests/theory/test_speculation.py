@@ -44,7 +44,7 @@ def test_tokens_of_an_iteration_at_constant_acceptance(a: float, g: int) -> None
     assert of.mean() == pytest.approx(closed(a, g), rel=1e-12)
     assert sum(of.chances(g)) == pytest.approx(1.0)
     for yields in ("random", "expected"):
-        table = Yields(of.model_copy(update={"yields": yields}), stream(0, "test")).tables[g]
+        table = np.diff(Yields(of.model_copy(update={"yields": yields}), stream(0, "test")).tables[g])[:TURNS]
         assert table.mean() == pytest.approx(closed(a, g), abs=g / TURNS * 2)
         assert 1 <= table.min() <= table.max() <= g + 1
 
@@ -117,6 +117,8 @@ def test_the_speed_up_is_that_of_the_closed_form(a: float, g: int, c: float) -> 
     assert times[0] / lasts == pytest.approx(closed(a, g) / (g * c + 1), rel=1e-3)
 
 
+QUEUED = 9
+"""Column of requests that wait, of which a stretch knows those of its begin only."""
 MANY = [(200 * i, 5 + i % 40, 2 + 7 * i % 90) for i in range(60)]
 
 
@@ -152,7 +154,8 @@ def test_fast_forward_changes_nothing(sharers: int) -> None:
     setting = Setting(price=Price(speculation=spec()), replicas=2, sharers=sharers, blocks=200, budget=200)
     one, other = (run(given, setting, fast_forward=leap) for leap in (True, False))
     for number in range(2):
-        assert (one.log(number) == other.log(number)).all()
+        mine, theirs = (np.delete(done.log(number), QUEUED, axis=1) for done in (one, other))
+        assert (mine == theirs).all()
     assert one.ledger.finish == other.ledger.finish
 
 

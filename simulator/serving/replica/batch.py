@@ -6,6 +6,8 @@ iterations in a row in which nothing can change are one stretch. An arrival cuts
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simulator.serving.policies.base import NOTHING, Chunks
 from simulator.serving.policies.view import view
 from simulator.serving.replica.decodes import Decodes
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 class Work:
     """What the running iteration works on."""
 
-    __slots__ = ("attention", "chunks", "decoding", "ended", "queued", "reading", "tokens", "used")
+    __slots__ = ("attention", "chunks", "decoding", "drafts", "ended", "queued", "reading", "tokens", "used")
 
     def __init__(self) -> None:
         """Nothing."""
@@ -31,6 +33,8 @@ class Work:
         """Tokens of these pieces, and how many of them end their prompt."""
         self.attention = self.reading = 0
         """Ticks of its attention, and of that of decodes, where what it saves is known with those that run in step."""
+        self.drafts = 0
+        """Ticks of drafting, that of attention apart."""
         self.decoding = False
         """Whether sequences decode beside them."""
         self.used = self.queued = 0
@@ -60,6 +64,7 @@ class Batch:
         "line",
         "partial",
         "replica",
+        "speculates",
         "stretch",
         "view",
         "work",
@@ -71,6 +76,8 @@ class Batch:
         self.agenda = replica.agenda
         given = replica.blocks, replica.policy.grows, shared_tokens
         self.decodes = Decodes(*given) if yields is None else SpeculatingDecodes(*given, yields)
+        self.speculates = yields is not None
+        """Whether sequences get several tokens from an iteration."""
         self.partial: list[int] = []
         """Requests whose prompt is under way."""
         self.work = Work()
@@ -166,7 +173,7 @@ class Batch:
         if chunks or work.chunks:
             work.begin(chunks, replica.ledger.remaining_tokens)
         work.queued = len(replica.queue.waiting)
-        stretch.start, stretch.count, stretch.growth = now, 1, 0
+        stretch.begin(now)
         n = self.decodes.n + self.decodes.rows if decoding else 0
         settled = replica.policy.time_invariant
         if not decoding:
@@ -245,12 +252,13 @@ class Batch:
                 reading = line.at(cost, n, context)
             else:
                 reading, line.slope, line.limit = stages.decode(0, n, self.decodes)
-            self.stretch.growth = line.slope * n
+            self.stretch.growth = 0 if self.speculates else line.slope * n
         attention = reading + (stages.prompts(cost, chunks) if chunks else 0)
         each = n if cost.speculation is None else cost.verified(n)
         ticks = extra + cost.rows(each + work.tokens, each + work.ended) + cost.host(n + len(chunks)) + attention
         if cost.drafting is not None:
-            ticks += stages.drafts(self, n)
+            work.drafts = stages.drafts(self, n)
+            ticks += work.drafts
         if chunks:
             ticks += cost.launches(each + work.tokens)
         if cost.overlap is None:
@@ -281,7 +289,12 @@ class Batch:
         count = decodes.until_done()
         if self.replica.intake is not None:
             count = self.replica.intake.until_look(self, count)
-        count = min(count, (self.line.limit - decodes.context) // (decodes.n + decodes.rows) + 1)
+        room = self.line.limit - decodes.context
+        if not self.speculates:
+            count = min(count, room // (decodes.n + decodes.rows) + 1)
+        elif count > 1:
+            later = decodes.later(count)
+            count = int(np.searchsorted(later, room, side="right"))
         if count <= 1:
             return
         grown = decodes.grown(count)
@@ -289,6 +302,8 @@ class Batch:
             count, grown = decodes.affordable(blocks.free + taken)
         blocks.take(grown - taken)
         self.stretch.count = count
+        if self.speculates and count > 1:
+            self.stretch.bend(self.line.slope * later[:count])
 
     def cut(self, begun: bool = False) -> None:
         """Something came: end the stretch at the first boundary from now on, or after now where all that begins in
@@ -334,13 +349,14 @@ class Batch:
         self.shorten(done + 1)
         if not done:
             return
-        grown, first = decodes.grown(done), stretch.first + done * stretch.growth
+        grown, first = decodes.grown(done), stretch.nth(done)
         begun = stretch.start + stretch.lasts(done)
         stretch.count = done
         self.replica.record.note(self, begun, self.replica.policy.grows, self.replica.stages.turns)
         decodes.advance(done, begun)
         self.work.used += grown
-        stretch.start, stretch.first, stretch.count = begun, first, 1
+        stretch.begin(begun)
+        stretch.first = first
 
     # What an iteration leaves ---------------------------------------------------------------------------------------
 

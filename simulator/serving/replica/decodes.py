@@ -6,8 +6,13 @@ finish are enough, so that an iteration costs the same for any batch.
 
 from heapq import heappop, heappush
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator.serving.costs.shared_prefix import SharedPrefixAttention
 from simulator.serving.replica.blocks import Blocks
+
+Ints = NDArray[np.int64]
 
 
 class Decodes:
@@ -168,3 +173,15 @@ class Decodes:
             rest += 1
         count = max(1, whole * size + rest)
         return count, self.grown(count)
+
+    def later(self, count: int) -> Ints:
+        """Tokens by which the contexts are longer in each of the next `count` iterations than in the first."""
+        found: Ints = np.arange(count) * (self.n + self.rows)
+        return found
+
+    def taken(self, count: int) -> Ints:
+        """Blocks that were taken before each of the next `count` iterations since the first began."""
+        counts = np.array(self.counts, np.int64)
+        found = np.zeros(count, np.int64)
+        np.cumsum(counts[(-self.iteration - np.arange(count - 1)) % len(counts)], out=found[1:])
+        return found

@@ -1,34 +1,60 @@
 """A stretch of iterations in closed form, and the line that the duration of its decodes lies on.
 
-Iteration j of a stretch lasts `first + j * growth` ticks, whole numbers, so the sum is exact.
+Iteration j of a stretch lasts `first + j * growth` ticks, whole numbers, so the sum is exact; where several tokens of a
+sequence are verified, `first + more[j]`.
 """
 
 from math import isqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from simulator.serving.costs.iteration import StageCost
+
+Ints = NDArray[np.int64]
 
 
 class Stretch:
     """Iterations that run in a row while nothing else can change."""
 
-    __slots__ = ("count", "first", "growth", "start")
+    __slots__ = ("_ends", "count", "first", "growth", "more", "start")
 
     def __init__(self) -> None:
         """Nothing runs."""
+        self.more: Ints | None = None
+        """Ticks by which each is longer than the first; None where they grow by the same each time."""
+        self._ends: Ints | None = None
+        """Ticks from the start to the end of each, of the former."""
         self.count = 0
         """Iterations; 0 while idle."""
         self.first = self.growth = self.start = 0
         """Ticks of the first of them, by how many each next is longer, and when the first began."""
 
+    def begin(self, now: int) -> None:
+        """One iteration begins now."""
+        self.start, self.count, self.growth, self.more, self._ends = now, 1, 0, None, None
+
+    def bend(self, more: "Ints") -> None:
+        """Iterations are longer than the first by these ticks."""
+        self.growth, self.more, self._ends = 0, more, np.cumsum(self.first + more)
+
+    def nth(self, number: int) -> int:
+        """Ticks of the iteration of that number, from 0."""
+        return self.first + (number * self.growth if self.more is None else int(self.more[number]))
+
     def lasts(self, count: int) -> int:
         """Ticks of that many iterations in a row."""
+        if self._ends is not None:
+            return int(self._ends[count - 1]) if count else 0
         return count * self.first + self.growth * (count * (count - 1) // 2)
 
     def done_by(self, now: int) -> int:
         """Iterations whose end is before or at `now`, at least 0."""
         elapsed, first, growth = now - self.start, self.first, self.growth
+        if self._ends is not None:
+            return min(self.count, int(np.searchsorted(self._ends, elapsed, side="right")))
         if not growth:
             return min(self.count, elapsed // first)
         middle = 2 * first - growth

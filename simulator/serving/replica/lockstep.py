@@ -75,6 +75,8 @@ class Lockstep:
         self._own, self._growth, self._rows, self._sampled = np.zeros((4, count), np.int64)
         """Ticks of own work in the first iteration of a stay, by how many each next is longer; rows, and those of them
         that give a token."""
+        self._more = np.zeros((count, 1), np.int64)
+        """Ticks by which own work in each iteration of a stay is longer than in the first beside its growth."""
         self._since, self._until = np.zeros((2, count), np.int64)
         """First and last iteration of a stay."""
         for member in members:
@@ -89,6 +91,11 @@ class Lockstep:
         self._here[seat], self._whole[seat] = True, count > 1
         self._own[seat], self._growth[seat] = own, batch.stretch.growth
         self._rows[seat], self._sampled[seat] = rows, sampled
+        more = batch.stretch.more
+        if more is not None:
+            wider = len(more) - self._more.shape[1]
+            self._more = np.pad(self._more, ((0, 0), (0, wider))) if wider > 0 else self._more
+            self._more[seat, : len(more)] = more
         self._since[seat], self._until[seat] = self.number + 1, self.number + count
 
     def _settle_soon(self) -> None:
@@ -105,7 +112,10 @@ class Lockstep:
         """All that begin have: the longest decides, and the rows of all are worked on together."""
         self._settling = False
         number = self.number = self.number + 1
-        own = np.where(self._here, self._own + self._growth * (number - self._since), -1)
+        nth = np.where(self._here, number - self._since, 0)
+        own = np.where(self._here, self._own + self._growth * nth, -1)
+        if self._more.shape[1] > 1:
+            own += np.take_along_axis(self._more, nth[:, None], axis=1)[:, 0] * (nth > 0)
         slowest = int(own.argmax())
         longest, work = int(own[slowest]), self.members[slowest].batches[0].work
         shared = self.rows = self._shared(), int(self._sampled.sum())
@@ -178,6 +188,8 @@ class Lockstep:
         first, count = int(self._since[seat]), batch.stretch.count
         rows = np.array(self.log[first * COLUMNS : (first + count) * COLUMNS], np.int64).reshape(-1, COLUMNS)
         own = self._own[seat] + self._growth[seat] * np.arange(count)
+        if batch.stretch.more is not None:
+            own += batch.stretch.more[:count]
         return np.column_stack([own, rows])
 
     # Links that others use --------------------------------------------------------------------------------------------

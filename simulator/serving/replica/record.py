@@ -74,11 +74,9 @@ class Record:
         work, decodes, count = batch.work, batch.decodes, len(stay)
         n, each = decodes.n, np.zeros((count, COLUMNS), np.int64)
         each[:, 0], each[:, 1], each[:, 2], each[:, 4] = begin, 1, end - begin, n
-        each[:, 7] = decodes.context + np.arange(count) * (n + decodes.rows)
-        counts = np.array(decodes.counts, np.int64)
-        taken = counts[(-decodes.iteration - np.arange(count - 1)) % len(counts)]
-        each[:, 8], each[:, 9] = work.used, work.queued
-        each[1:, 8] += np.cumsum(taken)
+        each[:, 7] = decodes.context + decodes.later(count)
+        each[:, 8], each[:, 9] = work.used + decodes.taken(count), work.queued
+        self.drafted += (count - 1) * work.drafts
         _append(self.log, each)
         _append(self.waits, longest - own)
         _append(self.shared_rows, np.column_stack([rows, sampled]))
@@ -109,6 +107,9 @@ class Record:
         `grows`: sequences take blocks as they grow; `turns`: batches take turns, so that work is not time.
         """
         work, stretch, decodes = batch.work, batch.stretch, batch.decodes
+        if stretch.more is not None and stretch.count > 1:
+            self._note_bent(batch, now)
+            return
         start, count, first, growth = stretch.start, stretch.count, stretch.first, stretch.growth
         n = decodes.n if work.decoding else 0
         context = decodes.context if n else 0
@@ -121,6 +122,23 @@ class Record:
             self.busy += now - start
         if n:
             self._gaps(decodes, start + first)
+
+    def _note_bent(self, batch: "Batch", now: int) -> None:
+        """Write down iterations of decodes that are longer by other ticks each time, one by one."""
+        work, stretch, decodes, count = batch.work, batch.stretch, batch.decodes, batch.stretch.count
+        assert stretch.more is not None
+        spans = stretch.first + stretch.more[:count]
+        ends = stretch.start + np.cumsum(spans)
+        each = np.zeros((count, COLUMNS), np.int64)
+        each[:, 0], each[:, 1], each[:, 2], each[:, 4] = ends - spans, 1, spans, decodes.n
+        each[:, 7] = decodes.context + decodes.later(count)
+        each[:, 8], each[:, 9] = work.used + decodes.taken(count), work.queued
+        _append(self.log, each)
+        self.drafted += (count - 1) * work.drafts
+        self.busy += now - stretch.start
+        self._gaps(decodes, int(ends[0]))
+        _append(self.gap_ticks, spans[1:])
+        _append(self.gap_counts, np.full(count - 1, decodes.n))
 
 
 def _append(column: "array[int]", values: Ints) -> None:

@@ -80,7 +80,7 @@ class Replica:
         """What keeps requests from the queue; None where they join it as they come."""
         self.stages = Stages(costs, ledger, in_flight)
         self.record = Record(memory.block_size)
-        plain = yields is None and all(cost.overlap is None for cost in costs)
+        plain = all(cost.overlap is None for cost in costs)
         self.fast_forwards = fast_forward and not self.stages.turns and plain
         self.stays = False
         """Whether batches that only decode stay for several iterations of those that it runs in step with."""
@@ -131,7 +131,7 @@ class Replica:
             total += decodes.context + sum(remaining[request] for request in batch.partial)
             if batch.stretch.count > 1:
                 done = batch.stretch.done_by(now) if self.group is None else self.group.done(batch)
-                total += (decodes.n + decodes.rows) * done
+                total += int(decodes.later(done + 1)[-1])
         return total
 
     # Requests come --------------------------------------------------------------------------------------------------
@@ -174,13 +174,14 @@ class Replica:
     def accept(self, request: int, begun: bool = False) -> bool:
         """Take blocks for a request whose cache comes from elsewhere; False where there is no room now. `begun` as for
         `Batch.cut`."""
+        if self.free_slots() <= self.slots_reserved():
+            return False
         for batch in self.batches:
             batch.cut(begun)  # a stretch has taken blocks ahead of time
         ledger, own = self.ledger, self.blocks
         tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request] + own.memory.lookahead)
         blocks = own.state - (-tokens // own.size)
-        blocks_reserved, slots_reserved = self.reserved()
-        if blocks + blocks_reserved + own.watermark > own.available() or self.free_slots() <= slots_reserved:
+        if blocks + self.blocks_reserved() + own.watermark > own.available():
             return False
         own.take(blocks)
         own.held[request] = blocks
@@ -194,14 +195,17 @@ class Replica:
         taken = sum(batch.running for batch in self.batches) + self.queue.coming
         return self.policy.rules.max_sequences * len(self.batches) - taken
 
-    def reserved(self) -> tuple[int, int]:
-        """(blocks, slots) that those who lost their memory on a replica that decodes need before anybody new comes."""
+    def slots_reserved(self) -> int:
+        """Slots that those who lost their memory on a replica that decodes need before anybody new comes."""
+        return len(self.queue.waiting) + len(self.queue.swapped)
+
+    def blocks_reserved(self) -> int:
+        """Blocks that they need, and that those under way still take."""
         ledger, own = self.ledger, self.blocks
         away = (*self.queue.waiting, *self.queue.swapped)
         blocks = sum((ledger.prompt[request] + ledger.done[request]) // own.size + 1 + own.state for request in away)
         under_way = [request for batch in self.batches for request in batch.partial]
-        blocks += sum(own.blocks_for(request, ledger.remaining_tokens[request]) for request in under_way)
-        return blocks, len(away)
+        return blocks + sum(own.blocks_for(request, ledger.remaining_tokens[request]) for request in under_way)
 
     def arrived(self, request: int) -> None:
         """The cache of an accepted request is here."""

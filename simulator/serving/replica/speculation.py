@@ -3,7 +3,7 @@
 Each iteration of a sequence takes the next number of tokens from a table, at a place of the sequence's own: what it
 gets does not depend on whom it runs with, nor on when. Frequencies in the table are those that the acceptance says, to
 one part in the length of the table. Slots of drafted tokens are taken with the blocks that they lie in; those of
-rejected tokens are written over by the next iteration.
+rejected tokens are written over by the next iteration. While members stay, iterations are looked at many at a time.
 """
 
 import numpy as np
@@ -21,6 +21,8 @@ STRIDE = 2_654_435_761
 """Odd multiplier that spreads requests over the table (2^32 over the golden ratio)."""
 FEW = 16
 """Sequences that there is room for at first."""
+AHEAD = 128
+"""Iterations that are looked at together, at most."""
 
 
 class Yields:
@@ -31,11 +33,20 @@ class Yields:
         self.spec = spec
         lengths = {spec.draft_length, *(part.draft_length for part in spec.by_load)}
         order = random.permutation(TURNS) if spec.yields == "random" else None
-        self.tables = {length: _table(spec, length, order) for length in lengths}
+        self.tables = {length: _sums(_table(spec, length, order)) for length in lengths}
+        """Tokens of all entries before each, by draft length; as many more as are looked at together."""
+        self.means = {length: float(table[TURNS]) / TURNS for length, table in self.tables.items()}
+        """Tokens of an entry on average."""
 
     def place(self, request: int, done: int) -> int:
         """Where in the table a request begins that has so many tokens already."""
         return (request * STRIDE + done * (STRIDE >> 7)) % (1 << 32) % TURNS
+
+
+def _sums(table: Ints) -> Ints:
+    """Tokens before each entry of a table that begins again at its end."""
+    found: Ints = np.concatenate([[0], np.cumsum(np.concatenate([table, table[:AHEAD]]))])
+    return found
 
 
 def _table(spec: Speculation, length: int, order: Ints | None) -> Ints:
@@ -50,10 +61,38 @@ def _table(spec: Speculation, length: int, order: Ints | None) -> Ints:
     return found
 
 
+class _Ahead:
+    """Iterations to come while members stay: as many as until the first is done, or `AHEAD`."""
+
+    __slots__ = ("count", "done", "held", "out", "tokens")
+
+    def __init__(self, taken: Ints, table: Ints, rows: int, size: int, mean: float) -> None:
+        """Of members with columns as `SpeculatingDecodes` has them; `size` is that of blocks, 0 where none are taken.
+        `table` is one of `Yields`, `mean` what it gives on average."""
+        cached, left, held, place = taken
+        count = max(min(int(left.min() / mean * 1.2) + 3, AHEAD), 1)
+        so_far = table[place[:, None] + np.arange(count + 1)] - table[place][:, None]
+        tokens: Ints = np.minimum(so_far, left[:, None])
+        over = (tokens[:, 1:] == left[:, None]).any(axis=0)
+        self.done = bool(over.any())
+        """Whether members are done after the last of these iterations."""
+        self.count = int(over.argmax()) + 1 if self.done else count
+        """How many iterations."""
+        self.tokens = tokens[:, : self.count + 1]
+        """Tokens of each member before each iteration, shape (n, count + 1)."""
+        self.out: Ints = self.tokens.sum(axis=0)
+        """Tokens of all before each iteration, shape (count + 1,)."""
+        self.held: Ints = np.full(self.count + 1, held.sum())
+        """Blocks of all before the first iteration and in each, shape (count + 1,)."""
+        if size:
+            wanted = -(-(cached[:, None] + self.tokens[:, :-1] + rows) // size)
+            self.held[1:] = np.maximum(wanted, held[:, None]).sum(axis=0)
+
+
 class SpeculatingDecodes(Decodes):
     """Members of a batch, one by one in columns."""
 
-    __slots__ = ("_asked", "_requests", "_rows", "_taken", "produced", "yields")
+    __slots__ = ("_ahead", "_passed", "_requests", "_rows", "_taken", "produced", "yields")
 
     def __init__(self, blocks: Blocks, grows: bool, shared_tokens: int, yields: Yields) -> None:
         """None."""
@@ -66,9 +105,12 @@ class SpeculatingDecodes(Decodes):
         self._requests: list[int] = []
         """Member of each column."""
         self._taken = np.zeros((4, FEW), np.int64)
-        """Of each member: tokens in the cache, tokens still to come, blocks of its tokens, its place in the table."""
-        self._asked: int | None = None
-        """Blocks that the next iteration takes, as far as is known."""
+        """Of each member: tokens in the cache, tokens still to come, blocks of its tokens, its place in the table; all
+        as they were before the iterations that have `_passed`."""
+        self._ahead: _Ahead | None = None
+        """Iterations that were looked at; None where members came or went since."""
+        self._passed = 0
+        """How many of them are over."""
 
     def join(self, request: int, since: int) -> None:
         """A request, whose last token came out at `since`, decodes from the next iteration on."""
@@ -79,6 +121,7 @@ class SpeculatingDecodes(Decodes):
             self.last = since
         elif since != self.last or self.fresh:
             self.fresh.append(since)
+        self._settle()
         column = len(self._requests)
         if column == self._taken.shape[1]:
             self._taken = np.concatenate([self._taken, np.zeros_like(self._taken)], axis=1)
@@ -89,30 +132,26 @@ class SpeculatingDecodes(Decodes):
         self.n += 1
         self.context += length
         self.members[request] = length
-        self._asked = None
         if self.shared_prefixes is not None and request in self.blocks.shared:
             self.shared_prefixes.join(self.blocks.shared[request][0])
 
     def advance(self, count: int, now: int) -> list[int]:
-        """An iteration is over now; requests that got their last token."""
-        assert count == 1, "iterations that verify are not fast-forwarded"
-        n, spec = self.n, self.yields.spec
-        cached, left, held, place = self._taken[:, :n]
-        held[:] = self._wanted()
-        table = self.yields.tables[spec.length(n)]
-        tokens = np.minimum(table[place], left)
-        place += 1
-        place %= TURNS
-        cached += tokens
-        left -= tokens
-        out = int(tokens.sum())
-        self.iteration += 1
+        """So many iterations are over now; requests that got their last token."""
+        ahead = self._looked()
+        passed = self._passed + count
+        out = int(ahead.out[passed] - ahead.out[self._passed])
+        self._passed = passed
+        self.iteration += count
         self.context += out
         self.produced += out
         self.last = now
         self.fresh.clear()
-        self._asked = None
-        done = sorted(self._requests[column] for column in np.flatnonzero(left == 0).tolist())
+        if passed < ahead.count:
+            return []
+        self._settle()
+        if not ahead.done:
+            return []
+        done = sorted(self._requests[column] for column in np.flatnonzero(self._taken[1, : self.n] == 0).tolist())
         for request in done:
             del self.members[request]
         return done
@@ -137,6 +176,7 @@ class SpeculatingDecodes(Decodes):
         if (place := self._fresh(request)) >= 0:
             del self.fresh[place]
         del self.members[request]
+        self._settle()
         cached, left, _, _ = self._taken[:, self._rows[request]].tolist()
         self.blocks.ledger.done[request] = self.blocks.ledger.output[request] - left
         self.leave(request, cached + 1)
@@ -144,28 +184,70 @@ class SpeculatingDecodes(Decodes):
 
     def generated(self, request: int) -> int:
         """Tokens of a member that are out."""
+        self._settle()
         return self.blocks.ledger.output[request] - int(self._taken[1, self._rows[request]])
+
+    # Iterations to come -----------------------------------------------------------------------------------------------
 
     def need(self) -> int:
         """Blocks that the next iteration takes, those of drafted tokens among them."""
-        if not self.n or not self.grows:
-            return 0
-        if self._asked is None:
-            self._asked = int((self._wanted() - self._taken[2, : self.n]).sum())
-        return self._asked
+        return self.grown(1) if self.n and self.grows else 0
 
-    def _wanted(self) -> Ints:
-        """Blocks of the tokens of each member while its next iteration runs; none are given back before it leaves."""
-        cached, _, held, _ = self._taken[:, : self.n]
-        wanted: Ints = (
-            held
-            if not self.grows
-            else np.maximum(held, -(-(cached + self.yields.spec.rows(self.n)) // self.blocks.size))
-        )
-        return wanted
+    def until_done(self) -> int:
+        """Iterations until the first member is done, or as many as were looked at."""
+        return self._looked().count - self._passed
+
+    def grown(self, count: int) -> int:
+        """Blocks that the next `count` iterations need; none are given back before a member leaves."""
+        held = self._looked().held
+        return int(held[self._passed + count] - held[self._passed])
+
+    def affordable(self, free: int) -> tuple[int, int]:
+        """(iterations, blocks): the most iterations, at least 1, that `free` blocks suffice for."""
+        held = self._looked().held[self._passed :]
+        count = max(int(np.searchsorted(held - held[0], free, side="right")) - 1, 1)
+        return count, self.grown(count)
+
+    def later(self, count: int) -> Ints:
+        """Tokens by which the contexts are longer in each of the next `count` iterations than in the first."""
+        out: Ints = self._looked().out[self._passed : self._passed + count]
+        return out - out[0]
+
+    def taken(self, count: int) -> Ints:
+        """Blocks that were taken before each of the next `count` iterations since the first began."""
+        held: Ints = self._looked().held[self._passed : self._passed + count]
+        return held - held[0]
+
+    def _looked(self) -> _Ahead:
+        """Iterations to come, with at least one that is not over."""
+        if self._ahead is None:
+            spec, n = self.yields.spec, self.n
+            length = spec.length(n)
+            size = self.blocks.size if self.grows else 0
+            self._ahead = _Ahead(
+                self._taken[:, :n], self.yields.tables[length], spec.rows(n), size, self.yields.means[length]
+            )
+        return self._ahead
+
+    def _settle(self) -> None:
+        """Bring the columns of members to where they are now, and look anew from here."""
+        ahead, passed = self._ahead, self._passed
+        self._ahead, self._passed = None, 0
+        if ahead is None or not passed:
+            return
+        cached, left, held, place = self._taken[:, : len(ahead.tokens)]
+        tokens = ahead.tokens[:, passed]
+        if self.grows:
+            size, rows = self.blocks.size, self.yields.spec.rows(len(tokens))
+            np.maximum(held, -(-(cached + ahead.tokens[:, passed - 1] + rows) // size), out=held)
+        cached += tokens
+        left -= tokens
+        place += passed
+        place %= TURNS
 
     def _drop(self, request: int) -> list[int]:
         """Take the column of a member out; what it held. The last column takes its place."""
+        self._settle()
         column, last = self._rows.pop(request), self._requests.pop()
         found: list[int] = self._taken[:, column].tolist()
         end = len(self._requests)
@@ -173,5 +255,4 @@ class SpeculatingDecodes(Decodes):
             self._requests[column] = last
             self._rows[last] = column
             self._taken[:, column] = self._taken[:, end]
-        self._asked = None
         return found

@@ -116,6 +116,7 @@ STAYS = (
     "serving.batching.policy=vllm-v1",
     "requests.count=60",
 )
+DRAFTS = "+serving.speculation={kind: n-gram, draft_length: 3, acceptance: 0.7}"
 APART = (
     "serving.parallel={}",
     "+serving.pools=[{name: prefill, role: prefill, parallel: {dp: 4, ep: 4}}, "
@@ -136,6 +137,7 @@ APART = (
             "+serving.kv_cache={blocks: 300, preemption: swap}",
         ),
         ("serving.parallel={dp: 4, ep: 4}", "requests.arrivals.poisson=30 /s", "stack.pads_peers=always"),
+        ("serving.parallel={dp: 4, ep: 4}", "requests.arrivals.poisson=30 /s", DRAFTS),
         (*APART, "requests.arrivals.poisson=20 /s"),
         (*APART, "requests.arrivals.poisson=200 /s", "+serving.experts={dispatcher: deepep-low-latency}"),
     ],
