@@ -61,6 +61,8 @@ class Price:
     """Of each row of all replicas in step."""
     launch: int = 0
     """Of the host for each iteration with prompts."""
+    beside: tuple[int, int] = (0, 0)
+    """Of the host beside the device, and of that for each sequence."""
     overlap: None = None
     """Nothing runs beside anything else."""
     speculation: Speculation | None = None
@@ -99,6 +101,9 @@ class Price:
 
     def host(self, sequences: int) -> int:
         return self.overhead + self.each * sequences
+
+    def least(self, sequences: int) -> int:
+        return self.beside[0] + self.beside[1] * sequences
 
     @property
     def launching(self) -> object:

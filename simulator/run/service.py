@@ -253,7 +253,7 @@ def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
     host = costs[0].host
     sequences, times = _times(decodes + prompts, count)
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
-    seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
+    seconds["host"] = (waits + record.hosted) / len(costs) / units.TICKS_PER_SECOND
     if record.drafted:
         seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND
     for cost in costs if costs[0].launching is not None else ():

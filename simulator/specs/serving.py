@@ -299,6 +299,9 @@ class Serving(Spec):
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
     experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())
     """How rows reach experts of other ranks."""
+    stream_interval: Count = Field(default=1, exclude_if=lambda every: every == 1)
+    """Tokens of an answer that leave the engine in one packet (`--stream-interval` of vLLM and SGLang,
+    `stream_interval` of TensorRT-LLM), which takes the host `stack.stream_overhead`."""
     router: str = "round-robin"
     """`round-robin`, `random`, `least-outstanding`, `shortest-queue` (by tokens), `power-of-two`, `prefix-aware`,
     `session` (turns of a conversation stay where it began), `consistent-hash`, `cache-aware` (approximate tree of
@@ -461,6 +464,15 @@ class ServingStack(Spec):
     request_overhead: Figure[Seconds] | None = None
     """Time that a request spends outside of the engine until its first token is back: connection, from process to
     process, and the way of the answer. The device does not wait for it; none where left out."""
+    ahead_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
+    """Host time of an iteration beside the device, of an engine that schedules ahead: an iteration lasts at least as
+    long as the host works on one; none where left out."""
+    stream_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
+    """The same of each packet of an answer that leaves the engine: one a sequence in `serving.stream_interval`
+    iterations."""
+    verify_overhead: Figure[Seconds] | None = Field(default=None, exclude_if=lambda figure: figure is None)
+    """Host time of each sequence of an iteration that verifies drafts, beside `sequence_overhead`: what was accepted is
+    sorted out before the next iteration can begin. None where left out."""
     prompt_overhead: Figure[Seconds] | None = None
     """Time of each token of a prompt in the front end, which works on one request after the other: tokenisation, and
     what is sent. The device does not wait for it; none where left out."""

@@ -34,16 +34,27 @@ from simulator.specs import load_spec
 from simulator.specs.serving import ServingStack
 
 FIELDS = ("kernel_efficiency", "iteration_overhead", "sequence_overhead")
-OUTSIDE = ("kernel_launch", "request_overhead", "request_handling", "prompt_overhead")
+OUTSIDE = (
+    "kernel_launch",
+    "request_overhead",
+    "request_handling",
+    "prompt_overhead",
+    "ahead_overhead",
+    "stream_overhead",
+    "verify_overhead",
+)
 """Fitted where a stack's file states them."""
 RANGES = {
     "kernel_efficiency": (0.55, 1.15),
     "iteration_overhead": (5e-5, 40e-3),
     "sequence_overhead": (0.0, 400e-6),
-    "kernel_launch": (1e-6, 150e-6),
+    "kernel_launch": (3e-6, 40e-6),
     "request_overhead": (0.0, 0.3),
     "request_handling": (0.0, 10e-3),
     "prompt_overhead": (0.0, 10e-6),
+    "ahead_overhead": (0.0, 20e-3),
+    "stream_overhead": (0.0, 400e-6),
+    "verify_overhead": (0.0, 400e-6),
 }
 """Physical ranges. Kernels slower than half the tables' are other kernels, and few are faster than those, which are
 timed alone; every iteration costs the host at least the replay of a graph and the return of its tokens (tens of
@@ -61,6 +72,9 @@ STEPS = {
     "request_overhead": 20e-3,
     "request_handling": 0.5e-3,
     "prompt_overhead": 1e-6,
+    "ahead_overhead": 0.5e-3,
+    "stream_overhead": 10e-6,
+    "verify_overhead": 10e-6,
 }
 """In 1 / efficiency, seconds."""
 FLAT = 0.002

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.specs.hardware import Cluster
-from simulator.specs.serving import Batching, Layout, Pool
+from simulator.specs.serving import Batching, ExpertTraffic, Layout, Pool
 
 if TYPE_CHECKING:
     from simulator.interop.rows.serving import ServingRow
@@ -27,6 +27,8 @@ EXAMPLE_TOKENS = 4480
 """Most tokens of an iteration of a prefill worker in TensorRT-LLM's example."""
 SPARE = 256
 """Tokens beyond one prompt that a prefill worker is built for where a prompt is longer than that."""
+ROUTED = 8
+"""Experts of a row of the models that these rows are about (DeepSeek-V3, R1)."""
 AXES = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
 
 
@@ -84,6 +86,7 @@ def _pool(
     stated = worker.get("gpus_per_worker")
     if stated is not None and stated != tp * pp * among:
         raise Refused(f"{role}: tp {tp} x pp {pp} x attention dp {among} is not {stated} accelerators of a worker")
+    traffic = _traffic(row, among, ep, assumed)
     alike = cut == (tp if ep == 1 else 1)
     return Pool(
         name=role,
@@ -91,7 +94,19 @@ def _pool(
         replicas=sizes["workers"] * among,
         parallel=Layout(tp=tp, pp=pp, ep=ep, etp=None if alike else cut),
         batching=_limits(row, role, prompt, assumed),
+        experts=traffic,
     )
+
+
+def _traffic(row: "ServingRow", among: int, ep: int, assumed: list[str]) -> ExpertTraffic | None:
+    """How rows reach experts: where a network of NVLink joins nodes, TensorRT-LLM sends those of ranks that hold whole
+    requests to their experts alone, from more ranks on than each row has experts (fused_moe_wide_ep.py,
+    `select_alltoall_method_type`), rows of nvfp4 as they are multiplied. None: as the stack has it."""
+    if "tensorrt" not in row.engine.lower() or not re.search(r"NVL\d+", row.accelerator) or among == 1 or ep <= ROUTED:
+        return None
+    assumed.append("rows are sent to their experts by kernels over NVLink, priced as DeepEP's for decoding")
+    packed = row.number_format == "nvfp4"
+    return ExpertTraffic(dispatcher="deepep-low-latency-b200", dispatch_precision="nvfp4" if packed else None)
 
 
 def _limits(row: "ServingRow", role: str, prompt: int, assumed: list[str]) -> Batching:

@@ -238,6 +238,7 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
         context=_context(lengths, model),
         kv_cache=_cache(row, said),
         speculation=drafts,
+        stream_interval=said.stream_interval or 1,
     )
     scenario = ServingScenario(
         version=1,
@@ -259,9 +260,11 @@ def _said(row: ServingRow) -> Told:
     weights, sizes = row.number_format, (row.input_len, row.output_len)
     named = row.source, row.engine, row.model, row.accelerator, weights
     tp = 1 if row.kind == APART else _spread(row).get("tp") or 1
-    found = settings(Case(*named, tp, row.concurrency, sizes, row.day or "")) or Told()
+    drafts = row.spec_decoding not in (None, "none")
+    found = settings(Case(*named, tp, row.concurrency, sizes, row.day or "", drafts)) or Told()
     if row.kind == APART:  # the engine and its kernels are the same, the limits are those of each pool
-        return Told(stack=found.stack, experts=found.experts, expert_rows=found.expert_rows)
+        kept = ("stack", "experts", "expert_rows", "stream_interval")
+        return Told.model_validate(found.model_dump(include=set(kept), exclude_none=True))
     return found
 
 

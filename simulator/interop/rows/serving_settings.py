@@ -31,6 +31,8 @@ class Case(NamedTuple):
     """Longest prompt and answer."""
     day: str
     """When it was measured; empty where that is not known."""
+    drafts: bool = False
+    """Whether tokens are drafted."""
 
 
 class Told(Spec):
@@ -57,6 +59,8 @@ class Told(Spec):
     """Format of the rows that they multiply."""
     poll_interval: Count | None = None
     """Decode iterations between two looks for new requests."""
+    stream_interval: Count | None = None
+    """Tokens of an answer that leave in one packet."""
     wait_iterations: Count | None = None
     """Iterations that prompts wait for others."""
     wait_share: Fraction | None = None
@@ -94,6 +98,8 @@ class Setting(Told):
     """Longest prompt and answer."""
     day_from: str = ""
     """Measurements from this day on, of those whose day is known."""
+    drafts: bool | None = None
+    """Rows that draft tokens alone, or those that do not."""
     found_in: str = Field(alias="from")
     """Scripts that say so."""
 
@@ -105,6 +111,7 @@ class Setting(Told):
             and (self.tp_below is None or case.tp < self.tp_below)
             and case.in_flight >= self.in_flight_from
             and self.lengths in (None, case.lengths)
+            and self.drafts in (None, case.drafts)
             and not (self.day_from and case.day and case.day < self.day_from)
         )
 

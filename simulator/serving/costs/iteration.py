@@ -69,6 +69,8 @@ class StageCost:
     """Bytes of a row on that way."""
     host_ticks: tuple[int, int]
     """Of an iteration and of each of its sequences."""
+    ahead_ticks: tuple[int, int] = (0, 0)
+    """Of the host beside the device, of an iteration and of each of its sequences."""
     sends: tuple[Sending, ...] = ()
     """Its collectives, sends to the next stage apart."""
     common: tuple[RowCosts, RowCosts] | None = None
@@ -200,6 +202,10 @@ class StageCost:
         """Ticks of the host for an iteration of so many sequences; 0 on stages after the first."""
         return self.host_ticks[0] + self.host_ticks[1] * sequences
 
+    def least(self, sequences: int) -> int:
+        """Ticks that the host works beside the device on an iteration of so many sequences, which lasts no less."""
+        return self.ahead_ticks[0] + self.ahead_ticks[1] * sequences
+
     def send(self, tokens: int) -> int:
         """Ticks until so many rows have moved to the next stage; 0 on the last."""
         if self.hop is None or tokens == 0:
@@ -284,6 +290,7 @@ def compile_costs(
     overlap: Overlap | None = None,
     speculation: Speculation | None = None,
     traffic: ExpertTraffic | None = None,
+    stream_interval: int = 1,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -308,7 +315,8 @@ def compile_costs(
     each = 1 if speculation is None else speculation.most_rows
     stack = graphed(stack, each)
     pieces = Pieces(shard, device, stack, library(stack, cluster, exchange), place.group(0, tp), in_step=in_step)
-    costs = tuple(_stage(pieces, layers, stage, place, overlap) for stage in range(stages))
+    more = overlap, speculation, stream_interval
+    costs = tuple(_stage(pieces, layers, stage, place, *more) for stage in range(stages))
     most = max_sequences * each
     needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
     if speculation is not None:
@@ -478,21 +486,40 @@ def _placed(pieces: Pieces, place: ReplicaPlacement, stage: int) -> Pieces:
     return replace(pieces, group=groups[0], sharers=groups[1], everybody=everybody, _sizes={})
 
 
+def host_seconds(
+    stack: ServingStack, speculation: Speculation | None, stream_interval: int
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(seconds that the device waits for the host, seconds of the host beside the device), each of an iteration and of
+    each of its sequences; a packet of an answer leaves every `stream_interval` tokens."""
+    verify = stack.verify_overhead.value if stack.verify_overhead and speculation is not None else 0.0
+    waits = stack.iteration_overhead.value, stack.sequence_overhead.value + verify
+    ahead = stack.ahead_overhead.value if stack.ahead_overhead else 0.0
+    packet = stack.stream_overhead.value / stream_interval if stack.stream_overhead else 0.0
+    return waits, (ahead, packet)
+
+
 def _stage(
-    pieces: Pieces, layers: tuple[Depth, ...], stage: int, place: ReplicaPlacement, overlap: Overlap
+    pieces: Pieces,
+    layers: tuple[Depth, ...],
+    stage: int,
+    place: ReplicaPlacement,
+    overlap: Overlap,
+    speculation: Speculation | None,
+    stream_interval: int,
 ) -> StageCost:
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
     own = _placed(pieces, place, stage)
     attention = Attention(shard, layers[stage], pieces.device, stack)
-    times = (stack.iteration_overhead.value, stack.sequence_overhead.value) if first else (0.0, 0.0)
+    host, ahead = host_seconds(stack, speculation, stream_interval) if first else ((0.0, 0.0), (0.0, 0.0))
     return StageCost(
         body=own.body(layers[stage], first, attention.curve.launch),
         ending=own.ending(layers[stage], last, attention.curve.launch),
         attention=attention,
         hop=None if last else hop(own, place.own[stage * tp], place.own[(stage + 1) * tp]),
         hop_bytes=2.0 * shard.model.hidden * shard.formats.plain_size,
-        host_ticks=(to_ticks(times[0]), to_ticks(times[1])),
+        host_ticks=(to_ticks(host[0]), to_ticks(host[1])),
+        ahead_ticks=(to_ticks(ahead[0]), to_ticks(ahead[1])),
         sends=own.sends(layers[stage], first, last),
         common=own.together(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         exchanges=own.exchanges(layers[stage]) if own.in_step and shard.sharers > 1 else None,

@@ -115,7 +115,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         beside = pool.overlap or serving.overlap
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
-        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic)
+        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, serving.stream_interval)
 
     cost = compiled(usual)
     if ranks % layout.sharers:

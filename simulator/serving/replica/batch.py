@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Work:
     """What the running iteration works on."""
 
-    __slots__ = ("attention", "chunks", "decoding", "drafts", "ended", "queued", "reading", "tokens", "used")
+    __slots__ = ("attention", "chunks", "decoding", "drafts", "ended", "queued", "reading", "short", "tokens", "used")
 
     def __init__(self) -> None:
         """Nothing."""
@@ -35,6 +35,8 @@ class Work:
         """Ticks of its attention, and of that of decodes, where what it saves is known with those that run in step."""
         self.drafts = 0
         """Ticks of drafting, that of attention apart."""
+        self.short = 0
+        """Ticks by which the device is done before the host, that works on the iteration beside it."""
         self.decoding = False
         """Whether sequences decode beside them."""
         self.used = self.queued = 0
@@ -103,6 +105,11 @@ class Batch:
         n = self.decodes.n + self.decodes.rows if self.work.decoding else 0
         each = self.replica.stages.costs[0].verified(n)
         return each + self.work.tokens, each + self.work.ended
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that the iteration works on."""
+        return (self.decodes.n + self.decodes.rows if self.work.decoding else 0) + len(self.work.chunks)
 
     # Time -----------------------------------------------------------------------------------------------------------
 
@@ -197,7 +204,10 @@ class Batch:
             span = stages.pass_through(ticks, self.rows()[0], now)
             span = stretch.first = stages.gate - now if streams else span
         else:
-            span = stretch.first = self._lasts_one(n, extra)
+            lasts = self._lasts_one(n, extra)
+            least = stages.costs[0].least(n + len(chunks)) if replica.group is None else 0
+            work.short = max(least - lasts, 0)
+            span = stretch.first = lasts + work.short
             if (
                 not (chunks or extra or self.closed or self.held)
                 and (replica.fast_forwards or replica.stays)
@@ -289,9 +299,11 @@ class Batch:
         count = decodes.until_done()
         if self.replica.intake is not None:
             count = self.replica.intake.until_look(self, count)
-        room = self.line.limit - decodes.context
+        room, growth, short = self.line.limit - decodes.context, self.stretch.growth, self.work.short
         if not self.speculates:
             count = min(count, room // (decodes.n + decodes.rows) + 1)
+            if short and growth:  # as long as the host takes longer
+                count = min(count, short // growth + 1)
         elif count > 1:
             later = decodes.later(count)
             count = int(np.searchsorted(later, room, side="right"))
@@ -302,8 +314,10 @@ class Batch:
             count, grown = decodes.affordable(blocks.free + taken)
         blocks.take(grown - taken)
         self.stretch.count = count
+        if short:
+            self.stretch.growth = 0
         if self.speculates and count > 1:
-            self.stretch.bend(self.line.slope * later[:count])
+            self.stretch.bend(np.maximum(self.line.slope * later[:count] - short, 0))
 
     def cut(self, begun: bool = False) -> None:
         """Something came: end the stretch at the first boundary from now on, or after now where all that begins in
@@ -353,7 +367,9 @@ class Batch:
         begun = stretch.start + stretch.lasts(done)
         stretch.count = done
         self.replica.record.note(self, begun, self.replica.policy.grows, self.replica.stages.turns)
+        gone = self.line.slope * int(decodes.later(done + 1)[-1])
         decodes.advance(done, begun)
+        self.work.short = max(self.work.short - gone, 0)
         self.work.used += grown
         stretch.begin(begun)
         stretch.first = first

@@ -77,6 +77,8 @@ class Lockstep:
         that give a token."""
         self._more = np.zeros((count, 1), np.int64)
         """Ticks by which own work in each iteration of a stay is longer than in the first beside its growth."""
+        self._least = np.zeros(count, np.int64)
+        """Ticks that the host of each works on an iteration beside the device."""
         self._since, self._until = np.zeros((2, count), np.int64)
         """First and last iteration of a stay."""
         for member in members:
@@ -91,6 +93,7 @@ class Lockstep:
         self._here[seat], self._whole[seat] = True, count > 1
         self._own[seat], self._growth[seat] = own, batch.stretch.growth
         self._rows[seat], self._sampled[seat] = rows, sampled
+        self._least[seat] = batch.replica.stages.costs[0].least(batch.sequences)
         more = batch.stretch.more
         if more is not None:
             wider = len(more) - self._more.shape[1]
@@ -123,6 +126,9 @@ class Lockstep:
         saved = cost.saved(int(self._rows[slowest]), work.attention, shared[0], work.reading)
         sent = cost.exchanged(int(self._rows.max()), shared[0])
         span = longest + cost.together(*shared) + sent - saved
+        least = int(np.where(self._here, self._least, 0).max())
+        if least > span:  # what they wait for their hosts counts as waiting for each other
+            longest, span = longest + least - span, least
         now = self.agenda.now
         end = self.end = now + span
         self.log.extend((now, end, span, longest, *shared, sent, saved))

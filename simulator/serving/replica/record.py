@@ -28,6 +28,7 @@ class Record:
         "exchanged",
         "gap_counts",
         "gap_ticks",
+        "hosted",
         "log",
         "saved",
         "shared_rows",
@@ -57,6 +58,8 @@ class Record:
         """Ticks by which its iterations are shorter than their operations one by one, summed over its stages."""
         self.drafted = 0
         """Ticks of drafting on its last stage, that of attention apart."""
+        self.hosted = 0
+        """Ticks in which its device waited for the host that works beside it, alone; its first stage's."""
         self.copied = 0
         """Ticks of its first stage in which it copied to and from the host."""
 
@@ -110,6 +113,8 @@ class Record:
         if stretch.more is not None and stretch.count > 1:
             self._note_bent(batch, now)
             return
+        if work.short:
+            self._wait(batch)
         start, count, first, growth = stretch.start, stretch.count, stretch.first, stretch.growth
         n = decodes.n if work.decoding else 0
         context = decodes.context if n else 0
@@ -123,6 +128,11 @@ class Record:
         if n:
             self._gaps(decodes, start + first)
 
+    def _wait(self, batch: "Batch") -> None:
+        """The device waits for the host in iterations that are over, less in each as they grow."""
+        later = batch.decodes.later(batch.stretch.count) if batch.stretch.count > 1 else np.zeros(1, np.int64)
+        self.hosted += int(np.maximum(batch.work.short - batch.line.slope * later, 0).sum())
+
     def _note_bent(self, batch: "Batch", now: int) -> None:
         """Write down iterations of decodes that are longer by other ticks each time, one by one."""
         work, stretch, decodes, count = batch.work, batch.stretch, batch.decodes, batch.stretch.count
@@ -134,6 +144,8 @@ class Record:
         each[:, 7] = decodes.context + decodes.later(count)
         each[:, 8], each[:, 9] = work.used + decodes.taken(count), work.queued
         _append(self.log, each)
+        if work.short:
+            self._wait(batch)
         self.drafted += (count - 1) * work.drafts
         self.busy += now - stretch.start
         self._gaps(decodes, int(ends[0]))

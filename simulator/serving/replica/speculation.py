@@ -210,13 +210,15 @@ class SpeculatingDecodes(Decodes):
 
     def later(self, count: int) -> Ints:
         """Tokens by which the contexts are longer in each of the next `count` iterations than in the first."""
-        out: Ints = self._looked().out[self._passed : self._passed + count]
-        return out - out[0]
+        out = self._looked().out[self._passed : self._passed + count]
+        found: Ints = out - out[0]
+        return found
 
     def taken(self, count: int) -> Ints:
         """Blocks that were taken before each of the next `count` iterations since the first began."""
-        held: Ints = self._looked().held[self._passed : self._passed + count]
-        return held - held[0]
+        held = self._looked().held[self._passed : self._passed + count]
+        found: Ints = held - held[0]
+        return found
 
     def _looked(self) -> _Ahead:
         """Iterations to come, with at least one that is not over."""

@@ -76,6 +76,9 @@ class Stages:
             each += cost.launches(rows + work.tokens) if chunks else 0
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
+                short = max(cost.least(n + len(chunks)) - each, 0)
+                batch.replica.record.hosted += short
+                each += short
             found.append(each)
         return found
 

@@ -81,6 +81,10 @@ class FittedStage:
         """Nothing beyond the fit."""
         return 0
 
+    def least(self, sequences: int) -> int:
+        """Nothing beyond the fit."""
+        return 0
+
     def send(self, tokens: int) -> int:
         """Nothing beyond the fit."""
         return 0

@@ -114,6 +114,20 @@ def test_slots_of_the_decode_side_bind_and_their_queue_is_in_the_time_to_the_fir
     assert found["ttft_s"] == pytest.approx((12 / 6 - 1) * 0.9 * 64 * found["tpot_s"], rel=0.1)
 
 
+def test_many_ranks_of_a_rack_send_rows_to_their_experts_alone() -> None:
+    """TensorRT-LLM over NVLink from more ranks on than a row has experts; elsewhere ranks gather the rows of all."""
+    wide = {"gpus_per_worker": 32, "workers": 1, "tp": 1, "attention_dp": 32, "moe_ep": 32}
+    prefill, decode = drafted(parallelism=with_decode(**wide), num_accelerators=48).serving.pools
+    assert prefill.experts is None and decode.experts is not None
+    assert decode.experts.dispatcher == "deepep-low-latency-b200" and decode.experts.dispatch_precision is None
+    packed = drafted(parallelism=with_decode(**wide), num_accelerators=48, precision={"weights": "nvfp4"})
+    assert packed.serving.pools[1].experts is not None
+    assert packed.serving.pools[1].experts.dispatch_precision == "nvfp4"
+    assert (
+        drafted(engine="SGLang", parallelism=with_decode(**wide), num_accelerators=48).serving.pools[1].experts is None
+    )
+
+
 def test_rows_with_and_without_drafts_do_not_share_what_iterations_cost() -> None:
     plain = ServingRow.model_validate(ROW)
     drafting = ServingRow.model_validate(ROW | {"spec_decoding": "mtp", "recipe": "ctx2_gen3_tep8_batch2_eplb0_mtp3"})

@@ -116,3 +116,20 @@ def test_prompts_of_small_tensor_parallel_replicas_wait_for_others() -> None:
     assert (batching.wait_iterations, batching.wait_share) == (20, 0.9)
     whole = {"parallelism": {"tp": 8, "pp": 1}, "num_accelerators": 8}
     assert mapped(**llama, **whole).scenario.serving.batching.wait_iterations == 0
+
+
+def test_drafting_engines_are_told_other_limits() -> None:
+    """SGLang's scripts of DeepSeek-R1 with and without drafts."""
+    deepseek = {
+        "model": "DeepSeek-R1",
+        "engine": "SGLang",
+        "engine_version": "0.5.9",
+        "num_accelerators": 8,
+        "parallelism": {"tp": 8, "pp": 1, "attention_dp": 1, "moe_tp": 8, "moe_ep": 1},
+        "precision": {"weights": "fp8", "kv": "fp8"},
+        "concurrency": 512,
+    }
+    plain, drafts = (mapped(**deepseek, spec_decoding=word).scenario.serving for word in ("none", "mtp"))
+    limits = [(one.batching.max_sequences, one.batching.token_budget) for one in (plain, drafts)]
+    assert limits == [(128, 32_768), (512, 16_384)]
+    assert plain.stream_interval == drafts.stream_interval == 30
