@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "profiles": "simulator.cli.catalogue.profiles",
     "schema": "simulator.cli.catalogue.schema",
     "import": "simulator.cli.import_",
+    "replay": "simulator.cli.replay",
     "init": "simulator.cli.catalogue.init",
     "doctor": "simulator.cli.catalogue.doctor",
     "completion": "simulator.cli.catalogue.completion",

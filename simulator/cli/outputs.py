@@ -35,7 +35,7 @@ def check(
         taken[_real(path)] = option
     for option, path in (folders or {}).items():
         problems += _problems_of_folder(option, path) if path is not None else []
-    if not problems and any((folders or {}).values()):
+    if not problems and (folders or {}).get("--plots"):
         check_library()
     if problems:
         raise InputError(*problems)

@@ -44,6 +44,11 @@ def configure(parser: ArgumentParser) -> None:
         "--trace", metavar="FILE", help="write a trace for Perfetto, compressed if the name ends with .gz"
     )
     parser.add_argument(
+        "--kineto",
+        metavar="FOLDER",
+        help="of training: write rank-RANK.json of each kind of rank, as PyTorch's profiler",
+    )
+    parser.add_argument(
         "--detail", metavar="FILE", help="of serving: write single requests in the form of `vllm bench serve`"
     )
     offer_reports(parser)
@@ -82,7 +87,7 @@ def execute(arguments: Namespace) -> int:
     from simulator.cli import outputs
 
     files = {name: getattr(arguments, name.strip("-")) for name in _FILES}
-    outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
+    outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots, "--kineto": arguments.kineto})
     _check_kind(loaded.scenario, arguments)
     from simulator.cli.progress import progress
     from simulator.results.jobs import of_job
@@ -119,6 +124,9 @@ def _check_kind(scenario: "AnyScenario", arguments: Namespace) -> None:
         served = [name for name, one in kind.jobs(scenario).items() if one.requests]
         instead = f"name a job that serves: --job {shlex.quote(served[0])}" if served else _SERVING
         raise InputError(Problem(message, hint=instead))
+    if arguments.kineto and not (kind.better and arguments.job is None):
+        message = f"--kineto writes traces of ranks that train, and this scenario {kind_of(scenario).does}"
+        raise InputError(Problem(message, hint="--trace FILE draws any run"))
     if arguments.sensitivities and (not kind.better or arguments.job is not None):
         message = f"--sensitivities is for scenarios that train, and this one {kind_of(scenario).does}"
         raise InputError(Problem(message, hint="change the machine with overrides and run again"))
@@ -141,6 +149,8 @@ def _write(result: "Result", arguments: Namespace) -> None:
         from simulator.report.export.trace import write_trace
 
         write_trace(result, arguments.trace)
+    if arguments.kineto:
+        _write_kineto(result, arguments.kineto)
     if arguments.detail and result.service is not None:  # there is none of a model that does not fit
         from simulator.report.export.vllm_form import write_vllm_form
 
@@ -154,6 +164,19 @@ def _write(result: "Result", arguments: Namespace) -> None:
         from simulator.report.result.plots import save_plots
 
         save_plots(result, arguments.plots)
+
+
+def _write_kineto(result: "Result", folder: str) -> None:
+    """A trace of each kind of rank that trains."""
+    from pathlib import Path
+
+    from simulator.interop.executions import kineto
+    from simulator.interop.executions.of_result import executions
+    from simulator.results.writing import write
+
+    world = sum(kind.ranks for kind in result.classes)
+    for execution, times in executions(result):
+        write(Path(folder) / execution.name, kineto.written(execution, times, world))
 
 
 def _show(result: "Result", arguments: Namespace, elapsed_s: float) -> None:
