@@ -12,6 +12,7 @@ from simulator.specs.local_steps import LocalSteps
 from simulator.specs.noise import Noise
 from simulator.specs.offload import Offload
 from simulator.specs.requests import Distribution
+from simulator.specs.sharding import Sharding
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
 Recompute = Literal["none", "selective", "full"]
@@ -275,6 +276,8 @@ class Training(Spec):
     where left out. Copies are spread evenly beside all passes; `offload.activations` runs them layer by layer."""
     offload: Offload | None = Field(default=None, exclude_if=lambda offload: offload is None)
     """What lives in the memory of hosts or on NVMe drives; nothing where left out."""
+    sharding: Sharding | None = Field(default=None, exclude_if=lambda sharding: sharding is None)
+    """Under ZeRO-3, gathers and reductions in fewer bits or over fewer ranks (ZeRO++); plain ones where left out."""
     local_steps: LocalSteps | None = Field(default=None, exclude_if=lambda local: local is None)
     """Workers that take steps of their own and meet after some of them (DiLoCo, CO2); all meet in every step where
     left out."""

@@ -56,7 +56,7 @@ from simulator.training.overlap import besides
 from simulator.training.overlap.partners import together
 from simulator.training.recipes import any_order, recipe_of, turns_weights
 from simulator.training.schedules import SCHEDULES, Pipeline, own_name, read_schedule
-from simulator.training.tiers.checks import check_job, check_offload
+from simulator.training.tiers.checks import check_job, check_offload, check_sharding
 from simulator.training.tiers.host import rates_of
 
 Layers = tuple[int, ...]
@@ -156,6 +156,7 @@ def build_job(scenario: Scenario) -> Job:
             for one in _replicas(parallel, model, mesh, experts, zero)
         ),
         workers=workers,
+        sharding=training.sharding,
         outer_states=_outer_states(training),
         blocking=training.blocking_launches,
         **_overlaps(training, stack),
@@ -174,6 +175,7 @@ def build_job(scenario: Scenario) -> Job:
     )
     check_offload(training, scenario.cluster.node, chunks)
     check_job(job)
+    check_sharding(job)
     besides.check_overlap(training, job)
     vocabulary.check(job)
     optimizers.check_by_layer(job)

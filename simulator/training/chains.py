@@ -32,8 +32,9 @@ Ints = NDArray[np.int64]
 Units = Callable[[Job, LayerKind, Replicas], list[float]]
 """Parameters of the units of a layer."""
 
-REPLICAS, ENDS = "replicas", "ends"
-"""Parts of the data-parallel groups that hold equal shards; first and last stage of a pipeline."""
+REPLICAS, ENDS, SECONDARY = "replicas", "ends", "secondary shard"
+"""Parts of the data-parallel groups that hold equal shards; first and last stage of a pipeline; neighbours that hold a
+second set of shards."""
 
 
 NOTHING = single(Content())
@@ -53,6 +54,8 @@ class ChainCosts:
     """From chunk i + 1 to chunk i, by size of microbatch."""
     gather: Sequence[Sequence[Piece]]
     """Gather of the parameters of each piece of each chunk, in forward order."""
+    backward_gather: Sequence[Sequence[Piece]]
+    """The same ahead of backward passes, where these gather from other shards; empty where they do not."""
     regather: Sequence[Sequence[Piece]]
     """Gather that the recomputation of each piece makes besides, in forward order; empty where it makes none."""
     reduce: Sequence[Sequence[Piece]]
@@ -188,7 +191,12 @@ class StepCosts:
     def _over(self, among: str, operation: str, size: float, copies: Replicas, count: int = 1) -> ShardCall:
         """A collective of one piece, priced for the groups of all stages."""
         comm = Comm(operation, DP.name, size, among + EXPERTS * copies.experts)
-        parts = {SHARD: (copies.shard, 1), REPLICAS: (copies.count // copies.shard, copies.shard)}
+        near = self.job.sharding.secondary if self.job.sharding else None
+        parts = {
+            SECONDARY: (min(near or 1, copies.shard), 1),
+            SHARD: (copies.shard, 1),
+            REPLICAS: (copies.count // copies.shard, copies.shard),
+        }
         if size > 0:
             groups = self.network.data_groups(copies, *parts.get(among, (copies.count, 1)))
             self.network.collective(comm, groups)
@@ -237,8 +245,23 @@ class StepCosts:
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
             # A bucket arrives with the first of its layers, so it is counted there.
             pieces = self.pieces(chunk, copies, operators.gathered_units)[::-1]
-            sizes = self.calls(pieces, job.element, bucket, job.optimizer.layerwise)
+            sizes = self.calls(pieces, job.gathered_bytes, bucket, job.optimizer.layerwise)
             return _each(sizes[::-1], copies, self.gather)
+
+        return self._of_all(calls)
+
+    def backward_gathers(self) -> list[list[list[ShardCall]]]:
+        """Gathers of each piece of each chunk ahead of its backward pass from a second set of shards; empty without."""
+        job = self.job
+        if job.sharding is None or job.sharding.secondary is None or not job.copied:
+            return [[] for _ in self.chunks]
+
+        def near(size: float, copies: Replicas) -> list[ShardCall]:
+            return [self._over(SECONDARY, "all_gather", size, copies)]
+
+        def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
+            pieces = self.pieces(chunk, copies, operators.gathered_units)
+            return _each([[unit * job.element for unit in piece] for piece in pieces], copies, near)
 
         return self._of_all(calls)
 
@@ -265,7 +288,7 @@ class StepCosts:
 
         def calls(chunk: Chunk, copies: Replicas) -> list[list[ShardCall]]:
             pieces = self.pieces(chunk, copies, operators.layer_units)[::-1]
-            return _each(self.calls(pieces, job.reduce_bytes, bucket), copies, self.reduce)
+            return _each(self.calls(pieces, job.wire_bytes, bucket), copies, self.reduce)
 
         return self._of_all(calls)
 
@@ -337,7 +360,7 @@ class StepCosts:
 
         `fold_keys` (chains,) are numbers that chains must share to be folded, whatever they pay.
         """
-        lists = self.gathers(), self.regathers(), self.reductions()
+        lists = self.gathers(), self.backward_gathers(), self.regathers(), self.reductions()
         inside = tuple(tuple(self.inside(shape)) for shape in self.shapes)
         sends = tuple(map(self.sends, self.shapes))
         calls = _Calls(inside, *lists, sends, self.embedding(), self.together(), self.updating)
@@ -395,6 +418,7 @@ class StepCosts:
             send_forward=[[_sent(sent.get(hop, []), paid) for hop in hops] + [NOTHING] for sent in sends],
             send_backward=[[_sent(sent.get(hop[::-1], []), paid) for hop in hops] + [NOTHING] for sent in sends],
             gather=self._pieces(calls.gathers, paid, bound if job.per_pass or job.overlap_parameters else none),
+            backward_gather=self._pieces(calls.backward_gathers, paid, bound),
             regather=self._pieces(calls.regathers, paid, bound),
             reduce=self._pieces(calls.reductions, paid, bound if job.per_pass or job.overlap_gradients else none),
             embedding=[_sent([(calls.embedding, rank)], paid) for rank in ends if calls.embedding],
@@ -513,6 +537,7 @@ class _Calls:
     inside: tuple[tuple[Comm, ...], ...]
     """By size of microbatch."""
     gathers: list[list[list[ShardCall]]]
+    backward_gathers: list[list[list[ShardCall]]]
     regathers: list[list[list[ShardCall]]]
     reductions: list[list[list[ShardCall]]]
     sends: tuple[dict[tuple[int, int], list[tuple[Comm, int]]], ...]
@@ -524,7 +549,7 @@ class _Calls:
     def all(self) -> Iterator[Comm]:
         """The different collectives, in the order of first use."""
         yield from (comm for each in self.inside for comm in each)
-        for lists in (self.gathers, self.regathers, self.reductions):
+        for lists in (self.gathers, self.backward_gathers, self.regathers, self.reductions):
             yield from (run.comm for pieces in lists for runs in pieces for run in runs)
         yield from (comm for each in self.sends for calls in each.values() for comm, _ in calls)
         if self.embedding is not None:

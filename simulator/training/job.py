@@ -16,6 +16,7 @@ from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
 from simulator.specs.offload import Offload
+from simulator.specs.sharding import Sharding
 from simulator.specs.training import Algorithms, Lora, Optimizer, Stack, UserBuffers
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape
@@ -29,6 +30,8 @@ from simulator.training.tiers.host import HostRates
 
 BYTES = {"fp32": 4, "tf32": 4}
 """Bytes of an activation or weight element by precision where they are not 2; recipes below 16 bits keep 16 beside."""
+WIRE = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+"""Bytes of an element that is sent, scales left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,8 @@ class Job:
     """What lives beside the device's memory; None for nothing, or for activations by `offload_layers` alone."""
     host: HostRates | None = None
     """What the host gives a device where anything lives there."""
+    sharding: Sharding | None = None
+    """How sharded parameters and gradients travel where not plainly."""
     workers: int | None = None
     """Workers that take local steps; None where all replicas meet in every step."""
     outer_states: float = 0.0
@@ -410,6 +415,18 @@ class Job:
     def offloaded(self) -> float:
         """Share of the layers whose activations wait in the host's memory."""
         return sum(min(self.offload_layers, layers) for layers in self.chunks) / self.model.layers
+
+    @property
+    def gathered_bytes(self) -> float:
+        """Bytes of a parameter element as it is gathered."""
+        found = None if self.sharding is None else self.sharding.gather_format
+        return float(self.element) if found is None else WIRE[found]
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes of a gradient element as it travels to its shard."""
+        found = None if self.sharding is None else self.sharding.reduce_format
+        return float(self.reduce_bytes) if found is None else WIRE[found]
 
     @property
     def token_wise(self) -> float | None:

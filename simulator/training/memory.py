@@ -223,6 +223,9 @@ def _states(job: Job, stage: int) -> dict[str, float]:
     kinds = [kind for chunk in chunks for kind in chunk.kinds]
     if copied := over_layers(kinds, lambda kind: copied_elements(job, kind)):
         states["copies of experts"] = copied * (job.element + job.gradient_bytes)
+    if job.sharding is not None and job.sharding.secondary is not None:
+        near = min(job.sharding.secondary, job.dense.shard)
+        states["second shards"] = sum(parameters(job, chunk) for chunk in chunks) * job.element / near
     if job.outer_states:
         shards = job.dense.shard if job.zero else 1
         states["outer states"] = job.outer_states * sum(parameters(job, chunk) for chunk in chunks) / shards

@@ -51,7 +51,7 @@ RECOMPUTE = {"none": "none", "selective": "selective", "full": "full"}
 LEFT_OUT = {
     "training.compile": "how kernels are fused is the stack's",
     "compile.enable": "how kernels are fused is the stack's",
-    "training.enable_cpu_offload": "parameters and optimizer stay on the device",
+    "training.enable_cpu_offload": "see training.offload; parameters and optimizer stay on the device",
     "parallelism.fsdp_reshard_after_forward": "the default is taken",
     "parallelism.disable_loss_parallel": "the output head is cut over tensor-parallel ranks",
 }

@@ -60,7 +60,8 @@ def _numbers(chain: Chain, lists: Sequence[Sequence[Piece]]) -> Ints:
 
 def _regathered(chain: Chain) -> Sequence[Sequence[Piece]]:
     """Gathers ahead of backward passes, those of recomputation included."""
-    own, again = chain.costs.gather, chain.costs.regather
+    near = chain.costs.backward_gather
+    own, again = near if any(near) else chain.costs.gather, chain.costs.regather
     if not any(again):
         return own
     return [[series(both) for both in zip(*pieces, strict=True)] for pieces in zip(own, again, strict=True)]

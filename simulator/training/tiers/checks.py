@@ -109,3 +109,16 @@ def _check_tensors(job: Job, offload: Offload) -> None:
             message = f"layers of {job.model.name} keep nothing of `{name}`"
             hint = nearest(name, known) or f"write some of {', '.join(f'`{one}`' for one in known)}"
             raise InputError(Problem(message, path=f"{PATH}.activations.tensors", hint=hint))
+
+
+def check_sharding(job: Job) -> None:
+    """Refuse formats and second shards of what is not gathered around every pass; InputError."""
+    sharding, path = job.sharding, "training.sharding"
+    if sharding is None:
+        return
+    if job.zero < 3 or not job.per_pass or job.dense.shard == 1:
+        message = "nothing is sharded that is gathered around every pass"
+        raise InputError(Problem(message, path=path, hint="write `parallel.zero: 3` with several replicas"))
+    if sharding.secondary is not None and job.dense.shard % sharding.secondary:
+        message = f"{sharding.secondary} ranks do not divide a shard set of {job.dense.shard}"
+        raise InputError(Problem(message, path=f"{path}.secondary", hint=f"write a divisor of {job.dense.shard}"))

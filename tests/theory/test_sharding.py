@@ -1,0 +1,52 @@
+"""ZeRO++: bytes that sharded parameters and gradients put on links, and what second shards cost."""
+
+from typing import Any
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.results.result import Result
+from simulator.run.simulate import simulate
+from simulator.training.build import build_job
+from tests import jobs
+
+
+def step(sharding: dict[str, Any] | None, **more: Any) -> Result:
+    training = {"recompute": "none"} | ({"sharding": sharding} if sharding else {})
+    return simulate(jobs.scenario(nodes=2, zero=3, training=training, **more))
+
+
+def carried(result: Result, operation: str) -> float:
+    """Bytes that the busiest card sends in operations of a name."""
+    (card,) = (load for load in result.links if load.name == "NIC up")
+    return card.by_operation.get(operation, 0.0)
+
+
+def test_formats_are_bytes_on_the_wire() -> None:
+    """Parameters in 8 bits halve gathers, gradients in 4 bits take an eighth of fp32 (with a stack that reduces so)."""
+    job = build_job(jobs.scenario(nodes=2, zero=3))
+    plain, less = step(None), step({"gather_format": "int8", "reduce_format": "int4"})
+    assert carried(less, "gather parameters") == pytest.approx(carried(plain, "gather parameters") / job.element)
+    ratio = 0.5 / job.reduce_bytes
+    assert carried(less, "reduce gradients") == pytest.approx(ratio * carried(plain, "reduce gradients"))
+    assert less.metrics["step_time_s"] < plain.metrics["step_time_s"]
+
+
+def test_second_shards_spare_half_of_the_gathers_between_nodes() -> None:
+    plain, near = step(None), step({"secondary": 8})
+    assert carried(near, "gather parameters") == pytest.approx(carried(plain, "gather parameters") / 2)
+    job = build_job(jobs.scenario(nodes=2, zero=3))
+    whole = plain.memory[0].at_peak["parameters"] * 16 * job.element / job.stored
+    assert near.memory[0].at_peak["second shards"] == pytest.approx(whole / 8)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "zero", "said"),
+    [
+        ({"secondary": 3}, 3, "3 ranks do not divide a shard set of 8"),
+        ({"gather_format": "int8"}, 1, "nothing is sharded that is gathered around every pass"),
+    ],
+)
+def test_what_cannot_be_is_refused(sharding: dict[str, Any], zero: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        build_job(jobs.scenario(zero=zero, training={"sharding": sharding}))
