@@ -152,8 +152,7 @@ def build_job(scenario: Scenario) -> Job:
         by_heads=_by_heads(resolver, model, mesh, scenario.cluster.node.devices),
         zero=zero,
         replicas=tuple(
-            _both_ways(_of_worker(one, workers), schedule.copies, zero)
-            for one in _replicas(parallel, model, mesh, experts, zero)
+            _met(one, workers, schedule.copies, zero) for one in _replicas(parallel, model, mesh, experts, zero)
         ),
         workers=workers,
         sharding=training.sharding,
@@ -173,17 +172,22 @@ def build_job(scenario: Scenario) -> Job:
         assumptions=tuple(resolver.assumptions),
         warnings=_warnings(scenario, mesh, zero, formats),
     )
-    check_offload(training, scenario.cluster.node, chunks)
-    check_job(job)
-    check_sharding(job)
-    besides.check_overlap(training, job)
-    vocabulary.check(job)
-    optimizers.check_by_layer(job)
+    _check_resolved(job, scenario)
 
     def made(microbatches: int) -> Schedule:
         return _schedule(training, stack, model, microbatches, zero)[0]
 
     return batched(job, training, scenario.cluster, made, scenario.seed)
+
+
+def _check_resolved(job: Job, scenario: Scenario) -> None:
+    """Refuse what a resolved job cannot do; InputError."""
+    check_offload(scenario.training, scenario.cluster.node, job.chunks)
+    check_job(job)
+    check_sharding(job)
+    besides.check_overlap(scenario.training, job)
+    vocabulary.check(job)
+    optimizers.check_by_layer(job)
 
 
 def _warnings(scenario: Scenario, mesh: Mesh, zero: int, formats: dict[str, Any]) -> tuple[str, ...]:
@@ -485,6 +489,11 @@ def _workers(scenario: Scenario, mesh: Mesh) -> int | None:
     noisy = training.noise != type(training.noise)()
     local_steps.check(local.model_copy(update={"workers": workers}), dp, scenario.model.layers, training.steps, noisy)
     return workers
+
+
+def _met(replicas: Replicas, workers: int | None, copies: int, zero: int) -> Replicas:
+    """Who copies parameters and meets in every step, over all copies of the model on the pipeline."""
+    return _both_ways(_of_worker(replicas, workers), copies, zero)
 
 
 def _of_worker(replicas: Replicas, workers: int | None) -> Replicas:

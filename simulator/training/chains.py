@@ -18,6 +18,8 @@ from simulator.program.content import Call, Comm, Content, merged
 from simulator.program.piece import Piece, Takes, single
 from simulator.specs.model import LayerKind
 from simulator.training import memory, operators, vocabulary
+from simulator.training.alike_chains import rendezvous, worst
+from simulator.training.alike_chains import spread as spread_of
 from simulator.training.batches.rows import apart, met, own_rows, shapes_of, sizes_of
 from simulator.training.communication import Network, Priced, fold_chains, parts
 from simulator.training.job import Job, Replicas
@@ -369,8 +371,8 @@ class StepCosts:
         rows = np.concatenate([*paid.values(), np.zeros((chains, 1), np.int64)], axis=1)
         spread = 0.0
         if fold == "tiers":
-            spread, rows = _spread(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
-            paid = {comm: _worst(ticks) for comm, ticks in paid.items()}
+            spread, rows = spread_of(rows), np.broadcast_to(rows.max(axis=0), rows.shape)
+            paid = {comm: worst(ticks) for comm, ticks in paid.items()}
         else:  # those that wait for a slower one take as long, and ask links for less
             rows = np.concatenate([rows, *(known[comm].moving for comm in paid)], axis=1)
         own = own_rows(self.job, self.network.chains)
@@ -391,7 +393,7 @@ class StepCosts:
         return ChainClasses(
             costs,
             members,
-            _rendezvous(label, examples, peers),
+            rendezvous(label, examples, peers),
             self.network.chains,
             tuple(different),
             {comm: known[comm] for comm in paid},
@@ -583,25 +585,4 @@ def _bucketed(sizes: list[float], bucket: float) -> list[float]:
         full = open_bytes >= bucket or i == len(sizes) - 1
         found.append(open_bytes if full else 0.0)
         open_bytes = 0.0 if full else open_bytes
-    return found
-
-
-def _worst(ticks: Ints) -> Ints:
-    """Every chain pays what the worst one pays."""
-    return np.broadcast_to(ticks.max(axis=0), ticks.shape)
-
-
-def _spread(rows: Ints) -> float:
-    """Largest relative difference in a column."""
-    high, low = rows.max(axis=0), rows.min(axis=0)
-    return float(np.max((high - low) / np.maximum(high, 1), initial=0.0))
-
-
-def _rendezvous(label: Ints, examples: Ints, peers: Ints) -> Ints:
-    """Data-parallel groups in which chains of different classes wait for each other."""
-    found = np.full(len(examples), -1, np.int64)
-    for i, chain in enumerate(examples.tolist()):
-        group = label[peers == peers[chain]]
-        if np.any(group != i):
-            found[i] = int(np.min(np.flatnonzero(np.isin(label, group))))
     return found
