@@ -40,6 +40,8 @@ class Asked:
     """Whether to say, beside the shipped numbers, which others do as well."""
     left_out: Path | None = None
     """File for the error of each row under a fit that has not seen its source."""
+    held_out: Path | None = None
+    """File for the error of each row of a group under a fit that has not seen the group."""
     cluster: str | None = None
     """Where a log of collectives was measured."""
     report: Path | None = None

@@ -55,7 +55,7 @@ KINDS = {
     "stack": Kind(
         "the numbers of software stacks",
         ("ROWS",),
-        ("samples", "jobs", "as_is", "intervals", "left_out"),
+        ("samples", "jobs", "as_is", "intervals", "left_out", "held_out"),
         "simulator.calibration.stacks.fit",
     ),
     "lengths": Kind("lengths of requests", ("TRACES",), ("as_is",), "simulator.calibration.lengths"),

@@ -20,7 +20,7 @@ EXAMPLES = (
     "stack workloads/measurements/serving.jsonl --as-is",
 )
 _WHAT = ("kernels", "collectives", "all-reduce", "exchanges", "stack", "lengths")
-_OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "cluster", "report")
+_OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "held_out", "cluster", "report")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -43,6 +43,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--left-out", metavar="FILE", type=Path, help="write the error of each row under a fit without its source"
     )
+    parser.add_argument(
+        "--held-out", metavar="FILE", type=Path, help="write errors under fits without rows of a kind (stack)"
+    )
     parser.add_argument("--report", metavar="FILE", type=Path, help="write the table of errors as Markdown (kernels)")
 
 
@@ -52,7 +55,7 @@ def execute(arguments: Namespace) -> int:
     from simulator.calibration.kinds import calibrate
     from simulator.cli import outputs
 
-    named = {"--left-out": arguments.left_out, "--report": arguments.report}
+    named = {"--left-out": arguments.left_out, "--held-out": arguments.held_out, "--report": arguments.report}
     written = {option: str(path) for option, path in named.items() if path is not None}
     outputs.check(written, inputs=tuple(arguments.files), printable="")
     given = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) is not None}

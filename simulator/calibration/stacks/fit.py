@@ -17,6 +17,7 @@ def calibrate(asked: Asked) -> None:
         raise InputError(Problem(words, file=str(path), hint="docs/reference/measurements.md has the keys of rows"))
     if kinds == {"training"}:
         return training.calibrate(asked, lines)
-    if asked.intervals:
-        raise InputError(Problem("`--intervals` has no meaning for rows that serve", hint="leave it out"))
+    for flag, given in (("--intervals", asked.intervals), ("--held-out", asked.held_out)):
+        if given:
+            raise InputError(Problem(f"`{flag}` has no meaning for rows that serve", hint="leave it out"))
     return serving.calibrate(asked, lines)

@@ -5,14 +5,15 @@ source weighing as the square root of its rows, by a search along one coordinate
 moved away from its best value until the rows tell the difference (`calibration.identified`). A layer overhead that zero
 replaces as well is dropped, and the other is fitted again. Only a number that its rows identify is `measured`.
 
-Leave-one-source-out fits a stack without one source and scores that source; a stack with a single source is scored
-with the medians of the other stacks' numbers. Simulating a row takes 0.05 to 0.1 s. A stack needs 30 to 60 points for
-the fit and as many for the intervals: with `--samples 40 --jobs 2` all stacks together take about an hour on two cores,
-`--left-out` as long again.
+Leave-one-source-out fits a stack without one source and scores that source; `stacks.held_out` does so for rows that
+have something in common. Where fewer than four rows remain, these are scored with the medians of the other stacks'
+numbers. Rows are simulated at few points, between which their times are interpolated (`stacks.between`), and each is
+simulated there once for all of these fits.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from math import exp, log
 from statistics import median
@@ -21,6 +22,8 @@ import numpy as np
 
 from simulator.calibration.asked import Asked, as_rows, save
 from simulator.calibration.identified import Floats, Interval, worse
+from simulator.calibration.stacks.between import Between
+from simulator.calibration.stacks.held_out import Groups, groups_of
 from simulator.calibration.stacks.numbers import Point, at, fitted_file, origin, put, report, weights
 from simulator.interop.rows.jsonl import Line, Refused, parse_line, read_row, sample
 from simulator.interop.rows.training import Row
@@ -75,8 +78,9 @@ def ratio(task: tuple[str, Point]) -> float:
 class Fit:
     """Search over one set of rows."""
 
-    def __init__(self, pool: ProcessPoolExecutor, rows: list[Mapped]) -> None:
-        self.pool, self.rows = pool, rows
+    def __init__(self, times: Between, rows: Sequence[Mapped]) -> None:
+        """`times` are those of more rows, or of these."""
+        self.times, self.rows = times, rows
         self.weights = np.array([weights(rows)[m.row.id] for m in rows])
         self.known: dict[Point, Floats] = {}
 
@@ -89,8 +93,7 @@ class Fit:
     def losses(self, point: Point) -> Floats:
         """Absolute log ratios by row; shape (rows,)."""
         if point not in self.known:
-            ratios = self.pool.map(ratio, [(m.row.id, point) for m in self.rows], chunksize=2)
-            self.known[point] = np.abs(np.fromiter(ratios, np.float64))
+            self.known[point] = np.abs(np.log(self.times.at([m.row.id for m in self.rows], point)))
         return self.known[point]
 
     def loss(self, point: Point) -> float:
@@ -183,10 +186,11 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
     chosen = asked.chosen(sorted(stacks), "stack")
     everything = [mapped for rows in stacks.values() for mapped in rows]
     with ProcessPoolExecutor(asked.jobs, initializer=take, initargs=(everything,)) as pool:
+        times = Between(lambda tasks: list(pool.map(ratio, tasks, chunksize=2)))
         points: dict[str, Point] = {}
         for name in chosen:
             rows = stacks[name]
-            fit = Fit(pool, rows)
+            fit = Fit(times, rows)
             points[name], intervals = kept(fit, asked.intervals) if asked.as_is else fit.fitted()
             asked.say(report(f"{name} {points[name]}", errors(pool, rows, points[name])))
             for field, interval in zip(FIELDS, intervals, strict=False):
@@ -195,7 +199,15 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
                 source = origin("step times", rows)
                 put(asked.out, name, {f: figure(f, i, source) for f, i in zip(FIELDS, intervals, strict=True)})
         if asked.left_out:
-            save(asked.left_out, as_rows(left_out(asked, pool, stacks, points)))
+            by_source = groups_of(everything, lambda m: [m.row.source])
+            found = without(asked, times, {n: stacks[n] for n in chosen}, points, by_source)
+            by_row = {row: error for errors_ in found.values() for row, error in errors_.items()}
+            asked.say(report("left out, all rows", list(by_row.values())))
+            save(asked.left_out, as_rows(by_row))
+        if asked.held_out:
+            shared = groups_of(everything)
+            found = without(asked, times, {n: stacks[n] for n in chosen}, points, shared)
+            save(asked.held_out, json.dumps(found, indent=0, sort_keys=True) + "\n")
 
 
 def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
@@ -205,20 +217,22 @@ def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
     return point, fit.intervals(point) if profile else ()
 
 
-def left_out(
-    asked: Asked, pool: ProcessPoolExecutor, stacks: dict[str, list[Mapped]], points: dict[str, Point]
-) -> dict[str, float]:
-    """The error of every row under a fit that has not seen its source, by row."""
-    by_row: dict[str, float] = {}
-    for name, point in points.items():
-        for source in sorted({m.row.source for m in stacks[name]}):
-            seen = [m for m in stacks[name] if m.row.source != source]
+def without(
+    asked: Asked, times: Between, stacks: Mapping[str, list[Mapped]], points: Mapping[str, Point], groups: Groups
+) -> dict[str, dict[str, float]]:
+    """The error of every row of each group under a fit of its stack that has not seen the group, by group and row.
+
+    Where fewer than four rows of a stack are outside of a group, the medians of the other stacks' numbers stand in.
+    """
+    found: dict[str, dict[str, float]] = {group: {} for group in groups}
+    for group, members in groups.items():
+        for name, point in points.items():
+            rows = [m for m in stacks[name] if m.row.id in members]
+            fit = Fit(times, [m for m in stacks[name] if m.row.id not in members])
             others = [p for n, p in points.items() if n != name]
             start = tuple(median(p[i] for p in others) for i in range(len(FIELDS))) if others else point
-            fitted = Fit(pool, seen).search(point) if seen else start
-            rows = [m for m in stacks[name] if m.row.source == source]
-            found = errors(pool, rows, fitted)
-            asked.say(report(f"  without {source}: {name}", found))
-            by_row |= dict(zip((m.row.id for m in rows), found, strict=True))
-    asked.say(report("left out, all rows", list(by_row.values())))
-    return by_row
+            fitted = fit.search(point) if fit.free else start
+            names = [m.row.id for m in rows]
+            found[group] |= dict(zip(names, (times.at(names, fitted) - 1).tolist(), strict=True)) if names else {}
+        asked.say(report(f"  without {group}", list(found[group].values())))
+    return found

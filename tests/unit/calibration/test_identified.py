@@ -1,6 +1,5 @@
 """What rows say about a fitted number, on losses whose minimum and sensitivity are known."""
 
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from simulator.calibration.identified import Interval, worse
 from simulator.calibration.stacks import training as fit_stacks
+from simulator.calibration.stacks.between import Between
 from simulator.specs.base import Figure
 
 
@@ -37,30 +37,23 @@ def test_only_what_rows_identify_is_written_as_measured(interval: Interval, verd
     assert Figure[float].model_validate({"value": interval.value, "status": "estimate", "source": written})
 
 
-def fit(monkeypatch: pytest.MonkeyPatch, ratios: Any) -> tuple[fit_stacks.Point, tuple[Interval, ...]]:
+def fit(ratios: Any) -> tuple[fit_stacks.Point, tuple[Interval, ...]]:
     """A fit on twenty rows whose log ratios are a function of (row, point)."""
     rows: Any = [SimpleNamespace(row=SimpleNamespace(id=str(i), source="one")) for i in range(20)]
-    monkeypatch.setattr(fit_stacks, "ratio", lambda task: ratios(int(task[0]), task[1]))
-
-    class Pool(ThreadPoolExecutor):
-        def map(self, function: Any, *tasks: Any, **_: Any) -> Any:
-            return map(fit_stacks.ratio, *tasks)
-
-    with Pool() as pool:
-        found: Any = fit_stacks.Fit(pool, rows)  # type: ignore[arg-type]
-        result: tuple[fit_stacks.Point, tuple[Interval, ...]] = found.fitted()
-        return result
+    times = Between(lambda tasks: [ratios(int(name), point) for name, point in tasks])
+    found: tuple[fit_stacks.Point, tuple[Interval, ...]] = fit_stacks.Fit(times, rows).fitted()
+    return found
 
 
-def test_numbers_that_rows_do_not_tell_are_dropped_or_kept_where_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_rows_do_not_tell_are_dropped_or_kept_where_they_start() -> None:
     """Step times that follow the efficiency alone: no overhead is claimed."""
-    point, intervals = fit(monkeypatch, lambda row, point: np.log(0.7 / point[0]) + 0.002 * (row % 3 - 1))
+    point, intervals = fit(lambda row, point: np.log(0.7 / point[0]) + 0.002 * (row % 3 - 1))
     assert point == (0.7, 0.0)
     assert [i.verdict for i in intervals] == ["identified", "not identified"]
     assert "dropped" in fit_stacks.said("layer_overhead", intervals[1])
 
 
-def test_numbers_that_rows_tell_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_rows_tell_are_found() -> None:
     """Each number moves rows of its own."""
     wanted = (0.7, 500e-6)
 
@@ -68,6 +61,6 @@ def test_numbers_that_rows_tell_are_found(monkeypatch: pytest.MonkeyPatch) -> No
         scale = (1.0, 1e3)[row % 2]
         return scale * (point[row % 2] - wanted[row % 2]) + 0.001 * (row % 3)
 
-    point, intervals = fit(monkeypatch, ratios)
+    point, intervals = fit(ratios)
     assert point == pytest.approx(wanted)
     assert all(interval.verdict == "identified" for interval in intervals)

@@ -1,0 +1,78 @@
+"""Times between simulated points, and fits without rows that have something in common."""
+
+from math import log
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from simulator.calibration.asked import Asked
+from simulator.calibration.stacks import training as fit_stacks
+from simulator.calibration.stacks.between import Between, Point, corners
+from simulator.calibration.stacks.held_out import groups_of, kinds_of, scale
+
+
+def step(work: float, fixed: float, layers: int) -> Any:
+    """A step that is work at an efficiency, a fixed time, and an overhead a layer."""
+    return lambda point: work / point[0] + fixed + layers * point[1]
+
+
+def test_a_time_that_is_linear_is_met_between_corners_and_simulated_once() -> None:
+    steps = {"a": step(0.6, 0.1, 40), "b": step(0.3, 0.5, 0)}
+    asked: list[tuple[str, Point]] = []
+
+    def ratios(tasks: Any) -> list[float]:
+        asked.extend(tasks)
+        return [log(steps[name](point)) for name, point in tasks]
+
+    times = Between(ratios)
+    for point in [(0.73, 1.1e-3), (0.71, 0.9e-3), (0.75, 1.2e-3), (0.74, 0.0)]:
+        assert times.at(["a", "b"], point) == pytest.approx([steps["a"](point), steps["b"](point)], rel=1e-9)
+    assert len(asked) == len(set(asked)) == 2 * (4 + 2)
+
+
+def test_shares_of_corners_sum_to_one_and_a_corner_is_its_own() -> None:
+    assert corners((0.75, 0.0)) == [((0.75, 0.0), 1.0)]
+    assert sum(share for _, share in corners((0.62, 1.5e-3))) == pytest.approx(1.0)
+    assert {point[0] for point, _ in corners((0.62, 1.5e-3))} == {0.6, 0.65}
+
+
+def mapped(name: str, devices: int = 8, source: str = "one", heads: tuple[int, int] = (8, 8), tp: int = 1) -> Any:
+    """A row as fits see it."""
+    row = SimpleNamespace(id=name, devices=devices, device="H100", source=source, seq_len=4096, tp=tp)
+    row.cp = row.ep = row.pp = None
+    model = SimpleNamespace(heads=heads[0], kv_heads=heads[1], experts=None)
+    return SimpleNamespace(row=row, scenario=SimpleNamespace(model=model), stack="family")
+
+
+def test_rows_are_grouped_by_what_they_are() -> None:
+    rows = [mapped("a"), mapped("b", 1024, heads=(8, 2), tp=4)]
+    groups = groups_of(rows)
+    assert groups["grouped queries"] == groups["cut along tp"] == groups["devices: more than 512"] == {"b"}
+    assert groups["dense"] == groups["stack: family"] == {"a", "b"}
+    assert "mixtures of experts" not in groups
+    assert [scale(n) for n in (1, 8, 9, 512, 513)] == ["1 to 8", "1 to 8", "9 to 64", "65 to 512", "more than 512"]
+    assert kinds_of(rows[0])[0] == "devices: 1 to 8"
+
+
+def test_a_group_is_scored_by_a_fit_that_has_not_seen_it() -> None:
+    """Large runs are slower by a tenth than what small ones teach, and show it when they are held out."""
+    rows = [mapped(str(i), 8 if i < 6 else 1024) for i in range(12)]
+    measured = {m.row.id: (1.0 if m.row.devices == 8 else 1.1) / 0.7 for m in rows}
+    times = Between(lambda tasks: [log(1 / point[0] / measured[name]) for name, point in tasks])
+    said: list[str] = []
+    groups = groups_of(rows, lambda m: [scale(m.row.devices)])
+    found = fit_stacks.without(Asked((), say=said.append), times, {"family": rows}, {"family": (0.67, 0.0)}, groups)
+    assert found["more than 512"]["6"] == pytest.approx(1 / 1.1 - 1, abs=2e-3)
+    assert found["1 to 8"]["0"] == pytest.approx(0.1, abs=3e-2)
+    assert len(said) == 2
+
+
+def test_few_rows_outside_a_group_teach_nothing() -> None:
+    """Three rows carry no number: those of the other stacks stand in, not the number that has seen the group."""
+    rows = [mapped(str(i), source="large" if i < 9 else "small") for i in range(12)]
+    times = Between(lambda tasks: [log(0.7 / point[0]) for _, point in tasks])
+    groups = groups_of(rows, lambda m: [m.row.source])
+    stacks, points = {"family": rows, "other": [mapped("x")]}, {"family": (0.7, 0.0), "other": (0.8, 0.0)}
+    found = fit_stacks.without(Asked((), say=lambda _: None), times, stacks, points, groups)
+    assert found["large"]["0"] == pytest.approx(0.7 / 0.8 - 1, abs=1e-3)
