@@ -20,7 +20,8 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from benchmarks import intervals
+from benchmarks import intervals, unseen
+from simulator.calibration.stacks.held_out import scale
 from simulator.interop.rows.jsonl import read_lines
 from simulator.run.ground import validated
 from simulator.run.spread import residuals
@@ -88,10 +89,17 @@ def tables(outcomes: list[Outcome], left_out: dict[str, float]) -> list[str]:
         *(line(name, rows) for name, rows in grouped(simulated, TRAINING["architecture"]).items()),
         *(line(name, rows) for name, rows in grouped(simulated, TRAINING["parallelism"]).items()),
         "",
+        "By device, and by number of devices:",
+        "",
+        *HEAD,
+        *(line(name, rows, left_out) for name, rows in grouped(simulated, TRAINING["device"]).items()),
+        *(line(name, rows, left_out) for name, rows in grouped(simulated, lambda o: scale(o.row.devices)).items()),
+        "",
         "Rank correlation of layouts (Spearman, inside groups of equal model, devices and batch):",
         "",
         *(f"- {name}: {value:.2f}" for name, value in rankings(done).items() if value is not None),
         "",
+        *unseen.lines(outcomes),
         f"Peak memory of the {len(memory)} rows that state it: mean error {100 * kept.mean:.1f} %,",
         f"signed {100 * kept.signed:+.1f} %; {sum(not o.feasible for o in outcomes)} rows that ran are",
         "called out of memory.",

@@ -199,17 +199,64 @@ def rankings(outcomes: Iterable[Outcome]) -> dict[str, float | None]:
 
 
 def ranking(outcomes: Iterable[Outcome]) -> float | None:
-    """Spearman's coefficient of measured and simulated step times within groups of equal model, devices and batch.
+    """How well layouts are ranked: Spearman's coefficient of measured and simulated step times within `sweeps`.
 
-    Groups weigh by their size less 1; None where no group has two rows.
+    Sweeps weigh by their size less 1; None where there is none.
     """
-    groups: dict[tuple[Any, ...], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        if row := outcome.row:
-            groups[row.model, row.hidden, row.layers, row.devices, row.global_batch, row.seq_len].append(outcome)
-    found = [(_spearman(rows), len(rows) - 1) for rows in groups.values() if len(rows) > 1]
+    found = [(_spearman(rows), len(rows) - 1) for rows in sweeps(outcomes)]
     weight = sum(w for _, w in found)
     return sum(value * w for value, w in found) / weight if weight else None
+
+
+def sweeps(outcomes: Iterable[Outcome], least: int = 2) -> list[list[Outcome]]:
+    """Simulated rows of equal model, devices and batch, which differ in layout; at least so many each."""
+    groups: dict[tuple[Any, ...], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if (row := outcome.row) and outcome.error is not None:
+            groups[row.source, row.model, row.hidden, row.layers, row.devices, row.global_batch, row.seq_len].append(
+                outcome
+            )
+    return [rows for rows in groups.values() if len(rows) >= least]
+
+
+def places_of_best(outcomes: Iterable[Outcome], least: int = 5) -> list[int]:
+    """In which place of the simulated order the layout comes that was measured to be the fastest, by sweep, from 1."""
+    return [
+        1 + sum((o.predicted_s or 0.0) < (best.predicted_s or 0.0) for o in rows)
+        for rows in sweeps(outcomes, least)
+        for best in [min(rows, key=lambda o: o.measured_s or 0.0)]
+    ]
+
+
+def growth(outcomes: Iterable[Outcome]) -> dict[str, tuple[int, float, float]]:
+    """How the error grows with the number of devices, by source: (rows, per doubling, standard error of that).
+
+    The slope of log(simulated / measured) over log2(devices), each model and sequence length with a level of its own,
+    over the rows of models that were measured on different numbers of devices; sources with too few are left out.
+    """
+    found = {}
+    for source, rows in grouped((o for o in outcomes if o.error is not None), TRAINING["source"]).items():
+        x, y, levels = _within(rows)
+        free = len(x) - levels - 1
+        if free < 2 or not (spread := float(x @ x)):
+            continue
+        slope = float(x @ y) / spread
+        rest = y - slope * x
+        found[source] = len(x), slope, float(np.sqrt(rest @ rest / free / spread))
+    return found
+
+
+def _within(rows: Iterable[Outcome]) -> tuple[Any, Any, int]:
+    """log2(devices) and log(simulated / measured) less their means over the rows of a model, and how many models."""
+    levels: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+    for o in rows:
+        assert o.row is not None and o.error is not None
+        levels[o.row.model, o.row.seq_len, o.row.precision].append((np.log2(o.row.devices), np.log1p(o.error)))
+    scanned = [np.array(points) for points in levels.values() if len({x for x, _ in points}) > 1]
+    if not scanned:
+        return np.zeros(0), np.zeros(0), 0
+    x, y = np.concatenate([points - points.mean(axis=0) for points in scanned]).T
+    return x, y, len(scanned)
 
 
 def _spearman(rows: list[Outcome]) -> float:

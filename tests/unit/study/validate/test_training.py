@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator.cli import main
@@ -13,7 +14,7 @@ from simulator.interop.rows.training import Row
 from simulator.results.documents.form import plain
 from simulator.run.measured.training import map_row, measured_step
 from simulator.specs import data_root
-from simulator.study.validate.accuracy import TRAINING, ranking, statistics, summary
+from simulator.study.validate.accuracy import TRAINING, growth, places_of_best, ranking, statistics, summary
 from simulator.study.validate.published import KINDS
 from simulator.study.validate.training import Outcome, validate_line, validate_row
 
@@ -186,6 +187,27 @@ def test_ranking_is_spearmans_coefficient_weighted_by_size() -> None:
     other = read_row(Row, row(devices=32))
     wrong = [Outcome("a", other, 1.0, 2.0), Outcome("b", other, 2.0, 1.0)]
     assert ranking(right + wrong) == pytest.approx((1.0 * 2 - 1.0 * 1) / 3)
+
+
+def test_the_place_of_the_best_layout_is_counted_in_sweeps_that_are_large_enough() -> None:
+    read = read_row(Row, row())
+    times = ((1.0, 1.3), (2.0, 1.2), (3.0, 1.1), (4.0, 9.0), (5.0, 8.0))
+    sweep = [Outcome(str(m), read, m, p) for m, p in times]
+    assert places_of_best(sweep) == [3]
+    assert places_of_best(sweep[:4]) == []
+    assert places_of_best([*sweep, Outcome("refused", read, refused="no")]) == [3]
+
+
+def test_growth_is_the_slope_of_the_error_inside_a_model() -> None:
+    """Two models with levels of their own, both slower by 2 % than simulated with each doubling."""
+    scan = [
+        Outcome(f"{model}-{n}", read_row(Row, row(devices=n, model=model)), 1.02**k * level, 1.0)
+        for model, level in (("A", 1.0), ("B", 1.3))
+        for k, n in enumerate((8, 16, 32, 64))
+    ]
+    rows, slope, off = growth(scan)[scan[0].row.source if scan[0].row else ""]
+    assert (rows, slope, off) == (8, pytest.approx(-np.log(1.02)), pytest.approx(0.0, abs=1e-9))
+    assert growth(scan[:2]) == {}
 
 
 # ---- files without trust -------------------------------------------------------------------------------------------
