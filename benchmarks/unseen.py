@@ -26,8 +26,8 @@ def groups(outcomes: Sequence[Any], held_out: Mapping[str, Mapping[str, float]])
     seen = {o.id: o.error for o in outcomes if o.error is not None}
     table = [
         "Rows of the fits that were left out together, by what they have in common: errors under the shipped numbers,",
-        "and under fits of all stacks that have not seen them. Where too few rows of a stack are left, the medians of",
-        "the other stacks' numbers stand in: so it is for stacks that are left out.",
+        "and with the efficiency of their stack fitted on the others. Where fewer than four rows of a stack are left,",
+        "the medians of the other stacks' numbers stand in: so it is for stacks that are left out.",
         "",
         "| | rows | mean | signed | mean, left out | signed, left out |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -52,7 +52,7 @@ def best(outcomes: Sequence[Any]) -> list[str]:
         if (places := places_of_best(rows, FEWEST))
     }
     return [
-        f"The layout that was measured to be the fastest, in sweeps of at least {FEWEST} layouts of one model, devices and",
+        f"The layout measured to be the fastest, in sweeps of at least {FEWEST} layouts of one model, devices and",
         "batch:",
         "",
         *(

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Point = tuple[float, ...]
 Ratios = Callable[[Sequence[tuple[str, Point]]], Sequence[float]]
 """log(simulated / measured) of rows at points, given (row, point) of each."""
-SPACING = (0.05, 400e-6)
+SPACING = (0.05, 250e-6)
 """Between corners: of the efficiency, of the seconds a layer. Half a step of the efficiency moves a time by 3 %."""
 DIGITS = 9
 

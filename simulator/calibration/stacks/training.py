@@ -206,7 +206,7 @@ def calibrate(asked: Asked, lines: Sequence[Line]) -> None:
             save(asked.left_out, as_rows(by_row))
         if asked.held_out:
             shared = groups_of(everything)
-            found = without(asked, times, {n: stacks[n] for n in chosen}, points, shared)
+            found = without(asked, times, {n: stacks[n] for n in chosen}, points, shared, (EFFICIENCY,))
             save(asked.held_out, json.dumps(found, indent=0, sort_keys=True) + "\n")
 
 
@@ -218,11 +218,17 @@ def kept(fit: Fit, profile: bool) -> tuple[Point, tuple[Interval, ...]]:
 
 
 def without(
-    asked: Asked, times: Between, stacks: Mapping[str, list[Mapped]], points: Mapping[str, Point], groups: Groups
+    asked: Asked,
+    times: Between,
+    stacks: Mapping[str, list[Mapped]],
+    points: Mapping[str, Point],
+    groups: Groups,
+    free: Sequence[int] | None = None,
 ) -> dict[str, dict[str, float]]:
     """The error of every row of each group under a fit of its stack that has not seen the group, by group and row.
 
-    Where fewer than four rows of a stack are outside of a group, the medians of the other stacks' numbers stand in.
+    `free` are the numbers that are fitted again, all that rows can carry where it is left out. Where fewer than four
+    rows of a stack are outside of a group, the medians of the other stacks' numbers stand in.
     """
     found: dict[str, dict[str, float]] = {group: {} for group in groups}
     for group, members in groups.items():
@@ -231,7 +237,7 @@ def without(
             fit = Fit(times, [m for m in stacks[name] if m.row.id not in members])
             others = [p for n, p in points.items() if n != name]
             start = tuple(median(p[i] for p in others) for i in range(len(FIELDS))) if others else point
-            fitted = fit.search(point) if fit.free else start
+            fitted = fit.search(point, free) if fit.free else start
             names = [m.row.id for m in rows]
             found[group] |= dict(zip(names, (times.at(names, fitted) - 1).tolist(), strict=True)) if names else {}
         asked.say(report(f"  without {group}", list(found[group].values())))

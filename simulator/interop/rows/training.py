@@ -334,6 +334,8 @@ def stack_name(row: Row) -> str:
     name = names.family(row.framework, row.shard)
     if name is None:
         raise Refused(f"framework `{row.framework}`")
+    if name in names.GENERATIONS and names.until_mid_2024(f"{row.framework} {row.source}"):
+        return names.GENERATIONS[name]
     if name != "megatron-lm-2021":
         return name
     year = re.search(r"20[12]\d", row.source)
@@ -344,7 +346,12 @@ def stack_name(row: Row) -> str:
     return "megatron-lm-2022" if later else name
 
 
-GRADIENTS = {("megatron-lm-2021", "bf16"): 4, ("megatron-deepspeed", "bf16"): 4, ("megatron-core", "fp16"): 2}
+GRADIENTS = {
+    ("megatron-lm-2021", "bf16"): 4,
+    ("megatron-deepspeed", "bf16"): 4,
+    ("megatron-core", "fp16"): 2,
+    ("megatron-core-2024", "fp16"): 2,
+}
 """Bytes of a gradient as kept and reduced where they differ from the stack's: Megatron accumulates and reduces in fp32
 where it trains in bf16, else in the format of the parameters (NVIDIA/Megatron-LM arguments.py,
 `accumulate_allreduce_grads_in_fp32`; bigscience-workshop/Megatron-DeepSpeed, BF16_Optimizer)."""
@@ -458,7 +465,7 @@ def _may_interleave(row: Row, stack: str) -> bool:
     return (row.pp or 1) > 1 and named in (None, "interleaved-1f1b") and stack in INTERLEAVED
 
 
-INTERLEAVED = ("megatron-lm-2021", "megatron-lm-2022", "megatron-core", "nemo")
+INTERLEAVED = ("megatron-lm-2021", "megatron-lm-2022", *names.GENERATIONS, *names.GENERATIONS.values())
 """Stacks that have the interleaved schedule."""
 
 

@@ -448,6 +448,27 @@ STACKS = (
 )
 """Stack by whole words of a row's `framework`, first match."""
 
+GENERATIONS = {"megatron-core": "megatron-core-2024", "nemo": "nemo-2024"}
+"""Stacks of releases until the middle of 2024, by the stack of the family."""
+_RELEASES = (
+    (re.compile(r"mlperf training v?(\d+\.\d+)"), "4.0"),
+    (re.compile(r"nemo v?(2\d\.\d\d)"), "24.07"),
+    (re.compile(r"megatron core r?v?(0\.\d+)"), "0.8"),
+)
+"""Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of that time."""
+
+
+def until_mid_2024(words: str) -> bool:
+    """Whether words state a release of Megatron-Core, of NeMo or of a benchmark until the middle of 2024."""
+    text = re.sub(r"[-_/\s]+", " ", words.lower())
+    found = [(said[1], last) for pattern, last in _RELEASES if (said := pattern.search(text))]
+    return bool(found) and all(_release(version) <= _release(last) for version, last in found)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """A version as numbers."""
+    return tuple(map(int, version.split(".")))
+
 
 _HOSTS = re.compile(r"(?<!\w)(pytorch|torch|accelerate|hugging ?face|hf|transformers|lightning|trainer)(?!\w)")
 """Frameworks under which the sharding decides what runs."""

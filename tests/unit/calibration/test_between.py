@@ -28,7 +28,7 @@ def test_a_time_that_is_linear_is_met_between_corners_and_simulated_once() -> No
     times = Between(ratios)
     for point in [(0.73, 1.1e-3), (0.71, 0.9e-3), (0.75, 1.2e-3), (0.74, 0.0)]:
         assert times.at(["a", "b"], point) == pytest.approx([steps["a"](point), steps["b"](point)], rel=1e-9)
-    assert len(asked) == len(set(asked)) == 2 * (4 + 2)
+    assert len(asked) == len(set(asked)) == 2 * (2 * 3 + 2)
 
 
 def test_shares_of_corners_sum_to_one_and_a_corner_is_its_own() -> None:
