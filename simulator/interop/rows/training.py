@@ -334,7 +334,7 @@ def stack_name(row: Row) -> str:
     name = names.family(row.framework, row.shard)
     if name is None:
         raise Refused(f"framework `{row.framework}`")
-    if name in names.GENERATIONS and names.until_mid_2024(f"{row.framework} {row.source}"):
+    if name in names.GENERATIONS and names.earlier(f"{row.framework} {row.source}"):
         return names.GENERATIONS[name]
     if name != "megatron-lm-2021":
         return name
@@ -350,7 +350,7 @@ GRADIENTS = {
     ("megatron-lm-2021", "bf16"): 4,
     ("megatron-deepspeed", "bf16"): 4,
     ("megatron-core", "fp16"): 2,
-    ("megatron-core-2024", "fp16"): 2,
+    ("megatron-core-0.8", "fp16"): 2,
 }
 """Bytes of a gradient as kept and reduced where they differ from the stack's: Megatron accumulates and reduces in fp32
 where it trains in bf16, else in the format of the parameters (NVIDIA/Megatron-LM arguments.py,

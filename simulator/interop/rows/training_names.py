@@ -448,18 +448,18 @@ STACKS = (
 )
 """Stack by whole words of a row's `framework`, first match."""
 
-GENERATIONS = {"megatron-core": "megatron-core-2024", "nemo": "nemo-2024"}
-"""Stacks of releases until the middle of 2024, by the stack of the family."""
+GENERATIONS = {"megatron-core": "megatron-core-0.8", "nemo": "nemo-2023"}
+"""Stacks of earlier releases, by the stack of the family."""
 _RELEASES = (
-    (re.compile(r"mlperf training v?(\d+\.\d+)"), "4.0"),
-    (re.compile(r"nemo v?(2\d\.\d\d)"), "24.07"),
+    (re.compile(r"mlperf training v?(\d+\.\d+)"), "3.1"),
+    (re.compile(r"nemo v?(2\d\.\d\d)"), "23.12"),
     (re.compile(r"megatron core r?v?(0\.\d+)"), "0.8"),
 )
 """Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of that time."""
 
 
-def until_mid_2024(words: str) -> bool:
-    """Whether words state a release of Megatron-Core, of NeMo or of a benchmark until the middle of 2024."""
+def earlier(words: str) -> bool:
+    """Whether words state an earlier release of Megatron-Core (to 0.8) or of NVIDIA's recipes (to 2023)."""
     text = re.sub(r"[-_/\s]+", " ", words.lower())
     found = [(said[1], last) for pattern, last in _RELEASES if (said := pattern.search(text))]
     return bool(found) and all(_release(version) <= _release(last) for version, last in found)

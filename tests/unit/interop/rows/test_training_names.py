@@ -341,38 +341,36 @@ def test_frameworks(framework: str, stack: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "until"),
+    ("words", "earlier"),
     [
         ("Megatron-Core r0.8.0 some-table", True),
         ("Megatron-Core v0.12 some-table", False),
-        ("NeMo/Megatron-Core nemo-24.07-h100", True),
-        ("NeMo 24.09", False),
-        ("NeMo/Megatron-Core mlperf-training-v4.0", True),
-        ("NeMo/Megatron-Core mlperf-training-v4.1", False),
+        ("NeMo/Megatron-Core nemo-24.07-h100", False),
+        ("NeMo 23.11", True),
+        ("NeMo/Megatron-Core mlperf-training-v3.1", True),
+        ("NeMo/Megatron-Core mlperf-training-v4.0", False),
         ("Megatron-Core 0.6, NeMo 25.02", False),
         ("Megatron-Core weak-scaling", False),
     ],
 )
-def test_releases_until_the_middle_of_2024_are_a_generation(words: str, until: bool) -> None:
-    assert names.until_mid_2024(words) == until
+def test_earlier_releases_are_a_generation(words: str, earlier: bool) -> None:
+    assert names.earlier(words) == earlier
 
 
 def test_a_row_runs_the_generation_of_its_release() -> None:
     stacks = {
         (framework, source): mapped(framework=framework, source=source).stack
-        for framework in ("Megatron-Core r0.8.0", "NeMo/Megatron-Core", "Megatron-Core")
-        for source in ("a table", "nemo-24.07-h100")
+        for framework in ("Megatron-Core r0.8.0", "NeMo/Megatron-Core")
+        for source in ("a table", "mlperf-training-v3.0")
     }
     assert stacks == {
-        ("Megatron-Core r0.8.0", "a table"): "megatron-core-2024",
-        ("Megatron-Core r0.8.0", "nemo-24.07-h100"): "megatron-core-2024",
+        ("Megatron-Core r0.8.0", "a table"): "megatron-core-0.8",
+        ("Megatron-Core r0.8.0", "mlperf-training-v3.0"): "megatron-core-0.8",
         ("NeMo/Megatron-Core", "a table"): "nemo",
-        ("NeMo/Megatron-Core", "nemo-24.07-h100"): "nemo-2024",
-        ("Megatron-Core", "a table"): "megatron-core",
-        ("Megatron-Core", "nemo-24.07-h100"): "megatron-core-2024",
+        ("NeMo/Megatron-Core", "mlperf-training-v3.0"): "nemo-2023",
     }
-    old, now = (load_spec(Stack, name) for name in ("nemo-2024", "nemo"))
-    assert old.compute_efficiency.value == load_spec(Stack, "megatron-core-2024").compute_efficiency.value
+    old, now = (load_spec(Stack, name) for name in ("nemo-2023", "nemo"))
+    assert old.compute_efficiency.value == load_spec(Stack, "megatron-core-0.8").compute_efficiency.value
     assert old.compute_efficiency.value < now.compute_efficiency.value
     assert old.gradient_bytes == now.gradient_bytes
 
