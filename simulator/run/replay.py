@@ -79,6 +79,9 @@ class _Replay:
         named = [one.members or len(one.ranks) for e in self.executions for one in e.operations if one.collective]
         highest = max(execution.rank for execution in self.executions) + 1
         self.ranks = self.asked.ranks or max([len(self.executions), highest, *named])
+        if self.ranks == 1 and named and self.asked.ranks is None:
+            self.ranks = self.cluster.devices
+            self.said[f"trace whose groups are not stated: all {self.ranks:,} devices of the cluster meet in them"] += 1
         if self.ranks > self.cluster.devices:
             message = f"{self.ranks:,} ranks do not fit onto {self.cluster.devices:,} devices"
             raise InputError(Problem(message, path="nodes", hint="write --nodes with more, or --ranks"))

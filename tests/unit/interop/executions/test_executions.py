@@ -106,6 +106,15 @@ def test_a_faster_network_helps_what_is_exposed_and_more_ranks_do_not() -> None:
     assert replay([step()], CLUSTER, Asked(2)).makespan_s < replay([step()], CLUSTER, Asked(8)).makespan_s
 
 
+def test_one_trace_without_groups_stands_for_all_devices() -> None:
+    """Its collectives are not free, and a note says whom they join."""
+    alone, asked = replay([step()], CLUSTER), replay([step()], CLUSTER, Asked(CLUSTER.devices))
+    assert alone.makespan_s == asked.makespan_s > 0
+    assert alone.ranks == CLUSTER.devices
+    assert any("groups are not stated" in note for note in alone.notes)
+    assert not asked.notes
+
+
 def test_messages_wait_for_their_other_end() -> None:
     send = Execution(
         "a",
