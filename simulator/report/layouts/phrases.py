@@ -40,7 +40,7 @@ def headline(document: LayoutsDocument) -> str:
 def least(one: LeastNeeded) -> str:
     """What it takes at least."""
     value = units.format(one.value, "money") if one.what == "cost_usd" else f"{one.value:.3g} days"
-    kept = f" {one.limits}" if one.limits else " without another limit"
+    kept = f" {one.limits}" if one.limits else ""
     return f"It takes at least {value}{kept}: {clean(one.layout)} on {clean(one.machine)}."
 
 

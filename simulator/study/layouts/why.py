@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator import units
+from simulator.axes import EP, ETP
 from simulator.results.result import Result
 from simulator.run.kinds import TRAINING
 from simulator.run.spread.compared import confidence
@@ -104,7 +105,8 @@ def _lacks(goal: Goal, best: Leader, second: Leader, held: Held) -> str:
     added = [f"{100 * value:+.1f} % {_word(name)}" for name, value in held.parts.items() if abs(value) > 0.002]
     more = f" ({', '.join(added[:_PARTS])})" if added else ""
     pairs = zip(NAMES, best.priced.candidate.layout, second.priced.candidate.layout, strict=True)
-    differ = [f"{name} {other} for {own}" for name, own, other in pairs if own != other]
+    shown = set(NAMES) if best.scenario.model.experts else set(NAMES) - {EP.name, ETP.name}
+    differ = [f"{name} {other} for {own}" for name, own, other in pairs if own != other and name in shown]
     where = "" if not differ else f" with {', '.join(differ)}"
     return f"{far}{more}{where}"
 
