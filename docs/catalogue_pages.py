@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 from markdown_tables import code, escape, slug, table
 
+from simulator import units
 from simulator.report.catalogue.profiles import ROOMS
 from simulator.report.catalogue.quantities import dimension_of, exact
 from simulator.serving.workload.lengths import lengths
@@ -14,6 +15,7 @@ from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.jobs import JobsScenario
 from simulator.specs.kernels import KernelProfile
+from simulator.specs.long_runs.failures import Cause, FailureRates
 from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
 from simulator.specs.scenario import AnyScenario, Scenario
@@ -74,6 +76,22 @@ def request_lengths() -> str:
         prompt, output = (f"{column.mean():,.0f}" for column in lengths(spec, 100_000, 0))
         rows.append((f"`{name}`", spec.name, prompt, output, spec.source))
     return table(("name", "stands for", "mean prompt", "mean answer", "source"), rows)
+
+
+def failures() -> str:
+    """Every list of failure rates with its causes."""
+    rows = []
+    for name in names(FailureRates):
+        spec = load_spec(FailureRates, name)
+        causes = ", ".join(_cause(cause) for cause in spec.causes)
+        rows.append((f"`{name}`", spec.name, causes, spec.source, spec.notes))
+    return table(("name", "seen on", "causes", "source", "notes"), rows)
+
+
+def _cause(cause: Cause) -> str:
+    """Its name, and how often what fails."""
+    often = f"{cause.count:g}" if cause.count is not None else f"every {units.format(cause.mtbf or 0.0, 'time')}"
+    return f"{cause.name} ({cause.of}: {often})"
 
 
 def models() -> str:

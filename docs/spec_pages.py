@@ -48,6 +48,9 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
+from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
+from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
+from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
@@ -120,7 +123,8 @@ KERNELS = (
 def scenario_specs() -> str:
     """The keys of a scenario file."""
     of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer
-    return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, Published)
+    of_runs = LongRun, Checkpoints, Recovery, FailureRates, Cause, Observed
+    return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, *of_runs, Published)
 
 
 def request_specs() -> str:
@@ -155,7 +159,8 @@ def model_specs() -> str:
 
 def hardware_specs() -> str:
     """The keys of accelerators, nodes, clusters and power grids."""
-    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, Cluster, Partition, Network, Level, Grid)
+    of_clusters = Cluster, Partition, Network, Level, Storage, Grid
+    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, *of_clusters)
 
 
 def software_specs() -> str:

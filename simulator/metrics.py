@@ -100,6 +100,34 @@ WORKFLOWS: dict[str, Metric] = {
 """The figures of a workflow; those of a stage stand behind its name and a colon."""
 
 
+RUN: dict[str, Metric] = {
+    "run_time_p10_s": Metric("10th percentile of the time of the run", "time", "time"),
+    "run_time_p90_s": Metric("90th percentile of the time of the run", "time", "time"),
+    "run_steps": Metric("steps of the run", "count", "rate"),
+    "run_tokens": Metric("tokens of the run", "count", "rate"),
+    "goodput_tokens_per_s": Metric("goodput: tokens/s of the whole run", "rate", "rate"),
+    "effective_time_ratio": Metric("effective training time ratio", "fraction", "rate"),
+    "effective_time_ratio_p10": Metric("10th percentile of the effective ratio", "fraction", "rate"),
+    "effective_time_ratio_p90": Metric("90th percentile of the effective ratio", "fraction", "rate"),
+    "checkpoint_fraction": Metric("waiting for checkpoints", "fraction", "size"),
+    "detection_fraction": Metric("failures not detected", "fraction", "size"),
+    "restart_fraction": Metric("restarts", "fraction", "size"),
+    "waiting_fraction": Metric("waiting for nodes", "fraction", "size"),
+    "lost_work_fraction": Metric("lost work", "fraction", "size"),
+    "slow_fraction": Metric("what is slow", "fraction", "size"),
+    "fewer_nodes_fraction": Metric("fewer nodes", "fraction", "size"),
+    "failures": Metric("failures", "count", "size"),
+    "mtbf_s": Metric("mean time between failures", "time", "rate"),
+    "checkpoint_bytes": Metric("bytes of a checkpoint", "bytes", "size"),
+    "checkpoint_stall_s": Metric("steps wait for a checkpoint", "time", "time"),
+    "checkpoint_write_s": Metric("a checkpoint is written", "time", "time"),
+    "checkpoint_load_s": Metric("a checkpoint is read", "time", "time"),
+    "checkpoint_interval_s": Metric("interval of checkpoints", "time", "size"),
+    "advised_interval_s": Metric("advised interval of checkpoints", "time", "size"),
+}
+"""The figures of `training.run`, besides `run_time_s`, `run_energy_j` and `run_cost_usd`."""
+
+
 class Known(dict[str, Metric]):
     """Figures by name; those of one of several jobs are called `job: name`."""
 
@@ -154,6 +182,7 @@ METRICS: dict[str, Metric] = Known(
         "run_time_s": Metric("time of the run", "time", "time"),
         "run_energy_j": Metric("energy of the run", "energy", "size"),
         "run_cost_usd": Metric("cost of the run", "money", "size"),
+        **RUN,
         **JOBS,
         **WORKFLOWS,
     }

@@ -89,11 +89,12 @@ UNMODELLED: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("checkpointing", "checkpointinterval", "saveinterval"),
-        "writing checkpoints is not modelled; `recompute` is what is called activation checkpointing",
+        "checkpoints of a run are `training.run.checkpoints`; activation checkpointing is `training.recompute`",
     ),
     **dict.fromkeys(
         ("failures", "mtbf", "faults", "restart*"),
-        "replicas that serve fail by `serving.fleet.failures`; `training.noise` has stragglers and slow links",
+        "failures and restarts of a run that trains are `training.run.failures` and `training.run.recovery`; replicas "
+        "that serve fail by `serving.fleet.failures`",
     ),
     **dict.fromkeys(
         ("beamsearch", "beams", "beamwidth", "bestof"), "an answer is one sequence; ask for more requests in its place"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.results import ground as grounds
-from simulator.results import service_files
+from simulator.results import long_run, service_files
 from simulator.results.ground import Ground, Validation
 from simulator.results.parts import Misfit, mapping, numbers, part, plain, require, said, text, texts, whole, within
 from simulator.results.result import (
@@ -62,6 +62,7 @@ _SPAN_COLUMNS = {
 _MEMORY_COLUMNS = {"time": "<i8", "level": "<f8"}
 _PATH_COLUMN = "critical_path.operations"
 _STEPS_COLUMN = "step_times"  # only in files of several steps
+_BANDS_COLUMN = "run.bands"  # only in files of long runs
 _ARRAY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(?P<type>[<|][fi]\d)', 'fortran_order': False, "
     rb"'shape': \((?P<shape>[\d, ]{0,40})\), \} *\n",
@@ -162,6 +163,7 @@ def _header(result: Result) -> dict[str, Any]:
         "provenance": result.provenance,
         "scenario": result.scenario,
         "service": service_files.header(result.service) if result.service is not None else None,
+        **({"run": long_run.header(result.run)} if result.run is not None else {}),
         **({"jobs": [_job_header(job) for job in result.jobs]} if result.jobs else {}),
         **({"meetings": [asdict(meeting) for meeting in result.meetings]} if result.meetings else {}),
     }
@@ -179,6 +181,7 @@ def _columns(result: Result) -> Columns:
         for name, dtype in _MEMORY_COLUMNS.items()
     }
     steps = {_STEPS_COLUMN: result.step_times.astype("<i8")} if len(result.step_times) else {}
+    steps |= {_BANDS_COLUMN: result.run.bands.astype("<i8")} if result.run is not None else {}
     service = service_files.columns(result.service) if result.service is not None else {}
     jobs = {
         f"jobs.{index}.{name}": column
@@ -280,9 +283,14 @@ def _result(header: dict[str, Any], reader: _Reader, inner: bool = False) -> Res
         scenario=plain(header["scenario"]),
         schema=SCHEMA,
         service=None if header["service"] is None else service_files.service(mapping(header["service"]), reader.column),
+        run=_run(header.get("run"), reader),
         jobs=records,
         meetings=tuple(_meeting(mapping(meeting), names) for meeting in header.get("meetings", [])),
     )
+
+
+def _run(header: Any, reader: _Reader) -> long_run.LongRun | None:
+    return None if header is None else long_run.of_header(mapping(header), reader.column(_BANDS_COLUMN, "<i8", 2))
 
 
 def _job(header: dict[str, Any], reader: _Reader) -> JobRecord:

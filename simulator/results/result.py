@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.fleet import FleetRecord
 from simulator.results.ground import Ground
+from simulator.results.long_run import LongRun
 from simulator.results.spread import Interval, intervals
 
 SCHEMA = 1
@@ -406,6 +407,8 @@ class Result:
     """The resolved scenario as plain data."""
     service: Service | None = None
     """Requests and replicas of a serving run; None for training."""
+    run: LongRun | None = None
+    """The whole run with its failures and checkpoints; None where the scenario asks for none."""
     jobs: tuple[JobRecord, ...] = ()
     """Of a run of several jobs, each of them."""
     meetings: tuple[Meeting, ...] = ()

@@ -19,6 +19,7 @@ from simulator.results.documents.form import plain
 from simulator.results.fleet import PHASES, REASONS
 from simulator.results.ground import stated
 from simulator.results.infeasibility import undecided
+from simulator.results.long_run import header
 from simulator.results.request_time import mean_request_time
 from simulator.results.result import (
     CriticalPath,
@@ -63,6 +64,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],
         **({"service": _service(result.service)} if result.service is not None else {}),
+        **({"run": header(result.run)} if result.run is not None else {}),
         **({"jobs": [_job(job) for job in result.jobs]} if result.jobs else {}),
         **({"meetings": [_meeting(meeting) for meeting in result.meetings]} if result.jobs else {}),
         "assumptions": list(result.assumptions),

@@ -86,10 +86,9 @@ def _train(scenario: Scenario, executor: Any = None, **options: Any) -> Result:
 
 
 def _train_quickly(scenario: Scenario) -> Result:
-    from simulator.run.gather import gather
-    from simulator.run.simulate import run
+    from simulator.run.simulate import finished, run
 
-    return gather(run(scenario, profile=_profile(scenario.cluster.collectives)))
+    return finished(run(scenario, profile=_profile(scenario.cluster.collectives)), advising=False)
 
 
 @cache

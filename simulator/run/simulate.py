@@ -6,7 +6,7 @@ so that the same scenario gives the same bytes of result.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from simulator.run.gather import Run, gather
 from simulator.run.links.carried import Recorded, link_loads
 from simulator.run.links.contention import Ran, Traffic, on_links, settled
 from simulator.run.local_steps import exchanged
+from simulator.run.long.extend import extended
 from simulator.run.site import Seat
 from simulator.run.spans import spans_of
 from simulator.run.steps import Lowered, Steps, perturbed
@@ -64,7 +65,17 @@ def simulate(
     which refuses programs in which anything is shared. Raises InputError for what cannot be simulated; running out of
     memory is a Result with `feasible` False.
     """
-    return gather(run(scenario, fold=fold, executor=executor, progress=progress))
+    return finished(run(scenario, fold=fold, executor=executor, progress=progress))
+
+
+def finished(done: Run, advising: bool = True) -> Result:
+    """The Result of a step, and of the whole run where the scenario asks for one; `advising` as of `extended`."""
+    profile = done.network.profile
+
+    def again(scenario: Scenario) -> float:
+        return run(scenario, fold=cast(Fold, done.fold), profile=profile).steps.mean_s
+
+    return extended(gather(done), done.scenario, done.job, done.network, again, advising)
 
 
 def run(

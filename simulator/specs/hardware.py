@@ -24,6 +24,7 @@ from simulator.specs.base import (
 )
 from simulator.specs.host import HostCpu, Nvme
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
+from simulator.specs.long_runs.storage import Storage
 from simulator.specs.network import KINDS
 from simulator.specs.text.numbering import Numbering
 
@@ -321,6 +322,8 @@ class Cluster(Spec):
     """How they are connected."""
     collectives: str = "generic"
     """Collective profile (`hardware_profiles/collectives/NAME.yaml`): protocol latencies and bandwidth efficiencies."""
+    storage: Storage | None = Field(default=None, exclude_if=lambda storage: storage is None)
+    """What checkpoints of `training.run` are written to."""
     notes: str = ""
     """What a reader should know."""
 

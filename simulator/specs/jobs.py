@@ -10,6 +10,7 @@ from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.model import Model
 from simulator.specs.runs import Published, Serves, Trains
 from simulator.specs.serving import Serving
+from simulator.specs.training import Training
 
 Index = Annotated[int, Field(ge=0)]
 PERTURBATION_KEYS = built_in("perturbation", ("slow-links",))
@@ -81,6 +82,14 @@ class TrainingJob(Trains, OneJob):
 
     repeat: bool = True
     """Whether it goes on with further steps until all jobs have done theirs, so that these run beside it all along."""
+
+    @field_validator("training")
+    @classmethod
+    def _one_step(cls, training: Training) -> Training:
+        """Steps of jobs are simulated one by one."""
+        if training.run is not None:
+            raise ValueError("`run` is for a scenario of one job, whose steps are all alike: leave it out of `jobs`")
+        return training
 
 
 class ServingJob(Serves, OneJob):

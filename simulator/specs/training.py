@@ -9,6 +9,7 @@ from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFractio
 from simulator.specs.batching import Batching
 from simulator.specs.hardware import DeviceKind
 from simulator.specs.local_steps import LocalSteps
+from simulator.specs.long_runs.run import LongRun
 from simulator.specs.noise import Noise
 from simulator.specs.offload import Offload
 from simulator.specs.requests import Distribution
@@ -308,6 +309,8 @@ class Training(Spec):
     """Tokens of the whole run, for its time, energy and cost."""
     steps: int = Field(default=1, ge=1, le=100_000)
     """Steps that are simulated: of several, the metrics are means, and percentiles of the step time are added."""
+    run: LongRun | None = Field(default=None, exclude_if=lambda run: run is None)
+    """A whole run of weeks with failures and checkpoints, of steps as the simulated ones."""
     noise: Noise = Noise()
     """What makes steps and devices differ: jitter, stragglers, slow links."""
     overlap_gradients: bool | None = None
@@ -359,6 +362,17 @@ class Training(Spec):
     """How a router spreads tokens over experts."""
     bucket_size: Bytes | None = None
     """Gradient bytes that are reduced together; the stack's default where left out."""
+
+    @model_validator(mode="after")
+    def _length_of_the_run(self) -> Self:
+        if self.run is None:
+            return self
+        given = [name for name in ("tokens", "steps", "days") if getattr(self.run, name) is not None]
+        if not given and self.tokens is None:
+            raise ValueError("`run` needs its length: write `days`, `tokens` or `steps` in it")
+        if given and self.tokens is not None:
+            raise ValueError(f"`tokens` and `run.{given[0]}` both say how long the run is: leave one out")
+        return self
 
 
 class UserBuffers(Spec):

@@ -19,6 +19,7 @@ from simulator.specs import load_file, load_spec, names
 from simulator.specs.base import Spec
 from simulator.specs.grid import Grid
 from simulator.specs.hardware import Accelerator, Cluster, Node
+from simulator.specs.long_runs.failures import FailureRates
 from simulator.specs.model import Model
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
@@ -193,6 +194,21 @@ def _grid(spec: Grid) -> tuple[str, ...]:
     return spec.name, f"{units.format(spec.carbon.value, 'carbon_rate')} ({spec.carbon.status})"
 
 
+def _failures(rates: FailureRates) -> tuple[str, ...]:
+    """The rate is of nodes, so that machines compare; a run's own failures are those of the machine it was seen on."""
+    seen, total = rates.observed, 0.0
+    for cause in rates.causes:
+        if cause.left is not None or cause.planned:
+            continue
+        if cause.count is not None and seen is not None:
+            total += 1000 * cause.count / seen.nodes / seen.days
+        elif cause.mtbf is not None and cause.of == "node":
+            total += 1000 * 86_400 / cause.mtbf
+        else:
+            return rates.name, str(len(rates.causes)), "", rates.source
+    return rates.name, str(len(rates.causes)), f"{total:.3g}", rates.source
+
+
 ROOMS: dict[str, Room] = {
     "accelerators": Room(
         Accelerator, ("system", "year", "peak", "memory", "bandwidth", "power", "ground"), _accelerator
@@ -202,6 +218,7 @@ ROOMS: dict[str, Room] = {
     "training stacks": Room(Stack, ("system", "defaults", "ground"), _stack, lambda name: not _serves(name)),
     "serving stacks": Room(ServingStack, ("system", "defaults", "ground"), _serving_stack, _serves),
     "grids": Room(Grid, ("grid", "carbon"), _grid),
+    "failures": Room(FailureRates, ("seen on", "causes", "stops of 1,000 nodes a day", "source"), _failures),
     "models": Room(Model, ("model", "depth", "width", "heads/kv", "ffn", "vocabulary"), _model),
 }
 """Kinds of profile by the title of their list; the last word stands for them in references."""

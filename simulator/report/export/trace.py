@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from simulator.report.export import jobs_trace, serving_trace
 from simulator.report.export.trace_text import as_json, metadata, microseconds, nanoseconds
 from simulator.results.link_rates import over_time
+from simulator.results.long_run import STATES, LongRun
 from simulator.results.result import MemoryUse, Result, Spans
 from simulator.results.summary import class_names
 from simulator.results.writing import replacing
@@ -64,6 +65,20 @@ def events(result: Result) -> Iterator[str]:
     for use in result.memory:
         yield from _memory(use)
     yield from _links(result)
+    if result.run is not None:
+        yield from _run(result.run, len(result.classes) + len(result.spans.lanes) + 2)
+
+
+def _run(run: LongRun, process: int) -> Iterator[str]:
+    """What the whole run does, in a process of its own: the step of the others is its first picoseconds."""
+    place = f'"pid":{process},"tid":{process}'
+    yield metadata("process_name", f'"pid":{process}', {"name": "the whole run, of which the step above is one"})
+    yield metadata("process_sort_index", f'"pid":{process}', {"sort_index": process})
+    yield metadata("thread_name", place, {"name": "run"})
+    start = microseconds(run.bands[:, 0])
+    lasts = microseconds(run.bands[:, 1] - run.bands[:, 0])
+    for begin, wide, state in zip(start, lasts, run.bands[:, 2].tolist(), strict=True):
+        yield f'{{"ph":"X","name":"{STATES[state]}",{place},"ts":{begin},"dur":{wide}}}'
 
 
 @contextmanager

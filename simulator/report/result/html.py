@@ -7,7 +7,7 @@ from simulator.report.html.markup import Markup, tag
 from simulator.report.html.page import standalone
 from simulator.report.jobs import html as jobs_html
 from simulator.report.serving import html as serving_html
-from simulator.report.step import html_gantt, html_sections, html_step_times
+from simulator.report.step import html_gantt, html_long_run, html_sections, html_step_times
 from simulator.results.infeasibility import remarks
 from simulator.results.result import Result
 
@@ -27,6 +27,7 @@ def _body(result: Result) -> Iterable[Markup]:
 def _of_training(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     return (
         ("Published and simulated", html_sections.published(result)),
+        ("The run", html_long_run.section(result)),
         ("Step times", html_step_times.section(result)),
         ("Pipeline", html_gantt.section(result)),
         ("Where the step goes", html_sections.breakdown(result)),

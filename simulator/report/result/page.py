@@ -7,7 +7,7 @@ from rich.text import Text
 
 from simulator.report.jobs import page as jobs_page
 from simulator.report.serving import page as serving_page
-from simulator.report.step import ledger, sections, step_times
+from simulator.report.step import ledger, long_run, sections, step_times
 from simulator.report.step.breakdown import breakdown, critical_path
 from simulator.report.text import blocks
 from simulator.report.text.plain import clean
@@ -43,6 +43,7 @@ def _blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableType]
     yield from sections.whole_run(result)
     yield from sections.a_day(result)
     yield from (Text(clean(gap), "dim") for gap in sections.not_known(result))
+    yield from long_run.section(result)
     yield from step_times.section(result)
     yield from breakdown(result)
     yield from critical_path(result)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simulator.report.jobs import plots as jobs_plots
 from simulator.report.serving import plots as serving_plots
+from simulator.report.step import run_plots
 from simulator.report.step.plots import PLOTS, memory, step_times
 from simulator.report.svg.figures import save_figures
 from simulator.results.infeasibility import nothing_served
@@ -34,7 +35,9 @@ def _wanted(result: Result) -> Mapping[str, Callable[[Result, "Axes"], "Axes"]]:
             name: draw for name, draw in jobs_plots.PLOTS.items() if result.meetings or draw is jobs_plots.slowdowns
         }
     if result.kind != "serving":
-        return PLOTS
+        tried = result.run is not None and bool(result.run.tried)
+        whole = {name: draw for name, draw in run_plots.PLOTS.items() if tried or draw is run_plots.timeline}
+        return {**PLOTS, **(whole if result.run is not None else {})}
     if (service := result.service) is None or nothing_served(result):
         return {"memory": memory}
     return {name: partial(_of_service, draw, service) for name, draw in serving_plots.PLOTS.items()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
-from simulator.errors import InputError
+from simulator.errors import InfeasibleError, InputError
 from simulator.results.infeasibility import infeasibility, reason
 from simulator.results.result import Result
 from simulator.run.kinds import kind_of
@@ -47,7 +47,7 @@ def evaluated(make: Callable[[], AnyScenario]) -> Outcome:
     try:
         scenario = make()
         return _outcome(kind_of(scenario).evaluate(scenario))
-    except InputError as error:
+    except (InputError, InfeasibleError) as error:
         return Outcome("refused", " ".join(str(error).split()))
     except Exception as error:  # the point's row says it, and the sweep goes on
         return Outcome("failed", f"internal error: {type(error).__name__}: {str(error)[:300]}")
