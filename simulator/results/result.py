@@ -309,6 +309,8 @@ class Service:
     """Picoseconds for which each load from a tier kept its request waiting."""
     fleet: FleetRecord | None = None
     """Replicas that come, go and fail, and tenants; None where there is nothing of it."""
+    records: str = "all"
+    """`all`; or what of requests, rows of iterations and gaps is here: those of a window (`sample`), or `none`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Throughputs divide by `duration`, from the first arrival to the last token. Perc
 does not report is ours and explained in docs/reference/metrics.md. Pure functions of what was simulated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import NamedTuple, Protocol
 
@@ -21,9 +21,8 @@ from simulator.results.sample import Spread, spread
 
 FINISHED, REJECTED, IN_FLIGHT, FAILED = range(4)
 """Values of `RequestRecords.status`."""
-SECOND = 10**12
+SECOND, MILLISECOND = 10**12, 10**9
 """Picoseconds."""
-_MS = 10**9
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -73,20 +72,22 @@ def serving_metrics(
     duration = seconds(span(service))
     found = _throughput(service, duration)
     if slo is not None and (goals := attainment(service, slo)):
-        found["request_goodput"] = _per(float(goals["slo"].sum()), duration)
+        found["request_goodput"] = per(float(goals["slo"].sum()), duration)
     times = latencies(service.requests)
-    found |= _latencies("ttft", spread(times.ttft)) | _latencies("tpot", spread(times.tpot[times.several]))
-    found |= _latencies("itl", spread(service.gaps.gap / _MS, service.gaps.count))
-    found |= _latencies("e2el", spread(times.e2el))
+    found |= latency_figures("ttft", spread(times.ttft)) | latency_figures("tpot", spread(times.tpot[times.several]))
+    found |= latency_figures("itl", spread(service.gaps.gap / MILLISECOND, service.gaps.count))
+    found |= latency_figures("e2el", spread(times.e2el))
     if slo is not None:
         asked = int((service.requests.arrival >= 0).sum())
-        found |= {f"{name}_attainment": _per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
-    found |= _queue(service.requests) | _tiers(service) | _work(service, duration)
+        found |= {f"{name}_attainment": per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
+    found |= _queue(service.requests) | tier_figures(service, _begun(service.requests)) | _work(service, duration)
     if service.fleet is not None:
         found |= fleet.figures(service.fleet, *span(service), len(service.replicas))
     if peak_memory is not None:
         found["peak_memory_bytes"] = peak_memory
-    return found | _economy(service, prices or {}, energy_j, found["total_output_tokens"])
+    held = zip(service.replicas, held_seconds(service), strict=True)
+    rented = [(replica.devices * each, replica.device) for replica, each in held]
+    return found | economy(rented, prices or {}, energy_j, found["total_output_tokens"])
 
 
 def span(service: Service) -> tuple[int, int]:
@@ -120,8 +121,8 @@ def latencies(requests: RequestRecords) -> Latencies:
     done = requests.status == FINISHED
     ttft, e2el = (requests.first_token - requests.arrival)[done], (requests.finish - requests.arrival)[done]
     tokens = requests.generated[done]
-    tpot = (e2el - ttft) / np.maximum(tokens - 1, 1) / _MS
-    return Latencies(ttft / _MS, np.where(tokens > 1, tpot, 0.0), e2el / _MS, tokens > 1)
+    tpot = (e2el - ttft) / np.maximum(tokens - 1, 1) / MILLISECOND
+    return Latencies(ttft / MILLISECOND, np.where(tokens > 1, tpot, 0.0), e2el / MILLISECOND, tokens > 1)
 
 
 def by_priority(service: Service) -> dict[int, dict[str, float]]:
@@ -138,9 +139,11 @@ def _of_class(requests: RequestRecords, members: Bools) -> dict[str, float]:
     mine = RequestRecords(**{field.name: getattr(requests, field.name)[members] for field in fields(RequestRecords)})
     times = latencies(mine)
     found = {"requests": float(members.sum()), "completed": float(len(times.ttft))}
-    found |= _latencies("ttft", spread(times.ttft)) | _latencies("tpot", spread(times.tpot[times.several]))
+    found |= latency_figures("ttft", spread(times.ttft)) | latency_figures("tpot", spread(times.tpot[times.several]))
     queue = _queue(mine)
-    return found | _latencies("e2el", spread(times.e2el)) | {n: queue[n] for n in ("mean_queue_ms", "p99_queue_ms")}
+    return (
+        found | latency_figures("e2el", spread(times.e2el)) | {n: queue[n] for n in ("mean_queue_ms", "p99_queue_ms")}
+    )
 
 
 def by_tenant(service: Service) -> dict[str, dict[str, float]]:
@@ -156,12 +159,12 @@ def by_tenant(service: Service) -> dict[str, dict[str, float]]:
         mine = _of_class(requests, members)
         status = requests.status[members]
         mine["rejected"], mine["lost"] = float((status == REJECTED).sum()), float((status == FAILED).sum())
-        mine["output_throughput"] = _per(
+        mine["output_throughput"] = per(
             float(requests.generated[members & (requests.status == FINISHED)].sum()), lasted
         )
-        met = _met(_latencies_of(requests, members), tenant)
+        met = attained(_latencies_of(requests, members), tenant)
         if met:
-            mine["slo_attainment"] = _per(float(met["slo"].sum()), float(members.sum()))
+            mine["slo_attainment"] = per(float(met["slo"].sum()), float(members.sum()))
         found[tenant.name] = mine
     return found
 
@@ -177,11 +180,11 @@ def attainment(service: Service, slo: Objectives) -> dict[str, Bools]:
 
     Requests that did not finish have met nothing and are not in it.
     """
-    return _met(latencies(service.requests), slo)
+    return attained(latencies(service.requests), slo)
 
 
-def _met(times: Latencies, slo: Objectives) -> dict[str, Bools]:
-    """Whether each objective was met, and as `slo` all of them."""
+def attained(times: Latencies, slo: Objectives) -> dict[str, Bools]:
+    """The same of given latencies."""
     goals = (("ttft", times.ttft, slo.ttft), ("tpot", times.tpot, slo.tpot), ("e2el", times.e2el, slo.e2e))
     met = {name: measured <= goal * 1e3 for name, measured, goal in goals if goal is not None}
     return {"slo": np.logical_and.reduce(list(met.values())), **met} if met else {}
@@ -226,48 +229,51 @@ def _throughput(service: Service, duration: float) -> dict[str, float]:
         "unfinished": float(((requests.status == IN_FLIGHT) & (requests.arrival >= 0)).sum()),
         "total_input_tokens": prompts,
         "total_output_tokens": outputs,
-        "request_throughput": _per(completed, duration),
-        "output_throughput": _per(outputs, duration),
-        "total_token_throughput": _per(prompts + outputs, duration),
-        "output_throughput_per_device": _per(_per(outputs, duration), devices),
+        "request_throughput": per(completed, duration),
+        "output_throughput": per(outputs, duration),
+        "total_token_throughput": per(prompts + outputs, duration),
+        "output_throughput_per_device": per(per(outputs, duration), devices),
         "max_output_tokens_per_s": float(rates.max()),
-        "max_concurrent_requests": float(_concurrent(requests.arrival[done], requests.finish[done])),
+        "max_concurrent_requests": float(concurrent(requests.arrival[done], requests.finish[done])),
     }
 
 
-def _concurrent(arrival: Ints, finish: Ints) -> int:
+def concurrent(arrival: Ints, finish: Ints) -> int:
     """Most requests between arrival and finish at once; one that leaves makes room for one that comes."""
     arrival = np.sort(arrival)
     gone = np.searchsorted(np.sort(finish), arrival, side="right")
     return int((np.arange(1, len(arrival) + 1) - gone).max(initial=0))
 
 
-def _latencies(name: str, found: Spread) -> dict[str, float]:
+def latency_figures(name: str, found: Spread) -> dict[str, float]:
+    """A latency's figures by the names of the metrics."""
     keys = {f"mean_{name}_ms": found.mean, f"median_{name}_ms": found.median, f"std_{name}_ms": found.std}
     return keys | {f"p{p}_{name}_ms": value for p, value in zip(PERCENTILES, found.percentiles, strict=True)}
 
 
 def _queue(requests: RequestRecords) -> dict[str, float]:
     begun = (requests.status == FINISHED) & (requests.scheduled >= 0)
-    waited = spread((requests.scheduled - requests.arrival)[begun] / _MS)
-    tokens = float(requests.prompt[requests.scheduled >= 0].sum())
+    waited = spread((requests.scheduled - requests.arrival)[begun] / MILLISECOND)
     return {
         "mean_queue_ms": waited.mean,
         "p99_queue_ms": waited.percentiles[PERCENTILES.index(99)],
-        "prefix_cache_hit_rate": _per(float(requests.cached[requests.scheduled >= 0].sum()), tokens),
+        "prefix_cache_hit_rate": per(float(requests.cached[requests.scheduled >= 0].sum()), _begun(requests)),
         "preemptions": float(requests.preemptions.sum()),
     }
 
 
-def _tiers(service: Service) -> dict[str, float]:
-    """What came from memories below the devices'; nothing where there are none."""
+def _begun(requests: RequestRecords) -> float:
+    """Tokens of prompts that were worked on."""
+    return float(requests.prompt[requests.scheduled >= 0].sum())
+
+
+def tier_figures(service: Service, tokens: float) -> dict[str, float]:
+    """What came from memories below the devices', of so many tokens of prompts; nothing where there are none."""
     if not service.tiers:
         return {}
-    requests = service.requests
-    tokens = float(requests.prompt[requests.scheduled >= 0].sum())
-    waited = spread(service.load_waits / _MS)
+    waited = spread(service.load_waits / MILLISECOND)
     return {
-        "tier_hit_rate": _per(float(sum(tier.hit_tokens for tier in service.tiers)), tokens),
+        "tier_hit_rate": per(float(sum(tier.hit_tokens for tier in service.tiers)), tokens),
         "tier_bytes_read": sum(tier.read for tier in service.tiers),
         "tier_bytes_written": sum(tier.written for tier in service.tiers),
         "mean_tier_load_ms": waited.mean,
@@ -282,36 +288,33 @@ def _work(service: Service, duration: float) -> dict[str, float]:
     for replica in service.replicas:
         length = of.lengths(replica.iterations) / SECOND
         rows = replica.iterations
-        usage += _per(float((rows.mean_blocks * length).sum()), replica.blocks)
-        at_most = max(at_most, _per(float(rows.last_blocks.max(initial=0)), replica.blocks))
+        usage += per(float((rows.mean_blocks * length).sum()), replica.blocks)
+        at_most = max(at_most, per(float(rows.last_blocks.max(initial=0)), replica.blocks))
         busy += float(length.sum())
         if replica.role != "prefill":
             decoding += float(length.sum())
             sequences += float((replica.iterations.decodes * length).sum())
     rented = sum(replica.devices * each for replica, each in zip(service.replicas, held, strict=True))
     return {
-        "mean_batch": _per(sequences, decoding),
-        "mean_kv_usage": _per(usage, busy),
+        "mean_batch": per(sequences, decoding),
+        "mean_kv_usage": per(usage, busy),
         "max_kv_usage": at_most,
-        "utilisation": _per(sum(r.busy * r.devices for r in service.replicas), rented),
+        "utilisation": per(sum(r.busy * r.devices for r in service.replicas), rented),
     }
 
 
-def _economy(
-    service: Service, prices: Mapping[str, float | None], energy: float | None, tokens: float
+def economy(
+    rented: Iterable[tuple[float, str]], prices: Mapping[str, float | None], energy: float | None, tokens: float
 ) -> dict[str, float]:
-    """Energy and money, where the profiles of all devices know power and price."""
-    held = held_seconds(service)
-    rents = [
-        (replica.devices * each, prices.get(replica.device))
-        for replica, each in zip(service.replicas, held, strict=True)
-    ]
+    """Energy and money, where the profiles of all devices know power and price; `rented` are seconds of devices by the
+    names of their kinds."""
+    rents = [(seconds, prices.get(device)) for seconds, device in rented]
     found = {} if energy is None else {"energy_j": energy}
     if rents and all(price is not None for _, price in rents):
-        found["cost_usd"] = sum(rented * (price or 0.0) for rented, price in rents)
-    return found | {f"{name}_per_million_tokens": _per(value, tokens / 1e6) for name, value in found.items()}
+        found["cost_usd"] = sum(seconds * (price or 0.0) for seconds, price in rents)
+    return found | {f"{name}_per_million_tokens": per(value, tokens / 1e6) for name, value in found.items()}
 
 
-def _per(amount: float, size: float) -> float:
+def per(amount: float, size: float) -> float:
     """A ratio; NaN where there is nothing to divide by."""
     return amount / size if size else float("nan")

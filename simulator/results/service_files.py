@@ -43,6 +43,8 @@ def header(service: Service) -> dict[str, Any]:
     found: dict[str, Any] = {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
     if service.fleet is not None:
         found["tenants"] = [_tenant(tenant) for tenant in service.fleet.tenants]
+    if service.records != "all":
+        found["records"] = service.records
     return found | ({"tiers": [said(tier) for tier in service.tiers]} if service.tiers else {})
 
 
@@ -87,7 +89,9 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
     waits = column("service.load_waits", "<i8", 1) if tiers else np.zeros(0, np.int64)
     require(_least(waits, 0), "a load ends before it begins")
     fleet = _fleet(header["tenants"], column, len(requests.arrival), len(replicas)) if "tenants" in header else None
-    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet)
+    records = header.get("records", "all")
+    require(records in ("all", "sample", "none"), "it says of its records what there is not")
+    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, records)
 
 
 def _tier(header: Mapping[str, Any]) -> CacheTierUse:

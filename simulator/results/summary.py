@@ -131,9 +131,11 @@ def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:
 
 def _service(service: Service) -> dict[str, Any]:
     """Where the time of a request goes and what each replica is and did; single requests are in `--detail`."""
+    whole = service.records == "all"
     return {
-        "request_time_s": mean_request_time(service),
-        "priorities": [{"priority": one, **found} for one, found in by_priority(service).items()],
+        "records": service.records,
+        "request_time_s": mean_request_time(service) if whole else {},
+        "priorities": [{"priority": one, **found} for one, found in by_priority(service).items()] if whole else [],
         **_fleet(service),
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,

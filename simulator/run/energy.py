@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
-from simulator.results.result import Replica
+from simulator.results.result import Iterations, Replica
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
 
@@ -74,21 +74,42 @@ def replica_energy_j(
     """
     if accelerator.power is None:
         return None
-    rows, stages = replica.iterations, len(cost.stages)
+    rows, share = replica.iterations, linked(replica.parts, replica.busy)
+    working = working_s(accelerator, cost, replica.weights, rows, share, verified)
+    return total_energy_j(accelerator, replica.devices, working, duration_s)
+
+
+def total_energy_j(accelerator: Accelerator, devices: int, working: float, duration_s: float) -> float | None:
+    """Joules of so many devices that were above idle for `working` seconds, weighted as by `working_s`."""
+    if accelerator.power is None:
+        return None
+    above = working / duration_s if duration_s else 0.0
+    return devices * energy_j(accelerator.power.peak.value, idle_w(accelerator), min(above, 1.0), duration_s)
+
+
+def working_s(
+    accelerator: Accelerator,
+    cost: "ReplicaCost",
+    weights: float,
+    rows: Iterations,
+    links: float,
+    verified: NDArray[np.int64],
+) -> float:
+    """Seconds of iterations weighted with their share of the power above idle, `links` that of time in which links
+    work; the rest as for `replica_energy_j`."""
+    stages = len(cost.stages)
     count = rows.count.astype(np.float64)
     lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
     context = rows.context + rows.decodes * (count - 1) / 2
     queries = verified / np.maximum(rows.decodes, 1)
     arithmetic = (verified + rows.prompt_tokens) * cost.peak_row_s + queries * context * cost.peak_context_s
     states = 2.0 * rows.decodes * cost.state_replica_bytes / cost.devices
-    moved = (replica.weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
+    moved = (weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
     compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
-    share = activity(compute, memory, _linked(replica), _memory_share(accelerator))
-    above = float((count * lasts) @ share) / duration_s if duration_s else 0.0
-    return replica.devices * energy_j(accelerator.power.peak.value, idle_w(accelerator), min(above, 1.0), duration_s)
+    return float((count * lasts) @ activity(compute, memory, links, _memory_share(accelerator)))
 
 
-def _linked(replica: Replica) -> float:
+def linked(parts: dict[str, float], busy: float) -> float:
     """Share of a replica's time in which links work."""
-    seconds = sum(value for part, value in replica.parts.items() if LINKS.intersection(part.split()))
-    return seconds / replica.busy if replica.busy else 0.0
+    seconds = sum(value for part, value in parts.items() if LINKS.intersection(part.split()))
+    return seconds / busy if busy else 0.0

@@ -1,5 +1,6 @@
 """A serving scenario on its machines: requests drawn, replicas placed, the agenda run, the Result gathered."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
@@ -15,6 +16,7 @@ from simulator.interop import traces
 from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
+from simulator.run.condense import Condensing, condensing
 from simulator.run.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
@@ -48,7 +50,7 @@ LEAST = "least-outstanding"
 MOST_DEVICES = 1 << 16
 """Devices above which a cluster is refused."""
 MOST_REQUESTS = 10_000_000
-"""Requests above which a run is refused: a million takes some 2 GB."""
+"""Requests above which a run is refused: a million takes some 0.7 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class ServingRun:
     """Memories below the devices'; None where there are none."""
     operations: Operations | None = None
     """What runs the fleet beside its replicas."""
+    condensing: Condensing | None = None
+    """What has taken the rows of replicas; None where all records are kept."""
 
 
 def serve(
@@ -165,12 +169,12 @@ def serving(
     if not all(system.cost.fits for system in systems):
         return ServingRun(scenario, systems, workload, ledger, (), (), None, 0)
     agenda = site.clock
-    way = [] if scenario.requests.arrivals.at_once else _way(scenario.stack, ledger)
+    way = 0 if scenario.requests.arrivals.at_once else _way(scenario.stack)
     fleet = Fleet(agenda, ledger, workload, router, Choice(stream(scenario.seed, "router")), finished, way)
     fast_forward = scenario.leap if leap is None else leap
     homes = tuple(system for system in systems for _ in range(system.replicas))
     yields = {id(system): _yields(system, scenario.seed) for system in systems}
-    fronts = _fronts(systems, [] if scenario.requests.arrivals.at_once else _handling(scenario.stack, ledger))
+    fronts = _fronts(systems, () if scenario.requests.arrivals.at_once else _handling(scenario.stack, ledger))
     ahead = scenario.stack.schedules_ahead
     replicas = tuple(
         _replica(system, i, number, agenda, ledger, fleet, fast_forward, yields[id(system)], ahead, front)
@@ -183,21 +187,12 @@ def serving(
     _in_step(replicas, homes, agenda, scenario.stack)
     tiers = _tiers(site, systems, replicas, scenario.model.layers)
     equip(scenario, fleet, systems, replicas, workload)
+    plain = fleet.operations is None and workload.tenant is None
+    totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     roles = _switching(scenario, fleet, replicas, agenda)
-    return ServingRun(
-        scenario,
-        systems,
-        workload,
-        ledger,
-        replicas,
-        homes,
-        fleet.kv_transfer,
-        0,
-        roles=roles,
-        tiers=tiers,
-        operations=fleet.operations,
-    )
+    own = scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer
+    return ServingRun(*own, 0, roles=roles, tiers=tiers, operations=fleet.operations, condensing=totals)
 
 
 def _tiers(site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...], layers: int) -> Tiers | None:
@@ -210,20 +205,19 @@ def _tiers(site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...
     return tiers if tiers.stores else None
 
 
-def _way(stack: ServingStack, ledger: Ledger) -> list[int]:
-    """Ticks of each request outside of the engine and its front end; none where the stack says nothing."""
-    if stack.request_overhead is None:
-        return []
-    return [units.to_ticks(stack.request_overhead.value)] * len(ledger.prompt)
+def _way(stack: ServingStack) -> int:
+    """Ticks of a request outside of the engine and its front end."""
+    return 0 if stack.request_overhead is None else units.to_ticks(stack.request_overhead.value)
 
 
-def _handling(stack: ServingStack, ledger: Ledger) -> list[int]:
+def _handling(stack: ServingStack, ledger: Ledger) -> Sequence[int]:
     """Ticks of the front end for each request; none where the stack says nothing."""
     request, token = (0.0 if one is None else one.value for one in (stack.request_handling, stack.prompt_overhead))
-    return [units.to_ticks(request + token * prompt) for prompt in ledger.prompt] if request or token else []
+    ticks = (units.to_ticks(request + token * prompt) for prompt in ledger.prompt)
+    return array("q", ticks) if request or token else ()
 
 
-def _fronts(systems: tuple[System, ...], handling: list[int]) -> list[tuple[System, int, FrontEnd | None]]:
+def _fronts(systems: tuple[System, ...], handling: Sequence[int]) -> list[tuple[System, int, FrontEnd | None]]:
     """(pool, number in it, front end) of each replica; those in step have one together, those that decode only none."""
     found: list[tuple[System, int, FrontEnd | None]] = []
     for system in systems:

@@ -1,5 +1,6 @@
 """From a finished serving run to a Result: records, what replicas did, metrics, memory, warnings."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,7 +8,6 @@ from numpy.typing import NDArray
 
 import simulator
 from simulator import units
-from simulator.axes import EP, TP
 from simulator.metrics import METRICS
 from simulator.results.infeasibility import close_call
 from simulator.results.metrics import compare
@@ -16,36 +16,35 @@ from simulator.results.result import (
     DeviceClass,
     Iterations,
     MemoryUse,
-    RequestRecords,
     Result,
     Service,
-    TokenGaps,
     Transfers,
     no_spans,
 )
 from simulator.results.result import Replica as ReplicaRecord
-from simulator.results.service import held_seconds, serving_metrics, span
-from simulator.run.energy import guessed_idle, replica_energy_j
+from simulator.results.service import economy, held_seconds, serving_metrics, tier_figures
+from simulator.run.energy import guessed_idle, replica_energy_j, total_energy_j
 from simulator.run.fleet_record import fleet_record, never_starts, turned_away
 from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
+from simulator.run.rows import gaps_of, iterations_of, log_of, order_of, parts_of, requests_of, row_parts, verified_of
 from simulator.run.spread.grounded import grounded
-from simulator.serving.costs.drafting import verified_rows
-from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.door import TOO_LONG
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
-from simulator.serving.replica.ledger import REJECTED, Ledger
-from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.ledger import REJECTED, column
 from simulator.serving.replica.replica import Replica
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash
 
 if TYPE_CHECKING:
+    from simulator.run.condense import Condensing
     from simulator.run.serve import ServingRun
 
 Ints = NDArray[np.int64]
+MOST_SAID = 1_000_000
+"""Requests from which queues are judged where not all records are kept."""
 GROWN = 0.1
 """Share of all requests that wait when the last one arrives from which a growing queue is worth a warning."""
 CHANCE = 3.0
@@ -57,9 +56,11 @@ STEADY = 0.3
 def gather(run: "ServingRun") -> Result:
     """The Result of a run."""
     fits = all(system.cost.fits for system in run.systems)
+    if run.condensing is not None:
+        run.condensing.finish()
     service = _service(run) if fits else None
     stuck = () if service is None else never_starts(service)
-    served = service is not None and not stuck and not bool((service.requests.status == REJECTED).all())
+    served = service is not None and not stuck and not bool((column(run.ledger.status) == REJECTED).all())
     metrics = {} if service is None else _metrics(run, service)
     memory = _memory(run)
     close = close_call(memory, *memory_error(), spare="kv cache")
@@ -69,13 +70,13 @@ def gather(run: "ServingRun") -> Result:
         name=run.scenario.name,
         metrics=metrics,
         classes=_classes(run),
-        breakdown=() if service is None else _breakdown(service),
+        breakdown=() if service is None else _breakdown(service, metrics["duration"]),
         spans=no_spans(),
         memory=memory,
         comparisons=comparisons,
         feasible=served,
         service=service,
-        links=() if service is None else serving_links(run, service),
+        links=() if service is None or run.condensing is not None else serving_links(run, service),
         warnings=(
             *((close,) if close else ()),
             *run.workload.warnings,
@@ -83,8 +84,9 @@ def gather(run: "ServingRun") -> Result:
             *_told(run, "warnings"),
             *notes,
             *_idle_tiers(run),
+            *_unused_records(run),
             *stuck,
-            *(() if service is None else _rejected(run, service) + turned_away(service) + saturated(service)),
+            *(() if service is None else _told_of(run, _thinned(run, service))),
         ),
         assumptions=(
             *run.workload.assumptions,
@@ -129,7 +131,9 @@ def _pools(run: "ServingRun") -> tuple[str, ...]:
     if not run.replicas or not len(ledger):
         return ()
     count = len(ledger)
-    told = pools_said(run.systems, round(sum(ledger.prompt) / count), round(sum(ledger.output) / count))
+    told = pools_said(
+        run.systems, round(int(column(ledger.prompt).sum()) / count), round(int(column(ledger.output).sum()) / count)
+    )
     changes = () if run.roles is None else run.roles.changes
     if changes:
         listed = ", ".join(f"{name} to {role} at {units.to_seconds(tick):.3g} s" for tick, name, role in changes[:4])
@@ -139,22 +143,55 @@ def _pools(run: "ServingRun") -> tuple[str, ...]:
 
 
 def _service(run: "ServingRun") -> Service:
-    replicas = tuple(_record(replica, home) for replica, home in zip(run.replicas, run.homes, strict=True))
-    order = _order(run.ledger)
-    row = np.empty_like(order)
+    taken = run.condensing
+    order = order_of(run.ledger) if taken is None else taken.window()
+    row = np.full(len(run.ledger), -1, np.int64)
     row[order] = np.arange(len(order))
     pauses = np.array(run.ledger.pauses, np.int64).reshape(-1, 3)
     pauses[:, 0] = row[pauses[:, 0]]
     return Service(
-        requests=_requests(run.ledger, order),
-        replicas=replicas,
-        gaps=_gaps(run.replicas),
-        pauses=pauses,
+        requests=requests_of(run.ledger, order),
+        replicas=_replicas(run),
+        gaps=gaps_of(run.replicas) if taken is None else taken.gaps(),
+        pauses=pauses[pauses[:, 0] >= 0],
         transfers=_transfers(run, row),
         tiers=() if run.tiers is None else run.tiers.used(),
         load_waits=_load_waits(run.replicas),
-        fleet=fleet_record(run, order),
+        fleet=fleet_record(run, order) if taken is None else None,
+        records=run.scenario.records if taken is not None else "all",
     )
+
+
+def _replicas(run: "ServingRun") -> tuple[ReplicaRecord, ...]:
+    """What replicas are and did, all of it or what was kept."""
+    found = []
+    for number, (replica, home) in enumerate(zip(run.replicas, run.homes, strict=True)):
+        if run.condensing is None:
+            rows, parts = iterations_of(replica), row_parts(replica, log_of(replica))
+        else:
+            rows, parts = run.condensing.rows(number), run.condensing.totals.replicas[number].parts
+        found.append(_record(replica, home, rows, parts_of(replica, parts)))
+    return tuple(found)
+
+
+def _told_of(run: "ServingRun", service: Service) -> tuple[str, ...]:
+    """What to say of requests that were turned away, and of queues that grew."""
+    return _rejected(run, service) + turned_away(service) + saturated(service)
+
+
+def _unused_records(run: "ServingRun") -> tuple[str, ...]:
+    """What to say where all records are kept although fewer are asked for."""
+    if run.scenario.records == "all" or run.condensing is not None or not run.replicas:
+        return ()
+    return ("`records` has no effect: of fleets that change, and of tenants, all records are kept",)
+
+
+def _thinned(run: "ServingRun", service: Service) -> Service:
+    """Every request, or every so many of very many, for what is said of queues and rejections."""
+    if run.condensing is None:
+        return service
+    order = order_of(run.ledger)
+    return replace(service, requests=requests_of(run.ledger, order[:: -(-len(order) // MOST_SAID)]))
 
 
 def _load_waits(replicas: tuple[Replica, ...]) -> Ints:
@@ -163,33 +200,7 @@ def _load_waits(replicas: tuple[Replica, ...]) -> Ints:
     return np.concatenate(waits) if waits else np.zeros(0, np.int64)
 
 
-def _order(ledger: Ledger) -> Ints:
-    """Requests in the order of arrival; those that nothing released come last."""
-    arrival = np.array(ledger.arrival, np.int64)
-    return np.argsort(np.where(arrival < 0, np.iinfo(np.int64).max, arrival), kind="stable").astype(np.int64)
-
-
-def _requests(ledger: Ledger, order: Ints) -> RequestRecords:
-    def column(values: list[int]) -> Ints:
-        return np.array(values, np.int64)[order]
-
-    return RequestRecords(
-        arrival=column(ledger.arrival),
-        scheduled=column(ledger.scheduled),
-        first_token=column(ledger.first_token),
-        finish=column(ledger.finish),
-        prompt=column(ledger.prompt),
-        output=column(ledger.output),
-        generated=column(ledger.done),
-        cached=column(ledger.cached),
-        preemptions=column(ledger.preemptions),
-        replica=column(ledger.replica),
-        status=column(ledger.status),
-        priority=column(ledger.priority),
-    )
-
-
-def _record(replica: Replica, home: System) -> ReplicaRecord:
+def _record(replica: Replica, home: System, rows: Iterations, parts: dict[str, float]) -> ReplicaRecord:
     cost = home.cost
     return ReplicaRecord(
         name=replica.name,
@@ -200,111 +211,11 @@ def _record(replica: Replica, home: System) -> ReplicaRecord:
         blocks=cost.blocks,
         block_size=cost.block_size,
         weights=cost.weights_bytes,
-        iterations=iterations_of(replica),
+        iterations=rows,
         busy=units.to_seconds(replica.record.busy),
-        parts=_parts(replica, _log(replica)),
+        parts=parts,
         batches=len(replica.batches),
     )
-
-
-def _log(replica: Replica) -> Ints:
-    """The columns of a replica's log."""
-    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T)
-    return rows
-
-
-def iterations_of(replica: Replica) -> Iterations:
-    """What a replica did."""
-    rows = _log(replica)
-    count, blocks = rows[1], rows[8]
-    mean, last = blocks.astype(np.float64), blocks.copy()
-    if replica.policy.grows:
-        replica.record.usage.settle()
-        mean[count > 1] = np.frombuffer(replica.record.usage.mean, np.float64)
-        last[count > 1] = np.frombuffer(replica.record.usage.last, np.int64)
-    waited = np.array(replica.record.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
-    columns = [*rows[:10], waited, mean, last]
-    return Iterations(*columns)
-
-
-def _verified(cost: ReplicaCost, record: ReplicaRecord) -> Ints:
-    return verified_rows(cost.speculation, record.iterations.decodes)
-
-
-def _parts(replica: Replica, rows: Ints) -> dict[str, float]:
-    """Seconds in which a replica worked by what they consist of, the mean over its stages."""
-    _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
-    verified = verified_rows(replica.stages.costs[0].speculation, decodes)
-    # A static batch computes rows of members that are done as well: what they cost is found under attention.
-    seconds: dict[str, float] = {}
-    record, costs = replica.record, replica.stages.costs
-    for cost in costs:
-        for body, amount in ((cost.body, verified + tokens), (cost.ending, verified + ended)):
-            sizes, times = _times(amount, count)
-            for part, each in body(sizes).items():
-                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
-        if cost.common is not None and record.shared_rows:
-            asked = np.array(record.shared_rows, np.int64).reshape(-1, 2).T
-            for shared, amount in zip(cost.common, asked, strict=True):
-                sizes, times = _times(amount, np.ones_like(amount))
-                for part, each in shared(sizes).items():
-                    seconds[part] += float(each @ times) / len(costs)
-    seconds[EP.name] = seconds.get(EP.name, 0.0) + units.to_seconds(record.exchanged)
-    host = costs[0].host
-    sequences, times = _times(decodes + prompts, count)
-    waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
-    seconds["host"] = (waits + record.hosted) / len(costs) / units.TICKS_PER_SECOND
-    if record.drafted:
-        seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND
-    for cost in costs if costs[0].launching is not None else ():
-        sizes, times = _times((verified + tokens)[prompts > 0], count[prompts > 0])
-        waits = sum(cost.launches(m) * n for m, n in zip(sizes.tolist(), times.tolist(), strict=True))
-        seconds["host"] += waits / len(costs) / units.TICKS_PER_SECOND
-    if record.copied:
-        seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
-    if replica.wasted:
-        seconds["lost by failures"] = units.to_seconds(replica.wasted)
-    if record.stalled:
-        seconds["stall"] = units.to_seconds(record.stalled)
-    if record.waits:
-        seconds["idle for peers"] = units.to_seconds(sum(record.waits))
-    if record.saved:
-        _hide(seconds, record.saved / len(costs) / units.TICKS_PER_SECOND)
-    seconds["attention"] = units.to_seconds(record.busy) - sum(seconds.values())
-    return {part: value for part, value in seconds.items() if value > 0}
-
-
-def _hide(seconds: dict[str, float], saved: float) -> None:
-    """Take what ran beside something else from the parts of communication; what cutting a batch costs is a part."""
-    sent = sum(seconds.get(axis, 0.0) for axis in (TP.name, EP.name))
-    for axis in (TP.name, EP.name):
-        if axis in seconds and saved > 0:
-            seconds[axis] -= min(saved / sent, 1.0) * seconds[axis]
-    if saved < 0:
-        seconds["cut in parts"] = -saved
-    seconds["other"] -= max(saved - sent, 0.0)
-
-
-def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
-    """Amounts above 0 that iterations have, and how many iterations have each."""
-    times = np.bincount(amount, weights=count)
-    sizes = np.flatnonzero(times[1:]) + 1
-    return sizes.astype(np.int64), times[sizes].astype(np.float64)
-
-
-def _gaps(replicas: tuple[Replica, ...]) -> TokenGaps:
-    """Gaps at the first iteration of each row, as noted, and those inside stretches, from the rows."""
-    ticks = [np.frombuffer(replica.record.gap_ticks, np.int64) for replica in replicas]
-    counts = [np.frombuffer(replica.record.gap_counts, np.int64) for replica in replicas]
-    for replica in replicas:
-        log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS)
-        stretches = log[log[:, 1] > 1]
-        more = stretches[:, 1] - 1
-        row = np.repeat(np.arange(len(stretches)), more)
-        step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
-        ticks.append(stretches[row, 2] + step * stretches[row, 3])
-        counts.append(stretches[row, 4])
-    return TokenGaps(np.concatenate(ticks), np.concatenate(counts))
 
 
 def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
@@ -313,7 +224,9 @@ def _transfers(run: "ServingRun", row: Ints) -> Transfers | None:
     rows = run.kv_transfer.rows
     columns = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
     request, start, end = np.ascontiguousarray(columns)
-    return Transfers(row[request], start, end, np.array([row[3] for row in rows], np.float64))
+    here = row[request] >= 0
+    size = np.array([row[3] for row in rows], np.float64)
+    return Transfers(row[request][here], start[here], end[here], size[here])
 
 
 def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
@@ -326,10 +239,8 @@ def _classes(run: "ServingRun") -> tuple[DeviceClass, ...]:
     )
 
 
-def _breakdown(service: Service) -> tuple[dict[str, float], ...]:
-    begin, end = span(service)
-    duration = units.to_seconds(end - begin)
-    held = held_seconds(service)
+def _breakdown(service: Service, duration: float) -> tuple[dict[str, float], ...]:
+    held = held_seconds(service) if service.records == "all" else [duration] * len(service.replicas)
     return tuple(
         {**replica.parts, "idle": each - replica.busy} | ({"off": duration - each} if each < duration else {})
         for replica, each in zip(service.replicas, held, strict=True)
@@ -348,23 +259,42 @@ def _memory(run: "ServingRun") -> tuple[MemoryUse, ...]:
 
 def _metrics(run: "ServingRun", service: Service) -> dict[str, float]:
     prices = {each.name: None if each.price is None else each.price.value for each in _accelerators(run)}
+    peak = max(sum(system.cost.ledger.values()) for system in run.systems)
+    if run.condensing is not None:
+        return _condensed(run.condensing, service, prices, peak) | _per_step(run)
     each = [
-        replica_energy_j(home.node.accelerator, home.cost, record, _verified(home.cost, record), lasts)
+        replica_energy_j(home.node.accelerator, home.cost, record, verified_of(home.cost, record.iterations), lasts)
         for record, home, lasts in zip(service.replicas, run.homes, held_seconds(service), strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
-    peak = max(sum(system.cost.ledger.values()) for system in run.systems)
     found = serving_metrics(service, run.scenario.slo, prices=prices, energy_j=energy, peak_memory=peak)
     return found | _per_step(run)
+
+
+def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | None], peak: float) -> dict[str, float]:
+    """The figures of a run whose records are not all kept."""
+    totals, sums = taken.totals, taken.totals.sums
+    duration = totals.duration
+    each = [
+        total_energy_j(home.node.accelerator, total.devices, total.energy_s, duration)
+        for total, home in zip(totals.replicas, taken.homes, strict=True)
+    ]
+    energy = None if None in each else sum(value for value in each if value is not None)
+    found = totals.metrics() | tier_figures(service, sums["begun"]) | {"peak_memory_bytes": peak}
+    rented = [(replica.devices * duration, replica.device) for replica in totals.replicas]
+    return found | economy(rented, prices, energy, found["total_output_tokens"])
 
 
 def _per_step(run: "ServingRun") -> dict[str, float]:
     """Tokens that a sequence got from an iteration on average, where several are verified together."""
     produced = steps = 0
-    for replica in run.replicas:
+    for number, replica in enumerate(run.replicas):
         if replica.stages.costs[0].speculation is not None and replica.role != "prefill":
-            log = _log(replica)
-            steps += int((log[1] * log[4]).sum())
+            if run.condensing is None:
+                log = log_of(replica)
+                steps += int((log[1] * log[4]).sum())
+            else:
+                steps += run.condensing.totals.replicas[number].decoded
             produced += sum(getattr(batch.decodes, "produced", 0) for batch in replica.batches)
     return {"tokens_per_step": produced / steps} if steps else {}
 

@@ -149,7 +149,7 @@ class JobsScenario(Spec):
 
     folder: ClassVar[str] = "scenarios"
     elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("model", "stack", "training", "serving", "requests", "slo", "fold", "leap", "published"),
+        ("model", "stack", "training", "serving", "requests", "slo", "fold", "leap", "records", "published"),
         "each of `jobs` has its own",
     )
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from simulator import units
 from simulator.metrics import METRICS
@@ -57,3 +57,6 @@ class Serves(Spec):
     """What is promised."""
     leap: bool = True
     """Whether decode iterations in which nothing can change are summed in one go; results are equal without."""
+    records: Literal["all", "sample", "none"] = Field(default="all", exclude_if=lambda records: records == "all")
+    """What is kept of requests and iterations: all; a window at the beginning of up to 10,000 requests (`sample`); or
+    only figures (`none`). Without all, percentiles are off by 0.2 % at most, and a run takes much less memory."""

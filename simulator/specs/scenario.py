@@ -41,7 +41,7 @@ _TRAINS = "only a scenario that trains has it, with `training:` in place of `ser
 class Scenario(Trains, Common):
     """One simulated training run."""
 
-    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap"), _SERVES)
+    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("slo", "leap", "records"), _SERVES)
 
     @field_validator("cluster")
     @classmethod

@@ -88,11 +88,13 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     yield "Warnings", html_parts.notes(remarks(result))
     served = not nothing_served(result)
     if served and (service := result.service) is not None:
+        kept = len(service.requests.arrival) > 0
+        yield "Records", records(service)
         yield "Latency", latency(result, service)
         yield "Objectives", objectives(result, service)
-        yield "Where the time of a request goes", request_time(service)
-        yield "Over time", over_time(service)
-        yield "Single requests", lives(service)
+        yield "Where the time of a request goes", request_time(service) if service.records == "all" else ()
+        yield "Over time", over_time(service) if kept else ()
+        yield "Single requests", lives(service) if kept else ()
         if service.fleet is not None:
             yield "Fleet", fleet.section(service)
         yield "Replicas", replicas(result, service)
@@ -102,6 +104,16 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
     yield from html_sections.left_open(result)
     yield "All figures", figures(result) if served else ()
     yield "Provenance", html_sections.provenance(result)
+
+
+def records(service: Service) -> Iterable[Markup]:
+    """What single requests and curves are of, where not all records were kept."""
+    if service.records != "all":
+        count = wording.plural(len(service.requests.arrival), "request")
+        text = (
+            f"{count} of a window at the beginning of the run are kept: distributions, curves and single requests are"
+        )
+        yield tag("p", f"{text} of these. Tables of latencies and all figures are of the whole run.")
 
 
 def latency(result: Result, service: Service) -> Iterable[Markup]:

@@ -59,10 +59,10 @@ def page_blocks(result: Result, elapsed_s: float | None) -> Iterable[RenderableT
             yield blocks.heading("If it fitted")
         yield headline(result)
         yield from latencies(result)
-        yield from classes(service)
+        yield from classes(service) if service.records == "all" else ()
         yield from fleet.of_tenants(service)
         yield from objectives(result)
-        yield from request_time(service)
+        yield from request_time(service) if service.records == "all" else ()
         yield from caches(result)
         yield from fleet.of_fleet(result, service)
         yield from replicas(service, result.metrics.get("duration", 0.0))
@@ -285,6 +285,8 @@ def replicas(service: Service, duration: float) -> Iterable[RenderableType]:
         ranked = sorted(rows, key=lambda row: -row.busy)
         remark = f", the busiest and the idlest of {len(rows):,}"
         rows = [*ranked[: MOST_REPLICAS // 2], *ranked[-MOST_REPLICAS // 2 :]]
+    if service.records != "all":
+        remark += "; iterations, batch and cache of what was kept"
     yield blocks.heading(f"Replicas{remark}")
     yield Roomy(_table(rows, parts=True), _table(rows, parts=False), least=74)
 
@@ -325,7 +327,10 @@ def parts_in_words(parts: dict[str, float]) -> str:
 
 
 def iterations(service: Service | None) -> str:
-    """How much was simulated."""
+    """How much was simulated, or how much of it was kept."""
+    if service is not None and service.records != "all":
+        kept = wording.plural(len(service.requests.arrival), "request") if service.records == "sample" else "no request"
+        return f"records: {service.records}, {kept} kept; figures are of all"
     rows = sum(len(r.iterations.count) for r in service.replicas) if service is not None else 0
     every = sum(int(r.iterations.count.sum()) for r in service.replicas) if service is not None else 0
     stretches = f" in {wording.plural(rows, 'stretch')} without a change" if rows < every else ""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from simulator.engine.agenda import Agenda
 from simulator.serving.fleet import sticky  # noqa: F401 - registers its routers
 from simulator.serving.fleet.kv_transfer import KvTransfer
@@ -31,13 +33,13 @@ class Fleet:
         router: Router,
         choice: Choice,
         done: Callable[[], None] | None = None,
-        way: Sequence[int] = (),
+        way: int = 0,
     ) -> None:
         """No replicas yet; `done` is called when all requests are finished or rejected.
 
-        A request that is asked for comes to the router `way` ticks later, at once where there are none.
+        A request that is asked for comes to the router `way` ticks later.
         """
-        self._way = way or [0] * len(ledger.arrival)
+        self._way = way
         self._done, self._left = done, len(ledger.arrival)
         self.agenda, self.ledger, self.router, self.choice = agenda, ledger, router, choice
         self.entrances: list[Replica] = []
@@ -47,16 +49,16 @@ class Fleet:
         self.kv_transfer: KvTransfer | None = None
         self.local: LocalPrompts | None = None
         """Which prompts are read on the decode side; None: none."""
-        timed = [request for request, tick in enumerate(ledger.arrival) if tick != NEVER]
-        self._timed = deque(sorted(timed, key=self._comes) if way else timed)
-        self._any: deque[int] = deque()
+        timed = np.flatnonzero(workload.arrival != NEVER)
+        self._timed = range(len(ledger.arrival)) if len(timed) == len(ledger.arrival) else timed.tolist()
+        """Requests with a time of their own, in its order."""
+        self._next = 0
+        """Of these, how many have come."""
+        self._any: deque[int] = deque(np.flatnonzero(workload.follows == ANY).tolist())
         self._followers: dict[int, list[int]] = {}
-        self._delay: list[int] = workload.delay.tolist()
-        for request, leader in enumerate(workload.follows.tolist()):
-            if leader == ANY:
-                self._any.append(request)
-            elif leader >= 0:
-                self._followers.setdefault(leader, []).append(request)
+        self._delay = workload.delay
+        for request in np.flatnonzero(workload.follows >= 0).tolist():
+            self._followers.setdefault(int(workload.follows[request]), []).append(request)
         self._follows = bool(self._any or self._followers)
         self._fresh: list[int] = []
         """Requests that came in this instant and are routed when all that ends in it has ended."""
@@ -70,17 +72,18 @@ class Fleet:
 
     def _expect(self) -> None:
         """Make the appointment with the next request that has a time of its own."""
-        if self._timed:
-            self.agenda.at(self._comes(self._timed[0]), self._come)
+        if self._next < len(self._timed):
+            self.agenda.at(self._comes(self._timed[self._next]), self._come)
 
     def _comes(self, request: int) -> int:
         """When a request with a time of its own comes to the router."""
-        return self.ledger.arrival[request] + self._way[request]
+        return self.ledger.arrival[request] + self._way
 
     def _come(self, _: Any) -> None:
         timed, now = self._timed, self.agenda.now
-        while timed and self._comes(timed[0]) <= now:
-            self._arrive(timed.popleft())
+        while self._next < len(timed) and self._comes(timed[self._next]) <= now:
+            self._next += 1
+            self._arrive(timed[self._next - 1])
         self._expect()
 
     def _arrive(self, request: int, _: Any = None) -> None:
@@ -154,8 +157,8 @@ class Fleet:
             if self._any:
                 released.append(self._any.popleft())
             for follower in released:
-                arrival = self.ledger.arrival[follower] = now + self._delay[follower]
-                comes = arrival + self._way[follower]
+                arrival = self.ledger.arrival[follower] = now + int(self._delay[follower])
+                comes = arrival + self._way
                 if comes == now:
                     self._arrive(follower)
                 else:

@@ -17,6 +17,7 @@ from simulator.serving.replica.speculation import SpeculatingDecodes, Yields
 if TYPE_CHECKING:
     from simulator.engine.agenda import Appointment
     from simulator.serving.replica.intake import Intake
+    from simulator.serving.replica.ledger import Column
     from simulator.serving.replica.replica import Replica
 
 
@@ -42,7 +43,7 @@ class Work:
         self.used = self.queued = 0
         """Blocks in use, without those that its decodes take, and requests waiting, when it began."""
 
-    def begin(self, chunks: Chunks, remaining: list[int]) -> None:
+    def begin(self, chunks: Chunks, remaining: "Column") -> None:
         """Work on these pieces; `remaining` are tokens of prompts by request."""
         self.chunks = chunks
         tokens = ended = 0

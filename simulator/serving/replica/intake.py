@@ -9,6 +9,7 @@ one runs misses the next. An engine with nothing to run takes whatever comes at 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ class FrontEnd:
 
     __slots__ = ("_ticks", "free")
 
-    def __init__(self, ticks: list[int]) -> None:
+    def __init__(self, ticks: Sequence[int]) -> None:
         """Free; `ticks` is its work on each request."""
         self._ticks = ticks
         self.free = 0

@@ -1,9 +1,32 @@
-"""What is known of every request, as plain lists: one place that replicas, routers and the Result read and write."""
+"""What is known of every request, column by column: one place that replicas, routers and the Result read and write.
 
-from collections.abc import Sequence
+Columns of few requests are lists, which are the fastest; those of many are arrays of machine words, 45 bytes a request
+beside what the workload holds, which they share.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simulator.serving.workload.generate import NEVER, Workload
+
+MANY = 200_000
+"""Requests from which columns are arrays."""
+
+
+class Column(Protocol):
+    """Whole numbers by request."""
+
+    def __getitem__(self, request: int, /) -> int: ...
+    def __setitem__(self, request: int, value: int, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def count(self, value: int, /) -> int: ...
+
 
 FINISHED, REJECTED, IN_FLIGHT, FAILED = 0, 1, 2, 3
 """What became of a request."""
@@ -13,12 +36,12 @@ FINISHED, REJECTED, IN_FLIGHT, FAILED = 0, 1, 2, 3
 class Ledger:
     """Requests by number. Times are ticks, NEVER where nothing happened yet."""
 
-    arrival: list[int]
-    prompt: list[int]
+    arrival: Column
+    prompt: Column
     """Tokens of the prompt."""
-    output: list[int]
+    output: Column
     """Tokens to come out."""
-    priority: list[int]
+    priority: Column
     """Class, 0 the most urgent."""
     prefix: Sequence[Sequence[int]] | None
     """Identities of the blocks that a prompt begins with, see `Workload`."""
@@ -30,30 +53,30 @@ class Ledger:
     """Who asks for each; empty where nobody is told apart."""
     weights: Sequence[float] = ()
     """Share of the service of each tenant."""
-    scheduled: list[int] = field(init=False)
+    scheduled: Column = field(init=False)
     """Start of the first iteration that worked on it."""
-    first_token: list[int] = field(init=False)
-    finish: list[int] = field(init=False)
-    remaining_tokens: list[int] = field(init=False)
+    first_token: Column = field(init=False)
+    finish: Column = field(init=False)
+    remaining_tokens: Column = field(init=False)
     """Tokens of the prompt (after a preemption also of what came out before) that are still to be worked on."""
-    cached: list[int] = field(init=False)
+    cached: Column = field(init=False)
     """Tokens that a prefix cache held."""
-    done: list[int] = field(init=False)
+    done: Column = field(init=False)
     """Tokens that came out."""
-    preemptions: list[int] = field(init=False)
-    replica: list[int] = field(init=False)
+    preemptions: Column = field(init=False)
+    replica: Column = field(init=False)
     """The replica that decodes it, -1 for none."""
-    status: list[int] = field(init=False)
+    status: Column = field(init=False)
     pauses: list[tuple[int, int, int]] = field(init=False, default_factory=list)
     """(request, from, to): no tokens although the first was out, because of a preemption."""
 
     def __post_init__(self) -> None:
         """Nothing has happened yet."""
         n = len(self.prompt)
-        self.scheduled, self.first_token, self.finish = [NEVER] * n, [NEVER] * n, [NEVER] * n
-        self.remaining_tokens = self.prompt[:]
-        self.cached, self.done, self.preemptions = [0] * n, [0] * n, [0] * n
-        self.replica, self.status = [-1] * n, [IN_FLIGHT] * n
+        self.scheduled, self.first_token, self.finish = (_filled(NEVER, n, "q") for _ in range(3))
+        self.remaining_tokens = array("i", self.prompt) if n >= MANY else list(self.prompt)
+        self.cached, self.done, self.preemptions = (_filled(0, n, "i") for _ in range(3))
+        self.replica, self.status = _filled(-1, n, "i"), _filled(IN_FLIGHT, n, "b")
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -69,12 +92,27 @@ class Ledger:
 
 def open_ledger(workload: Workload, ttft_slo: int = 0) -> Ledger:
     """The ledger of a workload; `ttft_slo` is the ticks from an arrival to the first token that an objective allows."""
-    return Ledger(
-        arrival=workload.arrival.tolist(),
-        prompt=workload.prompt.tolist(),
-        output=workload.output.tolist(),
-        priority=workload.priority.tolist(),
-        prefix=workload.prefix,
-        prefix_block=workload.prefix_block,
-        ttft_slo=ttft_slo,
-    )
+    columns = (workload.arrival, workload.prompt, workload.output, workload.priority)
+    arrival, prompt, output, priority = map(_shared if len(workload) >= MANY else _listed, columns)
+    return Ledger(arrival, prompt, output, priority, workload.prefix, workload.prefix_block, ttft_slo)
+
+
+def column(values: Column, first: int = 0, stop: int | None = None) -> NDArray[np.int64]:
+    """Part of a column, or all of it, as numpy has it."""
+    part = values[first:stop] if isinstance(values, list) else np.asarray(values)[first:stop]
+    return np.array(part, np.int64)
+
+
+def _filled(value: int, count: int, kind: str) -> Column:
+    """A column of one value."""
+    return array(kind, (value,)) * count if count >= MANY else [value] * count
+
+
+def _listed(values: NDArray[np.int64]) -> Column:
+    found: list[int] = values.tolist()
+    return found
+
+
+def _shared(values: NDArray[np.int64]) -> Column:
+    """The same memory."""
+    return memoryview(values)  # type: ignore[arg-type]

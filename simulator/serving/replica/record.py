@@ -1,6 +1,7 @@
 """What a replica writes down while it runs, from which `run` makes the Result: iterations, gaps, use of the cache."""
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +27,12 @@ class Record:
         "copied",
         "drafted",
         "exchanged",
+        "full",
         "gap_counts",
         "gap_ticks",
         "hosted",
         "log",
+        "most",
         "saved",
         "shared_rows",
         "stalled",
@@ -41,6 +44,9 @@ class Record:
         """Nothing has happened yet."""
         self.log = array("q")
         """`COLUMNS` numbers an iteration, or a stretch."""
+        self.most = 1 << 62
+        """Numbers of the log from which `full` is called, which may take them away."""
+        self.full: Callable[[], None] | None = None
         self.usage = Usage(block_size)
         self.gap_ticks, self.gap_counts = array("q"), array("q")
         """Ticks between two tokens of a request, and how many requests had that gap."""
@@ -90,6 +96,8 @@ class Record:
         self._gaps(decodes, int(end[0]))
         _append(self.gap_ticks, np.diff(end))
         _append(self.gap_counts, np.full(count - 1, n))
+        if len(self.log) >= self.most:
+            self._full()
 
     def _gaps(self, decodes: "Decodes", end: int) -> None:
         """Tokens of all members came out at `end`."""
@@ -127,6 +135,19 @@ class Record:
             self.busy += now - start
         if n:
             self._gaps(decodes, start + first)
+        if len(self.log) >= self.most:
+            self._full()
+
+    def _full(self) -> None:
+        assert self.full is not None
+        self.full()
+
+    def clear(self) -> None:
+        """Forget rows and gaps that somebody has taken; sums stay."""
+        self.log, self.waits, self.shared_rows = array("q"), array("q"), array("q")
+        self.gap_ticks, self.gap_counts = array("q"), array("q")
+        self.usage.settle()
+        self.usage.mean, self.usage.last = array("d"), array("q")
 
     def _wait(self, batch: "Batch") -> None:
         """The device waits for the host in iterations that are over, less in each as they grow."""
@@ -151,6 +172,8 @@ class Record:
         self._gaps(decodes, int(ends[0]))
         _append(self.gap_ticks, spans[1:])
         _append(self.gap_counts, np.full(count - 1, decodes.n))
+        if len(self.log) >= self.most:
+            self._full()
 
 
 def _append(column: "array[int]", values: Ints) -> None:

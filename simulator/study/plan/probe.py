@@ -99,7 +99,7 @@ class CannotRun(Exception):
 
 def probe(simulate: Simulate, scenario: ServingScenario, slo: Slo, rate: float) -> Probe:
     """Simulate a scenario whose load is `rate`. Raises InputError as the simulation does, and CannotRun."""
-    result = simulate(scenario)
+    result = simulate(scenario.model_copy(update={"records": "all"}))
     if not result.feasible or result.service is None:
         raise CannotRun(result)
     return Probe(

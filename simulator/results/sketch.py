@@ -1,0 +1,76 @@
+"""Quantiles of amounts that are not kept: a sketch with a stated relative error.
+
+An amount x > 0 is counted in the bucket i = ceil(log(x) / log(g)) with g = (1 + a) / (1 - a); the bucket's value
+2 g^i / (g + 1) is off by at most a share a of any amount in it. So is every quantile, against the amount of that rank.
+Sums, least and largest are exact. Source: Masson, Rim, Lee 2019, "DDSketch" (VLDB 12:12); there buckets may be merged,
+here the range is fixed.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.metrics import PERCENTILES
+from simulator.results.sample import Spread
+
+Floats = NDArray[np.float64]
+
+ERROR = 0.002
+"""Relative error of a quantile at most."""
+_BASE = (1.0 + ERROR) / (1.0 - ERROR)
+_LEAST, _MOST = 1e-9, 1e15
+"""Amounts beyond are counted as these."""
+_FIRST = int(np.ceil(np.log(_LEAST) / np.log(_BASE)))
+_BUCKETS = int(np.ceil(np.log(_MOST) / np.log(_BASE))) - _FIRST + 1
+
+
+class Sketch:
+    """Amounts of at least 0, as counts of buckets."""
+
+    __slots__ = ("_counts", "_squares", "count", "greatest", "least", "total", "zeros")
+
+    def __init__(self) -> None:
+        """Of nothing."""
+        self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
+        self.zeros = self.count = 0
+        """Amounts that are 0, and all."""
+        self.total = self._squares = 0.0
+        self.least, self.greatest = float("inf"), 0.0
+
+    def add(self, values: Floats, counts: NDArray[np.int64] | None = None) -> None:
+        """`values[i]` occurs `counts[i]` times more, once where left out."""
+        if not len(values):
+            return
+        weights = np.ones(len(values), np.int64) if counts is None else counts
+        some = values > 0
+        place = np.ceil(np.log(np.clip(values[some], _LEAST, _MOST)) / np.log(_BASE)).astype(np.int64) - _FIRST
+        self._counts += np.bincount(np.clip(place, 0, _BUCKETS - 1), weights[some], _BUCKETS).astype(np.int64)
+        self.zeros += int(weights[~some].sum())
+        self.count += int(weights.sum())
+        self.total += float(values @ weights)
+        self._squares += float((values * values) @ weights)
+        self.least = min(self.least, float(values.min()))
+        self.greatest = max(self.greatest, float(values.max()))
+
+    def quantiles(self, percents: Sequence[float]) -> list[float]:
+        """Percentiles, each off by a share `ERROR` at most from the amount of its rank (the one below it)."""
+        if not self.count:
+            return [float("nan")] * len(percents)
+        upto = np.cumsum(self._counts) + self.zeros
+        found = []
+        for percent in percents:
+            rank = int((self.count - 1) * percent / 100)
+            place = int(np.searchsorted(upto, rank, side="right"))
+            value = 0.0 if rank < self.zeros else 2.0 * _BASE ** (place + _FIRST) / (_BASE + 1.0)
+            found.append(min(max(value, self.least), self.greatest))
+        return found
+
+    def spread(self) -> Spread:
+        """Mean and standard deviation, which are exact, and percentiles."""
+        if not self.count:
+            nothing = float("nan")
+            return Spread(nothing, nothing, nothing, (nothing,) * len(PERCENTILES))
+        mean = self.total / self.count
+        median, *others = self.quantiles((50, *PERCENTILES))
+        return Spread(mean, median, max(self._squares / self.count - mean**2, 0.0) ** 0.5, tuple(others))

@@ -1,0 +1,150 @@
+"""What replicas and requests wrote down while a run lasted, as the columns of a Result."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator import units
+from simulator.axes import EP, TP
+from simulator.results.result import Iterations, RequestRecords, TokenGaps
+from simulator.serving.costs.drafting import verified_rows
+from simulator.serving.costs.iteration import ReplicaCost
+from simulator.serving.replica.ledger import Ledger, column
+from simulator.serving.replica.record import COLUMNS
+from simulator.serving.replica.replica import Replica
+
+Ints = NDArray[np.int64]
+
+
+def order_of(ledger: Ledger) -> Ints:
+    """Requests in the order of arrival; those that nothing released come last."""
+    arrival = column(ledger.arrival)
+    return np.argsort(np.where(arrival < 0, np.iinfo(np.int64).max, arrival), kind="stable").astype(np.int64)
+
+
+def requests_of(ledger: Ledger, order: Ints) -> RequestRecords:
+    """Records of some requests, in an order."""
+    return RequestRecords(
+        arrival=column(ledger.arrival)[order],
+        scheduled=column(ledger.scheduled)[order],
+        first_token=column(ledger.first_token)[order],
+        finish=column(ledger.finish)[order],
+        prompt=column(ledger.prompt)[order],
+        output=column(ledger.output)[order],
+        generated=column(ledger.done)[order],
+        cached=column(ledger.cached)[order],
+        preemptions=column(ledger.preemptions)[order],
+        replica=column(ledger.replica)[order],
+        status=column(ledger.status)[order],
+        priority=column(ledger.priority)[order],
+    )
+
+
+def log_of(replica: Replica) -> Ints:
+    """The columns of a replica's log."""
+    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T)
+    return rows
+
+
+def iterations_of(replica: Replica) -> Iterations:
+    """What a replica did."""
+    rows = log_of(replica)
+    count, blocks = rows[1], rows[8]
+    mean, last = blocks.astype(np.float64), blocks.copy()
+    if replica.policy.grows:
+        replica.record.usage.settle()
+        mean[count > 1] = np.frombuffer(replica.record.usage.mean, np.float64)
+        last[count > 1] = np.frombuffer(replica.record.usage.last, np.int64)
+    waited = np.array(replica.record.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
+    columns = [*rows[:10], waited, mean, last]
+    return Iterations(*columns)
+
+
+def verified_of(cost: ReplicaCost, rows: Iterations) -> Ints:
+    """Rows of decodes of each kind of iteration, drafts among them."""
+    return verified_rows(cost.speculation, rows.decodes)
+
+
+def row_parts(replica: Replica, rows: Ints) -> dict[str, float]:
+    """Seconds of rows of a replica by what they consist of, as far as rows say, the mean over its stages."""
+    _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
+    verified = verified_rows(replica.stages.costs[0].speculation, decodes)
+    # A static batch computes rows of members that are done as well: what they cost is found under attention.
+    seconds: dict[str, float] = {}
+    record, costs = replica.record, replica.stages.costs
+    for cost in costs:
+        for body, amount in ((cost.body, verified + tokens), (cost.ending, verified + ended)):
+            sizes, times = _times(amount, count)
+            for part, each in body(sizes).items():
+                seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
+        if cost.common is not None and record.shared_rows:
+            asked = np.array(record.shared_rows, np.int64).reshape(-1, 2).T
+            for shared, amount in zip(cost.common, asked, strict=True):
+                sizes, times = _times(amount, np.ones_like(amount))
+                for part, each in shared(sizes).items():
+                    seconds[part] += float(each @ times) / len(costs)
+    host = costs[0].host
+    sequences, times = _times(decodes + prompts, count)
+    waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
+    seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
+    for cost in costs if costs[0].launching is not None else ():
+        sizes, times = _times((verified + tokens)[prompts > 0], count[prompts > 0])
+        waits = sum(cost.launches(m) * n for m, n in zip(sizes.tolist(), times.tolist(), strict=True))
+        seconds["host"] += waits / len(costs) / units.TICKS_PER_SECOND
+    if record.waits:
+        seconds["idle for peers"] = units.to_seconds(sum(record.waits))
+    return seconds
+
+
+def parts_of(replica: Replica, rows: dict[str, float]) -> dict[str, float]:
+    """Seconds in which a replica worked by what they consist of, given what all its rows say."""
+    record, costs = replica.record, replica.stages.costs
+    seconds = {part: value for part, value in rows.items() if part not in ("host", "idle for peers")}
+    seconds[EP.name] = seconds.get(EP.name, 0.0) + units.to_seconds(record.exchanged)
+    seconds["host"] = rows.get("host", 0.0) + record.hosted / len(costs) / units.TICKS_PER_SECOND
+    if record.drafted:
+        seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND
+    if record.copied:
+        seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
+    if replica.wasted:
+        seconds["lost by failures"] = units.to_seconds(replica.wasted)
+    if record.stalled:
+        seconds["stall"] = units.to_seconds(record.stalled)
+    if "idle for peers" in rows:
+        seconds["idle for peers"] = rows["idle for peers"]
+    if record.saved:
+        _hide(seconds, record.saved / len(costs) / units.TICKS_PER_SECOND)
+    seconds["attention"] = units.to_seconds(record.busy) - sum(seconds.values())
+    return {part: value for part, value in seconds.items() if value > 0}
+
+
+def _hide(seconds: dict[str, float], saved: float) -> None:
+    """Take what ran beside something else from the parts of communication; what cutting a batch costs is a part."""
+    sent = sum(seconds.get(axis, 0.0) for axis in (TP.name, EP.name))
+    for axis in (TP.name, EP.name):
+        if axis in seconds and saved > 0:
+            seconds[axis] -= min(saved / sent, 1.0) * seconds[axis]
+    if saved < 0:
+        seconds["cut in parts"] = -saved
+    seconds["other"] -= max(saved - sent, 0.0)
+
+
+def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
+    """Amounts above 0 that iterations have, and how many iterations have each."""
+    times = np.bincount(amount, weights=count)
+    sizes = np.flatnonzero(times[1:]) + 1
+    return sizes.astype(np.int64), times[sizes].astype(np.float64)
+
+
+def gaps_of(replicas: tuple[Replica, ...]) -> TokenGaps:
+    """Gaps at the first iteration of each row, as noted, and those inside stretches, from the rows."""
+    ticks = [np.frombuffer(replica.record.gap_ticks, np.int64) for replica in replicas]
+    counts = [np.frombuffer(replica.record.gap_counts, np.int64) for replica in replicas]
+    for replica in replicas:
+        log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS)
+        stretches = log[log[:, 1] > 1]
+        more = stretches[:, 1] - 1
+        row = np.repeat(np.arange(len(stretches)), more)
+        step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
+        ticks.append(stretches[row, 2] + step * stretches[row, 3])
+        counts.append(stretches[row, 4])
+    return TokenGaps(np.concatenate(ticks), np.concatenate(counts))

@@ -1,0 +1,171 @@
+"""Runs whose records are not all kept have the figures of those that keep all, to the sketch's error."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator import results
+from simulator.cli import main
+from simulator.report.result.html import document
+from simulator.report.result.page import page
+from simulator.results.result import Result
+from simulator.results.sketch import ERROR, Sketch
+from simulator.run import condense
+from simulator.run.serve import serve
+from simulator.serving.replica import ledger
+from simulator.specs import load_scenario
+
+FILE = "scenarios/serving/quickstart.yaml"
+VARIANTS = {
+    "plain": (),
+    "two replicas, preempted": (
+        "+serving.replicas=2",
+        "requests.arrivals={poisson: 12 /s}",
+        "+serving.kv_cache={blocks: 900}",
+    ),
+    "stages": ("serving={parallel: {pp: 2}, context: 16384}",),
+    "apart": (
+        "serving={context: 16384, pools: [{name: p, role: prefill}, {name: d, role: decode}]}",
+        "requests.arrivals={poisson: 2 /s}",
+    ),
+    "drafts": ("+serving.speculation={kind: n-gram, draft_length: 3, acceptance: 0.5}",),
+    "closed loop": ("requests.arrivals={closed_loop: {clients: 20, think: {exponential: 2}}}",),
+    "turns": (
+        "+serving.kv_cache={prefix_caching: block, blocks: 2000, tiers: [{name: host, capacity: 50 GB}]}",
+        "+requests.sessions={turns: {uniform: [1, 4]}, think: {exponential: 5}}",
+    ),
+    "experts": (
+        "model=models/mixtral-8x7b",
+        "serving={replicas: 4, parallel: {ep: 4}, context: 16384, batching: {token_budget: 512, max_sequences: 64}}",
+    ),
+}
+
+
+def served(mode: str, *overrides: str) -> Result:
+    given = ["requests.count=600", "+slo={ttft: 1 s, tpot: 50 ms}", *overrides]
+    given += [] if mode == "all" else [f"+records={mode}"]
+    return serve(load_scenario(FILE, given).spec)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are given away every 128."""
+    monkeypatch.setattr(condense, "ROWS", 1 << 7)
+    monkeypatch.setattr(condense, "LEAST_ROWS", 1 << 7)
+    monkeypatch.setattr(condense, "PART", 101)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_modes_agree_to_the_error_of_the_sketch(variant: str) -> None:
+    whole = served("all", *VARIANTS[variant])
+    for mode in ("sample", "none"):
+        condensed = served(mode, *VARIANTS[variant])
+        assert condensed.metrics.keys() == whole.metrics.keys()
+        for name, value in whole.metrics.items():
+            # Amounts of two neighbouring ranks are interpolated there, and energy takes shares of links piece by piece.
+            loose = name.startswith(("median", "p9")) or name in ("max_output_tokens_per_s",) or "energy" in name
+            wide = 0.05 if loose else 1e-9
+            assert condensed.metrics[name] == pytest.approx(value, rel=wide, nan_ok=True), name
+        for one, other in zip(whole.breakdown, condensed.breakdown, strict=True):
+            assert one.keys() == other.keys()
+            for part, seconds in one.items():
+                assert other[part] == pytest.approx(seconds, rel=1e-6, abs=1e-6), part
+        assert condensed.provenance["events"] == whole.provenance["events"]
+
+
+def test_quantiles_are_off_by_the_stated_error_at_most() -> None:
+    random = np.random.default_rng(4)
+    for draw in (
+        lambda: random.lognormal(3.0, 2.0, 20_001),
+        lambda: random.exponential(1e-3, 20_001),
+        lambda: random.pareto(0.7, 20_001),
+        lambda: np.where(random.random(20_001) < 0.3, 0.0, random.normal(50, 1, 20_001)),
+    ):
+        _check_quantiles(draw)
+
+
+def _check_quantiles(draw: Callable[[], Any]) -> None:
+    values = draw()
+    sketch = Sketch()
+    for part in np.array_split(values, 7):
+        sketch.add(part)
+    percents = (0, 1, 25, 50, 90, 95, 99, 99.9, 100)
+    exact = np.percentile(values, percents, method="lower")
+    assert np.abs(np.array(sketch.quantiles(percents)) - exact) == pytest.approx(0.0, abs=ERROR * 1.0001 * exact.max())
+    for found, wanted in zip(sketch.quantiles(percents), exact.tolist(), strict=True):
+        assert abs(found - wanted) <= 1.0001 * ERROR * wanted
+    assert sketch.spread().mean == pytest.approx(values.mean(), rel=1e-12)
+    assert sketch.spread().std == pytest.approx(values.std(), rel=1e-6)
+
+
+def test_counts_are_repetitions_and_nothing_is_nan() -> None:
+    one, other = Sketch(), Sketch()
+    one.add(np.array([1.0, 5.0, 0.0]), np.array([3, 2, 4]))
+    other.add(np.repeat([1.0, 5.0, 0.0], [3, 2, 4]))
+    assert one.spread() == other.spread()
+    assert all(np.isnan(value) for value in (Sketch().spread().mean, *Sketch().quantiles((50,))))
+
+
+def test_a_sample_is_a_whole_window_of_the_run() -> None:
+    whole, sample = served("all").service, served("sample").service
+    assert whole is not None and sample is not None and sample.records == "sample"
+    count = len(sample.requests.arrival)
+    assert 0 < count < 600
+    ends = sample.requests.finish
+    here = np.flatnonzero(whole.requests.finish <= ends.max())
+    assert (whole.requests.finish[here][:count] == ends).all()
+    rows = sample.replicas[0].iterations
+    assert len(rows.count) == 128
+    assert (rows.start == whole.replicas[0].iterations.start[:128]).all()
+    assert (rows.mean_blocks == whole.replicas[0].iterations.mean_blocks[:128]).all()
+
+
+def test_columns_of_many_requests_are_arrays_with_the_same_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = served("all")
+    monkeypatch.setattr(ledger, "MANY", 10)
+    arrays = served("all")
+    assert lists.metrics == arrays.metrics
+    for variant in ("apart", "turns", "closed loop"):
+        monkeypatch.setattr(ledger, "MANY", 10)
+        few = served("sample", *VARIANTS[variant])
+        monkeypatch.setattr(ledger, "MANY", 1 << 40)
+        assert few.metrics == served("sample", *VARIANTS[variant]).metrics
+
+
+@pytest.mark.parametrize("mode", ["sample", "none"])
+def test_pages_files_and_documents_of_such_runs(mode: str, tmp_path: Path) -> None:
+    result = served(mode)
+    assert f"records: {mode}" in page(result)
+    assert "of the whole run" in document(result)
+    told = results.to_json(result)["service"]
+    assert told["records"] == mode and told["request_time_s"] == {}
+    results.save(result, tmp_path / "a.result")
+    again = results.read(tmp_path / "a.result")
+    assert again.service is not None and again.service.records == mode
+    assert again.metrics == pytest.approx(result.metrics, nan_ok=True)
+
+
+@pytest.mark.parametrize("mode", ["sample", "none"])
+def test_commands_take_such_runs(mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["requests.count=100", f"+records={mode}"]
+    files = [
+        "--json",
+        str(tmp_path / "a.json"),
+        "--html",
+        str(tmp_path / "a.html"),
+        "--trace",
+        str(tmp_path / "a.trace"),
+    ]
+    assert main(["run", FILE, "--quiet", *given, *files]) == 0
+    assert main(["plan", FILE, "--quiet", *given, "+slo={ttft: 2 s, tpot: 200 ms}"]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_word_that_is_no_mode_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", FILE, "--quiet", "requests.count=10", "+records=some"]) == 2
+    assert "did you mean `sample`" in capsys.readouterr().err
+    assert main(["run", "scenarios/quickstart.yaml", "--quiet", "+records=none"]) == 2
+    assert "only a scenario that serves" in capsys.readouterr().err
