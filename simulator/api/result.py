@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from simulator.report.notebook.plotting import ComparisonPlots, Plots, SweepPlots
     from simulator.results.documents.comparison import ComparisonDocument
 
-Frame = Literal["metrics", "breakdown", "operations", "memory", "links", "requests", "replicas", "jobs", "meetings"]
+Frame = Literal[
+    "metrics", "breakdown", "operations", "memory", "links", "requests", "iterations", "replicas", "jobs", "meetings"
+]
 _TABLE = 'a frame writes tables: `.to_frame().to_csv("metrics.csv")`'
 _PICTURE = 'plots write pictures: `.plot.NAME().figure.savefig("plot.png")`'
 _OTHERS = {

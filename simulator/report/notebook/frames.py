@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.results import iterations as of
 from simulator.results.documents.comparison import ComparisonDocument
 from simulator.results.request_time import request_time
 from simulator.results.result import Result
@@ -116,6 +117,30 @@ def _requests(result: Result) -> "DataFrame":
 _MOMENTS = ("arrival", "scheduled", "first_token", "finish")
 
 
+def _iterations(result: Result) -> "DataFrame":
+    """A row for each iteration of a serving run, or for several in a row in which nothing changed, by replica: begin,
+    end, how many they are, and what the first of them worked on."""
+    if result.service is None:
+        raise InputError(Problem(f"{result.name} has no iterations", hint="they are of runs that serve"))
+    replicas = result.service.replicas
+    names = np.array([one.name for one in replicas], dtype=object)
+    rows = [one.iterations for one in replicas]
+    lengths = [len(one.count) for one in rows]
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name) for one in rows]) if rows else np.zeros(0)
+
+    ends = np.concatenate([of.ends(one) for one in rows]) if rows else np.zeros(0, np.int64)
+    times = {"start_s": _seconds(column("start")), "end_s": _seconds(ends), "first_s": _seconds(column("first"))}
+    amounts = ("count", "decodes", "prompt_tokens", "prompts", "context", "blocks", "waiting")
+    return made(
+        {"replica": names[np.repeat(np.arange(len(rows)), lengths)], **times}
+        | {name: column(name) for name in amounts}
+        | {"waited_s": _seconds(column("waited")), "mean_blocks": column("mean_blocks")},
+        name="iteration",
+    )
+
+
 def _replicas(result: Result) -> "DataFrame":
     """A row for each replica of a serving run: what it is, how long it worked, and on what."""
     if result.service is None:
@@ -162,6 +187,7 @@ FRAMES: dict[str, Callable[[Result], "DataFrame"]] = {
     "memory": _memory,
     "links": _links,
     "requests": _requests,
+    "iterations": _iterations,
     "replicas": _replicas,
     "jobs": _jobs,
     "meetings": _meetings,

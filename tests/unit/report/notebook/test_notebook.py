@@ -141,7 +141,7 @@ def test_the_card_of_a_sweep_has_its_best_points() -> None:
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_frame_of_every_result(name: str, what: str) -> None:
     result = RESULTS[name]()
-    if what in ("requests", "replicas") and result.service is None:
+    if what in ("requests", "iterations", "replicas") and result.service is None:
         with pytest.raises(InputError, match=f"has no {what}"):
             frame(result, what)
     elif what in ("jobs", "meetings") and not result.jobs:
@@ -156,6 +156,16 @@ def test_the_frame_of_metrics_is_one_row() -> None:
     table = frame(result)
     assert list(table.index) == [result.name]
     assert {name: table[name].iloc[0] for name in result.metrics} == result.metrics
+
+
+def test_the_frame_of_iterations_has_those_of_all_replicas_in_order() -> None:
+    result = next(made() for made in RESULTS.values() if made().service is not None)
+    table = frame(result, "iterations")
+    assert result.service is not None
+    assert len(table) == sum(len(one.iterations.count) for one in result.service.replicas)
+    assert (table["end_s"] >= table["start_s"] + table["first_s"] - 1e-12).all()
+    assert set(table["replica"]) <= {one.name for one in result.service.replicas}
+    assert table["count"].sum() == sum(int(one.iterations.count.sum()) for one in result.service.replicas)
 
 
 def test_the_frame_of_operations_has_seconds_and_names() -> None:
