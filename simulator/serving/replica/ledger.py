@@ -115,4 +115,4 @@ def _listed(values: NDArray[np.int64]) -> Column:
 
 def _shared(values: NDArray[np.int64]) -> Column:
     """The same memory."""
-    return memoryview(values)  # type: ignore[arg-type]
+    return memoryview(values)  # type: ignore[arg-type, return-value]
