@@ -59,6 +59,10 @@ CASES: dict[str, tuple[float, list[str]]] = {
     "mixture of experts on 131,072 devices, cp 4, ep 32, pp 8, fold: tiers": (5.0, ["run", EXPERTS, "--quiet"]),
     "serving, 10,000 requests": (1.2, ["run", SERVING, "requests.count=10000", "--quiet"]),
     "serving, 100,000 requests": (6.0, ["run", SERVING, "requests.count=100000", "--quiet"]),
+    "serving, 1,000,000 requests, records: sample": (
+        35.0,
+        ["run", SERVING, "requests.count=1000000", "+records=sample", "--quiet"],
+    ),
     "two jobs of 1,024 devices that meet on a fat tree of three levels": (10.0, ["run", TWO_JOBS, "--quiet"]),
     "the same with every node anywhere": (
         15.0,
