@@ -453,7 +453,7 @@ GENERATIONS = {"megatron-core": "megatron-core-0.8", "nemo": "nemo-2023"}
 _RELEASES = (
     (re.compile(r"mlperf training v?(\d+\.\d+)"), "3.1"),
     (re.compile(r"nemo v?(2\d\.\d\d)"), "23.12"),
-    (re.compile(r"megatron core r?v?(0\.\d+)"), "0.8"),
+    (re.compile(r"(?<!\w)core r?v?(0\.\d+)"), "0.8"),
 )
 """Releases as rows say them (MLPerf Training, containers of NeMo, Megatron-Core), with the last one of that time."""
 

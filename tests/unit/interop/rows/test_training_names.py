@@ -80,8 +80,8 @@ def test_every_name_stands_for_a_profile() -> None:
         {"recompute": "full recomputation (uniform, 1 layer)"},
         {"schedule": "1F1B"},
         {"schedule": "PipeDream-Flush"},
-        {"framework": "Megatron-LM core_r0.7"},
-        {"framework": "megatron core r0.8.0"},
+        {"framework": "Megatron-LM core_r0.11"},
+        {"framework": "megatron core r0.12.0"},
         {"attention": "FlashAttention-2"},
         {"attention": "GQA"},
         {"task": "pre-training"},
@@ -344,6 +344,7 @@ def test_frameworks(framework: str, stack: str | None) -> None:
     ("words", "earlier"),
     [
         ("Megatron-Core r0.8.0 some-table", True),
+        ("Megatron-LM core_r0.7 some-table", True),
         ("Megatron-Core v0.12 some-table", False),
         ("NeMo/Megatron-Core nemo-24.07-h100", False),
         ("NeMo 23.11", True),
