@@ -21,6 +21,8 @@ SERVING = "scenarios/serving/quickstart.yaml"
 TWO_JOBS = "benchmarks/two_jobs.yaml"
 RING = "benchmarks/ring_1m.yaml"
 EXPERTS = "benchmarks/experts_131k.yaml"
+THOUSAND = "benchmarks/fleet_1000.yaml"
+TWENTY = "benchmarks/fleet_20.yaml"
 DEEPSEEK = "scenarios/papers/deepseek-v3/pretraining.yaml"
 CASES: dict[str, tuple[float, list[str]]] = {
     "`clustersim --help`": (0.25, ["--help"]),
@@ -63,6 +65,8 @@ CASES: dict[str, tuple[float, list[str]]] = {
         35.0,
         ["run", SERVING, "requests.count=1000000", "+records=sample", "--quiet"],
     ),
+    "serving, 1,000,000 requests on 1,000 replicas behind a router": (90.0, ["run", THOUSAND, "--quiet"]),
+    "serving, 600,000 requests on 20 replicas that scale and fail": (60.0, ["run", TWENTY, "--quiet"]),
     "two jobs of 1,024 devices that meet on a fat tree of three levels": (10.0, ["run", TWO_JOBS, "--quiet"]),
     "the same with every node anywhere": (
         15.0,

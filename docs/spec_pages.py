@@ -20,6 +20,16 @@ from simulator.specs.collectives import (
     Wire,
 )
 from simulator.specs.documentation import describe
+from simulator.specs.fleet import (
+    Admission,
+    Autoscaling,
+    Failures,
+    Fleet,
+    RollingUpdate,
+    ScheduledCount,
+    StartUp,
+    Station,
+)
 from simulator.specs.grid import Grid
 from simulator.specs.hardware import (
     Accelerator,
@@ -59,11 +69,14 @@ from simulator.specs.requests import (
     Distribution,
     Gamma,
     Lengths,
+    RateLimit,
     RateStep,
     Requests,
     Sessions,
     SharedPrefix,
     Slo,
+    Tenant,
+    Tools,
 )
 from simulator.specs.scenario import Published, Scenario, ServingScenario
 from simulator.specs.serving import (
@@ -130,7 +143,19 @@ def scenario_specs() -> str:
 def request_specs() -> str:
     """The keys of what is asked of a serving system."""
     return _sections(
-        Requests, Arrivals, Gamma, RateStep, ClosedLoop, Lengths, Distribution, Sessions, SharedPrefix, Slo
+        Requests,
+        Arrivals,
+        Gamma,
+        RateStep,
+        ClosedLoop,
+        Lengths,
+        Distribution,
+        Sessions,
+        Tools,
+        SharedPrefix,
+        Slo,
+        Tenant,
+        RateLimit,
     )
 
 
@@ -138,7 +163,8 @@ def serving_specs() -> str:
     """The keys of a serving system."""
     of_pools = Pool, LocalPrompts, Switching
     of_replicas = Layout, Batching, KvCache, NumberFormats, Overlap, ExpertTraffic, Speculation, DraftRange
-    return _sections(ServingScenario, Serving, *of_replicas, *of_pools)
+    of_fleets = Fleet, StartUp, Autoscaling, ScheduledCount, Failures, RollingUpdate, Admission, Station
+    return _sections(ServingScenario, Serving, *of_replicas, *of_pools, *of_fleets)
 
 
 def job_specs() -> str:
