@@ -120,6 +120,11 @@ UNMODELLED: dict[str, str] = {
         "tenants are `requests.tenants`, a list of `{name, share}`; the policy `fair` is the virtual token counter",
     ),
     **dict.fromkeys(
+        ("cpuoffloadgb",),
+        "weights of a model that serves stay in the devices' memory; blocks of the cache may leave it, "
+        "`serving.kv_cache.tiers`",
+    ),
+    **dict.fromkeys(
         ("kvoffload*", "kvconnector*", "kvtransferconfig", "lmcache*", "hicache*", "mooncakestore", "kvbm"),
         "blocks on hosts, disks, in stores are `serving.kv_cache.tiers`, such as `[{name: host, capacity: 500 GB}]`; "
         "`preemption: swap` moves preempted sequences",
