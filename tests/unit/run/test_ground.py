@@ -25,7 +25,7 @@ def of(*overrides: str, file: str = QUICKSTART) -> str:
 
 
 def test_a_machine_and_software_whose_runs_were_simulated() -> None:
-    found = ground(load_scenario(QUICKSTART).scenario)
+    found = ground(load_scenario("scenarios/training/megatron-1t.yaml").scenario)
     assert found.kind == "measured and validated"
     assert found.validation.rows > 3
     assert 0 < found.validation.mean_error < 0.2
