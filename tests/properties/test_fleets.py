@@ -45,8 +45,8 @@ RULES: dict[str, dict[str, Any]] = {
     },
     "all": {
         "autoscaling": {"target": 2, "min": 0, "max": 4, "check": "200 ns", "cooldown": "300 ns"},
-        "start_up": {"storage_together": "2 PB/s", "warm_up": "50 ns", "at_start": "cold"},
-        "failures": {"mtbf": "1 us", "repair": {"exponential": 3e-7}, "requests": "migrate", "detection": "40 ns"},
+        "start_up": {"storage_together": "40 PB/s", "warm_up": "50 ns", "at_start": "cold"},
+        "failures": {"mtbf": "150 ns", "repair": {"exponential": 1e-7}, "requests": "migrate", "detection": "40 ns"},
         "rolling_update": {"at": "1 us", "at_once": 2},
         "admission": {"queue": 20, "outstanding": 60, "gateway": 30},
         "before": [{"name": "tokeniser", "servers": 2, "time": {"exponential": 2e-9}}],
