@@ -12,7 +12,7 @@ WRITERS: dict[str, Callable[[Scenario], str]] = {"megatron": arguments_of, "torc
 
 
 def flags(scenario: AnyScenario, program: str) -> str:
-    """The flags of a program for a scenario; InputError for what it cannot be told."""
+    """The flags of a program for a scenario; InputError for what they cannot say."""
     if not isinstance(scenario, Scenario):
         raise InputError(Problem(f"{program} trains, and this scenario does not"))
     return WRITERS[program](scenario)

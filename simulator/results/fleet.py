@@ -1,4 +1,5 @@
-"""What became of a fleet: which replica was there when, what failed, who was turned away, how each tenant fared."""
+"""What became of a fleet: which replica was there when, what failed, which requests were turned away, how each tenant
+fared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class TenantRecord:
-    """Who asked."""
+    """A tenant of the requests, and what it is promised."""
 
     name: str
     ttft: float | None = None
@@ -65,7 +66,7 @@ class FleetRecord:
     reason: Ints = field(default_factory=_none)
     """Why each was turned away or failed: index into `REASONS`."""
     tenant: Ints = field(default_factory=_none)
-    """Index into `tenants` of who asked each; empty where none are told apart."""
+    """Index into `tenants` of each; empty where tenants are not distinguished."""
     tenants: tuple[TenantRecord, ...] = ()
 
     @property

@@ -27,12 +27,12 @@ def of_job(result: Result, name: str) -> Result:
 
 def shared_by(lines: Mapping[str, Iterable[str]]) -> dict[tuple[str, ...], list[str]]:
     """Sentences of each of several jobs by those that have them, each once; those of most jobs first."""
-    who: dict[str, list[str]] = {}
+    having: dict[str, list[str]] = {}
     for name, said in lines.items():
         for line in dict.fromkeys(said):
-            who.setdefault(line, []).append(name)
+            having.setdefault(line, []).append(name)
     found: dict[tuple[str, ...], list[str]] = {}
-    for line, names in who.items():
+    for line, names in having.items():
         found.setdefault(tuple(names), []).append(line)
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 

@@ -83,7 +83,7 @@ def over_time(spans: Spans, load: LinkLoad) -> Rates:
 
 
 def _sending(spans: Spans, load: LinkLoad) -> list[_Sending]:
-    """Who sends over a link, by name of the operation."""
+    """What sends over a link, by name of the operation."""
     uses = np.array([index in load.users or not load.users for index, _ in spans.lanes], np.bool_)
     mine, end, found = np.flatnonzero(uses[spans.lane]), int(spans.end.max(initial=0)), []
     for name, size in load.by_operation.items():

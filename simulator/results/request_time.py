@@ -13,7 +13,7 @@ The parts of a finished request sum to its end-to-end latency, to the tick:
 
 `stalled` compares an iteration that works on prompts with the last one of the same replica before it that worked on
 none (the first one after it where there is none before); an iteration that only works on prompts is a stall from begin
-to end. Where a replica never decodes without prompts beside it, nothing can be told apart and all is `decode`. Where
+to end. Where a replica never decodes without prompts beside it, the two cannot be separated and all is `decode`. Where
 batches overlap in the stages of a pipeline, stalls are averaged over the batches in flight.
 """
 

@@ -109,7 +109,7 @@ class LinkLoad:
     utilisation: float
     """Those bytes / (capacity x step time)."""
     by_operation: dict[str, float] = field(default_factory=dict)
-    """Those bytes by the name of the operations in which they were sent; empty where nobody knows."""
+    """Those bytes by the name of the operations in which they were sent; empty where that is not known."""
     users: tuple[int, ...] = ()
     """Device classes whose ranks send over that link: indices into `Result.classes`."""
     peak: float = 0.0
@@ -265,7 +265,7 @@ class Replica:
     parts: dict[str, float] = field(default_factory=dict)
     """Those seconds by what they consist of: linear, attention, tp communication, host ...; sums to `busy`."""
     batches: int = 1
-    """Batches that take turns on it; which one an iteration was of is not told."""
+    """Batches that take turns on it; which one an iteration was of is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,9 +386,9 @@ class Result:
     links: tuple[LinkLoad, ...] = ()
     """Traffic of each kind of link."""
     critical_path: CriticalPath = field(default_factory=CriticalPath)
-    """What the step time is made of; nothing in it where nobody looked."""
+    """What the step time is made of; nothing in it where it was not asked for."""
     sensitivities: tuple[Sensitivity, ...] = ()
-    """What better parts of the machine would give; empty where nobody asked."""
+    """What better parts of the machine would give; empty where it was not asked for."""
     comparisons: tuple[Comparison, ...] = ()
     """Published figures of the scenario beside the simulated ones."""
     warnings: tuple[str, ...] = ()

@@ -156,7 +156,7 @@ def _tier(tier: CacheTierUse, service: Service) -> dict[str, Any]:
 
 
 def _fleet(service: Service) -> dict[str, Any]:
-    """Tenants, replicas over time, failures and who was turned away, where there is any of it."""
+    """Tenants, replicas over time, failures and requests that were turned away, where there is any of it."""
     record = service.fleet
     if record is None:
         return {}

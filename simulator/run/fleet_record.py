@@ -1,4 +1,4 @@
-"""From a fleet that has run to its record: phases of replicas, failures, who was turned away, tenants."""
+"""From a fleet that has run to its record: phases of replicas, failures, requests that were turned away, tenants."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -20,7 +20,8 @@ Ints = NDArray[np.int64]
 
 
 def fleet_record(run: "ServingRun", order: Ints) -> FleetRecord | None:
-    """The record; None where replicas are always there and nobody is told apart. `order` are requests by rows."""
+    """The record; None where replicas are always there and tenants are not distinguished. `order` are requests by
+    rows."""
     operations, tenants = run.operations, _tenants(run)
     if operations is None and not tenants:
         return None

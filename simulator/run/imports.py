@@ -31,7 +31,7 @@ SAMPLE = 100
 
 
 def import_file(path: str, machine: Machine, form: Format | None = None, given: Mapping[str, str] | None = None) -> str:
-    """The text of a scenario for a file of another program; `form` is told from the file where it is left out.
+    """The text of a scenario for a file of another program; `form` is found from the file where it is left out.
 
     `given` sets variables, arguments or keys of the file. Raises InputError with all problems of the file, or of the
     scenario that it makes.

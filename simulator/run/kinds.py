@@ -1,6 +1,6 @@
 """The kinds of scenario: what a study asks of a run that trains and of one that serves, one object each.
 
-A kind is told from the type of a scenario (`kind_of`), from the name that a Result carries (`KINDS`), or from the
+A kind follows from the type of a scenario (`kind_of`), from the name that a Result carries (`KINDS`), or from the
 sections of a resolved scenario (`kind_of_fields`); nothing else has to know which kinds there are.
 """
 

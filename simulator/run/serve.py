@@ -67,7 +67,7 @@ class ServingRun:
     kv_transfer: KvTransfer | None
     events: int
     share_links: bool = True
-    """Whether those who could ask a link for more than it has share it."""
+    """Whether users that could ask a link for more than it has share it."""
     roles: RoleSwitch | None = None
     """What lets replicas change their role."""
     tiers: Tiers | None = None
@@ -101,7 +101,7 @@ def run_serving(
     """A serving scenario until its last request, not yet gathered into a Result.
 
     `systems` are its pools where they have been resolved already, `workload` requests in place of those that it
-    describes. Without `share_links` everybody has its links for itself, but caches on their way.
+    describes. Without `share_links` every user has its links for itself, but caches on their way.
     """
     _check_sizes(scenario)
     try:
@@ -133,8 +133,8 @@ def _run(
 ) -> ServingRun:
     site = Site(scenario.cluster, scenario.seed)
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
-    everybody = senders(served) if share_links and not _alone(served) else {}
-    for here, capacity in everybody.values():
+    sending = senders(served) if share_links and not _alone(served) else {}
+    for here, capacity in sending.values():
         meet(here, capacity.tolist())
         join(here)
     try:
@@ -145,7 +145,7 @@ def _run(
 
 
 def _alone(run: ServingRun) -> bool:
-    """Whether there is nobody to meet."""
+    """Whether there is no other replica to meet."""
     return len(run.replicas) < 2
 
 
@@ -279,7 +279,7 @@ def _in_step(replicas: tuple[Replica, ...], homes: tuple[System, ...], agenda: A
 
 
 def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Floats]]:
-    """Everybody who sends over links, and the capacity of these in bytes per tick, by cluster: that of the scenario,
+    """Users that send over links, and the capacity of these in bytes per tick, by cluster: that of the scenario,
     whose links are those of the site, has no name. `job` is their name on the record of loads."""
     found = {}
     seated = [(system, seat) for system in run.systems for seat in system.placements]

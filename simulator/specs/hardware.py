@@ -130,7 +130,7 @@ class ScaleUp(Extensible):
     latency: Figure[Seconds] | None = None
     """One traversal from device to device, without software."""
     links: tuple[Link, ...] = ()
-    """For `links`: who is connected with whom."""
+    """For `links`: which device is connected with which."""
     switch_devices: Count | None = Field(default=None, exclude_if=lambda devices: devices is None)
     """For `pcie`: devices below a switch, each of which has one link of a device's bandwidth to the host."""
 
@@ -156,7 +156,7 @@ class Nics(Spec):
     latency: Figure[Seconds] | None = None
     """From device memory to the wire and back up, software excluded."""
     rdma: Literal["infiniband", "roce", "none"] | None = Field(default=None, exclude_if=lambda rdma: rdma is None)
-    """Who they can talk RDMA with: cards of one kind with each other, `none` with nobody; all can where left out."""
+    """RDMA between cards: cards of one kind talk it with each other, `none` with no card; all do where left out."""
     sockets: Figure[Bandwidth] | None = Field(default=None, exclude_if=lambda sockets: sockets is None)
     """Per card and direction to cards that they cannot talk RDMA with, over Ethernet; needed beside `rdma`."""
 

@@ -35,7 +35,7 @@ class RateStep(Spec):
 
 
 class ClosedLoop(Spec):
-    """A fixed number of users, each of whom waits for the answer, thinks, and asks again."""
+    """A fixed number of users; each waits for the answer, thinks, and asks again."""
 
     clients: Count
     """Users at work."""
@@ -55,7 +55,7 @@ class Arrivals(Spec):
     varying: tuple[RateStep, ...] | None = Field(default=None, min_length=1)
     """A rate that changes over time (Poisson within each step), repeated from the start when it ends."""
     closed_loop: ClosedLoop | None = None
-    """Users who wait for their answers."""
+    """Users that wait for their answers."""
     at_once: Literal[True] | None = None
     """All at the start, whatever the trace says."""
 
@@ -218,7 +218,7 @@ class RateLimit(Spec):
 
 
 class Tenant(Spec):
-    """Who asks: a share of the requests, with a promise of its own."""
+    """A tenant: a share of the requests, with objectives and limits of its own."""
 
     name: str
     """Name in reports."""
@@ -255,7 +255,8 @@ class Requests(Spec):
     priorities: tuple[Fraction, ...] = ()
     """Share of requests of each priority class, most urgent first, for policies that look at it; sums to 1."""
     tenants: tuple[Tenant, ...] = Field(default=(), exclude_if=lambda tenants: not tenants)
-    """Who asks, each with a share, a priority, objectives and limits; the page has a row for each."""
+    """Tenants that requests belong to, each with a share, a priority, objectives and limits; the page has a row for
+    each."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -216,7 +216,7 @@ class ExpertTraffic(Spec):
     """How the rows of ranks that share experts reach them, and how many go to each."""
 
     dispatcher: str | None = None
-    """Who sends rows to the experts of other ranks: `allgather` (ranks gather the rows of all and reduce the results),
+    """What sends rows to the experts of other ranks: `allgather` (ranks gather the rows of all and reduce the results),
     `alltoall` (a copy for each expert), or a library with a profile, such as `deepep` (its kernels for prefill) and
     `deepep-low-latency`; the stack's where left out."""
     dispatch_precision: Literal["bf16", "fp16", "fp8", "mxfp8", "int8", "nvfp4", "mxfp4"] | None = None
@@ -423,7 +423,7 @@ class ServingStack(Spec):
     """Whether decoding reads keys and values once for all query heads of a group: always, never, or for the groups and
     head sizes that there are kernels for."""
     dispatcher: str = Field(default="allgather", exclude_if=lambda word: word == "allgather")
-    """Who sends rows to the experts of other ranks, unless the scenario says."""
+    """What sends rows to the experts of other ranks, where the scenario leaves it open."""
     expert_kernels: tuple[str, ...] = ("triton",)
     """Families of kernels of mixtures of experts, the first one that a device has first: `triton`, `cutlass`,
     `trtllm-gen`, or another name, for which the device's own are taken with a warning."""

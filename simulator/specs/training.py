@@ -116,7 +116,7 @@ class RouterLoad(Spec):
     exponent: float = Field(default=1.0, ge=0, le=10)
     """With `zipf`, how fast the load falls."""
     counts: tuple[float, ...] = ()
-    """With `counts`, the rows of each expert as somebody counted them, one number an expert."""
+    """With `counts`, the rows of each expert as they were counted, one number an expert."""
     capacity: float | None = Field(default=None, gt=0, le=1000)
     """Rows that an expert takes at most, over an even share; the rest is dropped. No bound where left out."""
     padded: bool = False
@@ -340,7 +340,7 @@ class Training(Spec):
     algorithms: Algorithms = Algorithms()
     """Collective algorithms, where they are not left to the library."""
     dispatcher: str | None = None
-    """Who sends rows to the experts of other devices: `alltoall` (a copy for each expert), `hierarchical` (in two
+    """What sends rows to the experts of other devices: `alltoall` (a copy for each expert), `hierarchical` (in two
     levels), `allgather`, or a library with a profile, such as `deepep`; the stack's where left out."""
     dispatch_precision: Literal["bf16", "fp16", "fp8", "mxfp8", "int8", "nvfp4", "mxfp4"] | None = None
     """Number format of rows on their way to experts, scales included; that of activations where left out."""
@@ -445,7 +445,7 @@ class Stack(Spec):
     """Whether the products of a device's experts are one kernel each, as a compiler makes them; else the host launches
     one for each expert (Transformer Engine's grouped linear layers over cuBLAS)."""
     dispatcher: str = "alltoall"
-    """Who sends rows to the experts of other devices."""
+    """What sends rows to the experts of other devices."""
     overlap_shared_experts: bool = False
     """Whether shared experts work while rows travel (Megatron-Core's `--moe-shared-expert-overlap`)."""
     unit: Literal["bucket", "layer", "tensor"] = "bucket"

@@ -101,7 +101,7 @@ class HandOverStage(OneStage):
     """A stage that moves the weights of one stage to the devices of another, over the fabric."""
 
     hands_over: HandOver
-    """Whose weights, and to whom."""
+    """The stage whose weights move, and the stage that they move to."""
 
 
 class TimedStage(OneStage):

@@ -213,7 +213,7 @@ def _check_stages(costs: AskedCosts, ranks: int, stages: int) -> None:
 def _check_homes(costs: AskedCosts, schedule: Schedule) -> None:
     """InputError where devices have speeds and hold others than their own stage."""
     if costs.speeds and schedule.rank_of_stage().tolist() != list(range(schedule.ranks)):
-        message = "speeds are told of devices of which each holds the stage of its number"
+        message = "speeds belong to devices of which each holds the stage of its number"
         raise InputError(Problem(message, hint="leave out `--speeds`, or write another schedule"))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of chains that are folded: what the worst pays, how far they differ, whom they wait for."""
+"""What becomes of chains that are folded: what the worst pays, how far they differ, what they wait for."""
 
 import numpy as np
 from numpy.typing import NDArray

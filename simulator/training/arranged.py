@@ -43,8 +43,8 @@ def arranged_job(scenario: Scenario) -> Job:
     """`build_job`, then its schedule by name made again from the job's costs; raises InputError as that does.
 
     Where none keeps so little that the devices have room for it, it is the one that keeps least. What devices have left
-    depends on the order itself, which says who holds the head and how many logits wait: one that turns out to need more
-    than there is is made again with what that would keep.
+    depends on the order itself, which says which rank holds the head and how many logits wait: one that turns out to
+    need more than there is is made again with what that would keep.
     """
     job, name = build_job(scenario), own_name(scenario.training.schedule or "1f1b")
     if name in SIZES_ONLY or name.endswith(".csv"):

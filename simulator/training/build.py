@@ -82,7 +82,7 @@ class _Resolver:
 
 
 def _note_defaults(resolver: _Resolver) -> None:
-    """List what nobody chose: micro batch, schedule, and how communication is overlapped."""
+    """List what the scenario leaves open: micro batch, schedule, and how communication is overlapped."""
     training, stack = resolver.training, resolver.stack
     if "micro_batch" not in training.model_fields_set:
         resolver.assumptions.append(f"micro_batch is not given: {training.micro_batch}")
@@ -312,7 +312,7 @@ def _runtime(scenario: Scenario) -> float | None:
 
 
 def _host_link(scenario: Scenario) -> float:
-    """Rate of the host's link; refused where activations are to cross it and nobody knows it."""
+    """Rate of the host's link; refused where activations are to cross it and it is not known."""
     accelerator = scenario.cluster.node.accelerator
     if accelerator.host_link is not None:
         return accelerator.host_link.value
@@ -465,7 +465,7 @@ def _exchanges(training: Training) -> bool:
 
 
 def _replicas(parallel: Parallel, model: Model, mesh: Mesh, experts: Mesh, zero: int) -> tuple[Replicas, ...]:
-    """Who copies parameters; InputError for shards that do not divide them."""
+    """Ranks that hold copies of parameters; InputError for shards that do not divide them."""
     size, dp, cp = parallel.shard_size, mesh.sizes[DP.name], mesh.sizes[CP.name]
     if zero and size is not None and dp % size:
         raise InputError(Problem(f"shard_size {size} does not divide dp {dp}", path="training.parallel.shard_size"))
@@ -492,12 +492,12 @@ def _workers(scenario: Scenario, mesh: Mesh) -> int | None:
 
 
 def _met(replicas: Replicas, workers: int | None, copies: int, zero: int) -> Replicas:
-    """Who copies parameters and meets in every step, over all copies of the model on the pipeline."""
+    """Ranks that hold copies of parameters and meet in every step, over all copies of the model on the pipeline."""
     return _both_ways(_of_worker(replicas, workers), copies, zero)
 
 
 def _of_worker(replicas: Replicas, workers: int | None) -> Replicas:
-    """Who copies parameters and meets in every step: replicas of one worker."""
+    """Ranks that hold copies of parameters and meet in every step: replicas of one worker."""
     count = replicas.count // (workers or 1)
     return Replicas(replicas.experts, count, min(replicas.shard, count))
 
@@ -510,7 +510,8 @@ def _outer_states(training: Training) -> float:
 
 
 def _both_ways(replicas: Replicas, copies: int, zero: int) -> Replicas:
-    """Who copies parameters where the model lies on the pipeline so often; shards are spread over its copies too."""
+    """Ranks that hold copies of parameters where the model lies on the pipeline so often; shards are spread over its
+    copies too."""
     return Replicas(replicas.experts, replicas.count * copies, replicas.shard * copies if zero else 1)
 
 

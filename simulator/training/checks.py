@@ -134,7 +134,7 @@ def check_model(model: Model) -> None:
 
 
 def check_masks(training: Training, model: Model, mesh: Mesh, kind: str) -> None:
-    """Refuse masks that nobody says how to work out together, or over sequences that are cut."""
+    """Refuse masks beside documents or without causality, and masks of unequal work over sequences that are cut."""
     mask = model.block_mask
     if mask is None:
         return

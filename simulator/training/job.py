@@ -102,7 +102,8 @@ class Job:
     """Neighbouring context-parallel ranks that share heads where others pass keys around."""
     zero: int
     replicas: tuple[Replicas, ...]
-    """Who copies parameters: those of all but the experts first, then those of experts on a mesh of their own."""
+    """Ranks that hold copies of parameters: those of all but the experts first, then those of experts on a mesh of
+    their own."""
     blocking: bool
     """Whether the host waits for every kernel."""
     overlap_gradients: bool
@@ -219,7 +220,7 @@ class Job:
 
     @property
     def dense(self) -> Replicas:
-        """Who copies the parameters that are not of experts."""
+        """Ranks that hold copies of the parameters that are not of experts."""
         return self.replicas[0]
 
     @property
@@ -296,7 +297,7 @@ class Job:
         return apart and self.model.mtp_layers > 0 and not self.model.tied_embeddings
 
     def replicas_of(self, tensor: Tensor) -> Replicas:
-        """Who copies a tensor."""
+        """Ranks that hold copies of a tensor."""
         return self.replicas[-1] if EP in tensor.cut else self.replicas[0]
 
     def meeting(self) -> dict[str, NDArray[np.int64]]:

@@ -114,12 +114,12 @@ def updated(job: Job, stage: int) -> float:
 
 
 def shares(job: Job, stage: int) -> list[Share]:
-    """What the optimizer of a rank of the stage updates, apart for those whom other ranks copy."""
+    """What the optimizer of a rank of the stage updates: a share for each of `job.replicas`."""
     return shares_of(job, chunks_of_stage(job, stage))
 
 
 def shares_of(job: Job, chunks: Sequence[Chunk]) -> list[Share]:
-    """What is updated of some chunks, apart for those whom other ranks copy."""
+    """What is updated of some chunks: a share for each of `job.replicas`."""
     return [_share(job, chunks, copies) for copies in job.replicas]
 
 

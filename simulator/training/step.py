@@ -45,7 +45,7 @@ class Kernel(NamedTuple):
     beside: tuple[Collective, ...] = ()
     """Collectives that run beside it, one after the other, where the stack overlaps communication."""
     share: float = 1.0
-    """Share of the work that this is, where parts of one kernel are told apart."""
+    """Share of the work that this is, where parts of one kernel are counted apart."""
     times: int = 1
     """How often it runs in a row."""
 

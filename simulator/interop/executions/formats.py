@@ -1,4 +1,4 @@
-"""Which program an execution trace is of, told by how the file begins."""
+"""Which program an execution trace is of, found from how the file begins."""
 
 from pathlib import Path
 

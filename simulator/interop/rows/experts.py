@@ -74,11 +74,11 @@ def layout(row: "Row", assumed: list[str]) -> dict[str, Any]:
 
 
 LIBRARIES = ((r"deep ?ep", "deepep"), (r"nccl all ?to ?all|all ?to ?all dispatcher|alltoall", "alltoall"))
-"""Who sends rows to experts, by the words of a row."""
+"""What sends rows to experts, by the words of a row."""
 
 
 def dispatcher(row: "Row", assumed: list[str]) -> str | None:
-    """Who sends rows to experts; None for the stack's.
+    """What sends rows to experts; None for the stack's.
 
     Recipes of Megatron-Bridge take libraries that merge copies, DeepEP or HybridEP by the device
     (NVIDIA-NeMo/Megatron-Bridge scripts/performance, `moe_flex_dispatcher_backend`).

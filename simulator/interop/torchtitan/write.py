@@ -10,7 +10,7 @@ from simulator.specs.scenario import Scenario
 
 
 def job_of(scenario: Scenario) -> str:
-    """A job file in TOML; InputError for what torchtitan cannot be told."""
+    """A job file in TOML; InputError for what torchtitan has no key for."""
     family, flavor = _flavor(scenario.model)
     sections = {
         "job": [f'description = "{scenario.name.replace(chr(34), chr(39))}"'],

@@ -11,7 +11,7 @@ _SPACE = " \t\r\n"
 
 
 class Names(Protocol):
-    """Who can say where something is wrong."""
+    """Makes errors that name the place of what is wrong."""
 
     def error(self, message: str, line: int | None = None) -> InputError:
         """The error to raise."""

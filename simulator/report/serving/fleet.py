@@ -1,4 +1,4 @@
-"""What pages say of a fleet: tenants, replicas over time, failures, and who was turned away."""
+"""What pages say of a fleet: tenants, replicas over time, failures, and requests that were turned away."""
 
 from collections.abc import Iterable
 
@@ -111,7 +111,7 @@ def means(record: FleetRecord, begin: int, end: int, bins: int, phases: tuple[in
 
 
 def section(service: Service) -> Iterable[Markup]:
-    """Tenants, replicas over time, failures, who was turned away."""
+    """Tenants, replicas over time, failures, requests that were turned away."""
     record = service.fleet
     if record is None:
         return

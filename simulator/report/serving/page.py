@@ -264,7 +264,7 @@ def tier_hits(tier: CacheTierUse, service: Service) -> float:
 
 
 class _Row(NamedTuple):
-    """What is told about a replica."""
+    """What is shown of a replica."""
 
     name: str
     busy: float

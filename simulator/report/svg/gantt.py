@@ -1,8 +1,8 @@
 """What a Gantt chart of a step shows: a row per device class, boxes of operations, and the phases of the pipeline.
 
-A pure function from a Result to boxes; pages and plots only draw them. Where a row has more operations than can be told
-apart, neighbours become one box that says how much of it each kind of operation fills; a box never reaches across a
-pause or from one phase of the pipeline into the next.
+A pure function from a Result to boxes; pages and plots only draw them. Where a row has more operations than can be
+drawn apart, neighbours become one box that says how much of it each kind of operation fills; a box never reaches across
+a pause or from one phase of the pipeline into the next.
 """
 
 from dataclasses import dataclass

@@ -46,7 +46,7 @@ class Server:
 
     @property
     def meets(self) -> bool:
-        """Whether it can meet anybody."""
+        """Whether it can meet other users of links."""
         return any(user.met for user in self.users)
 
     @property

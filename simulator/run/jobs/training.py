@@ -81,7 +81,7 @@ class Trainer:
 
     @property
     def meets(self) -> bool:
-        """Whether it can meet anybody."""
+        """Whether it can meet other users of links."""
         return bool(self.user.met)
 
     @property

@@ -120,8 +120,8 @@ def link_loads(
             if load[link]:
                 by_operation[flow.operation] += float(load[link])
         moved, rate = float(total[link]), float(fabric.capacity[link])
-        who = _users(classes, [flow for flow, load in zip(flows, loads, strict=True) if load[link]], link)
-        busiest = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), dict(by_operation), who)
+        users = _users(classes, [flow for flow, load in zip(flows, loads, strict=True) if load[link]], link)
+        busiest = LinkLoad(name, stop - first, rate, moved, moved / (rate * step_s), dict(by_operation), users)
         busiest = replace(busiest, busiest=fabric.described(link))
         if shared and among is recorded:
             found.append(shared.of(busiest, link))

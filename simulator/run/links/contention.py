@@ -289,10 +289,10 @@ def _in_excess(
     rows = rows[np.argsort(sent.link[rows], kind="stable")]
     pair = sent.link[rows] * len(senders) + sent.sender[rows]
     first = np.flatnonzero(np.diff(pair, prepend=-1))
-    amounts, who = np.add.reduceat(sent.amount[rows], first), sent.sender[rows[first]]
+    amounts, sender = np.add.reduceat(sent.amount[rows], first), sent.sender[rows[first]]
     stops = np.searchsorted(sent.link[rows[first]], links, side="right").tolist()
     for link, begin, stop in zip(links.tolist(), [0, *stops], stops, strict=False):
-        yield link, [(senders[i], units) for i, units in zip(who[begin:stop], amounts[begin:stop], strict=True)]
+        yield link, [(senders[i], units) for i, units in zip(sender[begin:stop], amounts[begin:stop], strict=True)]
 
 
 def _at_once(asked: Iterable[tuple[Sender, float]]) -> float:

@@ -60,7 +60,7 @@ class Senders:
 
     @cached_property
     def all(self) -> list[Sender]:
-        """Everybody."""
+        """All senders."""
         return list(self._found())
 
     @cached_property

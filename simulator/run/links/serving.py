@@ -2,8 +2,8 @@
 
 Bytes are those of the collectives of the iterations that ran, of activations between pipeline stages and of moved
 caches. At its peak a link carries what each iteration sends spread evenly over the iteration, and each moved cache over
-its way, but no more than it has where links are shared: who could ask for more gets its bytes unevenly over that time.
-Where everybody has its links for itself the peak says what is asked for, which may be more than there is.
+its way, but no more than it has where links are shared: a user that could ask for more gets its bytes unevenly over
+that time. Where every user has its links for itself the peak says what is asked for, which may be more than there is.
 """
 
 from collections import defaultdict

@@ -20,7 +20,7 @@ GATHERS = "allgather"
 
 @dataclass(frozen=True)
 class Exchange:
-    """Who sends rows to the devices of their experts."""
+    """The library that sends rows to the devices of their experts."""
 
     word: str
     """Whose kernels send them, as `collectives.library_of` takes it."""
@@ -32,7 +32,7 @@ class Exchange:
     _libraries: dict[int, tuple[CollectiveProfile, str]] = field(default_factory=dict, compare=False, repr=False)
 
     def library(self, machine: CollectiveProfile) -> tuple[CollectiveProfile, str]:
-        """(profile, algorithm) of who sends them, on a machine with these collectives."""
+        """(profile, algorithm) of the library, on a machine with these collectives."""
         if id(machine) not in self._libraries:
             self._libraries[id(machine)] = collectives.library_of(self.word, machine)
         return self._libraries[id(machine)]
@@ -51,8 +51,8 @@ class Exchange:
 def exchange_of(
     traffic: ExpertTraffic, stack: ServingStack, layout: Layout, spread: Spread, plain: float
 ) -> Exchange | None:
-    """Who sends rows, those of `plain` bytes an element back; None where ranks gather the rows of all, or share no
-    experts. InputError for libraries that are not known or cannot serve the layout."""
+    """The library that sends rows, those of `plain` bytes an element back; None where ranks gather the rows of all, or
+    share no experts. InputError for libraries that are not known or cannot serve the layout."""
     word = traffic.dispatcher or stack.dispatcher
     path = "serving.experts.dispatcher" if traffic.dispatcher else "stack.dispatcher"
     if problem := collectives.unfit(word):

@@ -165,7 +165,7 @@ class StageCost:
         return known
 
     def _verified(self, sequences: int) -> Segments:
-        """Lines of decodes, and of those who draft for them."""
+        """Lines of decodes, and of the model that drafts for them."""
         if self.speculation is None:
             return self.attention.decode(sequences)
         own = self.attention.decode(sequences, self.speculation.rows(sequences))
@@ -254,7 +254,7 @@ class ReplicaCost:
     speculation: Speculation | None = None
     """How its tokens are drafted and verified."""
     exchange: Exchange | None = None
-    """Who sends rows to the devices of their experts."""
+    """The library that sends rows to the devices of their experts."""
     peers: int = 1
     """Ranks that share experts with it and run in step, itself among them."""
 
@@ -367,7 +367,7 @@ def graphed(stack: ServingStack, rows: int) -> ServingStack:
 def _experts(
     model: Model, layout: Layout, stack: ServingStack, traffic: ExpertTraffic, formats: Formats, tp: int
 ) -> tuple[Spread | None, Exchange | None]:
-    """Where experts lie and who sends rows to them; nothing of a dense model."""
+    """Where experts lie, and the library that sends rows to them; nothing of a dense model."""
     if model.experts is None:
         return None, None
     spread = Spread(model, max(layout.sharers * tp // layout.expert_cut, 1), traffic.routing)

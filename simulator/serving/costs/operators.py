@@ -118,7 +118,7 @@ class Shard:
     spread: Spread | None = None
     """Where experts lie, and how many rows go to each; None: as many, each once."""
     exchange: Exchange | None = None
-    """Who sends rows to the devices of their experts; None: ranks gather the rows of all."""
+    """The library that sends rows to the devices of their experts; None: ranks gather the rows of all."""
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)

@@ -124,8 +124,8 @@ class Overlapping:
         after the other; `joint` are the rows of all replicas in step, `reading` the ticks of attention of decodes."""
         if rows < self.least:
             return 0
-        everybody = rows * self.sharers if joint is None else joint
-        return to_ticks(self.seconds(rows, everybody, attention / TICKS_PER_SECOND, reading / TICKS_PER_SECOND))
+        all_rows = rows * self.sharers if joint is None else joint
+        return to_ticks(self.seconds(rows, all_rows, attention / TICKS_PER_SECOND, reading / TICKS_PER_SECOND))
 
 
 def overlapping(pieces: Pieces, depth: Depth, launch: float, overlap: Overlap) -> Overlapping | None:

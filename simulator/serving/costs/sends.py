@@ -44,7 +44,7 @@ class Library:
     fabric: Fabric
     profile: CollectiveProfile
     exchange: Exchange | None = None
-    """Who sends rows to the devices of their experts."""
+    """The library that sends rows to the devices of their experts."""
 
     def seconds(self, operation: str, group: Sequence[int], size_bytes: float, even: bool = False) -> float:
         """Seconds of a collective: the library's, or the engine's own where it is faster and the message small; of rows

@@ -2,7 +2,7 @@
 
 The queries of all members of a prefix are multiplied with one copy of its keys, a matrix product in place of one
 vector product a member. Which tokens are common is known by the identities of cached blocks, so that trees of prefixes
-need nothing of their own: each level is read once by those who share it. Sequences that do not decode yet read for
+need nothing of their own: each level is read once by those that share it. Sequences that do not decode yet read for
 themselves.
 """
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class SharedPrefixAttention:
-    """Who reads which cached blocks in the next iteration of a batch."""
+    """Which cached blocks the members of a batch read in its next iteration."""
 
     __slots__ = ("_members", "_tokens", "_widths", "together")
 
     def __init__(self, tokens: int) -> None:
-        """Nobody reads anything; an identity stands for so many tokens."""
+        """No member reads anything; an identity stands for so many tokens."""
         self._tokens = tokens
         self._members: dict[int, int] = {}
         """Members that read each identity."""

@@ -1,4 +1,4 @@
-"""How many rows the experts of a device work on, how many of these experts have any, and who sends rows to whom.
+"""How many rows the experts of a device work on, how many of these experts have any, and which ranks send them.
 
 Of R rows of all ranks, each with k experts, expert e is chosen by a share p_e of them; of its copies each takes as many
 rows. A device that holds m_e-th parts of experts works on the sum of R p_e / m_e copies, and an expert's copy has work

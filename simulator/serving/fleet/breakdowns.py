@@ -49,7 +49,7 @@ class Breakdowns:
     planned: Sequence[Planned]
     seed: int
     lost: Callable[[Member, list[int], dict[int, int]], None]
-    """Told which requests a member lost, and when each got its last token."""
+    """Called with the requests that a member lost, and when each got its last token."""
     goes_on: Callable[[], bool]
     """Whether anything can still happen."""
     log: list[tuple[int, int, int, int]] = field(default_factory=list)

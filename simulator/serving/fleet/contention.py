@@ -1,7 +1,7 @@
-"""Replicas, and ways of moved caches, as users of links: whose collectives and bytes may share some with whom.
+"""Replicas, and ways of moved caches, as users of links: which of them may share some.
 
-A replica runs one collective at a time on each of its stages, and any number of caches may move at once. Only who can
-meet others on a link that is asked for too much runs on the fabric (`engine.wires`, `replica.wires`).
+A replica runs one collective at a time on each of its stages, and any number of caches may move at once. Only users
+that can meet others on a link that is asked for too much run on the fabric (`engine.wires`, `replica.wires`).
 """
 
 from collections import defaultdict
@@ -54,7 +54,7 @@ class Placed:
 
 
 def users(placed: Sequence[Placed], transfer: KvTransfer | None, job: str = "") -> list[User]:
-    """Everybody who sends: those in step as one, and ways of caches. `job` is on the record of loads."""
+    """Users that send: replicas in step as one, and ways of caches. `job` is on the record of loads."""
     found = []
     together: dict[Replica, list[Placed]] = defaultdict(list)
     for one in placed:

@@ -59,8 +59,8 @@ class Door:
         enter: Callable[[int], None],
         refuse: Callable[[int, int], None],
     ) -> None:
-        """Open. `tenant` and `tokens` are by request; `enter` is called with who may pass, `refuse` with who may not,
-        and why; `in_fleet` counts those that are inside, `most` is how many may be."""
+        """Open. `tenant` and `tokens` are by request; `enter` is called with a request that may pass, `refuse` with one
+        that may not and the reason; `in_fleet` counts requests inside, `most` is how many may be."""
         self._agenda, self._tenant, self._tokens = agenda, tenant, tokens
         self._buckets = [None if limit is None else Bucket(limit) for limit in limits]
         self._most, self._in_fleet, self._enter, self._refuse = most, in_fleet, enter, refuse

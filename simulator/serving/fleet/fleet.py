@@ -96,7 +96,7 @@ class Fleet:
         self._fresh.append(request)
 
     def _enter(self, _: Any) -> None:
-        """Route what came in this instant, in an order that does not depend on who was told first."""
+        """Route what came in this instant, by number, whichever event of the instant came first."""
         fresh, self._fresh = sorted(self._fresh), []
         for request in fresh:
             self._route(request, self.agenda.now)

@@ -1,4 +1,4 @@
-"""What runs a fleet beside its replicas: door, stations, gateway, roster, and who comes back from a failure.
+"""What runs a fleet beside its replicas: door, stations, gateway, roster, and requests that come back from a failure.
 
 A request comes, passes the door and the stations before the model, and is sent to a replica, or waits at the gateway
 until one is up. When a replica fails, its requests are sent again, fail, or go on elsewhere. None is lost: those that
@@ -48,7 +48,7 @@ class Operations:
     held: deque[int] = field(default_factory=deque)
     """Requests that wait at the gateway for a replica."""
     unseen: dict[int, list[int]] = field(default_factory=dict)
-    """Requests of members that are down while nobody knows."""
+    """Requests of members that are down while that is not detected."""
     tried: dict[int, int] = field(default_factory=dict)
     """How often requests were tried again."""
     reasons: dict[int, int] = field(default_factory=dict)
@@ -182,9 +182,9 @@ class Operations:
     # A replica fails ------------------------------------------------------------------------------------------------
 
     def lost(self, member: Member, requests: list[int], paused: dict[int, int]) -> None:
-        """A member lost these requests; they are dealt with when somebody knows."""
+        """A member lost these requests; they are dealt with when that is detected."""
         assert self.rules.failures is not None
-        if member.number in self.unseen:  # it was back before anybody knew
+        if member.number in self.unseen:  # it was back before that was detected
             self._found(member, self.unseen[member.number])
         for request in requests:
             if self.rules.failures.requests == "migrate":
@@ -202,7 +202,7 @@ class Operations:
         self.agenda.at(self.agenda.now + detection, lambda _: self._found(member, requests))
 
     def _found(self, member: Member, requests: list[int]) -> None:
-        """Somebody sees that a member is down, or has been."""
+        """It is detected that a member is down, or has been."""
         if self.unseen.get(member.number) is not requests:
             return
         del self.unseen[member.number]

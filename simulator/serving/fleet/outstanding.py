@@ -11,12 +11,12 @@ MANY = 24
 
 
 class Outstanding:
-    """Counts by the number of a replica, and who of them takes requests."""
+    """Unfinished requests by the number of a replica, and the replicas that take requests."""
 
     __slots__ = ("_column", "_open", "counts")
 
     def __init__(self, replicas: int) -> None:
-        """All 0, nobody open."""
+        """All counts 0, no replica open."""
         self.counts = array("q", bytes(8 * replicas))
         self._column: NDArray[np.int64] = np.frombuffer(self.counts, np.int64)
         self._open: NDArray[np.int64] | None = None

@@ -84,6 +84,6 @@ class RoleSwitch:
         self.transfer.room()
 
     def _tell(self) -> None:
-        """Those that take work, to whom gives it."""
+        """Give the router the replicas that prefill, and the transfer those that decode."""
         self.entrances[:] = [replica for group in self.sides["prefill"] for replica in group]
         self.transfer.decoders = [replica for group in self.sides["decode"] for replica in group]

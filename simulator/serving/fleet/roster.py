@@ -1,4 +1,4 @@
-"""Who of a fleet is there: replicas that start, take requests, drain, stand still, and are gone.
+"""Members of a fleet and their phases: replicas that start, take requests, drain, stand still, and are gone.
 
 A member is a replica, or the replicas that share experts. It starts by phases: a machine is provisioned, weights are
 read from storage (an activity where replicas share its rate), kernels are compiled and graphs captured. Source of the
@@ -34,7 +34,7 @@ class Member:
     turn: int = 0
     """Of plans for it the present one: what was planned before a failure is void."""
     listed: bool = False
-    """Whether routers send requests there: while it is up, and while nobody has seen that it is down."""
+    """Whether routers send requests there: while it is up, and while its failure is not detected."""
     gone: Callable[[], None] | None = None
     """Called when it has drained."""
     came: Callable[[], None] | None = None
@@ -54,7 +54,7 @@ class Roster:
     members: list[Member]
     rules: StartUp
     opened: Callable[[Sequence[Replica]], None]
-    """Told who takes requests, in the order of members, whenever that changes."""
+    """Called with the replicas that take requests, in the order of members, whenever they change."""
     log: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(member, phase, from, to) of phases that are over, in ticks."""
     storage: int | None = None
@@ -62,7 +62,7 @@ class Roster:
     by_replica: dict[int, Member] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Whoever is up takes requests."""
+        """Members that are up take requests."""
         for member in self.members:
             member.listed = member.phase == UP
         self.by_replica = {replica.number: member for member in self.members for replica in member.group}
@@ -171,7 +171,8 @@ class Roster:
         self.agenda.at(self.agenda.now + ticks, lambda _: call(member) if member.turn == turn else None)
 
     def _enter(self, member: Member, phase: int) -> None:
-        """The phase before is over; what was planned in it is void. Who goes down stays listed until somebody sees."""
+        """The phase before is over; what was planned in it is void. A failed member stays listed until that is
+        detected."""
         now = self.agenda.now
         if now > member.since:
             self.log.append((member.number, member.phase, member.since, now))
@@ -190,7 +191,7 @@ class Roster:
 
     @property
     def open(self) -> list[Replica]:
-        """Who is sent requests, in the order of members."""
+        """Replicas that are sent requests, in the order of members."""
         return [replica for member in self.members if member.listed for replica in member.group]
 
     def phases(self, end: int) -> list[tuple[int, int, int, int]]:

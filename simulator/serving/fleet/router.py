@@ -32,7 +32,7 @@ class Choice:
     version: int = 0
     """Changes when other replicas take requests."""
     outstanding: Outstanding | None = None
-    """Unfinished requests of all replicas in one column; None where nobody keeps it."""
+    """Unfinished requests of all replicas in one column; None where it is not kept."""
     session: Sequence[int] | None = None
     """Conversation of each request, below 0 for none; None where there are no conversations."""
     prefix: Sequence[Sequence[int]] | None = None

@@ -97,11 +97,11 @@ class Autoscaler:
 
     @property
     def over(self) -> bool:
-        """Whether it starts nobody any more."""
+        """Whether it starts no replica any more."""
         return bool(self.rules.schedule) and self.agenda.now >= to_ticks(self.rules.schedule[-1].at)
 
     def called(self) -> None:
-        """A request waits at the gateway and nobody is there or comes: the first one starts at once."""
+        """A request waits at the gateway and no replica is there or starts: the first one starts at once."""
         if not self.rules.schedule and not self.roster.count(UP, DOWN, *STARTING):
             self._change(max(1, self.rules.min))
 

@@ -106,7 +106,8 @@ def _key(request: int, choice: Choice) -> int:
 
 
 def _ring(replicas: Sequence[Replica], version: int) -> tuple[int, list[int], list[int]]:
-    """(version, points, place of the replica at each), rising; a replica has the same points whoever else is there."""
+    """(version, points, place of the replica at each), rising; a replica has the same points whichever others are
+    there."""
     hashed = ((_hash(one.number * POINTS + i), at) for at, one in enumerate(replicas) for i in range(POINTS))
     points = sorted(hashed)
     return version, [point for point, _ in points], [at for _, at in points]

@@ -79,7 +79,8 @@ class Policy(ABC):
         return view.waiting
 
     def victim(self, view: View) -> int:
-        """Who of `partial` and `decoding` loses its memory where growth has no room: the one that came last."""
+        """The request of `partial` and `decoding` that loses its memory where growth has no room: the one that came
+        last."""
         return view.partial[-1] if view.partial else list(view.decoding)[-1]
 
     def fill(self, view: View, budget: int) -> Chunks:

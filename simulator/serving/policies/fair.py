@@ -24,7 +24,7 @@ class Fair(VllmV1):
     time_invariant = False
 
     def __init__(self, rules: Rules) -> None:
-        """Nobody has been served."""
+        """No tenant has been served."""
         super().__init__(rules)
         self.counters: dict[int, float] = {}
         self._waited: set[int] = set()
@@ -35,7 +35,7 @@ class Fair(VllmV1):
         """Tokens of running requests that are counted already."""
 
     def decide(self, view: View) -> Decision:
-        """Count what came out since the last look, lift who comes back, then as `vllm-v1`."""
+        """Count what came out since the last look, lift tenants that come back, then as `vllm-v1`."""
         for request in (*self._seen,):
             self._count(view, request)
         self._lift({view.tenant(request) for request in view.waiting})

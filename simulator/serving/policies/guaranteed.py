@@ -21,7 +21,7 @@ class Guaranteed(Policy):
     chunked = False
 
     def __init__(self, rules: Rules) -> None:
-        """Nobody is held back yet."""
+        """No prompt is held back yet."""
         super().__init__(rules)
         self._waited = 0
 

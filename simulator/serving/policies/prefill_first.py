@@ -1,4 +1,4 @@
-"""Prompts first, cut to the budget, as SGLang does by default; everybody else's tokens wait meanwhile."""
+"""Prompts first, cut to the budget, as SGLang does by default; the tokens of other requests wait meanwhile."""
 
 from simulator.serving.policies.base import POLICIES
 from simulator.serving.policies.vllm_v0 import VllmV0

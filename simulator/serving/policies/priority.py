@@ -1,4 +1,5 @@
-"""Priority classes with ageing: urgent requests go first, and waiting makes urgent, so that nobody waits for ever."""
+"""Priority classes with ageing: urgent requests go first, and waiting makes urgent, so that no request waits for
+ever."""
 
 from collections.abc import Iterable
 

@@ -14,7 +14,7 @@ class Requests(Sequence[int]):
     __slots__ = ("_of",)
 
     def __init__(self, of: Sequence[int]) -> None:
-        """Those in `of`, whoever joins or leaves it later included."""
+        """Those in `of`, with the changes that come to it later."""
         self._of = of
 
     @overload
@@ -57,7 +57,7 @@ class View:
     priority: Callable[[int], int]
     """Class of a request, 0 the most urgent."""
     tenant: Callable[[int], int]
-    """Who asks for a request."""
+    """Tenant of a request."""
     weight: Callable[[int], float]
     """Share of the service of a tenant."""
     remaining: Callable[[int], int]
@@ -129,7 +129,7 @@ class View:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody is admitted, as a request has just lost its memory or waits on the host to come back."""
+        """Whether no request is admitted, as one has just lost its memory or waits on the host to come back."""
         return self._batch.closed
 
     def counts(self) -> tuple[Sequence[int], int, int, int, bool]:

@@ -1,4 +1,5 @@
-"""vLLM's V0 scheduler as it was by default: prompts go first, whole and alone, and everybody else's tokens wait."""
+"""vLLM's V0 scheduler as it was by default: prompts go first, whole and alone, and the tokens of other requests
+wait."""
 
 from simulator.serving.policies.base import POLICIES, Decision, Policy
 from simulator.serving.policies.view import View

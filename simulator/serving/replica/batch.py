@@ -145,7 +145,7 @@ class Batch:
         if queue.swapped or need > blocks.free:
             before = replica.preempted
             need, extra = replica.make_room(self, need, now)
-            # Who waits on the host comes back before anybody new, or a steady stream of short prompts would starve it.
+            # Requests on the host come back before new ones, or a steady stream of short prompts would starve them.
             self.closed = bool((replica.preempted > before or queue.swapped) and (decodes.n or self.partial))
         self.blocked = False
         if replica.loads is not None and queue.waiting and not self.closed:
@@ -187,7 +187,7 @@ class Batch:
         if not decoding:
             need = 0
         elif need:
-            settled = settled and need <= blocks.free  # else a prefix is dropped, which who waits may have counted on
+            settled = settled and need <= blocks.free  # else a prefix is dropped, which waiting requests may count on
             blocks.take(need)
         work.used = blocks.memory.blocks - blocks.free - need
         replica.record.copied += extra

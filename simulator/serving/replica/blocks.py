@@ -37,7 +37,7 @@ class Memory:
 
 
 class Blocks:
-    """Who holds which of the blocks."""
+    """Which of the blocks each request holds."""
 
     __slots__ = (
         "cache",
@@ -69,7 +69,7 @@ class Blocks:
         self.hits: dict[int, tuple[int, int]] = {}
         """Version of the cache, and identities that the prompt of a waiting request would find."""
         self.computed: Callable[[Sequence[int]], None] | None = None
-        """Told which blocks of prefixes are full now; None where nobody asks."""
+        """Called with the blocks of prefixes that are full now; None where they are not asked for."""
 
     def available(self) -> int:
         """Blocks that can be had without taking them from a running request."""

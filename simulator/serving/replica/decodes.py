@@ -49,7 +49,7 @@ class Decodes:
         self.ends: list[tuple[int, int]] = []
         """Heap of (iteration after which it is done, request); entries that `members` does not confirm are void."""
         self.counts = [0] * blocks.size
-        """Sequences by (cached tokens - iterations) modulo the block size: who needs a block when."""
+        """Sequences by (cached tokens - iterations) modulo the block size, which says when each needs a block."""
         self.shared_prefixes = SharedPrefixAttention(shared_tokens) if shared_tokens else None
         """Prefixes that are read once for all members; None where each reads for itself."""
         self.rows = 0

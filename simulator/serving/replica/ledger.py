@@ -52,7 +52,7 @@ class Ledger:
     ttft_slo: int = 0
     """Ticks from an arrival to the first token that an objective allows; 0 where there is none."""
     tenant: Sequence[int] = ()
-    """Who asks for each; empty where nobody is told apart."""
+    """Tenant of each; empty where tenants are not distinguished."""
     weights: Sequence[float] = ()
     """Share of the service of each tenant."""
     scheduled: Column = field(init=False)
@@ -84,7 +84,7 @@ class Ledger:
         return len(self.prompt)
 
     def tenant_of(self, request: int) -> int:
-        """Who asks for a request; 0 where nobody is told apart."""
+        """Tenant of a request; 0 where tenants are not distinguished."""
         return self.tenant[request] if self.tenant else 0
 
     def weight_of(self, tenant: int) -> float:

@@ -57,7 +57,7 @@ class Lockstep:
         self.end = 0
         """When the present iteration ends, as far as is known."""
         self.wires: GroupWires | None = None
-        """Links that the group shares with others; None where nobody could come into its way."""
+        """Links that the group shares with others; None where no other user of them could get in the way."""
         self.late: list[Batch] | None = None
         """Batches that wait for the end of an iteration which shares its links; None where its end is known."""
         self._settling = False
@@ -69,9 +69,9 @@ class Lockstep:
         self._seats = {member: seat for seat, member in enumerate(members)}
         count = len(members)
         self._here = np.zeros(count, np.bool_)
-        """Who works on the next iteration, or on the present one."""
+        """Whether each member works on the next iteration, or on the present one."""
         self._whole = np.zeros(count, np.bool_)
-        """Whose iterations are written down when the stay is over."""
+        """Whether iterations of each are written down when the stay is over."""
         self._own, self._growth, self._rows, self._sampled = np.zeros((4, count), np.int64)
         """Ticks of own work in the first iteration of a stay, by how many each next is longer; rows, and those of them
         that give a token."""
@@ -208,7 +208,7 @@ class Lockstep:
         return True
 
     def hold(self) -> None:
-        """Nobody knows any longer when the iteration ends."""
+        """The end of the iteration is not known any longer."""
         self.late = []
         self._tick = None
         for batch in self._ending:

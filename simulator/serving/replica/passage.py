@@ -1,7 +1,7 @@
 """Batches that pass the stages of a replica whose links others use too: stage by stage, as events.
 
 On each stage a batch first computes, then moves what its collectives send; then it travels to the next stage, and waits
-there for the batches before it. With nobody else on the links an iteration takes what `Stages.pass_through` says.
+there for the batches before it. With no other user on the links an iteration takes what `Stages.pass_through` says.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class StageWires(Wires):
         self.replica, self.agenda, self.job = replica, replica.agenda, job
         self.moves, self.hops = moves, hops
         self.stages: list[deque[Passage]] = [deque() for _ in moves]
-        """Who is on each stage, the first, and who waits for it."""
+        """Passages of each stage: the first is on it, the others wait for it."""
         self.late: list[Batch] = []
         """Batches that begin when the first stage is free."""
         self.under_way = 0

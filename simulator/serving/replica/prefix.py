@@ -20,12 +20,12 @@ class PrefixCache:
         self._pins: dict[int, int] = {}
         """Requests that use each resident identity."""
         self._idle: OrderedDict[int, None] = OrderedDict()
-        """Identities that nobody uses, the least recently used first (a plain dict walks over all that left it before
-        to find its first)."""
+        """Identities that no request uses, the least recently used first (a plain dict walks over all that left it
+        before to find its first)."""
         self.version = 0
         """Changes whenever what is resident does."""
         self.dropped: Callable[[Sequence[int]], None] | None = None
-        """Told what gave way; None where nobody asks."""
+        """Called with what gave way; None where it is not asked for."""
 
     @property
     def idle_blocks(self) -> int:
@@ -41,7 +41,7 @@ class PrefixCache:
         return len(identities)
 
     def idle_among(self, identities: Sequence[int]) -> int:
-        """How many of resident identities nobody uses."""
+        """How many of resident identities no request uses."""
         return sum(identity in self._idle for identity in identities)
 
     def pin(self, identities: Sequence[int]) -> None:
@@ -60,8 +60,8 @@ class PrefixCache:
         return len(identities)
 
     def adopt(self, identities: Sequence[int]) -> int:
-        """Make identities resident that come from elsewhere and that nobody uses yet, the first ones as the last to be
-        dropped; how many were not resident before."""
+        """Make identities resident that come from elsewhere and that no request uses yet, the first ones as the last to
+        be dropped; how many were not resident before."""
         made = 0
         for identity in reversed(identities):
             if identity not in self._pins:

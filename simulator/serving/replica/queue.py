@@ -6,7 +6,7 @@ from simulator.serving.replica.ledger import Ledger
 
 
 class Queue:
-    """Who waits for what."""
+    """Requests that wait, by what they wait for."""
 
     __slots__ = (
         "coming",

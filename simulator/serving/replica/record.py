@@ -143,7 +143,7 @@ class Record:
         self.full()
 
     def clear(self) -> None:
-        """Forget rows and gaps that somebody has taken; sums stay."""
+        """Forget rows and gaps that have been taken; sums stay."""
         self.log, self.waits, self.shared_rows = array("q"), array("q"), array("q")
         self.gap_ticks, self.gap_counts = array("q"), array("q")
         self.usage.settle()

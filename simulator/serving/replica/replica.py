@@ -91,11 +91,11 @@ class Replica:
         self.resumed = 0
         """When an iteration ends that stood still and goes on."""
         self.counts: array[int] | None = None
-        """Unfinished requests of all replicas by number, for routers; None where nobody keeps them."""
+        """Unfinished requests of all replicas by number, for routers; None where they are not kept."""
         self.group: Lockstep | None = None
         """Replicas that it runs in step with."""
         self.wires: ReplicaWires | None = None
-        """Links that it shares with others; None where nobody could come into its way."""
+        """Links that it shares with others; None where no other user of them could get in the way."""
         self.loads: KvLoads | None = None
         """Tiers below the devices' memory that blocks come from; None where there are none."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
@@ -196,7 +196,7 @@ class Replica:
         return self.policy.rules.max_sequences * len(self.batches) - taken
 
     def slots_reserved(self) -> int:
-        """Slots that those who lost their memory on a replica that decodes need before anybody new comes."""
+        """Slots that requests without their memory need, on a replica that decodes, before new ones come."""
         return len(self.queue.waiting) + len(self.queue.swapped)
 
     def blocks_reserved(self) -> int:
@@ -235,7 +235,7 @@ class Replica:
                 and batch.blocked
                 and policy.in_order
                 and policy.time_invariant
-                and self.loads is None  # which looks at whoever comes
+                and self.loads is None  # which looks at every arrival
             ):
                 batch.cut()
 

@@ -1,9 +1,10 @@
 """Sequences of a batch that are verified several rows at a time, and get several tokens from an iteration.
 
 Each iteration of a sequence takes the next number of tokens from a table, at a place of the sequence's own: what it
-gets does not depend on whom it runs with, nor on when. Frequencies in the table are those that the acceptance says, to
-one part in the length of the table. Slots of drafted tokens are taken with the blocks that they lie in; those of
-rejected tokens are written over by the next iteration. While members stay, iterations are looked at many at a time.
+gets does not depend on the sequences that it runs with, nor on when. Frequencies in the table are those that the
+acceptance says, to one part in the length of the table. Slots of drafted tokens are taken with the blocks that they lie
+in; those of rejected tokens are written over by the next iteration. While members stay, iterations are looked at many
+at a time.
 """
 
 import numpy as np

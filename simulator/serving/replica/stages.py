@@ -29,7 +29,7 @@ class Stages:
         self.free = [0] * len(costs)
         """When each stage is free."""
         self.wires: StageWires | None = None
-        """Links that batches share with others as they pass; None where nobody could come into their way."""
+        """Links that batches share with others as they pass; None where no other user of them could get in the way."""
 
     def decode(self, stage: int, sequences: int, decodes: "Decodes") -> tuple[int, int, int]:
         """Attention of decodes: (ticks, by how much a token of context is longer, context up to which that holds)."""

@@ -1,6 +1,6 @@
 """Links that a replica shares with others: what its iterations send runs on them as activities while others use them.
 
-Alone on its links an iteration lasts what it costs, and many are fast-forwarded. From the instant at which somebody
+Alone on its links an iteration lasts what it costs, and many are fast-forwarded. From the instant at which another user
 joins, what the present iteration has not sent yet is an activity that shares links with what others send, after the
 part in which nothing moves: kernels, the host, launches and hops. Alone, both take the same ticks.
 """
@@ -97,7 +97,7 @@ class ReplicaWires(MovingWires):
         done = stretch.done_by(self.agenda.now)
         if done and stretch.start + stretch.lasts(done) == self.agenda.now:
             if done < stretch.count:
-                batch.shorten(done)  # the next one begins in this instant, and sees who is there
+                batch.shorten(done)  # the next one begins in this instant, and sees the others
             return
         if stretch.count > 1:
             batch.split(done)

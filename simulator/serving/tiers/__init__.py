@@ -1,1 +1,1 @@
-"""Memories below the devices' in which blocks of prompts stay: what they hold, who gives way, and the way to them."""
+"""Memories below the devices' in which blocks of prompts stay: what they hold, which give way, and the way to them."""

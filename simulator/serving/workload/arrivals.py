@@ -1,4 +1,4 @@
-"""When requests come: Poisson, gamma, constant and changing rates, users who wait, or the times of a trace.
+"""When requests come: Poisson, gamma, constant and changing rates, users that wait, or the times of a trace.
 
 Times are seconds from the start of the run. Poisson and gamma processes start there: the first request comes after
 the first gap. With a constant rate the first comes at 0.

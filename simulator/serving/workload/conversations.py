@@ -62,7 +62,7 @@ def turns(requests: Requests, seed: int, block: int) -> Turns:
 
 
 def _pauses(sessions: Sessions, count: int, seed: int) -> Integers:
-    """Picoseconds before each of so many turns: of a person who thinks, or of a tool that an agent waits for."""
+    """Picoseconds before each of so many turns: of a thinking user, or of a tool that an agent waits for."""
     thought = arrivals.ticks(sample(sessions.think, stream(seed, "pauses"), count), "requests.sessions.think")
     if sessions.tools is None:
         return thought

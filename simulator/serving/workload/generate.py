@@ -93,7 +93,7 @@ class Workload:
     session: Integers | None = None
     """Conversation of each request; below 0: none. None where there are no conversations."""
     tenant: Integers | None = None
-    """Index into `requests.tenants` of each request; None where none are told apart."""
+    """Index into `requests.tenants` of each request; None where tenants are not distinguished."""
 
     def __len__(self) -> int:
         """Requests."""
@@ -164,7 +164,7 @@ def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: In
 
 
 def _looping(loop: ClosedLoop, count: int, seed: int) -> tuple[Integers, Integers, Integers]:
-    """(arrival, follows, delay) of users who wait for their answers."""
+    """(arrival, follows, delay) of users that wait for their answers."""
     delay = arrivals.ticks(arrivals.thinking(loop, count, seed), "requests.arrivals.closed_loop.think")
     first = min(loop.clients, count)
     arrival, follows = np.full(count, NEVER), np.full(count, ANY)

@@ -1,7 +1,7 @@
 """What prompts have in common: identities of consecutive blocks of tokens, counted from the start of a request.
 
 Equal identities at equal places, after equal identities before, mean equal tokens. The blocks of a group's prefix come
-first, then those of the conversation, then (as far as a later turn repeats it) those of the answer. What nobody
+first, then those of the conversation, then (as far as a later turn repeats it) those of the answer. What no prompt
 repeats is left out.
 """
 
@@ -18,7 +18,7 @@ from simulator.specs.distributions import Integers, zipf
 from simulator.specs.requests import SharedPrefix
 
 BLOCK = 16
-"""Tokens of a block where nobody says otherwise, as in vLLM's cache."""
+"""Tokens of a block by default, as in vLLM's cache."""
 
 Blocks = Sequence[int]
 """Identities; ranges where they can be, for a long conversation has thousands."""
@@ -64,7 +64,7 @@ class Joined(Sequence[int]):
 
 
 class Groups(NamedTuple):
-    """Prefixes that prompts begin with, and who begins with which."""
+    """Prefixes that prompts begin with, and which conversation or request begins with which."""
 
     tokens: Integers
     """Length of the prefix of each group that has a member; shape (groups,)."""

@@ -1,4 +1,4 @@
-"""Who asks what: each request, or each conversation, belongs to a tenant."""
+"""Tenants of requests: each request, or each conversation, belongs to one."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How often what fails: rates by cause, as somebody counted them or as mean times between failures."""
+"""How often what fails: rates by cause, as they were counted or as mean times between failures."""
 
 from typing import ClassVar, Literal, Self
 

@@ -156,7 +156,7 @@ class Comparison:
 def compare(results: Sequence[Result], names: Sequence[str] | None = None, changes: Sequence[str] = ()) -> Comparison:
     """Hold results against the first of their kind.
 
-    `changes` are the overrides that all of them have, to be told. `names` are shown in place of those of the results;
+    `changes` are the overrides that all of them have, to be shown. `names` are shown in place of those of the results;
     equal ones get a number. InputError for fewer than two results, or for names that are not as many.
     """
     if len(results) < 2:

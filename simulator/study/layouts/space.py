@@ -15,11 +15,11 @@ from simulator.study.layouts.layout import AXES, NAMES, Layout
 from simulator.training.schedules import SCHEDULES, own_name
 
 MOST_CHUNKS = 8
-"""Chunks of a device that are tried where nobody lists them."""
+"""Chunks of a device that are tried where the search does not list them."""
 MOST_MICRO = 64
-"""Sequences of a microbatch that are tried where nobody lists them."""
+"""Sequences of a microbatch that are tried where the search does not list them."""
 CUT = 8192
-"""Tokens of a sequence that a context-parallel rank keeps at least where nobody lists sizes."""
+"""Tokens of a sequence that a context-parallel rank keeps at least where the search does not list sizes."""
 ONE_CHUNK = frozenset(("1f1b", "zb-h1", "zb-h2", "pipedream-2bw"))
 """Schedules of one chunk a rank."""
 TWO_CHUNKS = frozenset(("zb-v", "v-half", "v-min", "dualpipev"))

@@ -41,7 +41,7 @@ _WINDOW = 256
 Axes = Mapping[str, Sequence[Any]] | Sequence[str]
 """Values by key, or texts of the form `key.path=value,value`."""
 Progress = Callable[[int, int], None]
-"""Told how many simulations are done, those that the cache has among them, and of how many."""
+"""Called with how many simulations are done, those that the cache has among them, and of how many."""
 
 
 def sweep(

@@ -1,4 +1,4 @@
-"""The microbatches of a step whose sequences differ in length, and who runs which.
+"""The microbatches of a step whose sequences differ in length, and which ranks run them.
 
 Lengths are drawn with the scenario's seed. A microbatch holds what a policy puts together; each has passes and sends of
 its own in the schedule, and data-parallel ranks wait for each other where they meet. What finds no room, or waits for

@@ -60,7 +60,7 @@ def _check_groups(training: Training) -> None:
 
 
 def _check_served(training: Training, model: Model) -> None:
-    """Refuse attention that nobody can take over, or of which pairs are counted otherwise."""
+    """Refuse attention that no other rank can take over, or of which pairs are counted otherwise."""
     path = f"{PATH}.disaggregated"
     if training.parallel.cp > 1:
         message = f"cp {training.parallel.cp}: documents are spread over data-parallel ranks, and cut by nothing else"

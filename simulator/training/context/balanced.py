@@ -49,7 +49,8 @@ def _fetched(sharing: Sharing, turn: int) -> Iterator[Collective]:
 
 
 def _returned(sharing: Sharing, turn: int) -> Iterator[Collective]:
-    """What helpers of a turn give back; backward also the gradients of keys and values of those who were not."""
+    """What helpers of a turn give back; backward also the gradients of keys and values of ranks that were no
+    helpers."""
     back = sharing.core.backward
     if turn < 1 or not (back or _helps(sharing, turn)):
         return
@@ -61,7 +62,7 @@ def _returned(sharing: Sharing, turn: int) -> Iterator[Collective]:
 
 
 def _helps(sharing: Sharing, turn: int) -> bool:
-    """Whether ranks work for others in a turn: in the last one of an even number nobody needs it."""
+    """Whether ranks work for others in a turn: in the last one of an even number no rank needs it."""
     return turn * 2 < sharing.ranks
 
 

@@ -1,7 +1,7 @@
 """How evenly a router spreads rows over experts, and the devices that hold them.
 
 The experts of a layer take shares of all copies of rows; a capacity cuts the largest shares off and drops their rows.
-Devices hold as many experts each, so the busiest device follows from the shares; everybody waits for it. Figures to
+Devices hold as many experts each, so the busiest device follows from the shares; all devices wait for it. Figures to
 choose a load by: docs/models/experts.md. Left out: loads that drift from step to step, layers that differ.
 """
 

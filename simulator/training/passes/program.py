@@ -44,7 +44,7 @@ class Columns:
     """Index into `Program.contents`."""
     apart: Ints
     """1 in passes that run part by part only because the chain waits for others than its equals: what they send shares
-    links with nobody, as it does where chains are folded."""
+    links with nothing else, as it does where chains are folded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def frugal(pipeline: Pipeline) -> Schedule:
     """The order that keeps the least that there is, one microbatch of each chunk of a rank, however long it takes."""
     rules = Rules(np.ones(pipeline.stages, np.int64), split=pipeline.split)
     made = arrange(loop_home(pipeline.ranks, pipeline.chunks), pipeline.microbatches, pipeline.known_costs, rules)
-    assert made is not None  # caps alone never stop anybody
+    assert made is not None  # caps alone never stop a rank
     return made
 
 

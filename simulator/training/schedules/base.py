@@ -1,7 +1,8 @@
 """What a maker of pipeline schedules is given, and the registry of makers.
 
 A maker sees the pipeline that it makes an order for: how many ranks, chunks and microbatches, what passes cost and
-keep, and how much may be kept. It returns who runs what in which order; when passes then run is for the program.
+keep, and how much may be kept. It returns which rank runs which pass in which order; when passes then run is for the
+program.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
 """A list scheduler: every rank, whenever it is free, takes the most urgent pass that is ready and may be kept.
 
-Backward passes are cut in two. Unless told otherwise input gradients come first, for others wait for them; forward
+Backward passes are cut in two. By default input gradients come first, for others wait for them; forward
 passes follow, those of later stages before those of earlier ones; weight gradients fill what would be idle, or make
 room. A stage keeps at most its cap of microbatches from F to the end of W, and a rank no more than its limit. Caps
-never wait in a circle: the last stage can always go on. A limit on a rank with several stages can, which is told.
+never wait in a circle: the last stage can always go on. A limit on a rank with several stages can, and then there is no
+order.
 
 The method is that of the heuristic in arXiv:2401.10241, section 3.1, for any placement.
 """
@@ -39,7 +40,7 @@ class Rules:
 
 
 def arrange(home: Ints, microbatches: int, costs: Costs, rules: Rules) -> Schedule | None:
-    """The order that comes out; `home` (stages,) is the rank of each stage. None where the limit lets nobody go
+    """The order that comes out; `home` (stages,) is the rank of each stage. None where the limit lets no rank go
     on, or the order would take longer than it may."""
     line = _Line(home, microbatches, costs, rules)
     line.run()

@@ -43,8 +43,8 @@ def depth_first(pipeline: Pipeline) -> Schedule:
 @SCHEDULES.add("hanayo")
 def hanayo(pipeline: Pipeline) -> Schedule:
     """Waves: every stage keeps p microbatches at most, or as many more as it takes to be idle no longer than `1f1b`;
-    whoever is farthest along goes first, or backward passes do and then those that have only begun, or those of later
-    stages, whichever takes least time."""
+    the microbatch that is farthest along goes first, or backward passes do and then those that have only begun, or
+    those of later stages, whichever takes least time."""
     if pipeline.chunks % 2:
         message = f"schedule `hanayo` runs two chunks a rank and wave, and {pipeline.chunks} are no multiple of two"
         raise ChunksError(Problem(message, hint="write `vpp: 2` for one wave, `vpp: 4` for two"))
@@ -74,7 +74,7 @@ def hanayo(pipeline: Pipeline) -> Schedule:
     best: tuple[float, Schedule | None] = (inf, None)
     for kept in reversed(numbers):  # long orders first, beside which others are soon given up
         best = [best, *shortest(kept, best[0])][-1]
-    assert best[1] is not None  # caps alone never stop anybody
+    assert best[1] is not None  # caps alone never stop a rank
     return best[1]
 
 

@@ -1,9 +1,9 @@
 """Microbatches that skip stages, each by a path of its own, in the manner of SkipPipe.
 
-Who is free takes a backward pass that is there, else the forward pass of the earliest microbatch; p microbatches may
+A free rank takes a backward pass that is there, else the forward pass of the earliest microbatch; p microbatches may
 be under way, or as many more as it takes to be no longer than 1F1B through all stages. Stages of a path may come in any
 order, and backward passes go the same way back. How SkipPipe chooses paths (fewest collisions, links between far
-places) is left to who writes them.
+places) is left out: paths are given.
 
 Source: arXiv:2502.19913.
 """
@@ -21,7 +21,7 @@ from simulator.training.schedules.orders import B, F, Pass, from_rows
 
 @SCHEDULES.add("skippipe")
 def skippipe(pipeline: Pipeline) -> Schedule:
-    """Each microbatch goes through the stages of its path alone; unless told, each skips one of all but the first in
+    """Each microbatch goes through the stages of its path alone; by default, each skips one of all but the first in
     turn."""
     if pipeline.chunks != 1:
         message = f"schedule `skippipe` runs one chunk a rank, not {pipeline.chunks}"

@@ -20,7 +20,7 @@ SLICES = 4
 
 @SCHEDULES.add("seq1f1b")
 def seq1f1b(pipeline: Pipeline) -> Schedule:
-    """1F1B of slices of the sequence, four a microbatch unless told otherwise; numbers are slices."""
+    """1F1B of slices of the sequence, four a microbatch by default; numbers are slices."""
     if pipeline.chunks != 1:
         message = f"schedule `seq1f1b` runs one chunk a rank, not {pipeline.chunks}"
         raise ChunksError(Problem(message, hint="write `vpp: 1`"))

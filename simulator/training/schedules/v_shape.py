@@ -71,5 +71,5 @@ def v_half(pipeline: Pipeline) -> Schedule:
         return 1 - up if kind == F else 2 + (up if even else 1 - up)
 
     made = arrange(wave_home(ranks, 2), pipeline.microbatches, pipeline.known_costs, Rules(caps, urgency=urgency))
-    assert made is not None  # caps alone never stop anybody
+    assert made is not None  # caps alone never stop a rank
     return made
