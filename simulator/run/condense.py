@@ -2,8 +2,8 @@
 
 Replicas give their rows away as they have many, and these are added to totals. Of a sample the first rows of each
 stay, and the requests that are done by the end of what all replicas have kept: a whole window of the run, in which
-pages, traces and frames are exact. Every figure is of the whole run. Left out of such a run: what links
-carried, where the time of requests goes beyond the window, and classes of priority beyond it.
+pages, traces and frames are exact. Every figure is of the whole run. Left out of such a run: what links carried, where
+the time of requests goes beyond the window, and classes of priority beyond it.
 """
 
 from collections.abc import Iterator

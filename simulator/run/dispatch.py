@@ -1,4 +1,4 @@
-"""The one door: a scenario of either kind becomes a Result."""
+"""The entry point of single runs: a scenario that trains or serves becomes a Result."""
 
 from collections.abc import Callable
 from typing import Literal

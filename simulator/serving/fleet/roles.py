@@ -1,10 +1,10 @@
 """Replicas that change their role between prefill and decode as the load does.
 
-Every so often those that wait are counted: prompts in the queues of prefill replicas, and finished prompts whose cache
-no decode replica has room for, each for a group of its side (a replica, or those that share experts). Where one side
-has more than `above` and the other less than `below`, a group of the other takes no more work, finishes what it has,
-and after `delay` is one of the first. One group of each role always stays, and one group changes at a time. What is in
-the queue of a replica already stays there.
+At regular times waiting requests are counted: prompts in the queues of prefill replicas, and finished prompts whose
+cache no decode replica has room for, each for a group of its side (a replica, or those that share experts). Where one
+side has more than `above` and the other less than `below`, a group of the other takes no more work, finishes what it
+has, and joins the first side after `delay`. One group of each role always stays, and one group changes at a time.
+Requests in the queue of a replica stay there.
 
 Sources: "role switching" of DistServe's and Dynamo's planners; what a change takes is stated by the scenario.
 """

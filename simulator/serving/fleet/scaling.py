@@ -1,8 +1,8 @@
 """Replicas that come and go by a rule.
 
-A rule says how much of something there is in all; as many replicas are wanted as give each its target, as Kubernetes'
-horizontal autoscaler and Knative's have it: ceil(total / target), and no change within a tolerance of it. One that
-drains is taken back before another one starts; of those that take requests the one with the fewest of them leaves.
+A rule measures a total over all replicas; ceil(total / target) replicas are wanted, and none starts or leaves within a
+tolerance of that, as in Kubernetes' horizontal autoscaler and in Knative's. A replica that drains is taken back before
+another one starts; of the replicas that take requests the one with the fewest requests leaves.
 """
 
 from collections.abc import Callable

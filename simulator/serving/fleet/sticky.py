@@ -1,4 +1,4 @@
-"""Routers that remember: talks that stay where they began, hashes on a ring, prompts sent where their like were.
+"""Routers with state: conversations stay on their replica, hashes on a ring, prompts follow equal prefixes.
 
 `session` is the sticky session of balancers. `consistent-hash` puts replicas onto a ring (Karger et al., STOC 1997)
 with bounded loads (Mirrokni, Thorup, Zadimoghaddam, SODA 2018), as Envoy and HAProxy have it. `cache-aware` keeps an

@@ -1,4 +1,4 @@
-"""A stretch of iterations in closed form, and the line that the duration of its decodes lies on.
+"""A stretch of iterations in closed form, and the linear duration of its decodes.
 
 Iteration j of a stretch lasts `first + j * growth` ticks, whole numbers, so the sum is exact; where several tokens of a
 sequence are verified, `first + more[j]`.
