@@ -26,8 +26,10 @@ from simulator.serving.workload.generate import generate
 from simulator.specs import data_root, load_file, load_scenario
 from simulator.specs.base import Count, Spec
 from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.study.papers.exchanges import Exchange, of_exchange
 from simulator.study.papers.latency_models import Latencies, serve_fitted
 from simulator.study.papers.orders import Order, of_order
+from simulator.study.papers.sublayers import SubLayers, of_sublayers
 from simulator.study.plan.layouts import Candidate
 from simulator.study.plan.plan import Options, plan_layout
 from simulator.training.build import build_job
@@ -125,6 +127,10 @@ class Figure(Spec):
     """How far memory reaches; 0 where no value fits."""
     order: Order | None = None
     """A figure of a pipeline schedule alone; no scenario."""
+    exchange: Exchange | None = None
+    """A figure of one collective of all devices of the scenario's cluster, with nothing else on the network."""
+    sublayers: SubLayers | None = None
+    """Speed-up of products whose results are summed beside them; no scenario."""
     value: float | None = None
     """A number."""
     ratio: "tuple[Figure, Figure] | None" = None
@@ -142,7 +148,8 @@ class Figure(Spec):
             raise ValueError("a figure has exactly one key besides `of`, `changes` and `latencies`")
         if self.latencies is not None and self.goodput is None:
             raise ValueError("`latencies` goes with `goodput`")
-        if not self.parts and self.value is None and self.order is None and not self.of:
+        alone = self.value is not None or self.order is not None or self.sublayers is not None
+        if not self.parts and not alone and not self.of:
             raise ValueError("`of` names the scenario")
         return self
 
@@ -297,6 +304,10 @@ class Bench:
             return figure.value
         if figure.order is not None:
             return of_order(figure.order)
+        if figure.exchange is not None:
+            return of_exchange(figure.exchange, any_scenario(figure.of, figure.changes).cluster)
+        if figure.sublayers is not None:
+            return of_sublayers(figure.sublayers)
         if figure.metric is not None:
             return self.metrics(figure.of, figure.changes).get(figure.metric, float("nan"))
         if figure.forward is not None:

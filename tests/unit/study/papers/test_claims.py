@@ -149,6 +149,38 @@ def test_an_order_alone_is_a_figure(asked: dict[str, Any], figure: float) -> Non
     assert BENCH.value(Figure.model_validate({"order": order})) == pytest.approx(figure)
 
 
+def test_an_all_to_all_alone_is_a_figure() -> None:
+    """A card of 25 GB/s sends 255 of 256 parts of 1 GB, and no planned cable carries more; hashed flows collide."""
+
+    def hottest(*changes: str) -> float:
+        exchange = {"operation": "all_to_all", "size": "1 GB", "quantity": "hottest"}
+        asked = {"of": "packet-spraying/leaf-spine", "changes": changes, "exchange": exchange}
+        return BENCH.value(Figure.model_validate(asked))
+
+    assert hottest() == pytest.approx(255 / 256 / 25)
+    assert hottest("cluster.network.routing={policy: ecmp}") > 1.1 * hottest()
+
+
+@pytest.mark.parametrize(("quantity", "figure"), [("mean", (1.2 * 1.25 * 1.2 * 1.2) ** 0.25), ("most", 1.25)])
+def test_sublayers_alone_are_a_figure(quantity: str, figure: float) -> None:
+    """On two devices, with products of f = 1, 3, 4, 4 scatters: (f + 2) / (max(f, f / 2 + 1) + 1)."""
+    asked = {"hidden": [1000], "devices": [2], "flops": 1e12, "ring": "1 GB/s", "quantity": quantity}
+    assert BENCH.value(Figure.model_validate({"sublayers": asked})) == pytest.approx(figure)
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ({"sublayers": {"hidden": [], "devices": [2], "flops": 1, "ring": "1 GB/s"}}, "at least 1 item"),
+        ({"sublayers": {"hidden": [8], "devices": [2], "flops": 0, "ring": "1 GB/s"}}, "greater than 0"),
+        ({"exchange": {"operation": "all_reduce", "size": "1 GB"}}, "names the scenario"),
+    ],
+)
+def test_figures_alone_are_checked(figure: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Figure.model_validate(figure)
+
+
 def test_a_check_changes_every_scenario_of_a_figure() -> None:
     figure = Figure.model_validate({"ratio": [{"of": "a", "changes": ["x=1"], "metric": "m"}, {"value": 2}]})
     assert scenarios_of(changed(figure, ("y=2",))) == [("a", ("x=1", "y=2"))]
