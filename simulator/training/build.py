@@ -103,10 +103,7 @@ def build_job(scenario: Scenario) -> Job:
     """Resolve a scenario; raises InputError for sizes that do not fit together."""
     training, stack, model = scenario.training, scenario.stack, scenario.model
     parallel = training.parallel
-    check_model(model)
-    check_window(training, model)
-    check_encoder(training, model)
-    check_batching(training, model)
+    _check_shape(training, model)
     mesh = build_mesh(parallel, scenario.cluster.devices)
     check_heads(model, mesh)
     experts = _experts(parallel, model, mesh)
@@ -178,6 +175,14 @@ def build_job(scenario: Scenario) -> Job:
         return _schedule(training, stack, model, microbatches, zero)[0]
 
     return batched(job, training, scenario.cluster, made, scenario.seed)
+
+
+def _check_shape(training: Training, model: Model) -> None:
+    """Refuse models and sequences that do not fit each other; InputError."""
+    check_model(model)
+    check_window(training, model)
+    check_encoder(training, model)
+    check_batching(training, model)
 
 
 def _check_resolved(job: Job, scenario: Scenario) -> None:
