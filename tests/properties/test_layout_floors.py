@@ -33,7 +33,7 @@ def of(case: str) -> tuple[Floors, list[Layout]]:
     return Floors(scenario), list(layouts(space(scenario, only, ["all"])))
 
 
-@simulations(60)
+@simulations(25)
 @given(case=st.sampled_from(sorted(CASES)), place=st.floats(0, 1, exclude_max=True))
 def test_no_layout_is_faster_or_smaller_than_its_bounds(case: str, place: float) -> None:
     floors, every = of(case)

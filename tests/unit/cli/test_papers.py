@@ -11,13 +11,13 @@ from simulator.cli import main
 def test_named_papers_are_printed_written_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache, pages = tmp_path / "kept.json", [tmp_path / name for name in ("p.html", "p.md", "p.json")]
     options = [word for one in pages for word in (f"--{one.suffix[1:].replace('md', 'markdown')}", str(one))]
-    assert main(["papers", "zero-bubble", "--cache", str(cache), *options]) == 0
+    assert main(["papers", "t3", "--cache", str(cache), *options]) == 0
     shown = capsys.readouterr().out
-    assert "Zero Bubble: backward passes cut in two" in shown
+    assert "T3: products that trigger their reduce-scatter" in shown
     assert "reproduced" in shown
     assert json.loads(cache.read_text())["figures"]
     found = json.loads(pages[2].read_text())
-    assert {one["paper"] for paper in found["papers"] for one in paper["figures"]} == {"zero-bubble"}
+    assert {one["paper"] for paper in found["papers"] for one in paper["figures"]} == {"t3"}
     assert pages[0].read_text().startswith("<!DOCTYPE html>")
     assert "| claim | published |" in pages[1].read_text()
 

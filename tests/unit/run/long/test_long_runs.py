@@ -1,6 +1,7 @@
 """`training.run` of scenarios: what checkpoints hold and take, what fails, and what the Result, pages and files say."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -260,10 +261,10 @@ def test_several_jobs_have_no_runs(tmp_path: Path) -> None:
 
 def test_failures_that_let_nothing_finish(capsys: pytest.CaptureFixture[str]) -> None:
     run = "+training.run={tokens: 1e11, failures: {causes: [{name: a, of: run, mtbf: 2 min}]}, samples: 1}"
-    with pytest.raises(InfeasibleError, match=r"a day of .* without failures"):
-        simulated(run, "+training.run.checkpoints.steps=10")
     assert main(["run", QUICK, run, "+training.run.checkpoints.steps=10"]) == 4
-    assert "the run does not finish" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the run does not finish" in said
+    assert re.search(r"a day of .* without failures", said)
 
 
 def test_no_spare_node_is_left() -> None:

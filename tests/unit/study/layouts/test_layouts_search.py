@@ -69,7 +69,7 @@ def draw(seed: int) -> tuple[list[tuple[Machine, Space]], Goal]:
     return spaces(*overrides, only=only, nodes=random.choice([(1,), (1, 2)])), goal
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 20))])
 def test_as_good_as_running_every_layout(seed: int) -> None:
     some, goal = draw(seed)
     found, every = search(some, goal), brute_force(some, goal)
