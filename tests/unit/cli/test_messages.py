@@ -65,11 +65,15 @@ def test_what_is_wrong_and_what_to_write(
     assert message in refused(capsys, "run", *arguments)
 
 
-@pytest.mark.parametrize("more", [["+slo={ttft: 1 s}"], ["--vary", "training.parallel.tp=1,2"]])
-def test_a_plan_of_a_scenario_that_trains(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(capsys, "plan", QUICKSTART, *more)
-    assert "this one trains" in said
-    assert "clustersim sweep FILE training.parallel.tp=1,2,4" in said
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["+slo={ttft: 1 s}"], "slo: unknown key `slo`; only a scenario that serves has it"),
+        (["--vary", "training.parallel.tp=1,2"], "--vary is of a scenario that serves; leave it out"),
+    ],
+)
+def test_a_plan_of_a_scenario_that_trains(more: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in refused(capsys, "plan", QUICKSTART, *more)
 
 
 def test_a_folder_that_holds_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

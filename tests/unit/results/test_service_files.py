@@ -102,7 +102,7 @@ def test_older_files_say_nothing_of_peers_and_of_the_cache_only_how_rows_began(t
     [
         ({"service__requests__replica": put(0, 9)}, "replica that is not there"),
         ({"service__requests__replica": put(0, -2)}, "replica that is not there"),
-        ({"service__requests__status": put(0, 3)}, "unknown status"),
+        ({"service__requests__status": put(0, 4)}, "unknown status"),
         ({"service__requests__arrival": put(1, -5)}, "before the start"),
         ({"service__requests__finish": put(1, 0)}, "ends before it begins"),
         ({"service__requests__generated": put(1, 0)}, "without a token"),

@@ -47,7 +47,7 @@ def test_of_runs_side_by_side() -> None:
 
 
 def test_of_the_points_of_a_sweep() -> None:
-    table = sweep("scenarios/quickstart.yaml", ["training.micro_batch=1,2"])
+    table = sweep("scenarios/training/megatron-1.7b.yaml", ["training.micro_batch=8,16"])
     told = table.described()
     assert [row.ground.kind for row in told.rows] == ["measured and validated"] * 2
     assert table.columns()["ground"] == ["measured and validated"] * 2
