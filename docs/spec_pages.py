@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
+from simulator.specs.cache_tiers import CacheTier, TierLoads
 from simulator.specs.collectives import (
     CollectiveProfile,
     CustomAllReduce,
@@ -44,6 +45,7 @@ from simulator.specs.hardware import (
     Power,
     ScaleUp,
 )
+from simulator.specs.host import HostCpu, Nvme
 from simulator.specs.jobs import JobsScenario, Perturbation, Place, ServingJob, TrainingJob
 from simulator.specs.kernels import (
     AttentionKernels,
@@ -58,11 +60,13 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
+from simulator.specs.local_steps import LocalSteps
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
+from simulator.specs.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
 from simulator.specs.requests import (
     Arrivals,
     ClosedLoop,
@@ -93,6 +97,7 @@ from simulator.specs.serving import (
     ServingStack,
     Switching,
 )
+from simulator.specs.sharding import Sharding
 from simulator.specs.speculation import DraftRange, Speculation
 from simulator.specs.training import (
     Algorithms,
@@ -135,7 +140,8 @@ KERNELS = (
 
 def scenario_specs() -> str:
     """The keys of a scenario file."""
-    of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer
+    of_memory = Offload, ActivationOffload, OptimizerOffload, ParameterOffload, Sharding, LocalSteps
+    of_training = Training, Parallel, Algorithms, RouterLoad, Documents, Lora, Optimizer, *of_memory
     of_runs = LongRun, Checkpoints, Recovery, FailureRates, Cause, Observed
     return _sections(Scenario, *of_training, Noise, Stragglers, SlowLinks, *of_runs, Published)
 
@@ -162,7 +168,18 @@ def request_specs() -> str:
 def serving_specs() -> str:
     """The keys of a serving system."""
     of_pools = Pool, LocalPrompts, Switching
-    of_replicas = Layout, Batching, KvCache, NumberFormats, Overlap, ExpertTraffic, Speculation, DraftRange
+    of_replicas = (
+        Layout,
+        Batching,
+        KvCache,
+        CacheTier,
+        TierLoads,
+        NumberFormats,
+        Overlap,
+        ExpertTraffic,
+        Speculation,
+        DraftRange,
+    )
     of_fleets = Fleet, StartUp, Autoscaling, ScheduledCount, Failures, RollingUpdate, Admission, Station
     return _sections(ServingScenario, Serving, *of_replicas, *of_pools, *of_fleets)
 
@@ -186,7 +203,7 @@ def model_specs() -> str:
 def hardware_specs() -> str:
     """The keys of accelerators, nodes, clusters and power grids."""
     of_clusters = Cluster, Partition, Network, Level, Storage, Grid
-    return _sections(Accelerator, Memory, Power, Node, ScaleUp, Link, Nics, *of_clusters)
+    return _sections(Accelerator, Memory, Power, Node, HostCpu, Nvme, ScaleUp, Link, Nics, *of_clusters)
 
 
 def software_specs() -> str:

@@ -61,9 +61,8 @@ def test_jobs_on_links_of_their_own_are_as_alone(on: Cluster, listed: tuple[AnyJ
         assert record.result.metrics == pytest.approx(alone.metrics, rel=0, abs=0, nan_ok=True)
         assert [array.tolist() for array in columns(record.result)] == [array.tolist() for array in columns(alone)]
         assert record.result.breakdown == alone.breakdown
-        assert [replace(load, links=0) for load in record.result.links] == [
-            replace(load, links=0) for load in alone.links
-        ]
+        ours, theirs = ([replace(load, links=0, busiest="") for load in one.links] for one in (record.result, alone))
+        assert ours == theirs
 
 
 @st.composite
