@@ -9,7 +9,6 @@ from pydantic.fields import FieldInfo
 from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.base import Figure, Spec
-from simulator.specs.cache_tiers import CacheTier, TierLoads
 from simulator.specs.collectives import (
     CollectiveProfile,
     CustomAllReduce,
@@ -45,7 +44,6 @@ from simulator.specs.hardware import (
     Power,
     ScaleUp,
 )
-from simulator.specs.host import HostCpu, Nvme
 from simulator.specs.jobs import JobsScenario, Perturbation, Place, ServingJob, TrainingJob
 from simulator.specs.kernels import (
     AttentionKernels,
@@ -60,13 +58,11 @@ from simulator.specs.kernels import (
     WeightOnlyKernels,
 )
 from simulator.specs.kinds import OneOf
-from simulator.specs.local_steps import LocalSteps
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
-from simulator.specs.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
 from simulator.specs.requests import (
     Arrivals,
     ClosedLoop,
@@ -97,8 +93,12 @@ from simulator.specs.serving import (
     ServingStack,
     Switching,
 )
-from simulator.specs.sharding import Sharding
 from simulator.specs.speculation import DraftRange, Speculation
+from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
+from simulator.specs.tiers.host import HostCpu, Nvme
+from simulator.specs.tiers.local_steps import LocalSteps
+from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
+from simulator.specs.tiers.sharding import Sharding
 from simulator.specs.training import (
     Algorithms,
     Documents,

@@ -8,8 +8,8 @@ from simulator import units
 from simulator.axes import DP
 from simulator.program.content import Comm
 from simulator.run.steps import Steps
-from simulator.specs.local_steps import LocalSteps
 from simulator.specs.scenario import Scenario
+from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.training import local_steps
 from simulator.training.communication import Network
 from simulator.training.job import Job

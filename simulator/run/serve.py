@@ -16,8 +16,8 @@ from simulator.interop import traces
 from simulator.random import stream
 from simulator.results.result import Result
 from simulator.run.clock_overflow import clock_overflow
-from simulator.run.condense import Condensing, condensing
-from simulator.run.fleet import equip
+from simulator.run.served.condense import Condensing, condensing
+from simulator.run.served.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
 from simulator.serving.costs.iteration import library

@@ -24,11 +24,20 @@ from simulator.results.result import (
 from simulator.results.result import Replica as ReplicaRecord
 from simulator.results.service import economy, held_seconds, serving_metrics, tier_figures
 from simulator.run.energy import guessed_idle, replica_energy_j, total_energy_j
-from simulator.run.fleet_record import fleet_record, never_starts, turned_away
 from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
-from simulator.run.rows import gaps_of, iterations_of, log_of, order_of, parts_of, requests_of, row_parts, verified_of
+from simulator.run.served.fleet_record import fleet_record, never_starts, turned_away
+from simulator.run.served.rows import (
+    gaps_of,
+    iterations_of,
+    log_of,
+    order_of,
+    parts_of,
+    requests_of,
+    row_parts,
+    verified_of,
+)
 from simulator.run.spread.grounded import grounded
 from simulator.serving.fleet.door import TOO_LONG
 from simulator.serving.fleet.rates import said as pools_said
@@ -39,8 +48,8 @@ from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash
 
 if TYPE_CHECKING:
-    from simulator.run.condense import Condensing
     from simulator.run.serve import ServingRun
+    from simulator.run.served.condense import Condensing
 
 Ints = NDArray[np.int64]
 MOST_SAID = 1_000_000

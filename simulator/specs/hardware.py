@@ -22,11 +22,11 @@ from simulator.specs.base import (
     Spec,
     Watts,
 )
-from simulator.specs.host import HostCpu, Nvme
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.network import KINDS
 from simulator.specs.text.numbering import Numbering
+from simulator.specs.tiers.host import HostCpu, Nvme
 
 DType = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp16_acc16", "fp8", "fp8_block", "int8", "int4", "fp4"]
 """Number formats of a device; sums of `fp16` products are kept in 32 bits, those of `fp16_acc16` in 16."""

@@ -5,10 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
-from simulator.specs.cache_tiers import CacheTier, TierLoads
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
+from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
 from simulator.specs.training import RouterLoad
 
 MOST_INSTANCES = 1024

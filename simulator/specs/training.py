@@ -8,12 +8,12 @@ from simulator.axes import mesh_axes
 from simulator.specs.base import Bytes, Count, Figure, Fraction, PositiveFraction, Seconds, Spec
 from simulator.specs.batching import Batching
 from simulator.specs.hardware import DeviceKind
-from simulator.specs.local_steps import LocalSteps
 from simulator.specs.long_runs.run import LongRun
 from simulator.specs.noise import Noise
-from simulator.specs.offload import Offload
 from simulator.specs.requests import Distribution
-from simulator.specs.sharding import Sharding
+from simulator.specs.tiers.local_steps import LocalSteps
+from simulator.specs.tiers.offload import Offload
+from simulator.specs.tiers.sharding import Sharding
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4"]
 Recompute = Literal["none", "selective", "full"]

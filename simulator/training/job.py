@@ -15,8 +15,8 @@ from simulator.model.tensors import Tensor
 from simulator.parallel import Mesh
 from simulator.program.schedule import Schedule
 from simulator.specs.model import LayerKind, Model
-from simulator.specs.offload import Offload
-from simulator.specs.sharding import Sharding
+from simulator.specs.tiers.offload import Offload
+from simulator.specs.tiers.sharding import Sharding
 from simulator.specs.training import Algorithms, Lora, Optimizer, Stack, UserBuffers
 from simulator.training import context
 from simulator.training.batches.base import Batch, Shape

@@ -17,7 +17,7 @@ from simulator.axes import CP, DP
 from simulator.engine.tape import Tape
 from simulator.errors import InputError, Problem
 from simulator.program.maxplus import sweep
-from simulator.specs.local_steps import LocalSteps
+from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.training import memory
 from simulator.training.job import Job
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simulator.results import iterations as of
-from simulator.run.rows import iterations_of
+from simulator.run.served.rows import iterations_of
 from simulator.serving.fleet.router import ROUTERS
 from simulator.serving.policies import POLICIES, Policy
 from simulator.serving.replica.ledger import FINISHED

@@ -8,7 +8,7 @@ import pytest
 from simulator import units
 from simulator.errors import InputError
 from simulator.run.simulate import simulate
-from simulator.specs.local_steps import LocalSteps
+from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.training import memory
 from simulator.training.build import build_job
 from simulator.training.local_steps import BYTES, rounds

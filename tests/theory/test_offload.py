@@ -13,8 +13,8 @@ from simulator.run.gather import Run, gather
 from simulator.run.simulate import run, simulate
 from simulator.specs.base import Figure
 from simulator.specs.hardware import Node
-from simulator.specs.host import HostCpu, Nvme
 from simulator.specs.scenario import Scenario
+from simulator.specs.tiers.host import HostCpu, Nvme
 from simulator.training import memory
 from simulator.training.passes.offload import IN, OUT, READ, WRITE
 from tests import jobs

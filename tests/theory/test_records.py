@@ -13,8 +13,8 @@ from simulator.report.result.html import document
 from simulator.report.result.page import page
 from simulator.results.result import Result
 from simulator.results.sketch import ERROR, Sketch
-from simulator.run import condense
 from simulator.run.serve import serve
+from simulator.run.served import condense
 from simulator.serving.replica import ledger
 from simulator.specs import load_scenario
 

@@ -20,9 +20,9 @@ from simulator.serving.replica.replica import Replica
 from simulator.serving.tiers.eviction import EVICTIONS
 from simulator.serving.tiers.path import Lane, Path, path
 from simulator.serving.tiers.store import TierStore, empty
-from simulator.specs.cache_tiers import CacheTier
 from simulator.specs.hardware import Node
 from simulator.specs.serving import KvCache
+from simulator.specs.tiers.cache_tiers import CacheTier
 from simulator.units import TICKS_PER_SECOND
 
 if TYPE_CHECKING:

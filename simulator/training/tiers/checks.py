@@ -6,7 +6,7 @@ from simulator.errors import InputError, Problem, nearest
 from simulator.model.tensors import kept
 from simulator.program.actions import Kind
 from simulator.specs.hardware import Node
-from simulator.specs.offload import Offload
+from simulator.specs.tiers.offload import Offload
 from simulator.specs.training import Training
 from simulator.training import operators
 from simulator.training.job import Job

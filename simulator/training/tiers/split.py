@@ -1,6 +1,6 @@
 """Model states of a rank by where they live: on the device, or elsewhere with buffers on the device."""
 
-from simulator.specs.offload import Offload
+from simulator.specs.tiers.offload import Offload
 
 ELSEWHERE = ("parameters", "gradients", "optimizer")
 SUBGROUPS = 2

@@ -19,7 +19,7 @@ from simulator.results.result import Iterations, RequestRecords, TokenGaps
 from simulator.results.service import FINISHED, concurrent
 from simulator.results.totals import ReplicaTotals, Totals
 from simulator.run.energy import linked, working_s
-from simulator.run.rows import gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
+from simulator.run.served.rows import gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import Ledger, column
 from simulator.serving.replica.record import COLUMNS
