@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,22 +43,22 @@ class Work:
     shares: bool
     """Whether prompts may find what they need in the cache, so that they ask for nothing certain."""
 
-    @property
+    @cached_property
     def mean_output(self) -> float:
         """Tokens of an answer, of the longest run."""
         return float(self.outputs[-1].mean())
 
-    @property
+    @cached_property
     def mean_prompt(self) -> float:
         """Tokens of a prompt that must be worked on."""
         return 0.0 if self.shares else min(float(each.mean()) for each in self.prompts)
 
-    @property
+    @cached_property
     def least_decoded(self) -> float:
         """Tokens of a request after the first one."""
         return max(min(float((each - 1).mean()) for each in self.outputs), 1e-9)
 
-    @property
+    @cached_property
     def prompt_share(self) -> float:
         """Tokens of prompts for each decoded token."""
         if self.shares:
@@ -65,17 +66,17 @@ class Work:
         pairs = zip(self.prompts, self.outputs, strict=True)
         return min(float(p.sum()) / max(float((o - 1).sum()), 1.0) for p, o in pairs)
 
-    @property
+    @cached_property
     def least_context(self) -> float:
         """Cached tokens of a decode."""
         return 1.0 if self.shares else float(min(each.min() for each in self.prompts))
 
-    @property
+    @cached_property
     def least_cached(self) -> float:
         """Tokens of the cache that a decode holds for itself."""
         return 0.0 if self.shares else self.least_context
 
-    @property
+    @cached_property
     def mean_context(self) -> float:
         """Cached tokens of a decode in the mean of all: the prompt and half of the answer."""
         if self.shares:
@@ -83,12 +84,12 @@ class Work:
         pairs = zip(self.prompts, self.outputs, strict=True)
         return min(_context(p.astype(np.float64), o.astype(np.float64)) for p, o in pairs)
 
-    @property
+    @cached_property
     def longest_prompt(self) -> int:
         """Tokens of the longest prompt."""
         return int(max(each.max() for each in self.prompts))
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """Tokens of the longest request."""
         return int(max((p + o).max() for p, o in zip(self.prompts, self.outputs, strict=True)))
