@@ -91,7 +91,13 @@ def every_notebook(argument: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(argument, NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 
 
-@every_notebook("path")
+LONG = ("clusters", "disaggregation", "mixture-of-experts")
+"""Notebooks that take half a minute and more."""
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(one, marks=[pytest.mark.slow] * (one.stem in LONG), id=one.stem) for one in NOTEBOOKS]
+)
 def test_every_cell_runs_within_the_time_limit(path: Path, tmp_path: Path) -> None:
     """And what the text claims is what was computed: hidden cells assert it."""
     notebook = read(path)

@@ -25,6 +25,7 @@ def names() -> list[str]:
     return sorted(file.relative_to(ROOT).as_posix() for file in files if file.parent.name != "families")
 
 
+@pytest.mark.slow  # `make regression` asks the same of all of them
 @pytest.mark.parametrize("name", names())
 def test_scenario_answers_what_it_did(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -68,7 +68,10 @@ def brute_force(base: Base, rate: float, structures: Sequence[Structure]) -> lis
     return [Point(one, rate, 4, run(task)) for one, task in zip(structures, tasks, strict=True)]
 
 
-@pytest.mark.parametrize(("file", "overrides", "settings"), SPACES, ids=["dense", "experts"])
+@pytest.mark.parametrize(
+    ("file", "overrides", "settings"),
+    [pytest.param(*SPACES[0], id="dense"), pytest.param(*SPACES[1], id="experts", marks=pytest.mark.slow)],
+)
 def test_pruning_loses_nothing_that_simulating_everything_finds(
     file: str, overrides: tuple[str, ...], settings: Settings
 ) -> None:
