@@ -11,6 +11,8 @@ ORDINARY = 100
 EXPLORED = 10_000
 SIMULATED = 2_000
 """Examples of an exploration where each one simulates, or takes as long."""
+SHARE = 0.6
+"""Of the examples that a property which simulates asks for, what the tests try; an exploration tries all of its own."""
 PATIENCE_S = 300
 """Seconds after which what a test waits for hangs: many times what it takes, so that a busy machine fails no test."""
 
@@ -21,8 +23,8 @@ def examples(ordinary: int = ORDINARY, explored: int = EXPLORED, **others: Any) 
 
 
 def simulations(ordinary: int, **others: Any) -> settings:
-    """The same of a property that simulates, or takes as long."""
-    return examples(ordinary, SIMULATED, **others)
+    """The same of a property that simulates, or takes as long: a share of `ordinary`, as all tests have minutes."""
+    return examples(max(round(SHARE * ordinary), 3), SIMULATED, **others)
 
 
 def register() -> None:
