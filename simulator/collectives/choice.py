@@ -6,9 +6,10 @@ makes the choice a slower one.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import zip_longest
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from simulator.collectives.synthesised import SUFFIX, plan_of, synthesised
 from simulator.collectives.tuner import Group, chosen
 from simulator.errors import InputError, Problem, nearest
 from simulator.fabric import Fabric
+from simulator.fabric.fabric import NETWORK
 from simulator.specs.collectives import CollectiveProfile, Protocol
 
 Ints = NDArray[np.int64]
@@ -112,10 +114,24 @@ def _options(
     group = _group(layout, groups[0])
     return [
         _Option(candidate, protocol, rate, phases, groups, rows, occupied(profile, candidate, group))
-        for candidate, phases in _able(operation, layout, _candidates(operation, name, profile), routing)
+        for candidate, found in _able(operation, layout, _candidates(operation, name, profile), routing)
+        for phases in (_in_operations(found, layout, size_bytes),)
         for protocol, spec in _protocols(candidate, protocol_name, profile)
         for rate in (rate_of(operation, phases, layout.members, size_bytes, spec, profile),)
     ]
+
+
+def _in_operations(phases: tuple[Phase, ...], layout: GroupPlacement, size_bytes: float) -> tuple[Phase, ...]:
+    """The phases with the hops of each operation, where switches between nodes add up no more at a time."""
+    reduction = layout.fabric.reduction
+    if reduction is None:
+        return phases
+    most = reduction.largest.value
+    pieces = [ceil(size_bytes * float(phase.size[phase.dst <= NETWORK].max(initial=0)) / most) for phase in phases]
+    return tuple(
+        replace(phase, outer=phase.outer * count) if count > 1 else phase
+        for phase, count in zip(phases, pieces, strict=True)
+    )
 
 
 def _able(
@@ -191,8 +207,12 @@ def _kin(algorithm: str, profile: CollectiveProfile) -> str:
 def _tuned(
     operation: str, layout: GroupPlacement, options: list[_Option], size_bytes: float, profile: CollectiveProfile
 ) -> _Option | None:
-    """What the library's tuner takes; None where it has none, or none that speaks of these options."""
-    if profile.tuner is None or (layout.nodes > 1 and not profile.tuner.across_nodes):
+    """What the library's tuner takes; None where it has none, or none that speaks of these options.
+
+    None too where switches between nodes reduce: the tuners here do not know of it.
+    """
+    offloaded = layout.fabric.reduction is not None
+    if profile.tuner is None or (layout.nodes > 1 and (offloaded or not profile.tuner.across_nodes)):
         return None
     by_name = {(option.algorithm, option.protocol): option for option in options}
     known = [spec for spec in profile.tuner.options if (spec.algorithm, spec.protocol) in by_name]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from simulator.collectives.phase import Phase, to_ranks
 from simulator.fabric import Fabric
+from simulator.fabric.fabric import NETWORK
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -86,24 +87,44 @@ def demand_of(phase: Phase, groups: Ints, fabric: Fabric) -> LinkDemand:
     """What a phase over positions asks of the fabric when groups (g, n) of ranks run it."""
     parts = fabric.parts(len(groups) * len(phase.src))
     phase = phase.split(parts)
-    paths = _paths(phase, to_ranks(groups, phase.src).ravel(), to_ranks(groups, phase.dst).ravel(), fabric, parts)
-    return _demand(phase, paths, len(groups), fabric)
+    src, dst = to_ranks(groups, phase.src), to_ranks(groups, phase.dst)
+    return _demand(phase, src, dst, fabric, parts)
 
 
 def demand_of_ranks(phase: Phase, fabric: Fabric) -> LinkDemand:
     """What a phase over ranks asks of the fabric."""
-    return _demand(phase, _paths(phase, phase.src, phase.dst, fabric, phase.parts), 1, fabric)
+    return _demand(phase, phase.src[None], phase.dst[None], fabric, phase.parts)
 
 
-def _paths(phase: Phase, src: Ints, dst: Ints, fabric: Fabric, parts: int) -> Ints:
-    """Links of transfers between ranks, each of `parts` flows in a row, as `Fabric.paths` gives them."""
-    return fabric.outer(src, dst, parts) if phase.cards else fabric.paths(src, dst, parts)
-
-
-def _demand(phase: Phase, paths: Ints, groups: int, fabric: Fabric) -> LinkDemand:
-    seconds = fabric.path_latency(paths).reshape(groups, -1)
-    outer = (paths >= fabric.first_outer).any(axis=0).reshape(groups, -1)
+def _demand(phase: Phase, src: Ints, dst: Ints, fabric: Fabric, parts: int) -> LinkDemand:
+    """The demand of transfers between ranks, (groups, transfers) each, of `parts` flows in a row."""
+    if (phase.src <= NETWORK).any() or (phase.dst <= NETWORK).any():
+        paths, seconds = _through_network(src, dst, fabric, parts)
+    else:
+        ways = fabric.outer if phase.cards else fabric.paths
+        paths = ways(src.ravel(), dst.ravel(), parts)
+        seconds = fabric.path_latency(paths)
+    outer = (paths >= fabric.first_outer).any(axis=0).reshape(len(src), -1)
+    seconds = seconds.reshape(len(src), -1)
     return LinkDemand(phase, paths, (_average(seconds, ~outer), _average(seconds, outer)))
+
+
+def _through_network(src: Ints, dst: Ints, fabric: Fabric, parts: int) -> tuple[Ints, Floats]:
+    """(links, seconds of wire) of transfers some of which switches between nodes add up or copy."""
+    rows = np.broadcast_to(np.arange(len(src))[:, None], src.shape).ravel()
+    src, dst, part = src.ravel(), dst.ravel(), np.arange(src.size) % parts
+    trees = NETWORK - np.minimum(src, dst)
+    rising, falling = np.flatnonzero(dst <= NETWORK), np.flatnonzero(src <= NETWORK)
+    rest = np.flatnonzero(trees < 0)
+    found = [(rest, fabric.paths(src[rest], dst[rest], parts), np.zeros(len(rest)))]
+    found[0][2][:] = fabric.path_latency(found[0][1])
+    for which, end, down in ((rising, src, False), (falling, dst, True)):
+        tree = (rows[which] * (trees.max() + 1) + trees[which]) * parts + part[which]
+        found.append((which, *fabric.reduced(end[which], tree, down)))
+    paths, seconds = np.full((max(len(ways) for _, ways, _ in found), len(src)), -1, np.int64), np.zeros(len(src))
+    for which, ways, wire in found:
+        paths[: len(ways), which], seconds[which] = ways, wire
+    return paths, seconds
 
 
 def _average(seconds: Floats, chosen: NDArray[np.bool_]) -> Floats:

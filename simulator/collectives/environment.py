@@ -14,7 +14,7 @@ from simulator.specs.collectives import CollectiveProfile, Environment
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "ring": ("ring",),
     "tree": ("tree",),
-    "nvls": ("nvls",),
+    "nvls": ("nvls", "nvls_sharp"),
     "nvlstree": ("nvls_tree",),
     "pat": ("pat",),
     "collnetdirect": ("collnet_direct",),
@@ -24,7 +24,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "ll": ("LL",),
     "ll128": ("LL128",),
-    "simple": ("Simple", "NVLS", "NVLS tree", "PAT"),
+    "simple": ("Simple", "NVLS", "NVLS tree", "NVLS SHARP", "PAT", "CollNetDirect", "CollNetChain"),
 }
 """Words of `NCCL_PROTO` and the protocols here; what the switches do is under Simple."""
 OPERATIONS = {

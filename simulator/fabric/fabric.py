@@ -19,6 +19,7 @@ from simulator.fabric.nodes import EqualNodes, locate
 from simulator.fabric.scale_out import NETWORKS, ScaleOut
 from simulator.fabric.scale_up import build_node
 from simulator.specs.hardware import Cluster
+from simulator.specs.network import SwitchReduction
 from simulator.specs.text.numbering import Numbering
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ Floats = NDArray[np.float64]
 
 SWITCH = -1
 """Stands for the switch of a node in place of a rank: what it reduces or copies goes only up to it or down from it."""
+NETWORK = -2
+"""Stands for the switches between nodes that reduce or copy; NETWORK - r for those of tree r of a group."""
 
 
 class LinkNames(Sequence[str]):
@@ -76,6 +79,8 @@ class Fabric:
     """Seconds of each link; (links,)."""
     rated: Floats = field(default_factory=lambda: np.zeros(0))
     """`capacity` as the hardware promises it, which is what a library plans with; `capacity` itself where left out."""
+    reduction: SwitchReduction | None = None
+    """How switches between nodes add up; None where they do not."""
     links: LinkNames = field(init=False)
     """Names of the links."""
 
@@ -200,6 +205,25 @@ class Fabric:
             matrix[0, half[here]] = nodes.base(node[here]) + device[here] + down[here] * nodes.per_node
         return matrix
 
+    def reduced(self, rank: Ints, tree: Ints, down: bool) -> tuple[Ints, Floats]:
+        """(links, seconds of wire) of what ranks send up trees of switches that add it up, or have from there.
+
+        `tree` (flows,) numbers the trees. A link between switches carries the sum of a tree once: it stands on the way
+        of the first of the ranks below it. The wire is that of the whole way, up and down, with the adding up at each
+        switch. Links have shape (longest way, flows).
+        """
+        assert self.reduction is not None  # algorithms ask first
+        up, back = self.network.reduced(rank, tree, self.first_outer)
+        adding = (up >= 0).sum(axis=0) * self.reduction.latency.value
+        wire = self.path_latency(up) + self.path_latency(back) + adding
+        links = back if down else up
+        for row in links[1:]:
+            used = np.flatnonzero(row >= 0)
+            _, first = np.unique(np.stack([tree[used], row[used]]), axis=1, return_index=True)
+            once = used[first]
+            row[np.setdiff1d(used, once)] = -1
+        return links, wire
+
     def _inner(self, kind: Ints, node: Ints, device: Ints, to_device: Ints) -> Ints:
         """Ways inside nodes."""
         if not kind.ndim:
@@ -281,6 +305,7 @@ def build(cluster: Cluster) -> Fabric:
         block_start=tuple(starts),
         capacity=np.concatenate(capacity),
         latency=np.concatenate(latency),
+        reduction=cluster.network.switch_reduction,
     )
 
 

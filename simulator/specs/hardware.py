@@ -24,7 +24,7 @@ from simulator.specs.base import (
 )
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.long_runs.storage import Storage
-from simulator.specs.network import KINDS
+from simulator.specs.network import KINDS, REDUCING, SwitchReduction
 from simulator.specs.text.numbering import Numbering
 from simulator.specs.tiers.host import HostCpu, Nvme
 
@@ -255,9 +255,15 @@ class Network(Extensible):
     between switches."""
     latency: Figure[Seconds] | None = None
     """Per hop for `torus`; per switch passage for others but trees, whose levels have theirs."""
+    switch_reduction: SwitchReduction | None = Field(default=None, exclude_if=lambda reduction: reduction is None)
+    """For trees of switches: that these add up what nodes send and copy the sum to all (InfiniBand SHARP), in jobs that
+    ask for it."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        if self.switch_reduction is not None and self.kind not in REDUCING:
+            kinds = ", ".join(f"`{kind}`" for kind in REDUCING)
+            raise ValueError(f"`switch_reduction` is for trees of switches ({kinds}), not for kind {self.kind!r}")
         needed = {
             "tree": ("levels",),
             "dragonfly": ("group_nodes", "global_bandwidth"),

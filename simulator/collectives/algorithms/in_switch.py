@@ -20,7 +20,7 @@ def nvls(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce within one node."""
     if operation != "all_reduce" or layout.nodes > 1 or not layout.switched:
         return None
-    return (phase(1, _up_and_down(layout), 2, 0, reduce=True),)
+    return (phase(1, up_and_down(layout), 2, 0, reduce=True),)
 
 
 @ALGORITHMS.add("nvls_tree")
@@ -29,13 +29,13 @@ def nvls_tree(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | Non
     switched = layout.switched and layout.even and layout.counts[0] > 1
     if operation != "all_reduce" or layout.nodes == 1 or not switched:
         return None
-    inner, outer = _up_and_down(layout), tree.between(layout, True)
+    inner, outer = up_and_down(layout), tree.between(layout, True)
     transfers = tuple(np.concatenate(pair) for pair in zip(inner, outer, strict=True))
     hops = 2 * tree.depth(layout.nodes)
     return (phase(1, (transfers[0], transfers[1], transfers[2]), 2, hops, reduce=True),)
 
 
-def _up_and_down(layout: GroupPlacement) -> Transfers:
+def up_and_down(layout: GroupPlacement) -> Transfers:
     """What goes up to the switch and comes down."""
     members = np.arange(layout.members)
     switch = np.full(layout.members, SWITCH)

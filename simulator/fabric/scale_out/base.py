@@ -60,6 +60,13 @@ class ScaleOut(ABC):
         """Ranks of the senders' nodes from which transfers between nodes leave them."""
         return src
 
+    def reduced(self, rank: Ints, tree: Ints, first: int = 0) -> tuple[Ints, Ints]:
+        """Links from ranks up to the switch where those of a tree meet, and back down, padded with -1.
+
+        The card is first both ways. Shape (longest way, flows) each. Only of networks of trees of switches.
+        """
+        raise NotImplementedError
+
     def ends(self, link: int) -> str:
         """From where to where a link, counted from 0, leads; empty where its name says all."""
         return ""

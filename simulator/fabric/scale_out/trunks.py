@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.errors import InputError, Problem
 from simulator.fabric.nodes import locate
@@ -141,6 +142,21 @@ class Trunks(ScaleOut):
             return np.concatenate([matrix, over])
         return matrix
 
+    def reduced(self, rank: Ints, tree: Ints, first: int = 0) -> tuple[Ints, Ints]:
+        """Card, then trunks as far up as ranks of the tree are apart."""
+        node, card, port = self._place(rank)
+        _, which = np.unique(tree, return_inverse=True)
+        cards = self.cards_of.all_devices
+        up, down = np.full((2, 1 + len(self.trunks), len(rank)), -1, np.int64)
+        up[0], down[0], base = port + first, port + first + cards, first + 2 * cards
+        apart = np.ones(len(rank), bool)
+        for level, trunk in enumerate(self.trunks, 1):
+            group, count = node // trunk.nodes * trunk.rails + card % trunk.rails, self.groups(trunk) * trunk.rails
+            apart &= _differ(group, which)
+            up[level, apart], down[level, apart] = base + group[apart], base + count + group[apart]
+            base += 2 * count
+        return up, down
+
     def tiers(self, src: Ints, dst: Ints) -> Ints:
         """2 where flows meet in the lowest switch, one more for each level that they climb."""
         climbed: Ints = (self.paths(src, dst)[1 : 1 + len(self.trunks)] >= 0).sum(axis=0)
@@ -201,6 +217,15 @@ def _capacity(kinds: tuple[Trunk, ...], numbering: Numbering) -> Floats:
         share[trunk.capacity] = share.get(trunk.capacity, np.zeros(count)) + inside
     widths: Floats = sum((width * (inside / places) for width, inside in share.items()), np.zeros(count))
     return widths
+
+
+def _differ(value: Ints, which: Ints) -> NDArray[np.bool_]:
+    """For each place whether values of its kind (`which`, from 0) differ."""
+    low, high = np.full(which.max() + 1, np.iinfo(np.int64).max), np.full(which.max() + 1, -1)
+    np.minimum.at(low, which, value)
+    np.maximum.at(high, which, value)
+    found: NDArray[np.bool_] = (low != high)[which]
+    return found
 
 
 _LANGUAGES = {"infiniband": 0, "roce": 1, "none": -1}

@@ -197,6 +197,22 @@ class WiredNetwork(ScaleOut):
             middle[far] = np.where(open_ & third, pick, middle[far])
         return np.concatenate([self.ways.walk(here, middle, flows), self.ways.walk(middle, goal, flows)])
 
+    def reduced(self, rank: Ints, tree: Ints, first: int = 0) -> tuple[Ints, Ints]:
+        """Card, then cables to the switch that is nearest to the farthest of the tree; trees take such in turn."""
+        port = self.cards_in.place(rank)[2]
+        here, root = self.edge[port], np.empty(len(rank), np.int64)
+        for number, one in enumerate(np.unique(tree)):
+            mine = tree == one
+            far = self.ways.lengths(np.unique(here[mine])).max(axis=0)
+            nearest = np.flatnonzero(far == far.min())
+            root[mine] = nearest[number % len(nearest)]
+        # All flows choose alike, so that ways to a root form a tree.
+        same = Flows(np.zeros(len(rank), np.uint64), np.zeros(len(rank), np.int64))
+        cards = self.cards_in.count
+        ways = [self.ways.walk(here, root, same), self.ways.walk(root, here, same)]
+        up, down = (np.where(way >= 0, way + first + 2 * cards, -1) for way in ways)
+        return np.concatenate([port[None] + first, up]), np.concatenate([port[None] + first + cards, down])
+
     def tiers(self, src: Ints, dst: Ints) -> Ints:
         """2 where flows meet in one switch, and one more for every two cables between theirs."""
         (_, _, port), (_, _, to_port) = self.cards_in.place(src), self.cards_in.place(dst)

@@ -37,6 +37,7 @@ MACHINES: tuple[tuple[str, str, str], ...] = (
     ("a100-sxm-40gb", "", "dgx-a100-40gb"),
     ("a100-sxm", "", "dgx-a100"),
     ("a800-sxm", "", "a800-cluster"),
+    ("h100-sxm", "+ sharp", "dgx-h100-sharp"),
     ("h100-sxm", "", "dgx-h100"),
     ("h800-sxm", "", "h800-cluster"),
     ("h200-sxm", "", "dgx-h200"),
@@ -50,9 +51,10 @@ MACHINES: tuple[tuple[str, str, str], ...] = (
     ("gaudi3", "", "gaudi3-cluster"),
     ("ascend-910b", "", "ascend-910b"),
 )
-"""(start of the accelerator's id, a word of what joins the nodes, cluster); the first that fits."""
-UNMODELLED = {"sharp": "sums in the switches between nodes (SHARP)", "tcp": "TCP between nodes"}
-"""Words of what joins nodes that no profile knows. A job set up for SHARP says so of its manifest only."""
+"""(start of the accelerator's id, a word of what joins the nodes, cluster); the first that fits. A job set up for SHARP
+that did not use it says so of its manifest only."""
+UNMODELLED = {"tcp": "TCP between nodes"}
+"""Words of what joins nodes that no profile knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,14 @@ HARNESSES = (
     ),
 )
 """Benchmarks whose scripts are published and whose hosts show; others run nccl-tests with a process a device."""
-ALGORITHMS = {"ring": "ring", "tree": "tree", "nvls": "nvls", "nvlstree": "nvls_tree", "nvls_tree": "nvls_tree"}
+ALGORITHMS = {
+    "ring": "ring",
+    "tree": "tree",
+    "nvls": "nvls",
+    "nvlstree": "nvls_tree",
+    "nvls_tree": "nvls_tree",
+    "nvls + ib sharp": "nvls_sharp",
+}
 
 
 class NetworkRow(BaseModel):
@@ -195,7 +204,7 @@ def _cluster(row: NetworkRow) -> str:
     inter = " ".join(row.interconnect.values()).lower()
     joined = row.interconnect.get("inter", "").lower()
     for word, what in UNMODELLED.items():
-        if word in joined and "manifest" not in joined:
+        if word in joined:
             raise Refused(what)
     for start, word, cluster in MACHINES:
         if device.startswith(start) and word in inter:

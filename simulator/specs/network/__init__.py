@@ -16,10 +16,12 @@ from simulator.specs.network.keys import (
     WideLink,
     Wired,
 )
+from simulator.specs.network.reduction import REDUCING, SwitchReduction
 from simulator.specs.network.routing import Degraded, Routing
 
 __all__ = [
     "KINDS",
+    "REDUCING",
     "Cable",
     "Degraded",
     "DragonflyLinks",
@@ -33,6 +35,7 @@ __all__ = [
     "Routing",
     "Site",
     "Sites",
+    "SwitchReduction",
     "WideLink",
     "Wired",
 ]

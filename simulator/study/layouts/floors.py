@@ -284,4 +284,5 @@ def _cards(scenario: Scenario) -> float:
 
 def _in_network(scenario: Scenario) -> bool:
     """Whether switches may add gradients up, so that nodes send less."""
-    return "sharp" in scenario.cluster.collectives or "collnet" in scenario.cluster.collectives
+    named = any(word in scenario.cluster.collectives for word in ("sharp", "collnet"))
+    return named or scenario.cluster.network.switch_reduction is not None

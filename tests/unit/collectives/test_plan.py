@@ -14,9 +14,10 @@ from simulator.engine.executor import execute
 from simulator.engine.tape import Activity
 from simulator.errors import InputError
 from simulator.fabric import Fabric, build, max_min
-from tests.machines import DRAGONFLY, RAILS, V100_LINKS, cluster, figure, torus, two_protocols
+from tests.machines import DRAGONFLY, LEAF_SPINE, RAILS, V100_LINKS, cluster, figure, torus, two_protocols
 from tests.tapes import tape
 
+REDUCING = {"switch_reduction": {"latency": figure("0.4 us"), "largest": figure("1 MB")}}
 MACHINES: dict[str, dict[str, Any]] = {
     "switch": {"devices": 8},
     "mesh": {"devices": 5, "kind": "mesh"},
@@ -26,6 +27,7 @@ MACHINES: dict[str, dict[str, Any]] = {
     "leaf-spine": {"nodes": 4, "devices": 4, "nics": 4},
     "shared cards": {"nodes": 3, "devices": 4, "nics": 2, "network": RAILS},
     "dragonfly of meshes": {"nodes": 3, "devices": 3, "kind": "mesh", "nics": 1, "network": DRAGONFLY},
+    "switches that reduce": {"nodes": 4, "devices": 2, "nics": 2, "network": LEAF_SPINE | REDUCING},
     "torus": {"nodes": 12, "devices": 1, "kind": "none", "nics": 0, "network": torus(3, 4)},
 }
 SIZE = 3_000_017.0

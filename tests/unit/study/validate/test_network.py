@@ -87,6 +87,8 @@ def test_machines_follow_the_words_of_what_joins_them() -> None:
     assert mapped(interconnect={"inter": "EFAv2 32x100 Gb/s per node"}).cluster == "efa-p5"
     assert mapped(accelerator_id="gb200", num_ranks=72, num_nodes=18).nodes == 1
     assert mapped(interconnect={"inter": "InfiniBand NDR, SHARP manifest"}).cluster == "dgx-h100"
+    offloaded = mapped(interconnect={"inter": "8x400 Gb/s IB + SHARP"}, algo="nvls + IB SHARP")
+    assert (offloaded.cluster, offloaded.algorithm) == ("dgx-h100-sharp", "nvls_sharp")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,6 @@ def test_machines_follow_the_words_of_what_joins_them() -> None:
         ({"accelerator_id": None, "accelerator": "PCIe GPU"}, "no cluster of PCIe GPU"),
         ({"num_ranks": None}, "without num_ranks"),
         ({"metrics": {"num_runs": 8}}, "neither a time nor a bandwidth"),
-        ({"interconnect": {"inter": "8x400 Gb/s IB + SHARP"}}, "SHARP"),
         ({"interconnect": {"inter": "GPUDirect-TCPX"}}, "TCP"),
     ],
 )
