@@ -54,17 +54,26 @@ class Sketch:
         self.greatest = max(self.greatest, float(values.max()))
 
     def quantiles(self, percents: Sequence[float]) -> list[float]:
-        """Percentiles, each off by a share `ERROR` at most from the amount of its rank (the one below it)."""
+        """Percentiles, straight between the two amounts next to their rank; each off by a share `ERROR` at most."""
         if not self.count:
             return [float("nan")] * len(percents)
         upto = np.cumsum(self._counts) + self.zeros
         found = []
         for percent in percents:
-            rank = int((self.count - 1) * percent / 100)
-            place = int(np.searchsorted(upto, rank, side="right"))
-            value = 0.0 if rank < self.zeros else 2.0 * _BASE ** (place + _FIRST) / (_BASE + 1.0)
-            found.append(min(max(value, self.least), self.greatest))
+            rank = (self.count - 1) * percent / 100
+            below = int(rank)
+            low = self._amount(upto, below)
+            high = self._amount(upto, min(below + 1, self.count - 1))
+            found.append(low + (rank - below) * (high - low))
         return found
+
+    def _amount(self, upto: NDArray[np.int64], rank: int) -> float:
+        """The amount of a rank, from 0; the first and the last are exact."""
+        if rank in (0, self.count - 1):
+            return self.greatest if rank else self.least
+        place = int(np.searchsorted(upto, rank, side="right"))
+        value = 0.0 if rank < self.zeros else 2.0 * _BASE ** (place + _FIRST) / (_BASE + 1.0)
+        return min(max(value, self.least), self.greatest)
 
     def spread(self) -> Spread:
         """Mean and standard deviation, which are exact, and percentiles."""

@@ -1,6 +1,6 @@
 """The generators by name, and how many of their inputs come in a turn."""
 
-from tests.fuzz import files, jobs, mutations, operations, semantics
+from tests.fuzz import commands, files, fleets, jobs, mutations, operations, semantics, tiers
 from tests.fuzz.harness import Generator
 
 KINDS: dict[str, tuple[Generator, int]] = {
@@ -9,6 +9,9 @@ KINDS: dict[str, tuple[Generator, int]] = {
     "training": (semantics.training, 2),
     "serving": (semantics.serving, 2),
     "jobs": (jobs.jobs, 1),
+    "tiers": (tiers.tiers, 2),
+    "fleets": (fleets.fleets, 3),
+    "commands": (commands.commands, 3),
     "baseline": (files.baseline, 1),
     "cache": (files.cache_, 1),
     "result": (files.result, 2),

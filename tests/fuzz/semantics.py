@@ -268,7 +268,7 @@ def scenario_of(given: Input) -> dict[str, Any]:
 def _checked(document: dict[str, Any], faults: Any, random: Random, unfolded: float = 0.0) -> Input:
     """The scenario with the checks of its kind; some are run again, some with more memory, a share unfolded."""
     text, again, larger = json.dumps(document).encode(), random.random() < 0.15, random.random() < 0.3
-    apart = random.random() < unfolded
+    whole = random.random() < unfolded
     words = ["run", "s.yaml", "--json", "-"]
 
     def check(answer: Answer) -> str | None:
@@ -280,12 +280,12 @@ def _checked(document: dict[str, Any], faults: Any, random: Random, unfolded: fl
         if told is None and larger and answer.code == 0:
             more = answered([*words, "cluster.node.accelerator.memory.capacity=1000 GB"])
             told = f"does not fit into more memory: {more.err[-300:]}" if more.code else None
-        return told or (_apart(answer, answered([*words, "--no-fold"])) if apart and answer.code == 0 else None)
+        return told or (apart(answer, answered([*words, "--no-fold"])) if whole and answer.code == 0 else None)
 
     return Input(words, {"s.yaml": text}, check)
 
 
-def _apart(folded: Answer, unfolded: Answer) -> str | None:
+def apart(folded: Answer, unfolded: Answer) -> str | None:
     """Where a step whose equal ranks were merged differs from that of all of them."""
     if unfolded.code:
         return f"ends unfolded with {unfolded.code}: {unfolded.err[-300:]}"
@@ -300,7 +300,7 @@ def _apart(folded: Answer, unfolded: Answer) -> str | None:
 def training_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
     """What is wrong with a step."""
     figures = told["metrics"]
-    if (wrong := _shares(figures, ("mfu", "hfu", "bubble_fraction"))) or (wrong := _numbers(figures)):
+    if (wrong := shares(figures, ("mfu", "hfu", "bubble_fraction"))) or (wrong := _numbers(figures)):
         return wrong
     step = figures["step_time_s"]
     if not step > 0 or figures["mfu"] > figures["hfu"] * (1 + TINY):
@@ -318,8 +318,8 @@ def serving_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str 
     figures = told["metrics"]
     if "completed" not in figures:  # the model does not fit
         return None
-    shares = [name for name in figures if name.endswith(("attainment", "_usage", "hit_rate", "utilisation"))]
-    if (wrong := _shares(figures, shares)) or (wrong := _numbers(figures)):
+    portions = [name for name in figures if name.endswith(("attainment", "_usage", "hit_rate", "utilisation"))]
+    if (wrong := shares(figures, portions)) or (wrong := _numbers(figures)):
         return wrong
     requests = document["requests"]
     ended = figures["completed"] + figures["failed"] + figures.get("unfinished", 0)
@@ -333,7 +333,8 @@ def serving_faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> str 
     return None
 
 
-def _shares(figures: Mapping[str, Any], names: Any) -> str | None:
+def shares(figures: Mapping[str, Any], names: Any) -> str | None:
+    """Figures of these names that are no shares."""
     wrong = {name: figures[name] for name in names if figures.get(name) is not None and not 0 <= figures[name] <= 1}
     return f"shares beyond 0 and 1: {wrong}" if wrong else None
 

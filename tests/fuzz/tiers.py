@@ -1,0 +1,239 @@
+"""Random trainings with states on hosts and drives, local steps, sharding in few bits, and runs that fail."""
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from tests.fuzz import semantics
+from tests.fuzz.harness import Answer, Input, answered
+from tests.fuzz.semantics import ROUNDING, TINY
+
+FASTER = ("cluster.node.host_links={value: 1000 TB/s, status: estimate, source: fuzz}",)
+"""Links of hosts that bound nothing."""
+SLOWER = 1e-6
+"""Relative excess of a step with faster links that is rounding."""
+
+
+def tiers(random: Random) -> Input:
+    """A training with one or more of the keys of memory tiers and of long runs."""
+    document = semantics.scenario_of(semantics.training(random)) if random.random() < 0.4 else _plain(random)
+    job, cluster = document["training"], document["cluster"]
+    drawn = random.choices(("offload", "sharding", "local_steps", "fragmentation", "run"), (5, 2, 3, 1, 5), k=2)
+    for key in drawn if random.random() < 0.4 else drawn[:1]:
+        job[key] = _MADE[key](random)
+    files = {}
+    if "run" in job and random.random() < 0.3:
+        files["failures.csv"] = _trace(random).encode()
+        job["run"]["trace"] = "failures.csv"
+    if "sharding" in job or random.random() < 0.3:
+        job["parallel"]["zero"] = 3
+    if "run" in job:
+        job.pop("tokens", None)
+        if random.random() < 0.7:
+            cluster["storage"] = _storage(random)
+    if random.random() < 0.4:
+        cluster["node"] = _node(random)
+    return _checked(document, files, random)
+
+
+def _plain(random: Random) -> dict[str, Any]:
+    """A small step that leaves most open."""
+    nodes = random.choice((1, 1, 2))
+    tp, pp = random.choice(((1, 1), (1, 1), (2, 1), (1, 2), (4, 2)))
+    micro = random.choice((1, 1, 2))
+    each = micro * 8 * nodes // (tp * pp)
+    return {
+        "version": 1,
+        "name": "fuzz",
+        "cluster": {"extends": f"clusters/{random.choice(_CLUSTERS)}", "nodes": nodes},
+        "model": random.choice(("models/llama-3.2-1b", "models/gpt3-1.3b", "models/llama-2-13b", "models/llama-3-8b")),
+        "stack": random.choice(("fsdp", "deepspeed", "megatron-core", "fsdp2")),
+        "training": {
+            "global_batch": each * random.choice((1, 2, 4)),
+            "micro_batch": micro,
+            "sequence_length": random.choice((512, 2048, 4096)),
+            "parallel": {"tp": tp, "pp": pp, "zero": random.choice((0, 1, 2, 3, 3))},
+            "recompute": random.choice(("none", "full")),
+        },
+        "seed": random.randrange(5),
+    }
+
+
+_CLUSTERS = ("dgx-h100", "dgx-a100", "dgx-a100-40gb", "generic-h100", "dgx-1-v100", "server-8x-rtx-3090")
+
+
+def _figure(value: str) -> dict[str, str]:
+    return {"value": value, "status": "estimate", "source": "fuzz"}
+
+
+def _some(random: Random, choices: Mapping[str, tuple[Any, ...]], often: float = 0.4) -> dict[str, Any]:
+    """Values of some keys."""
+    return {key: random.choice(values) for key, values in choices.items() if random.random() < often}
+
+
+def _node(random: Random) -> dict[str, Any]:
+    """What a node has beside its devices."""
+    links = random.choice(("8 GB/s", "64 GB/s", "400 GB/s"))
+    node: dict[str, Any] = {"host_links": _figure(links), "host_memory": _figure(random.choice(("100 GB", "2 TB")))}
+    if random.random() < 0.6:
+        read, write = (random.choice(("1 GB/s", "6 GB/s", "50 GB/s")) for _ in range(2))
+        capacity = random.choice(("20 GB", "30 TB"))
+        node["nvme"] = {"capacity": _figure(capacity), "read": _figure(read), "write": _figure(write)}
+    if random.random() < 0.6:
+        node["cpu"] = {"name": "fuzz", "cores": _figure(random.choice(("1", "96")))}
+        node["cpu"] |= {"memory_bandwidth": _figure("300 GB/s")} if random.random() < 0.8 else {}
+    return {key: value for key, value in node.items() if random.random() < 0.8}
+
+
+def _offload(random: Random) -> dict[str, Any]:
+    parts = random.sample(("activations", "optimizer", "parameters"), random.choice((1, 1, 2, 3)))
+    return {part: _some(random, _PARTS[part]) for part in parts}
+
+
+_TO = ("host", "host", "nvme")
+_PARTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "activations": {
+        "to": _TO,
+        "layers": (1, 4, 1000),
+        "share": (0.25, 1.0),
+        "tensors": (["mlp in"], ["attention out", "mlp in"], ["nothing"]),
+        "tokens": (0, 0.41, 1),
+    },
+    "optimizer": {
+        "to": _TO,
+        "update": ("cpu", "device", "interleaved"),
+        "share": (0.3, 0.999),
+        "every": (2, 3, 1000),
+        "subgroup": (10**6, 10**8, 10**12),
+        "flush": ("blocking",),
+        "during": ("backward",),
+    },
+    "parameters": {"to": _TO, "ahead": (1, 3, 1000)},
+}
+
+
+def _sharding(random: Random) -> dict[str, Any]:
+    formats = {"gather_format": ("bf16", "fp8", "int8"), "reduce_format": ("fp32", "int8", "int4")}
+    return _some(random, formats | {"secondary": (1, 2, 8, 16)}, 0.6) or {"secondary": 2}
+
+
+def _local(random: Random) -> dict[str, Any]:
+    rest = {
+        "workers": (1, 2, 3, 8),
+        "fragments": (1, 3, 24),
+        "overlap": (0, 1, 10, 30),
+        "outer_format": ("bf16", "int8", "fp4"),
+        "step_time": ("1 s", "1 ms"),
+    }
+    return {"inner": random.choice((1, 10, 30, 500))} | _some(random, rest)
+
+
+def _run(random: Random) -> dict[str, Any]:
+    rest = {
+        "failures": (
+            "failures/llama-3-h100",
+            "failures/rsc-1",
+            {"causes": [{"name": "all", "of": "node", "mtbf": "2 d"}]},
+            {"causes": [{"name": "a", "of": "device", "mtbf": "5 d"}, {"name": "b", "of": "run", "mtbf": "9 h"}]},
+            {"causes": [{"name": "slow", "of": "device", "mtbf": "3 d", "left": 0.5, "detection": "1 h"}]},
+            {"causes": [{"name": "slow", "of": "link", "mtbf": "3 d", "left": "10 %"}]},
+            {"causes": [{"name": "late", "of": "run", "mtbf": "1 d", "planned": True}]},
+        ),
+        "checkpoints": (
+            {"kind": "synchronous"},
+            {"kind": "asynchronous", "interval": "10 min"},
+            {"kind": "memory", "steps": 50, "persist": 4},
+            {"kind": "synchronous", "interval": "1 h", "size": "500 GB", "writers": "first", "load": "each"},
+            {"steps": 7, "files": 4, "keep": 1, "reshard": "offline"},
+        ),
+        "recovery": (
+            {"spares": 0},
+            {"spares": 0, "elastic": True, "repair": "6 h"},
+            {"spares": 1, "swap": "5 min", "repair": "1 d", "detection": "0 s"},
+            {"restart": "0 s", "detection": "0 s"},
+        ),
+    }
+    length = random.choice(({"days": 3}, {"days": 0.01}, {"steps": 1}, {"steps": 20_000}, {"tokens": 10**9}))
+    return {**length, "samples": random.choice((1, 2, 3))} | _some(random, rest, 0.6)
+
+
+_MADE: Mapping[str, Any] = {
+    "offload": _offload,
+    "sharding": _sharding,
+    "local_steps": _local,
+    "fragmentation": lambda random: random.choice((0.02, 0.3, 0.9)),
+    "run": _run,
+}
+
+
+def _storage(random: Random) -> dict[str, Any]:
+    rest = {
+        "read_bandwidth": ("1 GB/s", "100 GB/s"),
+        "node_bandwidth": ("500 MB/s", "10 GB/s"),
+        "file_bandwidth": ("1 GB/s",),
+        "file_time": ("10 ms",),
+        "files_per_second": ("100 /s",),
+        "capacity": ("1 TB", "2 PB"),
+    }
+    return {"bandwidth": _figure(random.choice(("2 GB/s", "50 GB/s")))} | {
+        key: _figure(value) for key, value in _some(random, rest).items()
+    }
+
+
+def _trace(random: Random) -> str:
+    """Rows of failures, most of them sound."""
+    rows = ["time,what,until,left"]
+    for _ in range(random.choice((1, 3, 10))):
+        begin = random.randrange(100_000)
+        what = random.choice(("device 3", "node 0", "run", "NIC 1", "node 0", "device 99999", "leaf up 0"))
+        until = random.choice((str(begin + random.randrange(1, 9000)), "", "1"))
+        rows.append(f"{begin},{what},{until},{random.choice(('', '', '0.5', '50 %', 'x'))}")
+    return "\n".join(rows) + "\n"
+
+
+def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:
+    """The scenario with what must hold of its answer; some run again, unfolded, or with faster host links."""
+    text = json.dumps(document).encode()
+    again, whole, faster = (random.random() < share for share in (0.15, 0.3, 0.5))
+    words = ["run", "s.yaml", "--json", "-"]
+
+    def check(answer: Answer) -> str | None:
+        if answer.code == 2:
+            return "said something on standard output" if answer.out else None
+        told = json.loads(answer.out)
+        if "metrics" not in told or "step_time_s" not in told["metrics"]:
+            return None
+        given = document["training"].get("local_steps", {}).get("step_time")
+        wrong = (None if given else semantics.training_faults(told, document)) or run_faults(told)
+        if wrong is None and again and answered(words) != answer:
+            wrong = "is not the same the second time"
+        if wrong is None and whole and answer.code == 0:
+            wrong = semantics.apart(answer, answered([*words, "--no-fold"]))
+        return wrong or (_faster(told, answered([*words, *FASTER])) if faster and answer.code == 0 else None)
+
+    return Input(words, {"s.yaml": text, **files}, check)
+
+
+def _faster(told: Mapping[str, Any], answer: Answer) -> str | None:
+    """What is wrong where links of hosts became faster."""
+    if answer.code:
+        return f"ends with faster links of hosts with {answer.code}: {answer.err[-300:]}"
+    before, after = (one["metrics"]["step_time_s"] for one in (told, json.loads(answer.out)))
+    return f"takes {after} s with faster links of hosts, {before} s without" if after > before * (1 + SLOWER) else None
+
+
+def run_faults(told: Mapping[str, Any]) -> str | None:
+    """What is wrong with a long run."""
+    run, figures = told.get("run"), told["metrics"]
+    if not run:
+        return None
+    parts = sum(run["seconds"].values())
+    if abs(parts / figures["run_time_s"] - 1) > ROUNDING:
+        return f"parts of a run of {figures['run_time_s']} s sum to {parts}"
+    if abs(sum(run["failures"].values()) - figures["failures"]) > TINY * max(figures["failures"], 1):
+        return f"{figures['failures']} failures, by cause {run['failures']}"
+    low, high = figures["effective_time_ratio_p10"], figures["effective_time_ratio_p90"]
+    if not 0 <= low <= high <= 1 + TINY:
+        return f"effective shares {low} to {high}"
+    return semantics.shares(figures, [name for name in figures if name.endswith(("_fraction", "_ratio"))])
