@@ -217,15 +217,15 @@ def workflow(random: Random) -> Input:
 
 def _played(told: Mapping[str, Any]) -> str | None:
     """What is wrong with the runs of a workflow: two on one pool at a time, or one before what it waits for."""
+    taken = {stage["name"]: stage["pools"] for stage in told["stages"]}
     by_pool: dict[str, list[tuple[float, float, str]]] = {}
-    for run in told.get("runs", ()):
-        if run["end_s"] < run["start_s"]:
+    for run in told["runs"]:
+        if not 0 <= run["ready_s"] <= run["begin_s"] <= run["end_s"]:
             return f"ends before it begins: {run}"
-        for pool in run.get("pools", run.get("on", ())):
-            by_pool.setdefault(pool, []).append((run["start_s"], run["end_s"], run["stage"]))
+        for pool in taken[run["stage"]]:
+            by_pool.setdefault(pool, []).append((run["begin_s"], run["end_s"], run["stage"]))
     for pool, listed in by_pool.items():
-        listed.sort()
-        for (_, end, one), (begin, _, other) in pairwise(listed):
+        for (_, end, one), (begin, _, other) in pairwise(sorted(listed)):
             if begin < end * (1 - SAME):
                 return f"`{one}` and `{other}` have the pool {pool} at one time"
     return None

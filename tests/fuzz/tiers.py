@@ -54,16 +54,16 @@ def _plain(random: Random) -> dict[str, Any]:
             "micro_batch": micro,
             "sequence_length": random.choice((512, 2048, 4096)),
             "parallel": {"tp": tp, "pp": pp, "zero": random.choice((0, 1, 2, 3, 3))},
-            "recompute": random.choice(("none", "full")),
+            **({"recompute": "full"} if random.random() < 0.3 else {}),
         },
         "seed": random.randrange(5),
     }
 
 
-_CLUSTERS = ("dgx-h100", "dgx-a100", "dgx-a100-40gb", "generic-h100", "dgx-1-v100", "server-8x-rtx-3090")
+_CLUSTERS = ("dgx-h100", "dgx-a100", "dgx-a100-40gb", "generic-h100", "dgx-1-v100", "dgx-2")
 
 
-def _figure(value: str) -> dict[str, str]:
+def _figure(value: Any) -> dict[str, Any]:
     return {"value": value, "status": "estimate", "source": "fuzz"}
 
 
@@ -81,36 +81,49 @@ def _node(random: Random) -> dict[str, Any]:
         capacity = random.choice(("20 GB", "30 TB"))
         node["nvme"] = {"capacity": _figure(capacity), "read": _figure(read), "write": _figure(write)}
     if random.random() < 0.6:
-        node["cpu"] = {"name": "fuzz", "cores": _figure(random.choice(("1", "96")))}
+        node["cpu"] = {"name": "fuzz", "cores": _figure(random.choice((1, 96)))}
         node["cpu"] |= {"memory_bandwidth": _figure("300 GB/s")} if random.random() < 0.8 else {}
     return {key: value for key, value in node.items() if random.random() < 0.8}
 
 
 def _offload(random: Random) -> dict[str, Any]:
     parts = random.sample(("activations", "optimizer", "parameters"), random.choice((1, 1, 2, 3)))
-    return {part: _some(random, _PARTS[part]) for part in parts}
+    found: dict[str, Any] = {part: _some(random, _PARTS[part]) for part in parts}
+    if "activations" in found and random.random() < 0.6:
+        found["activations"] |= random.choice(_OF_A_LAYER)
+    return found
 
 
 _TO = ("host", "host", "nvme")
 _PARTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "activations": {
         "to": _TO,
-        "layers": (1, 4, 1000),
-        "share": (0.25, 1.0),
-        "tensors": (["mlp in"], ["attention out", "mlp in"], ["nothing"]),
-        "tokens": (0, 0.41, 1),
     },
     "optimizer": {
         "to": _TO,
         "update": ("cpu", "device", "interleaved"),
         "share": (0.3, 0.999),
         "every": (2, 3, 1000),
-        "subgroup": (10**6, 10**8, 10**12),
+        "subgroup": (10**6, 10**8, 10**9),
         "flush": ("blocking",),
         "during": ("backward",),
     },
     "parameters": {"to": _TO, "ahead": (1, 3, 1000)},
 }
+
+
+_OF_A_LAYER: tuple[dict[str, Any], ...] = (
+    {"layers": 1},
+    {"layers": 4, "share": 0.25},
+    {"share": 1.0},
+    {"tensors": ["mlp in"]},
+    {"tensors": ["attention out", "mlp in"]},
+    {"tokens": 0},
+    {"tokens": 0.41},
+    {"tokens": 1},
+    {"layers": 1000},
+)
+"""What of a layer's activations goes elsewhere."""
 
 
 def _sharding(random: Random) -> dict[str, Any]:
@@ -120,20 +133,20 @@ def _sharding(random: Random) -> dict[str, Any]:
 
 def _local(random: Random) -> dict[str, Any]:
     rest = {
-        "workers": (1, 2, 3, 8),
+        "workers": (2, 2, 4, 3),
         "fragments": (1, 3, 24),
-        "overlap": (0, 1, 10, 30),
+        "overlap": (0, 1, 1, 10),
         "outer_format": ("bf16", "int8", "fp4"),
         "step_time": ("1 s", "1 ms"),
     }
-    return {"inner": random.choice((1, 10, 30, 500))} | _some(random, rest)
+    return {"inner": random.choice((1, 30, 500))} | _some(random, rest)
 
 
 def _run(random: Random) -> dict[str, Any]:
     rest = {
         "failures": (
             "failures/llama-3-h100",
-            "failures/rsc-1",
+            "failures/rsc-2-a100",
             {"causes": [{"name": "all", "of": "node", "mtbf": "2 d"}]},
             {"causes": [{"name": "a", "of": "device", "mtbf": "5 d"}, {"name": "b", "of": "run", "mtbf": "9 h"}]},
             {"causes": [{"name": "slow", "of": "device", "mtbf": "3 d", "left": 0.5, "detection": "1 h"}]},
@@ -186,10 +199,10 @@ def _trace(random: Random) -> str:
     rows = ["time,what,until,left"]
     for _ in range(random.choice((1, 3, 10))):
         begin = random.randrange(100_000)
-        what = random.choice(("device 3", "node 0", "run", "NIC 1", "node 0", "device 99999", "leaf up 0"))
-        until = random.choice((str(begin + random.randrange(1, 9000)), "", "1"))
-        rows.append(f"{begin},{what},{until},{random.choice(('', '', '0.5', '50 %', 'x'))}")
-    return "\n".join(rows) + "\n"
+        what = random.choice(("device 3", "node 0", "run", "NIC 1", "node 0", "NIC up 0"))
+        until = random.choice((str(begin + random.randrange(1, 9000)), ""))
+        rows.append(f"{begin},{what},{until},{'' if what in ('node 0', 'run') else random.choice(('', '0.5', '50 %'))}")
+    return "\n".join(rows + random.choice(([], [], [], ["1,node 99,", "x,run,,7"]))) + "\n"
 
 
 def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) -> Input:

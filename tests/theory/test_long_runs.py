@@ -206,6 +206,13 @@ def test_failures_that_let_nothing_finish_are_given_up() -> None:
     assert record.steps == 0
 
 
+def test_a_run_that_its_clock_does_not_count_is_given_up_with_all_of_its_time() -> None:
+    """230 million steps of 10 s are 73 years; the clock counts no further."""
+    record = lived(rules(250_000_000, every=1_000_000), cause(3e7))
+    assert "longer than the clock" in record.stuck
+    assert record.ticks.total() == record.end > 0
+
+
 @given(st.integers(1, 9), st.integers(0, 20), st.integers(0, 5), st.integers(1, 50), st.integers(0, 400))
 def test_a_segment_in_closed_form_is_the_one_step_by_step(
     step: int, every: int, stall: int, count: int, elapsed: int

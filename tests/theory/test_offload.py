@@ -190,12 +190,20 @@ def test_device_and_cores_together_are_faster_than_either() -> None:
     assert ways["interleaved"] < min(ways["cpu"], ways["device"])
 
 
-def test_an_update_in_the_backward_pass_hides() -> None:
+@pytest.mark.parametrize("more", [{}, {"flush": "blocking"}])
+def test_an_update_in_the_backward_pass_hides(more: dict[str, str]) -> None:
     step, back = (
-        run(scenario({"optimizer": {"during": during}}, devices=1, batch=4, micro=4)).timeline.makespan
+        run(scenario({"optimizer": {"during": during, **more}}, devices=1, batch=4, micro=4)).timeline.makespan
         for during in ("step", "backward")
     )
     assert back < step
+
+
+def test_layers_update_behind_the_cast_of_their_gradients_with_sharded_parameters() -> None:
+    """Gradients of whole replicas are cast a turn later; an update before its own cast would wait for ever."""
+    offload = {"optimizer": {"during": "backward", "flush": "blocking"}}
+    sharded = run(scenario(offload, software=jobs.stack("fsdp"), zero=3))
+    assert sharded.job.copied and sharded.timeline.makespan > 0
 
 
 def test_full_tiers_make_a_run_infeasible() -> None:
@@ -257,6 +265,7 @@ def absent(**missing: Any) -> Node:
         ({"optimizer": {"to": "nvme"}}, {"nvme": None}, "has no `nvme`"),
         ({"optimizer": {}}, {"host_memory": None}, "has no `host_memory`"),
         ({"optimizer": {}}, {"cpu": None}, "has no `cpu` in its profile: the rate of an update"),
+        ({"optimizer": {"update": "device", "flush": "blocking"}}, {"cpu": None}, "the rate of widening gradients"),
         ({"activations": {"tensors": ("mlp inn",)}}, {}, "keep nothing of `mlp inn`"),
     ],
 )
@@ -281,3 +290,8 @@ def test_what_does_not_go_together_is_refused(training: dict[str, Any], parallel
     with pytest.raises(InputError) as raised:
         run(scenario({"optimizer": {}, "parameters": {}}, training=training, **parallel))
     assert said in str(raised.value)
+
+
+def test_layers_in_the_backward_pass_are_updated_by_the_host() -> None:
+    with pytest.raises(InputError, match="begins with all gradients"):
+        run(scenario({"optimizer": {"update": "interleaved", "during": "backward"}}))

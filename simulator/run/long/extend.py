@@ -31,6 +31,8 @@ MOST_STRIKES, HOPELESS = 200_000, 50
 MOST_STEPS = 10**10
 ADVICE_FAILURES, ADVICE_SAMPLES = 1000, 8
 """Failures that an interval is judged by; samples where they are bound to the run itself."""
+ADVICE_LONGEST, ADVICE_MOST = LAST / TICKS_PER_SECOND / 8, 32
+"""Seconds of a run by which it is judged at most, nine years; where failures are too rare for it several such runs."""
 _FIGURES = {"fewer nodes": "fewer_nodes", "lost work": "lost_work", "idle": "waiting"}
 _ADVICE = 1 << 20  # number of the first sample of the search, beyond those of the run
 
@@ -200,7 +202,8 @@ def _advice(machine: Machine) -> Advice:
     if isinf(mtbf):
         mtbf = _recorded_mtbf_s(machine)
     elif rules.spares is None and not machine.recorded:
-        goal = min(max(ceil(ADVICE_FAILURES * mtbf / step_s), 1), MOST_STEPS)
+        goal = min(max(ceil(min(ADVICE_FAILURES * mtbf, ADVICE_LONGEST) / step_s), 1), MOST_STEPS)
+        samples = min(max(ceil(ADVICE_FAILURES * mtbf / (goal * step_s) - 1e-9), 1), ADVICE_MOST)
         most = int(HOPELESS * ADVICE_FAILURES * sum(source.rate for source in machine.sources) * mtbf)
         rules = replace(rules, goal=goal, horizon=None, most=max(most, 1000))
     else:

@@ -134,6 +134,8 @@ class Life:
         if self._rules.horizon is not None:
             self._clock.at(self._rules.horizon, lambda _: None if self._over else self._stop())
         self._clock.run()
+        if not self._over:
+            self._give_up("it takes longer than the clock of a run counts, 73 years")
         self._sum_up()
         return self.record
 

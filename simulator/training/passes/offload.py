@@ -286,7 +286,7 @@ class _Update:
             number = self._flushed(turn, elements)
             arrived = [number]
             if turn in last or self.job.accumulates:
-                found.append((turn, number, elements))
+                found.append((self._place(turn), number, elements))
         return [*arrived, *chain.ended(rank)], found
 
     def _elements(self) -> dict[int, list[float]]:
@@ -296,6 +296,10 @@ class _Update:
             c: [memory.piece_bytes(self.job, piece)["elements"] for piece in reversed(memory.pieces_of(chunks[c]))]
             for c in self.chain.chunks(self.mover.rank)
         }
+
+    def _place(self, turn: int) -> int:
+        """Where the update of a layer stands on its lanes: behind the cast of its gradients, which the host does."""
+        return turn + 1 if self.job.copied and self.part.flush == "blocking" else turn
 
     def _flushed(self, turn: int, elements: float) -> Ints:
         """Send the gradients of a layer; where the backward pass waits for it, in 16 bits that the host widens."""

@@ -137,7 +137,8 @@ def _even(pipeline: Pipeline, name: str) -> None:
         message = (
             f"schedule `{name}` needs an even number of ranks (its two copies meet in the middle), not {pipeline.ranks}"
         )
-        raise InputError(Problem(message, hint=f"write {pipeline.ranks + 1} or {max(pipeline.ranks - 1, 2)}"))
+        fewer = f" or {pipeline.ranks - 1}" if pipeline.ranks > 1 else ""
+        raise InputError(Problem(message, hint=f"write {pipeline.ranks + 1}{fewer}"))
 
 
 @SCHEDULES.add("chimera")

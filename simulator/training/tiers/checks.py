@@ -47,11 +47,15 @@ def _absent(offload: Offload, node: Node) -> Iterator[Problem]:
             message = f"{node.name} has no `host_memory` in its profile: what fits there is not known"
             yield Problem(message, path=f"{PATH}.{name}.to", hint="set cluster.node.host_memory")
     part = offload.optimizer
-    if part is not None and part.update != "device" and (node.cpu is None or node.cpu.updates is None):
+    if part is not None and (node.cpu is None or node.cpu.updates is None):
         what = "no `cpu`" if node.cpu is None else "neither `cpu.update` nor `cpu.memory_bandwidth`"
-        message = f"{node.name} has {what} in its profile: the rate of an update on the host is not known"
-        hint = "write `update: device`, or set cluster.node.cpu (cores, memory_bandwidth or update)"
-        yield Problem(message, path=f"{PATH}.optimizer.update", hint=hint)
+        told = f"{node.name} has {what} in its profile: the rate of"
+        if part.update != "device":
+            hint = "write `update: device`, or set cluster.node.cpu (cores, memory_bandwidth or update)"
+            yield Problem(f"{told} an update on the host is not known", path=f"{PATH}.optimizer.update", hint=hint)
+        elif part.flush == "blocking":
+            hint = "write `flush: async`, or set cluster.node.cpu (cores, memory_bandwidth or update)"
+            yield Problem(f"{told} widening gradients there is not known", path=f"{PATH}.optimizer.flush", hint=hint)
 
 
 def _other_keys(training: Training, offload: Offload) -> Iterator[Problem]:
@@ -63,6 +67,10 @@ def _other_keys(training: Training, offload: Offload) -> Iterator[Problem]:
         if getattr(training, name) is not None:
             message = f"not simulated together with `{name}` yet"
             yield Problem(message, path=PATH, hint=f"leave `{name}` out")
+    part = offload.optimizer
+    if part is not None and part.during == "backward" and part.update != "cpu":
+        message = f"`update: {part.update}` begins with all gradients, and `during: backward` with those of each layer"
+        yield Problem(message, path=f"{PATH}.optimizer.during", hint="write `update: cpu`, or leave `during` out")
     if training.blocking_launches:
         message = "with `blocking_launches` nothing travels beside computation"
         yield Problem(message, path=PATH, hint="leave `blocking_launches` out")

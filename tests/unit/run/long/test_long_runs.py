@@ -267,6 +267,13 @@ def test_failures_that_let_nothing_finish(capsys: pytest.CaptureFixture[str]) ->
     assert re.search(r"a day of .* without failures", said)
 
 
+def test_an_interval_is_advised_where_failures_are_years_apart() -> None:
+    """The search for it simulates several runs of nine years, as one with a thousand failures is beyond the clock."""
+    rare = "{days: 1, failures: {causes: [{name: a, of: run, mtbf: 3000 d}]}, samples: 1}"
+    figures = simulate(loaded(f"+training.run={rare}")).metrics
+    assert 0 < figures["advised_interval_s"] <= 86_400
+
+
 def test_no_spare_node_is_left() -> None:
     run = "{tokens: 2e11, failures: {causes: [{name: a, of: node, mtbf: 10 h}]}, recovery: {spares: 1}, samples: 1}"
     with pytest.raises(InfeasibleError, match="no spare node is left"):
