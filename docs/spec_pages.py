@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from simulator import units
 from simulator.report.catalogue.quantities import dimension_of
+from simulator.specs.adapters import Adapters
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import (
     CollectiveProfile,
@@ -177,6 +178,7 @@ def serving_specs() -> str:
         NumberFormats,
         Overlap,
         ExpertTraffic,
+        Adapters,
         Speculation,
         DraftRange,
     )

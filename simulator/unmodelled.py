@@ -9,8 +9,8 @@ _SPECULATIVE = (
     "`draft_length`, and `acceptance` or `tokens_per_step`, which are assumptions"
 )
 _ADAPTERS = (
-    "low-rank adapters (LoRA) are not modelled when serving; the base model is, with all of its weights. Training has "
-    "`training.lora`"
+    "low-rank adapters (LoRA) are `serving.adapters` when serving (`count`, `rank`, `targets`, `slots`), and "
+    "`training.lora` in training"
 )
 _COMPRESSED = (
     "attention to compressed tokens or to blocks of them is not modelled; `deepseek-v3.2` and `glm-5`, whose indexer "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.fleet import FleetRecord
 from simulator.results.ground import Ground
@@ -309,6 +310,8 @@ class Service:
     """Picoseconds for which each load from a tier kept its request waiting."""
     fleet: FleetRecord | None = None
     """Replicas that come, go and fail, and tenants; None where there is nothing of it."""
+    adapters: AdapterUse | None = None
+    """Adapters of low rank that requests asked for; None where there are none."""
     records: str = "all"
     """`all`; or what of requests, rows of iterations and gaps is here: those of a window (`sample`), or `none`."""
 

@@ -80,7 +80,8 @@ def serving_metrics(
     if slo is not None:
         asked = int((service.requests.arrival >= 0).sum())
         found |= {f"{name}_attainment": per(float(met.sum()), asked) for name, met in attainment(service, slo).items()}
-    found |= _queue(service.requests) | tier_figures(service, _begun(service.requests)) | _work(service, duration)
+    found |= _queue(service.requests) | tier_figures(service, _begun(service.requests)) | adapter_figures(service)
+    found |= _work(service, duration)
     if service.fleet is not None:
         found |= fleet.figures(service.fleet, *span(service), len(service.replicas))
     if peak_memory is not None:
@@ -278,6 +279,18 @@ def tier_figures(service: Service, tokens: float) -> dict[str, float]:
         "tier_bytes_written": sum(tier.written for tier in service.tiers),
         "mean_tier_load_ms": waited.mean,
         "p99_tier_load_ms": waited.percentiles[PERCENTILES.index(99)],
+    }
+
+
+def adapter_figures(service: Service) -> dict[str, float]:
+    """What became of adapters; nothing where there are none."""
+    use = service.adapters
+    if use is None:
+        return {}
+    return {
+        "adapter_hit_rate": per(float(use.hits), float(use.requests)),
+        "adapter_bytes_read": use.read,
+        "mean_adapter_load_ms": use.mean_wait / 1e-3,
     }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.results import iterations as of
+from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.fleet import PHASES, REASONS, FleetRecord, TenantRecord
 from simulator.results.parts import part, require, said, within
@@ -45,6 +46,8 @@ def header(service: Service) -> dict[str, Any]:
         found["tenants"] = [_tenant(tenant) for tenant in service.fleet.tenants]
     if service.records != "all":
         found["records"] = service.records
+    if service.adapters is not None:
+        found["adapters"] = said(service.adapters)
     return found | ({"tiers": [said(tier) for tier in service.tiers]} if service.tiers else {})
 
 
@@ -91,7 +94,16 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
     fleet = _fleet(header["tenants"], column, len(requests.arrival), len(replicas)) if "tenants" in header else None
     records = header.get("records", "all")
     require(records in ("all", "sample", "none"), "it says of its records what there is not")
-    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, records)
+    adapters = _adapters(header["adapters"]) if "adapters" in header else None
+    return Service(requests, replicas, gaps, pauses, transfers, tiers, waits, fleet, adapters, records)
+
+
+def _adapters(header: Mapping[str, Any]) -> AdapterUse:
+    use = part(AdapterUse, header)
+    counts = use.count, use.requests, use.hits, use.loads, use.fetched, use.evicted, use.most
+    require(min(counts) >= 0 and use.hits <= use.requests and use.fetched <= use.loads, "adapters have odd counts")
+    require(min(use.largest, use.read, use.mean_wait, use.longest_wait) >= 0, "adapters have impossible figures")
+    return use
 
 
 def _tier(header: Mapping[str, Any]) -> CacheTierUse:

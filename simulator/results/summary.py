@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simulator import units
 from simulator.metrics import METRICS
+from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.documents.form import plain
 from simulator.results.fleet import PHASES, REASONS
@@ -139,7 +140,21 @@ def _service(service: Service) -> dict[str, Any]:
         **_fleet(service),
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
-    } | ({"cache_tiers": [_tier(tier, service) for tier in service.tiers]} if service.tiers else {})
+        **({"cache_tiers": [_tier(tier, service) for tier in service.tiers]} if service.tiers else {}),
+        **({"adapters": _adapters(service.adapters)} if service.adapters is not None else {}),
+    }
+
+
+def _adapters(use: AdapterUse) -> dict[str, Any]:
+    """Adapters of all replicas together; times in seconds."""
+    counts = ("count", "requests", "hits", "loads", "fetched", "evicted", "most")
+    return {name: getattr(use, name) for name in counts} | {
+        "hit_rate": use.hits / use.requests if use.requests else 0.0,
+        "largest_bytes": use.largest,
+        "read_bytes": use.read,
+        "mean_wait_s": use.mean_wait,
+        "longest_wait_s": use.longest_wait,
+    }
 
 
 def _tier(tier: CacheTierUse, service: Service) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from simulator.run.served.fleet import equip
 from simulator.run.service import gather
 from simulator.run.site import Site
 from simulator.serving.costs.iteration import library
+from simulator.serving.fleet import adapters
 from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
@@ -164,6 +165,7 @@ def serving(
     """
     router = ROUTERS.get(scenario.serving.router, "serving.router")
     workload = _workload(scenario, systems, start) if workload is None else workload
+    workload, asked = adapters.drawn(scenario, workload)
     ttft_slo = 0 if scenario.slo is None or scenario.slo.ttft is None else units.to_ticks(scenario.slo.ttft)
     ledger = open_ledger(workload, ttft_slo)
     if not all(system.cost.fits for system in systems):
@@ -185,7 +187,7 @@ def serving(
         fleet.kv_transfer.decoders = [replica for replica in replicas if replica.role == "decode"]
         fleet.local = scenario.serving.local_prompts
     _in_step(replicas, homes, agenda, scenario.stack)
-    tiers = _tiers(site, systems, replicas, scenario.model.layers)
+    tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
     equip(scenario, fleet, systems, replicas, workload)
     plain = fleet.operations is None and workload.tenant is None
     totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo)
@@ -195,13 +197,17 @@ def serving(
     return ServingRun(*own, 0, roles=roles, tiers=tiers, operations=fleet.operations, condensing=totals)
 
 
-def _tiers(site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...], layers: int) -> Tiers | None:
-    """Give replicas that keep prefixes the tiers of their pools; None where there are none."""
+def _tiers(
+    site: Site, systems: tuple[System, ...], replicas: tuple[Replica, ...], layers: int, asked: adapters.Asked | None
+) -> Tiers | None:
+    """Give replicas that keep prefixes the tiers of their pools, and all of them adapters; None without tiers."""
     homes = [(system, i) for system in systems for i in range(system.replicas)]
     tiers = Tiers(site.clock, site.fabric)
     for replica, (system, i) in zip(replicas, homes, strict=True):
         if system.kv_cache.tiers and replica.blocks.cache is not None:
             tiers.attach(replica, system, i, system.kv_cache, layers)
+        if asked is not None:
+            adapters.attach(asked, replica, system, tiers)
     return tiers if tiers.stores else None
 
 

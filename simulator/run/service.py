@@ -22,7 +22,7 @@ from simulator.results.result import (
     no_spans,
 )
 from simulator.results.result import Replica as ReplicaRecord
-from simulator.results.service import economy, held_seconds, serving_metrics, tier_figures
+from simulator.results.service import adapter_figures, economy, held_seconds, serving_metrics, tier_figures
 from simulator.run.energy import guessed_idle, replica_energy_j, total_energy_j
 from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
@@ -39,6 +39,7 @@ from simulator.run.served.rows import (
     verified_of,
 )
 from simulator.run.spread.grounded import grounded
+from simulator.serving.fleet.adapters import used
 from simulator.serving.fleet.door import TOO_LONG
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
@@ -167,6 +168,7 @@ def _service(run: "ServingRun") -> Service:
         tiers=() if run.tiers is None else run.tiers.used(),
         load_waits=_load_waits(run.replicas),
         fleet=fleet_record(run, order) if taken is None else None,
+        adapters=used(run.replicas),
         records=run.scenario.records if taken is not None else "all",
     )
 
@@ -289,7 +291,8 @@ def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | 
         for total, home in zip(totals.replicas, taken.homes, strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
-    found = totals.metrics() | tier_figures(service, sums["begun"]) | {"peak_memory_bytes": peak}
+    found = totals.metrics() | tier_figures(service, sums["begun"]) | adapter_figures(service)
+    found["peak_memory_bytes"] = peak
     rented = [(replica.devices * duration, replica.device) for replica in totals.replicas]
     return found | economy(rented, prices, energy, found["total_output_tokens"])
 

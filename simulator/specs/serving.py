@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from simulator.specs.adapters import Adapters
 from simulator.specs.base import Bytes, Count, Figure, Format, Fraction, Seconds, Spec
 from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
@@ -297,6 +298,8 @@ class Serving(Spec):
     """What of an iteration runs beside what."""
     speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
+    adapters: Adapters | None = Field(default=None, exclude_if=lambda adapters: adapters is None)
+    """Adapters of low rank (LoRA) that requests ask for beside the model; none where left out."""
     experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())
     """How rows reach experts of other ranks."""
     stream_interval: Count = Field(default=1, exclude_if=lambda every: every == 1)

@@ -17,7 +17,7 @@ TRAINING, SERVING = "scenarios/quickstart.yaml", "scenarios/serving/quickstart.y
     ("file", "override", "words"),
     [
         (SERVING, "+serving.speculative=3", "speculative decoding is `serving.speculation`"),
-        (SERVING, "+serving.lora=a", "adapters (LoRA) are not modelled"),
+        (SERVING, "+serving.lora=a", "adapters (LoRA) are `serving.adapters`"),
         (SERVING, "+serving.data_parallel=2", "`serving.parallel.dp` its attention ranks"),
         (SERVING, "serving.parallel.cp=2", "context parallelism is not modelled"),
         (SERVING, "serving.router=sticky", "`session`"),

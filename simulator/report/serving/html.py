@@ -99,6 +99,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
             yield "Fleet", fleet.section(service)
         yield "Replicas", replicas(result, service)
         yield "Tiers of the cache", cache_tiers(service)
+        yield "Adapters", adapters(service)
     yield "Device memory", html_sections.memory(result)
     yield "Links", html_sections.links(result)
     yield from html_sections.left_open(result)
@@ -341,6 +342,31 @@ def cache_tiers(service: Service) -> Iterable[Markup]:
     )
     if rows:
         yield html_parts.table(titles, rows)
+
+
+def adapters(service: Service) -> Iterable[Markup]:
+    """What became of adapters of low rank."""
+    use = service.adapters
+    if use is None:
+        return
+    share = wording.percent(use.hits / use.requests if use.requests else 0.0)
+    sizes = [units.format(size, "bytes") for size in (use.largest, use.read)]
+    waits = [units.format(time, "time") for time in (use.mean_wait, use.longest_wait)]
+    counts = [f"{count:,}" for count in (use.count, use.requests, use.loads, use.fetched, use.evicted, use.most)]
+    titles = (
+        "asked for n",
+        "requests n",
+        "found n",
+        "loaded n",
+        "from storage n",
+        "gave way n",
+        "most held n",
+        "largest n",
+        "read n",
+        "mean wait n",
+        "longest n",
+    )
+    yield html_parts.table(titles, [(*counts[:2], share, *counts[2:], *sizes, *waits)])
 
 
 def figures(result: Result) -> Iterable[Markup]:

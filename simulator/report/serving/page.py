@@ -18,6 +18,7 @@ from simulator.report.text import blocks, wording
 from simulator.report.text.bars import Axis, Stack
 from simulator.report.text.plain import clean
 from simulator.results import iterations as of
+from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
 from simulator.results.infeasibility import infeasibility
 from simulator.results.request_time import mean_request_time
@@ -245,6 +246,22 @@ def caches(result: Result) -> Iterable[RenderableType]:
         waits = [wording.figure(one, result.metrics[one]) for one in loads]
         if len(result.service.load_waits) and len(waits) == 2:
             yield Text("a load keeps its request waiting for {} on average, P99 {}".format(*waits), "dim")
+
+    if result.service is not None and result.service.adapters is not None:
+        yield from adapters(result.service.adapters)
+
+
+def adapters(use: AdapterUse) -> Iterable[RenderableType]:
+    """What became of adapters, in a line or two."""
+    yield blocks.heading("Adapters")
+    share = use.hits / use.requests if use.requests else 0.0
+    said = f"{use.count:,} asked for by {use.requests:,} requests  ·  {wording.percent(share)} found on the devices"
+    said += f"  ·  {use.loads:,} loaded, {units.format(use.read, 'bytes')}  ·  at most {use.most:,} at once"
+    yield Text(said)
+    if use.loads:
+        waits = units.format(use.mean_wait, "time"), units.format(use.longest_wait, "time")
+        more = f"; {use.fetched:,} loads came from storage" if use.fetched else ""
+        yield Text("a missing one keeps its request waiting for {} on average, {} at most".format(*waits) + more, "dim")
 
 
 def tiers(service: Service) -> Table:

@@ -103,6 +103,8 @@ def parts_of(replica: Replica, rows: dict[str, float]) -> dict[str, float]:
     seconds["host"] = rows.get("host", 0.0) + record.hosted / len(costs) / units.TICKS_PER_SECOND
     if record.drafted:
         seconds["draft"] = record.drafted / len(costs) / units.TICKS_PER_SECOND
+    if record.adapted:
+        seconds["adapters"] = record.adapted / len(costs) / units.TICKS_PER_SECOND
     if record.copied:
         seconds["host transfer"] = record.copied / len(costs) / units.TICKS_PER_SECOND
     if replica.wasted:

@@ -35,15 +35,18 @@ class Footprint:
     """Keys and values of one token."""
     state: float = 0.0
     """States of one sequence, whatever its length."""
+    adapters: float = 0.0
+    """Slots of adapters, where memory is set aside for them."""
 
     def kinds(self) -> dict[str, float]:
         """Bytes by kind, the cache left out."""
-        return {"weights": self.weights, "activations": self.activations, "runtime": self.runtime}
+        found = {"weights": self.weights, "activations": self.activations, "runtime": self.runtime}
+        return found | ({"adapters": self.adapters} if self.adapters else {})
 
     @property
     def taken(self) -> float:
         """Bytes without the cache."""
-        return self.weights + self.activations + self.runtime
+        return self.weights + self.activations + self.runtime + self.adapters
 
 
 def footprint(
@@ -93,6 +96,11 @@ class CacheBlocks(NamedTuple):
     block_bytes: float
     """Bytes of a block on the fullest device."""
     warnings: tuple[str, ...]
+
+    @property
+    def kept(self) -> float:
+        """Bytes of the cache as far as it fits, or of one block if it does not."""
+        return self.block_bytes * max(self.blocks, 1)
 
 
 def blocks_of(

@@ -19,6 +19,7 @@ from simulator.model.cut import Cut
 from simulator.model.layers import attention_of
 from simulator.model.tensors import core
 from simulator.program.content import Call, Comm, merged
+from simulator.serving.costs.adapters import AdapterProducts, adapters_of, blocks_of_adapters, with_slots
 from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
@@ -39,6 +40,7 @@ from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
 from simulator.serving.placement import ReplicaPlacement, placements
+from simulator.specs.adapters import Adapters
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
@@ -257,6 +259,10 @@ class ReplicaCost:
     """The library that sends rows to the devices of their experts."""
     peers: int = 1
     """Ranks that share experts with it and run in step, itself among them."""
+    adapters: tuple[AdapterProducts, ...] = ()
+    """Adapters beside the products of each stage; none where no request asks for one."""
+    adapter_blocks: tuple[int, ...] = ()
+    """Blocks that an adapter takes, of each rank, where they lie in blocks."""
 
     @property
     def fits(self) -> bool:
@@ -291,6 +297,7 @@ def compile_costs(
     speculation: Speculation | None = None,
     traffic: ExpertTraffic | None = None,
     stream_interval: int = 1,
+    adapters: Adapters | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -303,9 +310,8 @@ def compile_costs(
     tp, stages = shape(layout, stack)
     place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
     own = cluster.only(cluster.numbering.kind_of(place.own[0]))
-    traffic = traffic or ExpertTraffic()
+    traffic, overlap = traffic or ExpertTraffic(), overlap or Overlap()
     _check(model, layout, own, tp, stages, traffic)
-    overlap = overlap or Overlap()
     check_overlap(model, overlap)
     device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
@@ -326,8 +332,9 @@ def compile_costs(
         costs[-1].drafting = drafting(last, speculation, formats, costs[-1].attention.curve.launch)
         needs[-1] = drafted(needs[-1], shard, speculation, formats, pieces)
     capacity = own.node.accelerator.memory.capacity.value
+    beside = adapters_of(shard, layers, device, stack, adapters)
+    needs = with_slots(needs, beside, adapters, capacity)
     cache = blocks_of(needs, capacity, kv_cache, stack, context)
-    kept = cache.block_bytes * max(cache.blocks, 1)
     return ReplicaCost(
         stages=costs,
         serial=serial,
@@ -337,13 +344,10 @@ def compile_costs(
         blocks=cache.blocks,
         block_size=cache.size,
         capacity=capacity,
-        ledger=cache.fullest.kinds() | {"kv cache": kept},
+        ledger=cache.fullest.kinds() | {"kv cache": cache.kept},
         devices=tp * stages,
         warnings=cache.warnings
-        + _sixteen(model, formats)
-        + _without_experts(model, formats)
-        + _other_experts(model, device, stack, resolved)
-        + estimated_scans(model, device, stack)
+        + _of_formats(model, formats, device, stack, resolved)
         + overlap_warnings(layout, tp, overlap)
         + no_effect(traffic, model, layout),
         assumptions=notes + overlap_assumptions(overlap) + assumed(speculation),
@@ -354,6 +358,8 @@ def compile_costs(
         speculation=speculation,
         exchange=exchange,
         peers=layout.sharers if in_step else 1,
+        adapters=beside,
+        adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
     )
 
 
@@ -372,6 +378,14 @@ def _experts(
         return None, None
     spread = Spread(model, max(layout.sharers * tp // layout.expert_cut, 1), traffic.routing)
     return spread, exchange_of(traffic, stack, layout, spread, formats.plain_size)
+
+
+def _of_formats(
+    model: Model, formats: NumberFormats, device: Device, stack: ServingStack, resolved: Formats
+) -> tuple[str, ...]:
+    """What to say of formats and of kernels that were not measured in them."""
+    own = _sixteen(model, formats) + _without_experts(model, formats)
+    return own + _other_experts(model, device, stack, resolved) + estimated_scans(model, device, stack)
 
 
 def _sixteen(model: Model, formats: NumberFormats) -> tuple[str, ...]:

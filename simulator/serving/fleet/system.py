@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from simulator.errors import InputError, Problem
 from simulator.serving.costs.iteration import ReplicaCost, StageCost, compile_costs, probe_seconds, shape
-from simulator.serving.fleet import tiers
+from simulator.serving.fleet import adapters, tiers
 from simulator.serving.placement import FreeDevices, ReplicaPlacement, notes, placements
 from simulator.serving.policies import POLICIES, Policy, Rules
 from simulator.specs.hardware import Cluster, Node
@@ -105,6 +105,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     caching, reads_once = _prefixes(cache, stack, scenario.model)
     where = "serving.kv_cache" if pool.kv_cache is None else f"serving.pools.{serving.pools.index(pool)}.kv_cache"
     tiers.check(cache, caching, where, cluster.partitions[part].node, ranks, layout.devices)
+    adapters.check(serving, layout, cluster.partitions[part].node)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
 
     first = cluster.numbering.first_device[part]
@@ -115,7 +116,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         beside = pool.overlap or serving.overlap
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
-        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, serving.stream_interval)
+        own, every = serving.adapters, serving.stream_interval
+        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own)
 
     cost = compiled(usual)
     if ranks % layout.sharers:

@@ -63,6 +63,14 @@ class Tiers:
         loads = replica.loads = KvLoads(replica, made, rules)
         replica.blocks.computed, kept.dropped = loads.computed, loads.dropped
 
+    def host_path(self, replica: Replica, system: "System", latency: float, storage: float | None = None) -> Path:
+        """From the host of a replica to its devices, over what loads from tiers use too; with `storage`, from a disk of
+        so many bytes per second, which the replica has for itself."""
+        lanes = [self._lane(("host", replica.number, True), host_link(system))]
+        if storage is not None:
+            lanes.append(self._lane(("storage", replica.number), storage))
+        return path(latency, lanes)
+
     def used(self) -> tuple[CacheTierUse, ...]:
         """What each tier held and moved, by name, in the order in which they were written."""
         names = dict.fromkeys(spec.name for spec, *_ in self.stores)

@@ -102,7 +102,7 @@ class View:
     def free_blocks(self) -> int:
         """Blocks that may be taken; those that decoding needs for the next iteration are not among them."""
         blocks = self._batch.replica.blocks
-        free = blocks.free if blocks.cache is None else blocks.available()
+        free = blocks.free if blocks.plain else blocks.available()
         return free - self._batch.decodes.need()
 
     @property
@@ -136,7 +136,7 @@ class View:
         """(prompts under way, how many requests wait, `running`, `free_blocks`, `closed`) at one go, for `fill`."""
         batch = self._batch
         partial, decodes, blocks = batch.partial, batch.decodes, batch.replica.blocks
-        free = blocks.free if blocks.cache is None else blocks.available()
+        free = blocks.free if blocks.plain else blocks.available()
         if decodes.n:
             free -= decodes.need()
         running = decodes.n + len(partial) + decodes.rows

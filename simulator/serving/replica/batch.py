@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 class Work:
     """What the running iteration works on."""
 
-    __slots__ = ("attention", "chunks", "decoding", "drafts", "ended", "queued", "reading", "short", "tokens", "used")
+    __slots__ = (
+        "adapting",
+        "attention",
+        "chunks",
+        "decoding",
+        "drafts",
+        "ended",
+        "queued",
+        "reading",
+        "short",
+        "tokens",
+        "used",
+    )
 
     def __init__(self) -> None:
         """Nothing."""
@@ -36,6 +48,8 @@ class Work:
         """Ticks of its attention, and of that of decodes, where what it saves is known with those that run in step."""
         self.drafts = 0
         """Ticks of drafting, that of attention apart."""
+        self.adapting = 0
+        """Ticks of the kernels of adapters, all stages together."""
         self.short = 0
         """Ticks by which the device is done before the host, that works on the iteration beside it."""
         self.decoding = False
@@ -158,6 +172,8 @@ class Batch:
             if len(self.partial) > 1 and replica.policy.grows:  # they keep each other from the memory they need
                 replica.preempt(self)
                 self.begin(None)
+            elif self._shed():
+                self.begin(None)
             else:
                 self._go_idle()
             return
@@ -165,6 +181,11 @@ class Batch:
             replica.admit(self, chunks, now)
         self.held = held
         self._start(chunks, decodes.n > 0 and (decoding or not chunks), need, extra, now)
+
+    def _shed(self) -> bool:
+        """Nothing can run: whether adapters of requests that wait made room."""
+        adapters, waiting = self.replica.adapters, self.replica.queue.waiting
+        return adapters is not None and bool(waiting) and adapters.shed(self, keep=0 if self.partial else 1)
 
     def _go_idle(self) -> None:
         self.stretch.count = 0
@@ -270,6 +291,9 @@ class Batch:
         if cost.drafting is not None:
             work.drafts = stages.drafts(self, n)
             ticks += work.drafts
+        if self.replica.adapters is not None:
+            work.adapting = self.replica.adapters.ticks(self, n > 0)
+            ticks += work.adapting
         if chunks:
             ticks += cost.launches(each + work.tokens)
         if cost.overlap is None:

@@ -7,9 +7,13 @@ begun, as vLLM's pages of equal size do; they come with the first blocks of its 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.prefix import PrefixCache
+
+if TYPE_CHECKING:
+    from simulator.serving.replica.adapters import AdapterSlots
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Blocks:
         "reserve",
         "shared",
         "size",
+        "spare",
         "state",
         "watermark",
     )
@@ -70,15 +75,25 @@ class Blocks:
         """Version of the cache, and identities that the prompt of a waiting request would find."""
         self.computed: Callable[[Sequence[int]], None] | None = None
         """Called with the blocks of prefixes that are full now; None where they are not asked for."""
+        self.spare: AdapterSlots | None = None
+        """Adapters in blocks, of which those that no request holds give way too; None where none are."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing that could give way lies in blocks."""
+        return self.cache is None and self.spare is None
 
     def available(self) -> int:
         """Blocks that can be had without taking them from a running request."""
-        return self.free if self.cache is None else self.free + self.cache.idle_blocks
+        free = self.free if self.cache is None else self.free + self.cache.idle_blocks
+        return free if self.spare is None else free + self.spare.idle_blocks
 
     def take(self, blocks: int) -> None:
-        """Use free blocks, dropping idle prefixes where there are too few."""
+        """Use free blocks, dropping idle prefixes, then idle adapters, where there are too few."""
         if blocks > self.free and self.cache is not None:
             self.free += self.cache.evict(blocks - self.free)
+        if blocks > self.free and self.spare is not None:
+            self.free += self.spare.evict(blocks - self.free)
         self.free -= blocks
 
     def give_back(self, blocks: int) -> None:
@@ -122,6 +137,14 @@ class Blocks:
             return self.state - (-total // size)
         hit = self.hit(request)[1]
         return self.state - (-(total + (hit if self.reserve == "chunk" else 0)) // size) - hit // size
+
+    def whole(self, request: int) -> int:
+        """Blocks of a whole prompt, and of its answer where that is admitted with it."""
+        ledger = self.ledger
+        tokens = ledger.prompt[request] + ledger.done[request]
+        if self.reserve == "whole":
+            tokens += ledger.output[request] - ledger.done[request] + self.memory.lookahead
+        return self.state - (-tokens // self.size)
 
     def _answer(self, request: int) -> int:
         """Slots that a whole answer takes."""

@@ -116,10 +116,10 @@ class Intake:
                 self._enter(fresh)
 
     def _enter(self, requests: "deque[int] | list[int]") -> None:
-        queue, remaining = self._replica.queue, self._replica.ledger.remaining_tokens
+        remaining = self._replica.ledger.remaining_tokens
         for request in requests:
             self.tokens -= remaining[request]
-            queue.enter(request)
+            self._replica.enqueue(request)
 
     def until_look(self, batch: "Batch", count: int) -> int:
         """Of so many iterations from the present one on, those that end before what has come is looked at."""

@@ -98,7 +98,7 @@ class KvLoads:
         for request in replica.policy.order(batch.view):
             if request in self._promised:
                 continue
-            need = self._whole(request)
+            need = own.whole(request)
             if need > room and (self._promised or wanted or batch.running):
                 break
             room -= need
@@ -107,14 +107,6 @@ class KvLoads:
         for request in wanted:
             self._looked.add(request)
             self._find(request, growth)
-
-    def _whole(self, request: int) -> int:
-        """Blocks of a whole prompt, and of its answer where that is admitted with it."""
-        own, ledger = self.replica.blocks, self.replica.ledger
-        tokens = ledger.prompt[request] + ledger.done[request]
-        if own.reserve == "whole":
-            tokens += ledger.output[request] - ledger.done[request] + own.memory.lookahead
-        return own.state - (-tokens // own.size)
 
     def _find(self, request: int, growth: int) -> None:
         """Load what the tiers hold of a prompt, if it is worth it; `growth` blocks stay available."""
@@ -163,7 +155,7 @@ class KvLoads:
         replica.queue.set_aside(request)
         self._loading[request] = load
         found = len(load.identities)
-        self._promised[request] = self._whole(request) - (found + len(load.pinned)) * cache.blocks
+        self._promised[request] = replica.blocks.whole(request) - (found + len(load.pinned)) * cache.blocks
         first = self._first(request, (found + len(load.pinned)) * cache.blocks * replica.blocks.size, ticks)
         for tier, part in zip(self.tiers, load.parts, strict=True):
             if part:
@@ -208,7 +200,7 @@ class KvLoads:
         identities = load.identities
         own.give_back((len(identities) - own.cache.adopt(identities)) * own.cache.blocks)
         own.cache.unpin(load.pinned)
-        self._promised[request] = self._whole(request)
+        self._promised[request] = own.whole(request)
         self.waits.append(replica.agenda.now - load.begin)
         for place in range(1, len(self.tiers)):
             if load.parts[place]:

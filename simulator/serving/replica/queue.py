@@ -57,8 +57,11 @@ class Queue:
         self.pending -= self.ledger.remaining_tokens[request]
 
     def set_aside(self, request: int) -> None:
-        """A waiting request waits for blocks from a tier, out of sight of the policy."""
-        self.waiting.remove(request)
+        """A waiting request waits for blocks from a tier, or for its adapter, out of sight of the policy."""
+        if self.waiting[-1] == request:
+            self.waiting.pop()
+        else:
+            self.waiting.remove(request)
 
     def set_back(self, request: int) -> None:
         """It waits as others do again, behind those that came before it."""

@@ -23,6 +23,7 @@ class Record:
     """Columns that only grow."""
 
     __slots__ = (
+        "adapted",
         "busy",
         "copied",
         "drafted",
@@ -64,6 +65,8 @@ class Record:
         """Ticks by which its iterations are shorter than their operations one by one, summed over its stages."""
         self.drafted = 0
         """Ticks of drafting on its last stage, that of attention apart."""
+        self.adapted = 0
+        """Ticks of the kernels of adapters, all stages together."""
         self.hosted = 0
         """Ticks in which its device waited for the host that works beside it, alone; its first stage's."""
         self.copied = 0
@@ -118,6 +121,7 @@ class Record:
         `grows`: sequences take blocks as they grow; `turns`: batches take turns, so that work is not time.
         """
         work, stretch, decodes = batch.work, batch.stretch, batch.decodes
+        self.adapted += stretch.count * work.adapting
         if stretch.more is not None and stretch.count > 1:
             self._note_bent(batch, now)
             return

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.serving.costs.iteration import StageCost
+    from simulator.serving.replica.adapters import AdapterSlots
     from simulator.serving.replica.loads import KvLoads
     from simulator.serving.replica.lockstep import Lockstep
     from simulator.serving.replica.wires import ReplicaWires
@@ -98,6 +99,8 @@ class Replica:
         """Links that it shares with others; None where no other user of them could get in the way."""
         self.loads: KvLoads | None = None
         """Tiers below the devices' memory that blocks come from; None where there are none."""
+        self.adapters: AdapterSlots | None = None
+        """Adapters that requests ask for; None where there are none."""
         shared_tokens = cache.blocks * memory.block_size if reads_once and cache is not None else 0
         self.batches = [Batch(self, shared_tokens, yields) for _ in range(in_flight)]
         self.idle = self.batches[::-1]
@@ -149,8 +152,16 @@ class Replica:
         if self.intake is not None:
             self.intake.come(request)
             return
+        if self.enqueue(request):
+            self.wake(queued=True)
+
+    def enqueue(self, request: int) -> bool:
+        """A request joins the queue; whether the policy sees it now, and not when its adapter is there."""
+        ready = self.adapters is None or self.adapters.come(request)
         self.queue.enter(request)
-        self.wake(queued=True)
+        if not ready:
+            self.queue.set_aside(request)
+        return ready
 
     @property
     def empty(self) -> bool:
@@ -169,7 +180,8 @@ class Replica:
         if tokens > memory.context:
             return False
         kept = prompt if self.role == "prefill" else tokens + memory.lookahead
-        return memory.state_blocks - (-kept // memory.block_size) + memory.watermark <= memory.blocks
+        adapter = 0 if self.adapters is None else self.adapters.blocks_of(request)
+        return memory.state_blocks - (-kept // memory.block_size) + memory.watermark + adapter <= memory.blocks
 
     def accept(self, request: int, begun: bool = False) -> bool:
         """Take blocks for a request whose cache comes from elsewhere; False where there is no room now. `begun` as for
@@ -280,6 +292,8 @@ class Replica:
         own, queue, decodes = self.blocks, self.queue, batch.decodes
         extra, preempted = 0, False
         while need > own.available():
+            if self.adapters is not None and self.adapters.shed(batch, keep=0):
+                continue
             extra += self.preempt(batch)
             preempted = True
             need = decodes.need()
@@ -355,6 +369,8 @@ class Replica:
         if self.blocks.cache is not None:
             self.blocks.share(request, tokens)
         self.blocks.release(request, tokens)
+        if self.adapters is not None:
+            self.adapters.finished(request)
         if self.idle and self.queue.waiting:  # another batch is idle for want of the memory that is free now
             self.wake()
         self.owner.finished(request, now)

@@ -64,6 +64,7 @@ class Stages:
     def ticks(self, batch: "Batch", n: int, extra: int) -> list[int]:
         """What an iteration of `n` decodes takes on each stage."""
         work, chunks, found = batch.work, batch.work.chunks, []
+        adapters, work.adapting = batch.replica.adapters, 0
         for stage, cost in enumerate(self.costs):
             reading = self.decode(stage, n, batch.decodes)[0] if n else 0
             attention = reading + (self.prompts(cost, chunks) if chunks else 0)
@@ -74,6 +75,9 @@ class Stages:
             if cost.drafting is not None:
                 each += self.drafts(batch, n)
             each += cost.launches(rows + work.tokens) if chunks else 0
+            if adapters is not None:
+                own = adapters.ticks(batch, n > 0, stage)
+                each, work.adapting = each + own, work.adapting + own
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
                 short = max(cost.least(n + len(chunks)) - each, 0)
