@@ -44,6 +44,10 @@ class Asked:
     """File for the error of each row of a group under a fit that has not seen the group."""
     cluster: str | None = None
     """Where a log of collectives was measured."""
+    accelerator: str | None = None
+    """On what kernels of one's own were measured, where their file does not say it."""
+    scenario: tuple[str, ...] = ()
+    """What the runs of logs were: one scenario for all of them, or one for each."""
     report: Path | None = None
     """File for the error table."""
     say: Callable[[str], None] = print

@@ -29,6 +29,10 @@ PRIOR = 0.3
 no row tells apart stays where it started and does not drift to a bound."""
 LOOSE = 0.25
 """Standard error, as a share of its range, from which a coefficient is called not identified."""
+FLAT = 10.0
+"""Ranges that a combination of coefficients is wide at most."""
+LEAST_NOISE = 1e-6
+"""Squared logarithmic error that clocks leave at least: a thousandth."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,13 @@ def solve(
 
 
 def solution(
-    parameters: dict[str, Parameter], residuals: Callable[[Found], Floats], start: Found, evaluations: int
+    parameters: dict[str, Parameter],
+    residuals: Callable[[Found], Floats],
+    start: Found,
+    evaluations: int,
+    noise: float = 0.0,
 ) -> Solution:
-    """As `solve`, with what the rows do not settle."""
+    """As `solve`, with what the rows do not settle, each of which is known to `noise` at best."""
     names, each = list(parameters), list(parameters.values())
     low = np.array([p.encode(p.low) for p in each])
     high = np.array([p.encode(p.high) for p in each])
@@ -95,7 +103,7 @@ def solution(
         x_scale=high - low,
     )
     share = (found.x - low) / (high - low)
-    errors_ = _standard_errors(found.jac[: -len(names)], found.fun[: -len(names)]) / (high - low)
+    errors_ = _standard_errors(found.jac[: -len(names)] * (high - low), found.fun[: -len(names)], noise)
     return Solution(
         decode(found.x),
         tuple(n for n, e in zip(names, errors_, strict=True) if not e < LOOSE),
@@ -103,13 +111,17 @@ def solution(
     )
 
 
-def _standard_errors(jacobian: Floats, off: Floats) -> Floats:
-    """Of each coefficient, from the curvature at the minimum; infinite where no row depends on it."""
+def _standard_errors(jacobian: Floats, off: Floats, least: float) -> Floats:
+    """Of each coefficient, from the curvature at the minimum; `jacobian` and errors are in shares of the ranges.
+
+    A combination of coefficients that no row depends on counts as `FLAT` ranges wide, so that it is those in it that
+    are called loose, and not all others for what rounding gives them of it.
+    """
     rows, count = jacobian.shape
     values, vectors = np.linalg.eigh(jacobian.T @ jacobian)
-    noise = float(off @ off) / max(rows - count, 1)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.sqrt(noise * (vectors**2 @ (1.0 / np.maximum(values, 1e-300)))))
+    noise = max(float(off @ off) / max(rows - count, 1), LEAST_NOISE, least**2)
+    wide = np.minimum(noise / np.maximum(values, 1e-300), FLAT**2)
+    return np.asarray(np.sqrt(vectors**2 @ wide))
 
 
 def shared(parameters: dict[str, Parameter], own: Sequence[str], devices: Sequence[str]) -> dict[str, Parameter]:

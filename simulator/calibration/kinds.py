@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, cast
 
 from simulator.calibration.asked import Asked, prepare
@@ -17,8 +18,8 @@ class Kind:
 
     what: str
     """What is fitted, in words."""
-    files: tuple[str, ...]
-    """Names of the files that it reads, in their order."""
+    files: tuple[tuple[str, ...], ...]
+    """Names of the files that it reads, in their order, for each way to call it; `FILE...` stands for one or more."""
     options: tuple[str, ...]
     """Fields of `Asked` that it takes besides `out` and `profiles`."""
     module: str
@@ -33,32 +34,32 @@ class _Module(Protocol):
 KINDS = {
     "kernels": Kind(
         "kernel profiles of devices",
-        ("TABLES", "ROWS"),
-        ("samples", "part", "report"),
+        (("TABLES", "ROWS"), ("MEASURED...",)),
+        ("samples", "part", "report", "accelerator"),
         "simulator.calibration.kernels.profiles",
     ),
     "collectives": Kind(
         "figures of collective profiles",
-        ("DATA",),
+        (("DATA",),),
         ("starts", "as_is", "left_out", "cluster"),
         "simulator.calibration.collectives.fit",
     ),
     "all-reduce": Kind(
-        "all-reduces of serving engines", ("TABLES",), (), "simulator.calibration.collectives.all_reduce"
+        "all-reduces of serving engines", (("TABLES",),), (), "simulator.calibration.collectives.all_reduce"
     ),
     "exchanges": Kind(
         "libraries that exchange tokens with experts",
-        ("ROWS",),
+        (("ROWS",),),
         ("as_is", "left_out"),
         "simulator.calibration.collectives.exchanges",
     ),
     "stack": Kind(
         "the numbers of software stacks",
-        ("ROWS",),
-        ("samples", "jobs", "as_is", "intervals", "left_out", "held_out"),
+        (("ROWS",), ("LOG...",)),
+        ("samples", "jobs", "as_is", "intervals", "left_out", "held_out", "scenario"),
         "simulator.calibration.stacks.fit",
     ),
-    "lengths": Kind("lengths of requests", ("TRACES",), ("as_is",), "simulator.calibration.lengths"),
+    "lengths": Kind("lengths of requests", (("TRACES",),), ("as_is",), "simulator.calibration.lengths"),
 }
 """Kinds of calibration by name."""
 
@@ -70,10 +71,11 @@ def calibrate(name: str, asked: Asked, given: Collection[str] = ()) -> None:
         if option not in (*kind.options, "profiles", "out"):
             flag = option.replace("_", "-")
             raise InputError(Problem(f"`--{flag}` has no meaning for {name}", hint="leave it out"))
-    if len(asked.files) != len(kind.files):
-        usage = f"clustersim calibrate {name} {' '.join(kind.files)}"
+    if not any(_fits(asked.files, names) for names in kind.files):
+        usage = " or ".join(f"`clustersim calibrate {name} {' '.join(names)}`" for names in kind.files)
         count = f"{len(asked.files)} file{'s' * (len(asked.files) != 1)}"
-        raise InputError(Problem(f"{name} takes {' and '.join(kind.files)}, not {count}", hint=f"write `{usage}`"))
+        takes = ", or ".join(" and ".join(names) for names in kind.files)
+        raise InputError(Problem(f"{name} takes {takes}, not {count}", hint=f"write {usage}"))
     for file in asked.files:
         if not file.exists():
             raise InputError(Problem("there is no such file or folder", file=str(file)))
@@ -81,6 +83,11 @@ def calibrate(name: str, asked: Asked, given: Collection[str] = ()) -> None:
     if asked.out is not None:
         prepare(asked.out)
     cast(_Module, import_module(kind.module)).calibrate(asked)
+
+
+def _fits(files: Collection[Path], names: tuple[str, ...]) -> bool:
+    """Whether there are as many files as names, or enough of them for the last name."""
+    return len(files) >= len(names) if names[-1].endswith("...") else len(files) == len(names)
 
 
 def _check_packages() -> None:

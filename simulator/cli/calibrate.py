@@ -1,8 +1,10 @@
 """Fit the coefficients of profiles and stacks to measurements, and report what is left and on what.
 
 Nothing is written but into the folder of --out and the files that options name; what ships stays as it is. What WHAT
-takes: `kernels TABLES ROWS`, `collectives DATA`, `all-reduce TABLES`, `exchanges ROWS`, `stack ROWS`, `lengths
-TRACES` (docs/howto/calibrate.md says where they come from). A fit takes minutes to an hour.
+takes: `kernels MEASURED...` (what `clustersim measure` wrote) or `kernels TABLES ROWS`, `collectives DATA`, `stack
+LOG... --scenario FILE` (one's own runs) or `stack ROWS`, `all-reduce TABLES`, `exchanges ROWS`, `lengths TRACES`
+(docs/howto/own-machines.md and docs/howto/calibrate.md say where they come from). A fit of published tables takes
+minutes to an hour.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -14,6 +16,8 @@ from simulator.cli.options import whole
 SUMMARY = "fit kernels, collectives and software stacks to measurements"
 EXAMPLES = (
     "kernels aiconfigurator kernels.jsonl --profile l40s --out fitted",
+    "kernels h200.jsonl --out fitted",
+    "stack llama-8b.log llama-70b.log --scenario llama-8b.yaml --scenario llama-70b.yaml --out fitted",
     "collectives measured --profile nccl-v100",
     "collectives all_reduce.log --cluster dgx-h100 --out fitted",
     "stack workloads/measurements/training.jsonl --profile fsdp --samples 10 --out fitted",
@@ -21,6 +25,7 @@ EXAMPLES = (
 )
 _WHAT = ("kernels", "collectives", "all-reduce", "exchanges", "stack", "lengths")
 _OPTIONS = ("samples", "part", "jobs", "starts", "as_is", "intervals", "left_out", "held_out", "cluster", "report")
+_OWN = ("accelerator", "scenario")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -38,6 +43,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--as-is", action="store_true", default=None, help="report the shipped numbers, fit nothing")
     parser.add_argument(
         "--intervals", action="store_true", default=None, help="with --as-is, say which other numbers do as well"
+    )
+    parser.add_argument("--accelerator", metavar="NAME", help="on what MEASURED was timed, where it does not say it")
+    parser.add_argument(
+        "--scenario", metavar="FILE", action="append", help="what the runs of LOG were; one for all, or one for each"
     )
     parser.add_argument("--cluster", metavar="NAME", help="where a log of nccl-tests was measured (collectives)")
     parser.add_argument(
@@ -58,7 +67,8 @@ def execute(arguments: Namespace) -> int:
     named = {"--left-out": arguments.left_out, "--held-out": arguments.held_out, "--report": arguments.report}
     written = {option: str(path) for option, path in named.items() if path is not None}
     outputs.check(written, inputs=tuple(arguments.files), printable="")
-    given = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) is not None}
+    given = {name: value for name in (*_OPTIONS, *_OWN) if (value := getattr(arguments, name)) is not None}
+    given |= {"scenario": tuple(given["scenario"])} if "scenario" in given else {}
     asked = Asked(
         tuple(map(Path, arguments.files)),
         tuple(arguments.profile or ()),

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "validate": "simulator.cli.validate",
     "papers": "simulator.cli.papers",
     "workflow": "simulator.cli.workflow",
+    "measure": "simulator.cli.measure",
     "calibrate": "simulator.cli.calibrate",
     "collective": "simulator.cli.collective",
     "network": "simulator.cli.network",

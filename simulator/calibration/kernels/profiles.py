@@ -11,11 +11,12 @@ from tempfile import TemporaryDirectory
 
 from simulator.calibration.asked import Asked, present, save
 from simulator.calibration.fitting import CHIPS, TABLES, Found, Report
-from simulator.calibration.kernels import gemm
+from simulator.calibration.kernels import gemm, own
 from simulator.calibration.kernels.attention import fit_generations
 from simulator.calibration.kernels.figures import GENERATIONS, NOTES, PARENTS, STREAMS
 from simulator.calibration.kernels.profile_lines import COMMAND, attention_yaml, markdown, older_yaml
 from simulator.calibration.kernels.serving import fit_serving
+from simulator.errors import InputError, Problem
 from simulator.specs.hardware import Accelerator
 from simulator.specs.kernels import KernelProfile
 from simulator.specs.resolve import load_spec
@@ -25,7 +26,18 @@ SAMPLES = 2000
 
 
 def calibrate(asked: Asked) -> None:
-    """Fit the profiles asked for with all of their chips, say their lines and errors, and write them."""
+    """Fit the profiles asked for with all of their chips, say their lines and errors, and write them; or one profile
+    to files of one's own."""
+    if not asked.files[0].is_dir():
+        own.calibrate(asked)
+        return
+    if len(asked.files) != 2:
+        count = f"{len(asked.files)} file{'s' * (len(asked.files) != 1)}"
+        raise InputError(
+            Problem(f"kernels takes TABLES and ROWS, not {count}", hint="or files of `clustersim measure`")
+        )
+    if asked.accelerator:
+        raise InputError(Problem("`--accelerator` has no meaning for TABLES", hint="leave it out"))
     wanted = asked.chosen(sorted(TABLES), "kernel profile")
     report: Report = []
     with TemporaryDirectory() as scratch:
@@ -60,8 +72,8 @@ def fit_products(asked: Asked, chip: tuple[str, ...], folder: Path) -> tuple[Rep
     for dtype in gemm.formats(chip[0]):
         found, rows, unsure = gemm.fit_chip(data, measurements, chip, dtype, asked.samples or SAMPLES)
         report, loose = report + rows, loose + unsure
-        for profile, own in found.items():
-            lines[profile] += gemm.gemm_lines(dtype, own, profile)
+        for profile, mine in found.items():
+            lines[profile] += gemm.gemm_lines(dtype, mine, profile)
     generations, rows, unsure = fit_generations(data, measurements, chip)
     report, loose = report + rows, loose + unsure
     for profile in chip:

@@ -42,7 +42,9 @@ def all_reduce_tables(folder: Path, table: pd.DataFrame) -> Path:
     [
         (["prices", "x"], "invalid choice"),
         (["kernels", "."], "kernels takes TABLES and ROWS, not 1 file"),
-        (["stack"], "stack takes ROWS, not 0 files"),
+        (["stack"], "stack takes ROWS, or LOG..., not 0 files"),
+        (["stack", str(ROWS / "training.jsonl"), str(ROWS / "serving.jsonl")], "logs need `--scenario FILE`"),
+        (["stack", str(ROWS / "training.jsonl"), "--accelerator", "h100-sxm"], "has no meaning for stack"),
         (["stack", "nothing.jsonl"], "nothing.jsonl: there is no such file or folder"),
         (["stack", str(ROWS / "training.jsonl"), "--starts", "2"], "`--starts` has no meaning for stack"),
         (["stack", str(ROWS / "serving.jsonl"), "--intervals"], "`--intervals` has no meaning for rows that serve"),

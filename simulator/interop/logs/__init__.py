@@ -1,0 +1,1 @@
+"""What training and serving frameworks print about their own runs."""

@@ -1,0 +1,1 @@
+"""Measured kernels as a page."""
