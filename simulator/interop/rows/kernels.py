@@ -7,12 +7,14 @@ shapes is scored as the shape that it was found at.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.suspicious import check_timed
 
 HIDDEN = 2048
 """Heads times their size in the benchmark of FlashAttention's repository."""
@@ -105,7 +107,14 @@ def map_kernel(row: KernelRow) -> MappedKernel:
             raise Refused(f"attention of {row.library}")
     else:
         _needed(row, ("n", "k"))
+        check_timed(row.metrics, _work(row.shape))
     return MappedKernel(row, name, _dtype(row), tuple(assumed))
+
+
+def _work(shape: Mapping[str, Any]) -> dict[str, float]:
+    """FLOPs of a product by the rate that counts them; none where the shape does not say its rows."""
+    sides = (shape.get("m") or shape.get("m_per_group"), shape.get("n"), shape.get("k"), shape.get("groups", 1))
+    return {"flops_per_s": 2.0 * prod(sides)} if all(_whole(side) for side in sides) else {}
 
 
 def _needed(row: KernelRow, keys: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.suspicious import check_timed
 
 OPERATIONS: Mapping[str, str] = {
     "all_reduce": "all_reduce",
@@ -189,6 +190,9 @@ def map_network(row: NetworkRow) -> MappedCollective:
     if row.size_bytes is None:
         assumed.append("a peak is that of 16 GiB")
     size = row.size_bytes or float(LARGEST)
+    if row.size_bytes is not None:
+        factor = bus_factor(OPERATIONS[row.op], ranks)
+        check_timed(row.metrics, {"algbw_bytes_per_s": size, "busbw_bytes_per_s": size * factor})
     measured, metric = _measured(row, ranks, size)
     algorithm = _pinned(row)
     harness = next((known for known in HARNESSES if row.source.startswith(known.source)), None)

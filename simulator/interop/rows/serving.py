@@ -20,6 +20,7 @@ from simulator.interop.rows.jsonl import Line, Refused, parse_line
 from simulator.interop.rows.pools import APART, pools, spanning
 from simulator.interop.rows.serving_settings import Case, Told, settings
 from simulator.interop.rows.speculation import speculation
+from simulator.interop.rows.suspicious import check_serving
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
@@ -149,6 +150,7 @@ def kind_of(line: Line) -> str | None:
 
 def draft_serving(row: ServingRow) -> MappedServing:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
+    check_serving(row)
     _check_supported(row)
     assumed: list[str] = []
     try:

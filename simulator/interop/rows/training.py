@@ -20,6 +20,7 @@ from simulator.interop.rows import training_names as names
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
+from simulator.interop.rows.suspicious import check_training
 from simulator.specs import load_spec
 from simulator.specs.base import Figure
 from simulator.specs.hardware import Cluster
@@ -155,6 +156,7 @@ RACK = re.compile(r"NVL\d+ domain")
 
 def draft(row: Row) -> Draft:
     """The scenario of a row as far as it says; raises Refused with the reason where it cannot be simulated."""
+    check_training(row)
     _check_supported(row)
     assumed: list[str] = []
     try:

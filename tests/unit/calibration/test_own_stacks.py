@@ -103,6 +103,7 @@ def test_one_layout_twice_does_not_tell_a_slow_kernel_from_a_slow_host(tmp_path:
     assert "not identified by these runs" in stack.layer_overhead.source + stack.compute_efficiency.source
 
 
+@pytest.mark.slow
 def test_a_real_step_gives_its_efficiency_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own, "EVALUATIONS", 4)
     stack = fitted(tmp_path, trained(tmp_path, 8192, 0.01, compute_efficiency=0.75), "megatron-core")
@@ -111,7 +112,10 @@ def test_a_real_step_gives_its_efficiency_back(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_results_of_a_serving_benchmark_give_an_iterations_cost(tmp_path: Path) -> None:
+def test_results_of_a_serving_benchmark_give_an_iterations_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own, "EVALUATIONS", 8)
     words: list[str] = []
     for clients, prompt in ((1, 256), (16, 256), (64, 1024)):
         path, result = tmp_path / f"{clients}.yaml", tmp_path / f"{clients}.json"

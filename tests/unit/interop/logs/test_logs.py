@@ -13,7 +13,8 @@ from simulator.interop.logs.training import read_training_log
 def megatron(step: int, ms: str, batch: int = 256) -> str:
     return (
         f" [2026-01-02 03:04:05] iteration {step:8d}/     500 | consumed samples: {step * batch:12d} | "
-        f"elapsed time per iteration (ms): {ms} | throughput per GPU (TFLOP/s/GPU): 412.3 | learning rate: 1.0E-04 | global batch size: "
+        f"elapsed time per iteration (ms): {ms} | throughput per GPU (TFLOP/s/GPU): 412.3 | "
+        f"learning rate: 1.0E-04 | global batch size: "
         f"{batch:5d} | lm loss: 9.1E+00 |"
     )
 
