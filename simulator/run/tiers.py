@@ -107,11 +107,12 @@ class Waits:
         found: dict[str, int] = defaultdict(int)
         start, end = self.timeline.start, self.timeline.end
         while until > since and cause >= 0 and self.traced(cause):
-            upper, lower = min(int(end[cause]), until), max(int(start[cause]), since)
+            upper = max(min(int(end[cause]), until), since)
+            lower = min(max(int(start[cause]), since), upper)
             found["bubble"] += until - upper
-            for name, ticks in self._parts(cause, max(upper - lower, 0)).items():
+            for name, ticks in self._parts(cause, upper - lower).items():
                 found[name] += ticks
-            until = min(lower, upper)
+            until = lower
             cause = self._before(cause)
         found["bubble"] += max(until - since, 0)
         return found

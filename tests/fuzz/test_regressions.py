@@ -8,6 +8,7 @@ import pytest
 from simulator.study.header import differing
 from tests.fuzz.harness import Answer, Input, fault
 from tests.fuzz.operations import FILES
+from tests.fuzz.semantics import training_faults
 
 
 def _refused(answer: Answer) -> str | None:
@@ -40,6 +41,30 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_broke_a_command_is_refused_in_words(name: str, tmp_path: Path) -> None:
     assert fault(FOUND[name], tmp_path) is None
+
+
+def test_waits_for_hosts_are_cut_at_the_begin_of_the_gap(tmp_path: Path) -> None:
+    """What ended before a gap of a lane had been counted into it, so that a breakdown was longer than its step."""
+    figure = {"value": "400 GB/s", "status": "estimate", "source": "test"}
+    document = {
+        "version": 1,
+        "name": "sums",
+        "cluster": {"extends": "clusters/dgx-2", "nodes": 2, "node": {"host_links": figure}},
+        "model": {"extends": "models/llama-3.2-1b", "layers": 4},
+        "stack": "fsdp2",
+        "training": {
+            "global_batch": 16,
+            "sequence_length": 4096,
+            "parallel": {"pp": 2, "zero": 3},
+            "offload": {"optimizer": {"flush": "blocking"}},
+        },
+    }
+
+    def check(answer: Answer) -> str | None:
+        return training_faults(json.loads(answer.out), document)
+
+    text = {"s.yaml": json.dumps(document).encode()}
+    assert fault(Input(["run", "s.yaml", "--json", "-"], text, check), tmp_path) is None
 
 
 def test_settings_of_other_types_are_compared_as_nothing() -> None:

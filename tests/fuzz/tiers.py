@@ -212,13 +212,13 @@ def _checked(document: dict[str, Any], files: dict[str, bytes], random: Random) 
     words = ["run", "s.yaml", "--json", "-"]
 
     def check(answer: Answer) -> str | None:
-        if answer.code == 2:
-            return "said something on standard output" if answer.out else None
+        if answer.code == 2 or not answer.out:
+            return None if bool(answer.code) and not answer.out else "said the wrong thing on standard output"
         told = json.loads(answer.out)
         if "metrics" not in told or "step_time_s" not in told["metrics"]:
             return None
-        given = document["training"].get("local_steps", {}).get("step_time")
-        wrong = (None if given else semantics.training_faults(told, document)) or run_faults(told)
+        local = "local_steps" in document["training"]  # the breakdown is of a worker's own step
+        wrong = (None if local else semantics.training_faults(told, document)) or run_faults(told)
         if wrong is None and again and answered(words) != answer:
             wrong = "is not the same the second time"
         if wrong is None and whole and answer.code == 0:
