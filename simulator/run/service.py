@@ -137,9 +137,12 @@ def _told(run: "ServingRun", kind: str) -> tuple[str, ...]:
 
 def _idle_tiers(run: "ServingRun") -> tuple[str, ...]:
     """What to say of tiers that nothing is kept in."""
-    if not any(system.kv_cache.tiers for system in run.systems) or run.tiers is not None or not run.replicas:
+    if not any(system.kv_cache.tiers for system in run.systems) or not run.replicas:
         return ()
-    return ("`serving.kv_cache.tiers` have no effect: no two requests share a prefix (`requests.shared_prefix`)",)
+    if run.tiers is None:
+        return ("`serving.kv_cache.tiers` have no effect: no two requests share a prefix (`requests.shared_prefix`)",)
+    empty = dict.fromkeys(spec.name for spec, store, *_ in run.tiers.stores if not store.capacity)
+    return tuple(f"the tier `{name}` has no effect: its `capacity` is less than a block" for name in empty)
 
 
 def _pools(run: "ServingRun") -> tuple[str, ...]:

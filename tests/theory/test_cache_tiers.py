@@ -248,6 +248,17 @@ def test_a_scenario_with_tiers_computes_less_and_says_what_it_moved() -> None:
     assert result.metrics["mean_tier_load_ms"] == pytest.approx(1e3 * waits.mean())
 
 
+@pytest.mark.parametrize("write", ["through", "back"])
+def test_a_tier_that_holds_no_block_is_none(write: str) -> None:
+    """Neither loads nor what gives way stop at it; it was dropped from though it was empty."""
+    ssd = f"{{name: ssd, capacity: 1 TB, bandwidth: 6 GB/s, write: {write}}}"
+    plain = served(cache(ssd))
+    result = served(cache(f"{{name: host, capacity: 1 B, write: {write}}}, {ssd}"))
+    assert result.metrics == plain.metrics
+    assert "the tier `host` has no effect" in " ".join(result.warnings)
+    assert result.metrics["tier_bytes_read"] > 0
+
+
 def test_scenarios_with_tiers_leap_and_repeat() -> None:
     tiers = cache(
         "{name: host, capacity: 20 GB, write: back}, {name: ssd, capacity: 1 TB, bandwidth: 6 GB/s, write: back}"

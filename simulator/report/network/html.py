@@ -26,7 +26,8 @@ def _body(document: NetworkDocument) -> Iterable[Markup]:
     for name, way in document.ways.items():
         found.append((f"Way of {name}", [_table((str(place), link) for place, link in enumerate(way, 1))]))
     if document.hot:
-        found.append((f"Busiest links in {document.collective}", [_table(hot(document.hot))]))
+        heads = ("link name", "joins", "bytes n", "busy n")
+        found.append((f"Busiest links in {document.collective}", [parts.table(heads, list(hot(document.hot)))]))
     yield tag("main", *parts.sections(found))
 
 

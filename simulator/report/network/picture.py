@@ -124,7 +124,7 @@ def _warm(heat: float) -> str:
 
 
 def _words(document: NetworkDocument, places: list[Place], many: dict[str, int]) -> list[Word]:
-    heat = f"; warm: busy in {document.collective}" if document.collective else ""
+    heat = f"; red: busy in {document.collective}" if document.collective else ""
     counted = ", ".join(f"{count:,} {clean(kind)}" for kind, count in many.items())
     found = [
         Word((20.0, 22.0), clean(document.cluster)[:90], "start", 16.0),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from simulator.report.text.wording import plural
 from simulator.results.documents.papers import (
     DIRECTION,
     GIVEN,
@@ -38,7 +39,7 @@ def systems(document: PapersDocument) -> str:
     """How many systems come to what."""
     found = document.totals.systems
     return (
-        f"Of {sum(found.values())} systems, {found.get(REPRODUCED, 0)} have a figure that is reproduced, "
+        f"Of {plural(sum(found.values()), 'system')}, {found.get(REPRODUCED, 0)} have a figure that is reproduced, "
         f"{found.get(HOLDS, 0)} more meet a bound, {found.get(DIRECTION, 0)} more have the right direction; "
         f"{found.get(MISSED, 0)} are missed, {found.get(GIVEN, 0)} have only figures that are true by construction, "
         f"and {found.get(NO_SCENARIO, 0)} have no scenario."
@@ -54,8 +55,9 @@ def figures(of: Sequence[PublishedFigure]) -> str:
 def _figures(found: Mapping[str, int]) -> str:
     counted = sum(found.values()) - found.get(GIVEN, 0)
     text = (
-        f"Of {counted} figures, {found.get(REPRODUCED, 0)} are reproduced, {found.get(HOLDS, 0)} are bounds that hold, "
-        f"{found.get(DIRECTION, 0)} have the right direction, {found.get(MISSED, 0)} are missed."
+        f"Of {plural(counted, 'figure')}, {found.get(REPRODUCED, 0)} are reproduced, "
+        f"{found.get(HOLDS, 0)} are bounds that hold, {found.get(DIRECTION, 0)} have the right direction, "
+        f"{found.get(MISSED, 0)} are missed."
     )
     given = found.get(GIVEN, 0)
     return f"{text} {given} more are true by construction and not counted." if given else text

@@ -122,8 +122,9 @@ def _figures(result: Result, *columns: tuple[str, ...]) -> Table:
         table.add_column(style="dim", no_wrap=True)
         table.add_column(style="bold", no_wrap=True)
     known = [[name for name in column if name in result.metrics] for column in columns]
+    words = _HEADLINE | ({"failed": "requests not served"} if "replica_failures" in result.metrics else {})
     for row in zip_longest(*known):
-        cells = ((_HEADLINE[name], _figure(result, name) + "  ") if name else ("", "") for name in row)
+        cells = ((words[name], _figure(result, name) + "  ") if name else ("", "") for name in row)
         table.add_row(*(cell for pair in cells for cell in pair))
     return table
 

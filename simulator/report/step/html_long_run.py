@@ -66,7 +66,7 @@ def _line(run: LongRun) -> Iterable[Markup]:
     shown = sorted({int(state) for state in run.bands[:, 2].tolist()})
     yield pictures.legend((SLOTS[STATES[state]], STATES[state]) for state in shown)
     if len(run.samples) > 1:
-        text = f"Run {run.shown} of 0 to {len(run.samples) - 1}, the one of median share of training."
+        text = f"Shown is run {run.shown} of 0 to {len(run.samples) - 1}, whose share of training is the median."
         yield tag("p", text, class_="soft small")
 
 

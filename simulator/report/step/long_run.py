@@ -65,7 +65,7 @@ def headline(result: Result, run: LongRun) -> str:
     spread = ""
     if count > 1:
         low, high = (wording.percent(metrics[f"effective_time_ratio_{p}"]).removesuffix(" %") for p in ("p10", "p90"))
-        spread = f" ({low} to {high} % in 8 of 10 of {count} runs)"
+        spread = f" ({low} to {high} % in the middle 80 % of {count} runs)"
     time = units.format(metrics["run_time_s"], "time")
     return f"{time}, {wording.percent(metrics['effective_time_ratio'])} of it training{spread}"
 

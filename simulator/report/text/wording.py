@@ -24,6 +24,10 @@ BETTER = {
 _RATIOS = ("slowdown", "worst_slowdown", "mean_slowdown")
 
 
+_MANY = 1e10
+"""Tokens from which a number of them is written in words."""
+
+
 def figure(name: str, value: float) -> str:
     """A metric with its unit, for example `163 TFLOP/s` or `38.5 %`; a plain number where the metric is not known."""
     if not math.isfinite(value):
@@ -38,7 +42,7 @@ def figure(name: str, value: float) -> str:
     if name.rpartition(": ")[2] in _RATIOS:
         return times(value)
     if known.dimension == "count":
-        return count(value)
+        return tokens(value) if name.endswith("tokens") and value >= _MANY else count(value)
     return units.format(value * known.scale, known.dimension)
 
 

@@ -59,8 +59,7 @@ def _timeline(document: WorkflowDocument) -> Iterable[Markup]:
                 tag("rect", tag("title", clean(text)), y=2, height=_HEIGHT - 4, class_=f"c{slots[run.stage]}", **place)
             )
         rows.append((clean(lane), pictures.picture(_HEIGHT, *boxes, label=f"runs on {lane}", class_="trough")))
-    yield pictures.bars(rows, named=True)
-    yield html_parts.ticks(0.0, end)
+    yield pictures.bars([*rows, ("", html_parts.ticks(0.0, end))], named=True)
 
 
 def _stages(document: WorkflowDocument) -> Iterable[Markup]:

@@ -50,15 +50,18 @@ class Tiers:
     """(what was asked for, the memory, bytes and tokens of one of its identities) of all, shared ones once."""
 
     def attach(self, replica: Replica, system: "System", number: int, cache: KvCache, layers: int) -> None:
-        """Give the replica, which keeps prefixes and is the pool's of this number, its tiers."""
+        """Give the replica, which keeps prefixes and is the pool's of this number, its tiers that hold a block."""
         kept = replica.blocks.cache
         assert kept is not None
         size = kept.blocks * replica.blocks.size * replica.blocks.memory.token_bytes
         made = []
-        for place, spec in enumerate(cache.tiers):
-            store = self._store(spec, size, kept.blocks * replica.blocks.size)
+        stores = [self._store(spec, size, kept.blocks * replica.blocks.size) for spec in cache.tiers]
+        holding = [(spec, store) for spec, store in zip(cache.tiers, stores, strict=True) if store.capacity]
+        for place, (spec, store) in enumerate(holding):
             read, write, demote = (self._way(spec, replica, system, number, way) for way in ("read", "write", "demote"))
-            made.append(Tier(store, read, write, demote, keeps=spec.way == "host" and place < len(cache.tiers) - 1))
+            made.append(Tier(store, read, write, demote, keeps=spec.way == "host" and place < len(holding) - 1))
+        if not made:
+            return
         rules = LoadRules(cache.loads.when == "faster", cache.loads.least, layers if cache.loads.layered else 1)
         loads = replica.loads = KvLoads(replica, made, rules)
         replica.blocks.computed, kept.dropped = loads.computed, loads.dropped

@@ -1,6 +1,7 @@
 """`clustersim network`: networks drawn and counted."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,7 @@ def test_every_form_is_written_and_links_are_named(capsys: Capture) -> None:
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert Path("a.svg").read_text().startswith("<svg") and "16 x" not in Path("a.svg").read_text()
     page = Path("a.html").read_text()
+    assert re.search(r"<th[^>]*>bytes</th>", page)
     assert "<svg" in page and "Busiest links" in page and "http://" not in page.replace("http://www.w3.org", "")
 
 

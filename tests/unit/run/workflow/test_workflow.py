@@ -140,6 +140,8 @@ def test_tokens_of_a_request_come_evenly_between_its_first_and_its_last() -> Non
 
 def test_pages_say_what_ran(colocated: WorkflowDocument) -> None:
     text, markup = page(colocated), html.page(colocated)
+    bars = markup[markup.index('class="bars named"') :]
+    assert 'class="axis"' in bars[: bars.index("</div>")], "the axis begins where the bars do, beside their names"
     for words in ("rollout", "train", "sync", "an iteration", "tokens/s"):
         assert words in text
         assert words in markup
