@@ -16,6 +16,7 @@ from simulator.errors import InputError, Problem
 from simulator.fabric.alike import mixed
 from simulator.fabric.scale_out.base import Block, Floats, Ints, Point, ScaleOut
 from simulator.fabric.scale_out.cards import Cards
+from simulator.fabric.wired.nonminimal import OPTIONS, both_kinds, by_load, over_third
 from simulator.fabric.wired.planning import MOST_FLOWS, MOST_WAYS, laid
 from simulator.fabric.wired.ways import FAR, Flows, Ways
 from simulator.fabric.wired.wiring import Cables, Wiring, left_of
@@ -44,9 +45,9 @@ class WiredNetwork(ScaleOut):
     routing: Routing
     ways: Ways
     via: Ints
-    """Switches over which Valiant's routing may lead; none where there is no such routing."""
+    """Switches over which Valiant's and UGAL's routing may lead; none where there is no such routing."""
     group: Ints
-    """Of each switch; Valiant's ways lead over a third one; (switches,)."""
+    """Of each switch; such ways lead over a third one; (switches,)."""
     pxn: bool
     """Whether transfers leave nodes from the device on the destination's card number."""
     plane: Ints
@@ -69,7 +70,7 @@ class WiredNetwork(ScaleOut):
         """The network of switches and cables that were put together; InputError where it is in parts."""
         keys = cluster.network.more
         assert isinstance(keys, Wired)
-        if keys.routing.policy == "valiant" and via is None:
+        if keys.routing.policy in ("valiant", "ugal") and via is None:
             message = f"networks of kind `{cluster.network.kind}` have no way over a third group"
             raise InputError(Problem(message, path="cluster.network.routing.policy", hint="write `ecmp` or `spray`"))
         cables, count = wiring.cables(), len(wiring.points)
@@ -115,6 +116,8 @@ class WiredNetwork(ScaleOut):
 
     def reach(self) -> int:
         """As many as there are ways, where which one a flow takes hangs on others."""
+        if self.routing.policy == "ugal":
+            return 2 * OPTIONS * self.parts(1)
         return self._known("ways", self._most_ways) if self.routing.policy == "planned" else self.parts(1)
 
     def parts(self, transfers: int) -> int:
@@ -155,13 +158,19 @@ class WiredNetwork(ScaleOut):
     def parted(self, src: Ints, dst: Ints, part: Ints, parts: int, first: int = 0) -> Ints:
         """The same of parts of flows, of which each has so many."""
         (_, _, port), (_, _, to_port) = self.cards_in.place(src), self.cards_in.place(dst)
+        option = None
+        if self.routing.policy == "ugal" and parts > self.parts(1):  # every way that a part may take
+            part, option = np.divmod(part, 2 * OPTIONS)
+            parts = self.parts(1)
         with np.errstate(over="ignore"):
             ends = mixed((port.astype(np.uint64) << np.uint64(32)) + to_port.astype(np.uint64))
             key = mixed(ends + part.astype(np.uint64))
         flows = Flows(key, self.seat[to_port] * parts + part)
         here, goal = self.edge[port], self.edge[to_port]
         if self.routing.policy == "valiant":
-            inner = self._over_third(here, goal, flows)
+            inner = over_third(self.ways, self.via, self.group, (here, goal), flows)
+        elif self.routing.policy == "ugal" and (option is not None or len(src) <= MOST_FLOWS):
+            inner = self._by_load(here, goal, flows, option)
         elif self.routing.policy == "planned" and 1 < len(src) <= MOST_FLOWS:
             inner = self._beside_each_other(here, goal, flows)
         else:
@@ -184,18 +193,13 @@ class WiredNetwork(ScaleOut):
         found: Ints = picked.T
         return found
 
-    def _over_third(self, here: Ints, goal: Ints, flows: Flows) -> Ints:
-        """Ways of flows between groups over a switch of a third one, by hash."""
-        far = np.flatnonzero(self.group[here] != self.group[goal])
-        middle = here.copy()
-        with np.errstate(over="ignore"):
-            draw = mixed(flows.key[far] + np.uint64(self.routing.seed) + np.uint64(7))
-        for turn in range(4):  # hashes that fall on one of the two groups are drawn again
-            pick = self.via[(mixed(draw + np.uint64(turn)) >> np.uint64(11)).astype(np.int64) % len(self.via)]
-            open_ = middle[far] == here[far]
-            third = (self.group[pick] != self.group[here[far]]) & (self.group[pick] != self.group[goal[far]])
-            middle[far] = np.where(open_ & third, pick, middle[far])
-        return np.concatenate([self.ways.walk(here, middle, flows), self.ways.walk(middle, goal, flows)])
+    def _by_load(self, here: Ints, goal: Ints, flows: Flows, option: Ints | None) -> Ints:
+        """Short ways or such over a third group, by load; or the ways of these numbers, whatever their load."""
+        options = both_kinds(self.ways, self.via, self.group, (here, goal), flows)
+        if option is None:
+            return by_load(options, self.ways)
+        numbered: Ints = options[np.arange(len(options)), option].T
+        return numbered
 
     def reduced(self, rank: Ints, tree: Ints, first: int = 0) -> tuple[Ints, Ints]:
         """Card, then cables to the switch that is nearest to the farthest of the tree; trees take such in turn."""

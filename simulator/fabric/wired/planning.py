@@ -17,11 +17,12 @@ MOST_WAYS = 64
 _ROUNDS = 4
 
 
-def laid(ways: Ints, rate: Floats) -> Ints:
+def laid(ways: Ints, rate: Floats, weight: Ints | None = None) -> Ints:
     """For each flow the number of the way that it takes.
 
     `ways` (flows, ways, hops) are cables padded with -1, the first way being that of the flow's number; `rate` are the
-    bytes per second of the cables.
+    bytes per second of the cables. The time of a way's fullest cable counts `weight` (flows, ways) times, once where
+    that is None.
     """
     chosen = np.zeros(len(ways), np.int64)
     cost, load = np.append(1.0 / np.maximum(rate, 1e-9), 0.0), np.zeros(len(rate) + 1)
@@ -33,6 +34,8 @@ def laid(ways: Ints, rate: Floats) -> Ints:
             own = options[place]
             load[own] -= cost[own]
             full = (load[options] + cost[options]).max(axis=1)
+            if weight is not None:
+                full *= weight[flow]
             best = int(np.argmin(full))
             if full[best] < full[place] * (1 - 1e-9):
                 chosen[flow], moved, own = best, True, options[best]

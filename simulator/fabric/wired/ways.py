@@ -158,7 +158,7 @@ class Ways:
 
     def _digit(self, flows: Flows, going: Ints, radix: Ints, count: Ints, hop: int) -> Ints:
         """Which of their numbers flows take."""
-        if self.policy in ("ecmp", "valiant"):
+        if self.policy in ("ecmp", "valiant", "ugal"):
             with np.errstate(over="ignore"):
                 salt = mixed(np.array([(self.seed + (hop + 1) * _STEP) % (1 << 64)], np.uint64))
                 bits = mixed(flows.key[going] + salt)

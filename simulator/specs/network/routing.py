@@ -6,7 +6,7 @@ from pydantic import Field
 
 from simulator.specs.base import Fraction, Spec
 
-Policy = Literal["shortest", "ecmp", "planned", "spray", "adaptive", "valiant"]
+Policy = Literal["shortest", "ecmp", "planned", "spray", "adaptive", "valiant", "ugal"]
 MOST_CONNECTIONS = 64
 
 
@@ -18,7 +18,8 @@ class Routing(Spec):
     way of the destination's number (D-mod-k, as InfiniBand lays its tables), and from there to the way beside the other
     flows of a collective whose fullest cable has least to carry (C4P). `spray`: packets take all ways in turn.
     `adaptive`: packets take all ways by the rates of their cables. `valiant`: by hash to a switch of another group (of
-    a full mesh: any other), and from there to the destination."""
+    a full mesh: any other), and from there to the destination. `ugal`: a short way or one of those, whichever has less
+    load times cables beside the other flows (Kim et al. 2008)."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
     """Of the hash."""
     connections: Annotated[int, Field(ge=1, le=MOST_CONNECTIONS)] | Literal["even"] = 1

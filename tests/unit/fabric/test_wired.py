@@ -217,6 +217,45 @@ def test_valiant_leads_over_a_third_group_and_spreads_what_two_groups_send() -> 
     assert fullest("valiant") <= 6
 
 
+def shares(policy: str, far: int, connections: int = 1) -> tuple[float, set[int]]:
+    """Of every node to the one `far` ahead in a dragonfly of 9 balanced groups: what the fullest cable leaves a flow of
+    a card's rate, and how many global cables flows cross."""
+    routing = {"policy": policy, "connections": connections}
+    fabric = build(cluster(nodes=72, network=dragonfly(4, 2, 2, routing=routing), **ONE_CARD))
+    ranks = np.repeat(np.arange(72), connections)
+    ways = fabric.paths(ranks, (ranks + far) % 72, connections)
+    kinds = [fabric.kinds[fabric.block_of(link)].partition(" ")[0] for link in range(len(fabric.capacity))]
+    for way in ways.T:
+        links = way[way >= 0].tolist()
+        assert len(set(links)) == len(links)
+    crossed = np.array([kind == "global" for kind in [*kinds, ""]])[ways].sum(axis=0)
+    return connections / np.bincount(ways[ways >= 0]).max(), set(crossed.tolist())
+
+
+def test_ugal_leaves_short_ways_only_where_they_are_full() -> None:
+    """Kim et al. 2008: on the worst pattern short ways give 1 / (a h) of a card, others to a half."""
+    worst, crossed = shares("ugal", 8)
+    minimal, valiant = shares("ecmp", 8)[0], shares("valiant", 8)[0]
+    assert minimal == pytest.approx(1 / (4 * 2))
+    assert worst >= 1.5 * max(minimal, valiant) and crossed == {1, 2}
+    many = shares("ugal", 8, 16)[0]
+    assert 0.3 < many <= 0.5 + 1e-9  # every flow crosses two global cables, of which there is one a node
+    # Between neighbours in a group, and where few flows meet, ways stay short.
+    near, crossed = shares("ugal", 1)
+    assert near >= shares("ecmp", 1)[0] and 2 not in crossed
+
+
+def test_every_way_that_ugal_may_take_is_known_beforehand() -> None:
+    for connections in (1, 3):
+        routing = {"policy": "ugal", "connections": connections}
+        fabric = build(cluster(nodes=72, network=dragonfly(4, 2, 2, routing=routing), **ONE_CARD))
+        src, dst = np.arange(72), (np.arange(72) + 8) % 72
+        ways = fabric.paths(np.repeat(src, connections), np.repeat(dst, connections), connections)
+        for rank in (0, 17, 71):
+            mine = ways[:, rank * connections : (rank + 1) * connections]
+            assert set(mine[mine >= 0].tolist()) <= fabric.between([rank], [(rank + 8) % 72])
+
+
 def test_plans_leave_out_a_cable_that_is_gone_and_heed_one_that_is_slow() -> None:
     def on_cables(policy: str, left: float) -> list[int]:
         degraded = [{"link": "leaf 1", "left": left}]
@@ -282,6 +321,7 @@ BAD = {
     "too many groups": (dragonfly(1, 1, 1), "reach 1"),
     "a mesh too small": (MESH | {"shape": [1]}, "at most"),
     "no third group": (leaf_spine(routing={"policy": "valiant"}), "no way over a third group"),
+    "no third group for ugal": (leaf_spine(routing={"policy": "ugal"}), "no way over a third group"),
     "levels that do not nest": (
         {"kind": "fat-tree", "levels": [level("leaf", 2), level("pod", 3)], "uplinks": [2, 2]}, "no whole number",
     ),
