@@ -92,6 +92,8 @@ def choose(
             place = f"{layout.members} ranks on {layout.nodes} nodes"
             name = split(algorithm)[0]
             raise InputError(f"the algorithm `{name}` cannot do {operation} of {place} on this fabric")
+    if algorithm == "auto" and profile.rules:
+        placed = [(at, rows, _ruled(operation, at, options, size_bytes, profile)) for at, rows, options in placed]
     tuned = [_tuned(operation, layout, options, size_bytes, profile) for layout, _, options in placed]
     kept = [[one] if one else options for one, (_, _, options) in zip(tuned, placed, strict=True)]
     return _quickest(kept, fabric)
@@ -202,6 +204,20 @@ def _kin(algorithm: str, profile: CollectiveProfile) -> str:
 
 
 # ---- by the library's own tables ---------------------------------------------------------------------------------
+
+
+def _ruled(
+    operation: str, layout: GroupPlacement, options: list[_Option], size_bytes: float, profile: CollectiveProfile
+) -> list[_Option]:
+    """Options of the algorithm that a rule of the library takes; all where none does."""
+    number = "other" if layout.nodes & (layout.nodes - 1) else "power_of_two"
+    for rule in profile.rules:
+        fits = rule.operation == operation and rule.nodes in ("any", number)
+        if fits and (rule.below is None or size_bytes < rule.below):
+            taken = [option for option in options if option.algorithm == rule.algorithm]
+            if taken:
+                return taken
+    return options
 
 
 def _tuned(

@@ -92,6 +92,21 @@ class Environment(Spec):
     """Such as `Simple`, `^LL128`."""
 
 
+class AlgorithmRule(Spec):
+    """When a library takes an algorithm, whatever would be quickest."""
+
+    operation: Operation
+    """Of what."""
+    algorithm: str
+    """Of the profile's for this operation."""
+    below: Bytes | None = None
+    """For messages of fewer bytes; None: of any."""
+    nodes: Literal["any", "power_of_two", "other"] = "any"
+    """Whether the nodes of a group have to be a power of two in number, or must not be."""
+    source: str
+    """Where the rule was read."""
+
+
 class CollectiveProfile(Spec):
     """A collective library on a family of machines."""
 
@@ -111,6 +126,8 @@ class CollectiveProfile(Spec):
     """What collectives take of the devices that run them, which kernels beside them then lack."""
     tuner: Tuner | None = None
     """How the library chooses; None where nothing is published: it then takes what is quickest beside its siblings."""
+    rules: tuple[AlgorithmRule, ...] = Field(default=(), exclude_if=lambda rules: not rules)
+    """Published rules of choice: the first that fits and whose algorithm can do it; none fits: as without."""
     engine: CustomAllReduce | None = None
     """All-reduces of serving engines' own kernels; None where there are none for these machines."""
     environment: Environment | None = None
@@ -128,6 +145,11 @@ class CollectiveProfile(Spec):
         unserved = {a for names in self.algorithms.values() for a in names if not self.protocols_of(a)}
         if unserved:
             raise ValueError(f"no protocol serves the algorithm {', '.join(sorted(unserved))}")
+        for rule in self.rules:
+            if rule.algorithm not in self.algorithms.get(rule.operation, ()):
+                raise ValueError(
+                    f"a rule takes `{rule.algorithm}`, which is none of the algorithms for {rule.operation}"
+                )
         for option in self.tuner.options if self.tuner else ():
             if option.protocol not in self.protocols_of(option.algorithm):
                 raise ValueError(f"no protocol {option.protocol} serves the tuner's algorithm {option.algorithm}")

@@ -24,7 +24,7 @@ from simulator.specs.base import (
 )
 from simulator.specs.kinds import Extensible, Keys, OneOf, built_in
 from simulator.specs.long_runs.storage import Storage
-from simulator.specs.network import KINDS, REDUCING, SwitchReduction
+from simulator.specs.network import KINDS, REDUCING, Slices, SwitchReduction
 from simulator.specs.text.numbering import Numbering
 from simulator.specs.tiers.host import HostCpu, Nvme
 
@@ -247,6 +247,8 @@ class Network(Extensible):
     twist: bool = Field(default=False, exclude_if=lambda twist: not twist)
     """For `torus` of sizes k and 2 k: whether the seam of each short dimension leads k further along each long one
     (twisted torus of TPU v4; Camarero, Martinez and Beivide 2010)."""
+    slices: Slices | None = Field(default=None, exclude_if=lambda slices: slices is None)
+    """For `torus` that wraps: which dimensions of a `shape` close; all where left out."""
     largest: Count | None = None
     """For `torus`: the most devices that its links join. More are several slices over a data-centre network, which is
     not described and refused."""
@@ -276,11 +278,18 @@ class Network(Extensible):
         missing = [name for name in needed.get(self.kind, ()) if not getattr(self, name)]
         if missing:
             raise ValueError(f"a network of kind {self.kind!r} needs {' and '.join(f'`{m}`' for m in missing)}")
+        if self.slices is not None and (self.kind != "torus" or len(self.slices.block) != len(self.shape)):
+            raise ValueError("`slices` is for a torus, with a `block` of as many dimensions as its `shape`")
         if self.twist and not (
-            self.wrap and 2 * min(self.shape) in set(self.shape) <= {min(self.shape), 2 * min(self.shape)}
+            all(self.closed) and 2 * min(self.shape) in set(self.shape) <= {min(self.shape), 2 * min(self.shape)}
         ):
             raise ValueError("a twisted torus wraps and has dimensions of k and of 2 k devices, such as 4 x 4 x 8")
         return self
+
+    @property
+    def closed(self) -> tuple[bool, ...]:
+        """Whether each dimension of a torus closes to a ring."""
+        return self.slices.closed(self.shape) if self.wrap and self.slices else (self.wrap,) * len(self.shape)
 
     def beyond(self, devices: int) -> str:
         """Why a torus cannot join so many devices; empty where it can."""

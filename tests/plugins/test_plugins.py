@@ -74,10 +74,10 @@ def test_a_pipeline_schedule(install: Install) -> None:
 
 def test_a_collective_algorithm(install: Install) -> None:
     """The hub's link carries the gradients of all others, so three times what a ring asks of it."""
-    install("algorithm_star")
+    install("algorithm_first_sums")
     overlap = {"overlap_gradients": False, "pp": 1}
     ring = step(**overlap, algorithms={"dp": "ring"})
-    star = step(**overlap, algorithms={"dp": "star"})
+    star = step(**overlap, algorithms={"dp": "first-sums"})
     exposed = [result.breakdown[0]["exposed_dp"] for result in (ring, star)]
     assert exposed[1] > 2.5 * exposed[0]
     busiest = [max(load.bytes for load in result.links) for result in (ring, star)]

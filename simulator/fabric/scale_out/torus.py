@@ -4,7 +4,7 @@ Ranks count along the last dimension first. Packets follow the dimensions in the
 each the shorter way round; opposite devices of a ring are reached upwards from even coordinates and downwards from odd
 ones. In a twisted torus of sizes k and 2 k (TPU v4; Camarero, Martinez and Beivide, IEEE Transactions on Computers 59,
 2010) the seam of a short dimension leads k further along each long one, and of all ways to a place the shortest is
-taken. What is left out: optical reconfiguration.
+taken. Slices of pods close where they are whole blocks (`Slices`). What is left out: reconfiguration while a job runs.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ class Torus(ScaleOut):
     """Link `(2 * dimension + downwards) * devices + device` leaves a device towards its neighbour."""
 
     shape: tuple[int, ...]
-    wrap: bool
+    closed: tuple[bool, ...]
+    """Whether each dimension is a ring."""
     bandwidth: float
     """Bytes per second of a link, one direction."""
     latency: float
@@ -51,7 +52,7 @@ class Torus(ScaleOut):
             raise InputError(words)
         assert network.bandwidth is not None  # the spec demands it
         latency = network.latency.value if network.latency else 0.0
-        return cls(network.shape, network.wrap, network.bandwidth.value, latency, network.twist)
+        return cls(network.shape, network.closed, network.bandwidth.value, latency, network.twist)
 
     @property
     def devices(self) -> int:
@@ -71,10 +72,10 @@ class Torus(ScaleOut):
 
     def hops(self, start: Ints, stop: Ints) -> Ints:
         """Signed steps along each dimension between coordinates; shape (flows, dimensions)."""
-        if not self.wrap:
+        if not any(self.closed):
             return stop - start
         if not self.twist:
-            return self._shorter(start, stop - start)
+            return np.where(np.array(self.closed), self._shorter(start, stop - start), stop - start)
         short = np.array(self.shape) == min(self.shape)
         best = np.full(start.shape, 2 * sum(self.shape), np.int64)
         for seams in product((0, -1, 1), repeat=int(short.sum())):
@@ -136,7 +137,7 @@ class Torus(ScaleOut):
                 there[block // 2] += 1 - 2 * (block % 2)
                 size = self.shape[block // 2]
                 # Two devices have no seam: they are neighbours once, if it does not lead elsewhere.
-                if (self.wrap and (size > 2 or self.twist)) or 0 <= there[block // 2] < size:
+                if (self.closed[block // 2] and (size > 2 or self.twist)) or 0 <= there[block // 2] < size:
                     step = np.array([1 - 2 * (block % 2)])
                     place = self._moved(here[None], block // 2, step)[0]
                     to = int(np.ravel_multi_index(tuple(place), self.shape))

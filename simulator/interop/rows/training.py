@@ -257,18 +257,23 @@ def _blocking(row: Row, assumed: list[str]) -> bool:
 
 
 def _torus(cluster: Cluster, row: Row) -> Cluster:
-    """A slice of a torus: as near to a cube (or square) as the number of devices allows."""
+    """A slice of a torus: as near to a cube (or square) as the number of devices allows; of whole blocks where they are
+    needed to close it."""
     if row.devices % cluster.node.devices:
         raise Refused(f"{row.devices} devices are no multiple of {cluster.node.devices} a host")
     if row.devices > prod(cluster.network.shape):
         raise Refused(f"{row.devices} devices are more than one pod of {prod(cluster.network.shape)}")
-    sides, left = [], row.devices
+    slices = cluster.network.slices
+    whole = slices is not None and not slices.apart and row.devices % prod(slices.block) == 0
+    block = slices.block if slices is not None and whole else (1,) * len(cluster.network.shape)
+    sides, left = [], row.devices // prod(block)
     for open_sides in range(len(cluster.network.shape), 0, -1):
         root = round(left ** (1 / open_sides))
         side = next(s for s in range(max(root, 1), 0, -1) if left % s == 0) if open_sides > 1 else left
         sides.append(side)
         left //= side
-    network = cluster.network.model_copy(update={"shape": tuple(sides)})
+    shape = tuple(side * size for side, size in zip(sides, block, strict=True))
+    network = cluster.network.model_copy(update={"shape": shape})
     return cluster.model_copy(update={"network": network, "nodes": row.devices // cluster.node.devices})
 
 

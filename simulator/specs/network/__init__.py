@@ -18,6 +18,7 @@ from simulator.specs.network.keys import (
 )
 from simulator.specs.network.reduction import REDUCING, SwitchReduction
 from simulator.specs.network.routing import Degraded, Routing
+from simulator.specs.network.slices import Slices
 
 __all__ = [
     "KINDS",
@@ -35,6 +36,7 @@ __all__ = [
     "Routing",
     "Site",
     "Sites",
+    "Slices",
     "SwitchReduction",
     "WideLink",
     "Wired",

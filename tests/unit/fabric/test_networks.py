@@ -176,3 +176,42 @@ def test_a_torus_of_several_slices_is_refused() -> None:
         build(two)
     with pytest.raises(ValidationError, match="several slices over a data-centre network are not modelled"):
         Cluster(name="two slices", node=pod.node, nodes=64, network=two.network)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "apart", "closed"),
+    [
+        ((4, 4, 4), (4, 4, 4), False, (True, True, True)),
+        ((4, 8, 12), (4, 4, 4), False, (True, True, True)),
+        ((2, 4, 4), (4, 4, 4), False, (False, False, False)),
+        ((8, 16), (16, 16), True, (False, True)),
+        ((8, 8), (16, 16), True, (False, False)),
+    ],
+)
+def test_slices_close_where_they_are_whole_blocks(
+    shape: tuple[int, ...], block: tuple[int, ...], apart: bool, closed: tuple[bool, ...]
+) -> None:
+    network = torus(*shape) | {"slices": {"block": block, "apart": apart}}
+    fabric = build(cluster(nodes=1, devices=int(np.prod(shape)), kind="none", nics=0, network=network))
+    last = np.array(shape) - 1
+    for dimension, ring in enumerate(closed):
+        far = int(np.ravel_multi_index(tuple(np.where(np.arange(len(shape)) == dimension, last, 0)), shape))
+        assert len(fabric.route(0, far)) == (1 if ring else shape[dimension] - 1)
+    # Every link is on the way between its ends, and no way leads over a seam that is not there.
+    seams = {(start, stop) for start, stop, data in fabric.graph().edges(data=True) if data["link"] is not None}
+    assert len(seams) == sum(
+        2 * (size if ring else size - 1) * np.prod(shape) // size for size, ring in zip(shape, closed, strict=True)
+    )
+
+
+def test_slices_of_other_dimensions_are_refused() -> None:
+    with pytest.raises(ValueError, match="`slices` is for a torus, with a `block` of as many dimensions"):
+        cluster(nodes=1, devices=16, kind="none", nics=0, network=torus(4, 4) | {"slices": {"block": [4]}})
+    with pytest.raises(ValueError, match="twisted torus wraps"):
+        cluster(
+            nodes=1,
+            devices=16,
+            kind="none",
+            nics=0,
+            network=torus(2, 2, 4) | {"twist": True, "slices": {"block": [4, 4, 4]}},
+        )

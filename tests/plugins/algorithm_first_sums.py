@@ -7,8 +7,8 @@ from simulator.collectives.phase import Phase, phase
 from simulator.collectives.placement import GroupPlacement
 
 
-@ALGORITHMS.add("star")
-def star(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
+@ALGORITHMS.add("first-sums")
+def first_sums(operation: str, layout: GroupPlacement) -> tuple[Phase, ...] | None:
     """All-reduce only."""
     if operation != "all_reduce":
         return None
