@@ -1,4 +1,4 @@
-"""Simulate a scenario or workflow with every combination of the listed values: best points, trade-offs, heat maps.
+"""Simulate one scenario with every combination of the listed values: a table, the best points, trade-offs, heat maps.
 
 KEY=V,V lists values of a key, KEY=VALUE changes all points. Outcomes are kept in a cache and never simulated twice: a
 sweep that was interrupted goes on where it stopped when it is run again. Points that do not fit into memory or are
@@ -36,7 +36,7 @@ CACHE = ".clustersim/sweeps.sqlite"
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `sweep`."""
-    parser.add_argument("file", metavar="FILE", help="scenario or workflow (YAML)")
+    parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
     parser.add_argument("items", metavar="KEY=V,V", nargs="*", help="values of a key; with one value, a change of all")
     parser.add_argument(
         "--vary", metavar="KEY=V,V", action="append", default=[], help="values of a key, as `compare` takes them"
@@ -92,7 +92,7 @@ def execute(arguments: Namespace) -> int:
     view = View(arguments.by, arguments.pareto, arguments.heat)
     view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
     _check_outputs(arguments)
-    cache = outputs.cache_file(arguments.cache, arguments.no_cache, CACHE)
+    cache = cache_file(arguments)
     from simulator.study.sweep.sweep import sweep
 
     begin, count = perf_counter(), _Count()
@@ -163,6 +163,26 @@ def _check_outputs(arguments: Namespace) -> None:
     outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
     if arguments.parquet:
         check_parquet()
+
+
+def cache_file(arguments: Namespace) -> str | None:
+    """The file of the cache; the folder of the default one is made."""
+    from simulator.cli import outputs
+
+    if arguments.no_cache:
+        if arguments.cache:
+            raise InputError(Problem("--cache and --no-cache exclude each other", hint="leave out one of them"))
+        return None
+    if arguments.cache is not None:
+        outputs.check_named("--cache", arguments.cache)
+        return str(arguments.cache)
+    try:
+        Path(CACHE).parent.mkdir(exist_ok=True)
+    except OSError as error:
+        hint = "name another file with `--cache FILE`, or write `--no-cache`"
+        message = f"cannot be made for the cache: {error.strerror or error}"
+        raise InputError(Problem(message, file=str(Path(CACHE).parent), hint=hint)) from error
+    return CACHE
 
 
 def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None":

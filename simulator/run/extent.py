@@ -78,7 +78,10 @@ def _features(scenario: OneScenario) -> Iterator[str]:
 
 def _of_time(spec: Accelerator) -> tuple[object, ...]:
     """What decides times of an accelerator."""
-    figures = (spec.memory.bandwidth, spec.cores, spec.clock, spec.on_chip, spec.host_link, spec.sustained)
+    figures = (
+        *(spec.memory.bandwidth, spec.cores, spec.clock, spec.on_chip, spec.host_link),
+        *(spec.sustained, spec.variability),
+    )
     peaks = {name: figure.value for name, figure in spec.peak.items()}
     return peaks, spec.kernels, *(None if figure is None else figure.value for figure in figures)
 

@@ -217,7 +217,7 @@ def _breakdown(run: Run, chain: int, rank: int) -> dict[str, float]:
     """Seconds of the step by what one rank did."""
     part = _operations(run, chain, rank, "compute")
     end = run.timeline.end[part]
-    ticks = busy(run.program, run.timeline, part)
+    ticks = busy(run.program, run.timeline, part, run.job.slowest)
     _gaps(run, chain, part, _operations(run, chain, rank, "data"), ticks)
     ticks["bubble"] += run.timeline.makespan - int(end[-1])
     return {name: units.to_seconds(value) for name, value in ticks.items()}

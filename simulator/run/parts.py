@@ -21,6 +21,8 @@ LAUNCHES, OFFLOAD = "host", "offload"
 """What passes wait for the host for: its launches, or activations on their way to its memory and back."""
 CORES = "optimizer"
 """What is waited for while cores of the host update parameters."""
+SLOWEST = "slowest"
+"""Waiting for the slowest of devices that differ, where they do; what it takes longer than a mean device."""
 STRAGGLER = "straggler"
 """Waiting for slower data-parallel peers, where there are such."""
 PARTS = ("compute", "recompute", TP.exposed, LAUNCHES, OFFLOAD, "stall", PP.exposed, DP.exposed, "optimizer", "bubble")
@@ -37,9 +39,12 @@ def axis_of(operation: str) -> str | None:
     return last if " " in operation and AXES.has(last) else _NAMED.get(operation)
 
 
-def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict[str, int]:
-    """Ticks of some operations by what they consist of; their sum is what they lasted."""
-    ticks = dict.fromkeys(PARTS, 0)
+def busy(program: Program, timeline: Timeline, operations: Ints | slice, slowest: float = 1.0) -> dict[str, int]:
+    """Ticks of some operations by what they consist of; their sum is what they lasted.
+
+    Arithmetic lasts `slowest` times as long as on a mean device, which waits for the difference.
+    """
+    ticks = dict.fromkeys((*PARTS, SLOWEST) if slowest > 1.0 else PARTS, 0)
     lasted = timeline.end[operations] - timeline.start[operations]
     content, kind = program.columns.content[operations], program.columns.kind[operations]
     order = np.argsort(content, kind="stable")
@@ -52,7 +57,19 @@ def busy(program: Program, timeline: Timeline, operations: Ints | slice) -> dict
             continue
         name = "optimizer" if code == d.OPTIMIZER else "compute"
         _add(ticks, program.contents[number], count, whole, name)
+        if slowest > 1.0:
+            _wait(ticks, program.contents[number].whole.times(count), slowest, name)
     return ticks
+
+
+def _wait(ticks: dict[str, int], whole: Content, slowest: float, name: str) -> None:
+    """Take from the part `name` and from recomputation what a mean device only waits for."""
+    arithmetic = max(whole.kernels - whole.memory - whole.latency, 0)
+    waits = round(arithmetic * (1.0 - 1.0 / slowest))
+    again = waits * whole.recompute // max(whole.kernels, 1)
+    ticks["recompute"] -= again
+    ticks[name] -= waits - again
+    ticks[SLOWEST] += waits
 
 
 def _add(ticks: dict[str, int], lump: Lump, count: int, lasted: int, name: str) -> None:

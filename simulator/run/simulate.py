@@ -38,6 +38,7 @@ from simulator.training.job import Job
 from simulator.training.noise import Perturbation, joined, perturb, slowdowns
 from simulator.training.passes.program import Program, build_program
 from simulator.training.tiers.nodes import nodes_of
+from simulator.training.variability import drawn_paces
 
 Ints = NDArray[np.int64]
 
@@ -140,7 +141,8 @@ def prepare(
     job, device = arranged_job(scenario), compile_device(cluster.node.accelerator)
     profile = profile or load_spec(CollectiveProfile, cluster.collectives)
     links = fabric.build(cluster) if seat is None else seat.fabric
-    noise = perturb(training.noise, links, training.steps, scenario.seed, cluster.devices)
+    paces = drawn_paces(scenario, cluster.devices)
+    noise = perturb(training.noise, links, training.steps, scenario.seed, cluster.devices, paces)
     network = Network(job, noise.fabric, profile, None if seat is None else seat.devices)
     return Prepared(scenario, job, device, network, noise, _fold(fold or scenario.fold, cluster.devices), executor)
 

@@ -17,6 +17,7 @@ from simulator.specs.base import (
     FlopRate,
     Hertz,
     MoneyRate,
+    Percentage,
     PositiveFraction,
     Seconds,
     Spec,
@@ -93,6 +94,10 @@ class Accelerator(Spec):
     """Kernel profile (`hardware_profiles/kernels/NAME.yaml`) that gives the efficiencies."""
     sustained: Figure[PositiveFraction] | None = None
     """Rate of long training runs over that of the kernel benchmarks (power and heat); None means 1."""
+    variability: Figure[Percentage] | None = Field(default=None, exclude_if=lambda spread: spread is None)
+    """How unlike devices of this model are: standard deviation over mean of what the same work that arithmetic bounds
+    takes them (manufacturing and power management). Training waits for the slowest; devices are equal where left
+    out."""
     notes: str = ""
     """What a reader should know."""
 

@@ -311,6 +311,10 @@ class Training(Spec):
     """Steps that are simulated: of several, the metrics are means, and percentiles of the step time are added."""
     run: LongRun | None = Field(default=None, exclude_if=lambda run: run is None)
     """A whole run of weeks with failures and checkpoints, of steps as the simulated ones."""
+    variability: Literal["equal", "expected", "drawn"] = Field(default="equal", exclude_if=lambda how: how == "equal")
+    """How devices of one model differ, by as much as the accelerator's `variability` says: `equal`, not at all;
+    `expected`, all go at the pace that the slowest of so many is expected to have; `drawn`, each at a pace of its own,
+    drawn with the scenario's seed. Stacks were fitted with devices that are equal."""
     noise: Noise = Noise()
     """What makes steps and devices differ: jitter, stragglers, slow links."""
     overlap_gradients: bool | None = None

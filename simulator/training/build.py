@@ -20,7 +20,7 @@ from simulator.specs.catalog import data_root
 from simulator.specs.model import Model
 from simulator.specs.scenario import Scenario
 from simulator.specs.training import Parallel, Stack, Training
-from simulator.training import context, local_steps, vocabulary
+from simulator.training import context, local_steps, variability, vocabulary
 from simulator.training.batches.cuts import slice_lengths
 from simulator.training.batches.documents import Packing, packing
 from simulator.training.batches.microbatches import batched, check_batching
@@ -152,6 +152,7 @@ def build_job(scenario: Scenario) -> Job:
             _met(one, workers, schedule.copies, zero) for one in _replicas(parallel, model, mesh, experts, zero)
         ),
         workers=workers,
+        slowest=variability.slowest_pace(scenario, workers),
         sharding=training.sharding,
         outer_states=_outer_states(training),
         blocking=training.blocking_launches,
@@ -166,7 +167,7 @@ def build_job(scenario: Scenario) -> Job:
         vocabulary_sums=schedule.vocabulary_sums,
         **in_flight(schedule),
         cuts=slice_lengths(training, model, schedule),
-        assumptions=tuple(resolver.assumptions),
+        assumptions=(*resolver.assumptions, *variability.said(scenario, workers)),
         warnings=_warnings(scenario, mesh, zero, formats),
     )
     _check_resolved(job, scenario)
@@ -206,6 +207,7 @@ def _warnings(scenario: Scenario, mesh: Mesh, zero: int, formats: dict[str, Any]
         *besides.without_effect(training, mesh.sizes[TP.name]),
         *too_long(training, model),
         *optimizers.unused(training, stack, mesh, zero),
+        *variability.without_effect(scenario),
     )
 
 
@@ -491,7 +493,7 @@ def _workers(scenario: Scenario, mesh: Mesh) -> int | None:
     sites = len(getattr(scenario.cluster.network.more, "sites", ()))
     usual = sites if sites > 1 and dp % sites == 0 else dp
     workers = local.workers or usual
-    noisy = training.noise != type(training.noise)()
+    noisy = training.noise != type(training.noise)() or training.variability == "drawn"
     local_steps.check(local.model_copy(update={"workers": workers}), dp, scenario.model.layers, training.steps, noisy)
     return workers
 

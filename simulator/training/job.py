@@ -166,6 +166,9 @@ class Job:
     """Bytes of a parameter, of those that a rank holds, that local steps keep on the device besides."""
     fragmentation: float = 0.0
     """Memory that the allocator cannot hand out, as a share of activations and working buffers."""
+    slowest: float = 1.0
+    """How many times as long kernels that arithmetic bounds take on the slowest of the devices that wait for each
+    other as on a mean one."""
     tile_tokens: int | None = None
     """Tokens that MLPs and the loss take at once; None for all of a microbatch."""
     assumptions: tuple[str, ...] = ()

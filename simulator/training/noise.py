@@ -41,15 +41,22 @@ class Perturbation:
     """What the seed decided."""
 
 
-def perturb(noise: Noise, fabric: Fabric, steps: int, seed: int, devices: int | None = None) -> Perturbation:
+def perturb(
+    noise: Noise, fabric: Fabric, steps: int, seed: int, devices: int | None = None, paces: Floats | None = None
+) -> Perturbation:
     """Draw what a scenario leaves to the seed, of so many devices, all of the fabric where left out; InputError for
-    devices and links that are not there."""
+    devices and links that are not there.
+
+    `paces`, shape (devices,), are how many times as long each device takes over its kernels anyway.
+    """
     said: list[str] = []
     slow = np.zeros(0, np.int64)
     if noise.slow_links is not None:
         slow = _links(noise.slow_links, fabric, seed, said)
         fabric = fabric.slowed(slow.tolist(), noise.slow_links.factor)
     factors = _factors(noise, fabric.devices if devices is None else devices, steps, seed, said)
+    if paces is not None:
+        factors = paces[None, :] if factors is None else factors * paces
     return Perturbation(fabric, factors, slow, tuple(said))
 
 

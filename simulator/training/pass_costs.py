@@ -97,7 +97,8 @@ class PassCosts:
     def _kernel(self, work: Work) -> Content:
         cost = kernel_cost(work, self.device)
         rate = 1.0 if isinstance(work, Stream) else self.job.stack.compute_efficiency.value
-        ticks = units.to_ticks(cost.seconds / rate)
+        pace = self.job.slowest if cost.bound == "compute" else 1.0
+        ticks = units.to_ticks(cost.seconds / rate * pace)
         return Content(ticks, memory=ticks * (cost.bound == "memory"), latency=ticks * (cost.bound == "latency"))
 
     def _call(self, step: Collective) -> Content:

@@ -36,6 +36,7 @@ _LOOKS = {
     "offload": ("yellow", "▥", "offload"),
     "stall": ("red", "▞", "stall"),
     "straggler": ("bright_yellow", "▚", "peers"),
+    "slowest": ("bright_red", "▨", "slowest"),
     "wait": ("bright_black", "░", "wait"),
     "bubble": ("bright_black", "░", "bubble"),
     "idle": ("bright_black", "·", "idle"),

@@ -51,6 +51,7 @@ _PARTS = {
     "stall": (CONTRAST, "slower beside collectives (stall)"),
     "offload": (GREY, "waiting for offloaded activations"),
     "straggler": (YELLOW, "waiting for slower peers"),
+    "slowest": (SILVER, "waiting for the slowest device"),
     "bubble": (PALE, "pipeline bubble"),
     "idle": (PALE, "idle"),
     "before": (PALE, "until the last job begins"),

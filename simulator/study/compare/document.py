@@ -22,6 +22,7 @@ WORDS = {
     "offload": "waiting for offloaded activations",
     "stall": "slowing down beside collectives (stall)",
     "straggler": "waiting for slower peers",
+    "slowest": "waiting for the slowest device",
     "bubble": "bubble",
     "idle": "idling",
     "queue": "waiting in the queue",
