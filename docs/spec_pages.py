@@ -63,6 +63,7 @@ from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
+from simulator.specs.network import SwitchReduction
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
     Arrivals,
@@ -204,7 +205,7 @@ def model_specs() -> str:
 
 def hardware_specs() -> str:
     """The keys of accelerators, nodes, clusters and power grids."""
-    of_clusters = Cluster, Partition, Network, Level, Storage, Grid
+    of_clusters = Cluster, Partition, Network, Level, SwitchReduction, Storage, Grid
     return _sections(Accelerator, Memory, Power, Node, HostCpu, Nvme, ScaleUp, Link, Nics, *of_clusters)
 
 
