@@ -101,6 +101,7 @@ from simulator.specs.tiers.host import HostCpu, Nvme
 from simulator.specs.tiers.local_steps import LocalSteps
 from simulator.specs.tiers.offload import ActivationOffload, Offload, OptimizerOffload, ParameterOffload
 from simulator.specs.tiers.sharding import Sharding
+from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.specs.training import (
     Algorithms,
     Documents,
@@ -180,6 +181,7 @@ def serving_specs() -> str:
         Overlap,
         ExpertTraffic,
         Adapters,
+        StreamedWeights,
         Speculation,
         DraftRange,
     )

@@ -10,6 +10,7 @@ from simulator.specs.fleet import Fleet
 from simulator.specs.hardware import Cluster
 from simulator.specs.speculation import Speculation
 from simulator.specs.tiers.cache_tiers import CacheTier, TierLoads
+from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.specs.training import RouterLoad
 
 MOST_INSTANCES = 1024
@@ -298,6 +299,8 @@ class Serving(Spec):
     """What of an iteration runs beside what."""
     speculation: Speculation | None = Field(default=None, exclude_if=lambda speculation: speculation is None)
     """How tokens are drafted and verified several at a time; one a sequence and iteration where left out."""
+    weights: StreamedWeights | None = Field(default=None, exclude_if=lambda weights: weights is None)
+    """Layers that do not stay on the devices and are loaded in every iteration; all stay where left out."""
     adapters: Adapters | None = Field(default=None, exclude_if=lambda adapters: adapters is None)
     """Adapters of low rank (LoRA) that requests ask for beside the model; none where left out."""
     experts: ExpertTraffic = Field(default=ExpertTraffic(), exclude_if=lambda experts: experts == ExpertTraffic())

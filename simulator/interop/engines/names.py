@@ -106,7 +106,7 @@ LEFT_OUT = {
     "num_redundant_experts": "see serving.experts.routing",
     "ep_num_redundant_experts": "see serving.experts.routing",
     "swap_space": "sequences that make room are computed again; see serving.kv_cache.preemption",
-    "cpu_offload_gb": "weights stay on the device",
+    "cpu_offload_gb": "see serving.weights",
     "scheduling_policy": "see serving.batching.policy",
     "schedule_policy": "see serving.batching.policy",
     "schedule_conservativeness": "how much is held back for answers is the policy's",

@@ -24,7 +24,7 @@ from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
 from simulator.serving.costs.drafting import Drafting, assumed, drafted, drafting
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
-from simulator.serving.costs.footprint import blocks_of, footprint
+from simulator.serving.costs.footprint import Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.overlap import (
@@ -39,6 +39,7 @@ from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
 from simulator.serving.costs.states import estimated_scans
+from simulator.serving.costs.streaming import stage_ticks, with_window
 from simulator.serving.placement import ReplicaPlacement, placements
 from simulator.specs.adapters import Adapters
 from simulator.specs.collectives import CollectiveProfile
@@ -47,6 +48,7 @@ from simulator.specs.model import Model
 from simulator.specs.resolve import load_spec
 from simulator.specs.serving import ExpertTraffic, KvCache, Layout, NumberFormats, Overlap, ServingStack
 from simulator.specs.speculation import Speculation
+from simulator.specs.tiers.streamed_weights import StreamedWeights
 from simulator.units import to_ticks
 
 BLOCK = 256
@@ -73,6 +75,8 @@ class StageCost:
     """Of an iteration and of each of its sequences."""
     ahead_ticks: tuple[int, int] = (0, 0)
     """Of the host beside the device, of an iteration and of each of its sequences."""
+    stream_ticks: int = 0
+    """Of weights that are loaded beside the device in every iteration."""
     sends: tuple[Sending, ...] = ()
     """Its collectives, sends to the next stage apart."""
     common: tuple[RowCosts, RowCosts] | None = None
@@ -205,8 +209,9 @@ class StageCost:
         return self.host_ticks[0] + self.host_ticks[1] * sequences
 
     def least(self, sequences: int) -> int:
-        """Ticks that the host works beside the device on an iteration of so many sequences, which lasts no less."""
-        return self.ahead_ticks[0] + self.ahead_ticks[1] * sequences
+        """Ticks that the host works, or weights are loaded, beside the device in an iteration of so many sequences,
+        which lasts no less."""
+        return max(self.ahead_ticks[0] + self.ahead_ticks[1] * sequences, self.stream_ticks)
 
     def send(self, tokens: int) -> int:
         """Ticks until so many rows have moved to the next stage; 0 on the last."""
@@ -298,6 +303,7 @@ def compile_costs(
     traffic: ExpertTraffic | None = None,
     stream_interval: int = 1,
     adapters: Adapters | None = None,
+    weights: StreamedWeights | None = None,
 ) -> ReplicaCost:
     """Costs of a replica on the devices of `place`, the first ones of the cluster where it is left out.
 
@@ -325,12 +331,9 @@ def compile_costs(
     costs = tuple(_stage(pieces, layers, stage, place, *more) for stage in range(stages))
     most = max_sequences * each
     needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
-    if speculation is not None:
-        for cost in costs:
-            cost.speculation = speculation
-        last = _placed(pieces, place, stages - 1)
-        costs[-1].drafting = drafting(last, speculation, formats, costs[-1].attention.curve.launch)
-        needs[-1] = drafted(needs[-1], shard, speculation, formats, pieces)
+    needs = with_window(_drafts(costs, needs, pieces, place, speculation, formats), shard, layers, weights)
+    for cost, depth in zip(costs, layers, strict=True):
+        cost.stream_ticks = stage_ticks(shard, depth, weights, own.node)
     capacity = own.node.accelerator.memory.capacity.value
     beside = adapters_of(shard, layers, device, stack, adapters)
     needs = with_slots(needs, beside, adapters, capacity)
@@ -361,6 +364,24 @@ def compile_costs(
         adapters=beside,
         adapter_blocks=blocks_of_adapters(needs, beside, adapters, cache),
     )
+
+
+def _drafts(
+    costs: Sequence[StageCost],
+    needs: list[Footprint],
+    pieces: Pieces,
+    place: ReplicaPlacement,
+    speculation: Speculation | None,
+    formats: NumberFormats,
+) -> list[Footprint]:
+    """Tell all stages what is verified, and the last one what drafts; the memory of all with it."""
+    if speculation is None:
+        return needs
+    for cost in costs:
+        cost.speculation = speculation
+    last = _placed(pieces, place, len(costs) - 1)
+    costs[-1].drafting = drafting(last, speculation, formats, costs[-1].attention.curve.launch)
+    return [*needs[:-1], drafted(needs[-1], pieces.shard, speculation, formats, pieces)]
 
 
 def graphed(stack: ServingStack, rows: int) -> ServingStack:

@@ -106,6 +106,7 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
     where = "serving.kv_cache" if pool.kv_cache is None else f"serving.pools.{serving.pools.index(pool)}.kv_cache"
     tiers.check(cache, caching, where, cluster.partitions[part].node, ranks, layout.devices)
     adapters.check(serving, layout, cluster.partitions[part].node)
+    _check_streamed(serving, cache, layout)
     in_step = layout.sharers > 1 and layout.pp == 1 and batching.instances == 1
 
     first = cluster.numbering.first_device[part]
@@ -116,8 +117,8 @@ def _system(scenario: ServingScenario, pool: Pool, cluster: Cluster, part: int, 
         beside = pool.overlap or serving.overlap
         traffic = pool.experts or serving.experts
         sizes = rules.token_budget, rules.max_sequences
-        own, every = serving.adapters, serving.stream_interval
-        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own)
+        every, own, weights = serving.stream_interval, serving.adapters, serving.weights
+        return compile_costs(*given, *sizes, place, in_step, beside, speculation, traffic, every, own, weights)
 
     cost = compiled(usual)
     if ranks % layout.sharers:
@@ -236,6 +237,23 @@ def _elsewhere(
                 known[asked] = compiled(lying).stages
             found[number] = known[asked]
     return found
+
+
+def _check_streamed(serving: Serving, cache: KvCache, layout: Layout) -> None:
+    """InputError for what cannot stand beside weights that are loaded in every iteration."""
+    beside = {
+        "tiers of the cache": bool(cache.tiers),
+        "sequences that are swapped": cache.preemption == "swap",
+        "adapters": serving.adapters is not None,
+    }
+    if serving.weights is None:
+        return
+    for what in (what for what, there in beside.items() if there):
+        message = f"weights keep the host links busy, and {what} on the same links are not simulated"
+        raise InputError(Problem(message, path="serving.weights", hint="leave one of them out"))
+    if layout.sharers > 1:
+        message = "weights of replicas that share experts stay on the devices here"
+        raise InputError(Problem(message, path="serving.weights", hint="write `ep: 1`, or leave `weights` out"))
 
 
 def _check_apart(serving: Serving) -> None:

@@ -15,6 +15,7 @@ from simulator.engine.agenda import Agenda
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.results.cache_tiers import CacheTierUse
+from simulator.serving.costs.streaming import HOST_LINK
 from simulator.serving.replica.loads import KvLoads, LoadRules, Tier
 from simulator.serving.replica.replica import Replica
 from simulator.serving.tiers.eviction import EVICTIONS
@@ -27,9 +28,6 @@ from simulator.units import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from simulator.serving.fleet.system import System
-
-HOST_LINK = 25e9
-"""Bytes per second between a device and its host where the profile does not say: PCIe 4.0 x16 as measured."""
 
 
 def host_link(system: "System") -> float:

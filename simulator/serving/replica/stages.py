@@ -80,9 +80,9 @@ class Stages:
                 each, work.adapting = each + own, work.adapting + own
             if stage == 0:
                 each += extra + cost.host(n + len(chunks))
-                short = max(cost.least(n + len(chunks)) - each, 0)
-                batch.replica.record.hosted += short
-                each += short
+            short = max(cost.least(n + len(chunks)) - each, 0)
+            batch.replica.record.hosted += short
+            each += short
             found.append(each)
         return found
 
