@@ -61,8 +61,9 @@ def check(local: LocalSteps | None, dp: int, layers: int, steps: int, noisy: boo
         message = f"a result {local.overlap} steps late comes after the next exchange, {local.inner} steps on"
         raise InputError(Problem(message, path=f"{PATH}.overlap", hint=f"write {local.inner} or less"))
     if steps > 1 or noisy:
-        message = "local steps are those of a round, all alike; `steps` and `noise` are not simulated beside them yet"
-        raise InputError(Problem(message, path=PATH, hint="leave `training.steps` and `training.noise` out"))
+        apart = "`steps`, `noise` and drawn devices are not simulated beside them yet"
+        hint = "leave `training.steps`, `training.noise` and `variability: drawn` out"
+        raise InputError(Problem(f"local steps are those of a round, all alike; {apart}", path=PATH, hint=hint))
     if ROUNDS * (local.inner + local.overlap) * 3 * local.fragments > MOST:
         message = (
             f"{local.inner:,} steps of {local.fragments} fragments are more pieces than {MOST // ROUNDS:,} a round"

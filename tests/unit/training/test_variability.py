@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from simulator.cost import Gemm, Stream, compile_device
+from simulator.errors import InputError
 from simulator.results.result import Result
 from simulator.run.simulate import simulate
 from simulator.specs.base import Figure
@@ -141,3 +142,9 @@ def test_drawn_steps_are_around_the_expected_one() -> None:
 def test_a_choice_without_effect_is_told(how: str) -> None:
     assert f"no effect: variability {how}" in " ".join(simulate(scenario(None, how)).warnings)
     assert "variability" not in " ".join(simulate(scenario(how=how)).warnings)
+
+
+def test_drawn_devices_are_refused_beside_local_steps() -> None:
+    local = {"local_steps": {"inner": 4}, "variability": "drawn"}
+    with pytest.raises(InputError, match="drawn devices are not simulated"):
+        build_job(jobs.scenario(nodes=2, training=local, tp=2, pp=1))
