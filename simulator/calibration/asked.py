@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.errors import InputError, Problem, nearest
+from simulator.interop.rows.benchmarks import is_header
 from simulator.interop.rows.jsonl import Refused, parse_line, read_lines
 from simulator.results.writing import write
 from simulator.specs import data_root
@@ -104,13 +105,16 @@ LAYOUT = "docs/howto/calibrate.md says where tables come from and how they lie"
 
 
 def read_objects(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """The objects of a file of measurements; InputError with the line of one that is none or lacks a key."""
+    """The objects of a file of measurements, without the header of one; InputError with the line of one that is none or
+    lacks a key."""
     found = []
     for line in read_lines(path):
         try:
             data = parse_line(line)
         except Refused as refused:
             raise InputError(Problem(str(refused), file=line.file, line=line.number)) from None
+        if is_header(data):
+            continue
         missing = [key for key in keys if key not in data]
         if missing:
             raise InputError(Problem(f"the row has no `{missing[0]}`", file=line.file, line=line.number))

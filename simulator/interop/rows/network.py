@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.suspicious import check_timed
+from simulator.interop.rows.words import vocabulary
 
 OPERATIONS: Mapping[str, str] = {
     "all_reduce": "all_reduce",
@@ -30,30 +31,6 @@ SHORT = 1 << 26
 """Bytes below which a host may show."""
 LARGEST, NODES = 16 << 30, 4
 """Bytes and nodes of a peak that states neither."""
-MACHINES: tuple[tuple[str, str, str], ...] = (
-    ("gb200", "", "gb200-nvl72"),
-    ("a100-sxm", "efa", "efa-p4de"),
-    ("h100-sxm", "efa", "efa-p5"),
-    ("h200-sxm", "efa", "efa-p5en"),
-    ("a100-sxm-40gb", "", "dgx-a100-40gb"),
-    ("a100-sxm", "", "dgx-a100"),
-    ("a800-sxm", "", "a800-cluster"),
-    ("h100-sxm", "+ sharp", "dgx-h100-sharp"),
-    ("h100-sxm", "", "dgx-h100"),
-    ("h800-sxm", "", "h800-cluster"),
-    ("h200-sxm", "", "dgx-h200"),
-    ("b200", "", "dgx-b200"),
-    ("b300", "", "dgx-b300"),
-    ("h20", "", "h20-cluster"),
-    ("v100-sxm", "", "dgx-1-v100"),
-    ("l40s", "", "l40s-cluster"),
-    ("mi300x", "", "mi300x-cluster"),
-    ("gaudi2", "", "gaudi2-cluster"),
-    ("gaudi3", "", "gaudi3-cluster"),
-    ("ascend-910b", "", "ascend-910b"),
-)
-"""(start of the accelerator's id, a word of what joins the nodes, cluster); the first that fits. A job set up for SHARP
-that did not use it says so of its manifest only."""
 UNMODELLED = {"tcp": "TCP between nodes"}
 """Words of what joins nodes that no profile knows."""
 
@@ -210,9 +187,9 @@ def _cluster(row: NetworkRow) -> str:
     for word, what in UNMODELLED.items():
         if word in joined:
             raise Refused(what)
-    for start, word, cluster in MACHINES:
-        if device.startswith(start) and word in inter:
-            return cluster
+    for known in vocabulary().network:
+        if device.startswith(known.accelerator) and known.joined in inter:
+            return known.cluster
     raise Refused(f"no cluster of {row.accelerator_id or row.accelerator or 'an accelerator that is not named'}")
 
 

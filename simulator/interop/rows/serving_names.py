@@ -8,43 +8,12 @@ from typing import Any
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.accelerators import plain as plain_words
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.words import vocabulary
 from simulator.specs import data_root, load_spec
 from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Lengths
 from simulator.specs.serving import NumberFormats, ServingStack
-
-CLUSTERS = {
-    "a100-sxm-80gb": "dgx-a100",
-    "a100-sxm-40gb": "dgx-a100-40gb",
-    "a100-pcie-80gb": "server-4x-a100-pcie-80gb",
-    "h100-sxm": "dgx-h100",
-    "h100-pcie": "server-8x-h100-pcie",
-    "h200-sxm": "dgx-h200",
-    "gb200": "gb200-nvl72",
-    "gh200": "gh200",
-    "b200": "dgx-b200",
-    "b300": "dgx-b300",
-    "mi300x": "mi300x-cluster",
-    "l40s": "l40s-cluster",
-    "rtx-pro-6000": "server-8x-rtx-pro-6000",
-    "rtx-6000-ada": "workstation-4x-rtx-6000-ada",
-    "rtx-5000-ada": "workstation-4x-rtx-5000-ada",
-    "rtx-4000-ada": "workstation-4x-rtx-4000-ada",
-    "a6000": "workstation-4x-a6000",
-    "a40": "server-4x-a40",
-    "rtx-4090": "workstation-4x-rtx-4090",
-    "rtx-4070-ti": "workstation-4x-rtx-4070-ti",
-    "rtx-3090": "server-8x-rtx-3090",
-    "rtx-3080-ti": "workstation-4x-rtx-3080-ti",
-    "rtx-3070": "workstation-4x-rtx-3070",
-    "arc-b60": "workstation-4x-arc-b60",
-    "m2-ultra": "mac-studio-m2-ultra",
-    "m1-max": "mac-m1-max",
-    "m4": "mac-mini-m4",
-    "kv260-tellme": "kv260-tellme",
-}
-"""Cluster by the accelerator of a row. A slot of a small host feeds a card enough for one stream."""
 
 BLACKWELL = ("b200", "gb200", "b300", "rtx-pro-6000")
 """Accelerators that engines know since early 2025."""
@@ -61,61 +30,8 @@ BEFORE = {
 }
 """The newest stack of an engine by its older ones."""
 
-MODELS = {
-    "Llama-2-7B": "llama-2-7b",
-    "Llama-2-13B": "llama-2-13b",
-    "Llama-2-70B": "llama-2-70b",
-    "Llama-1/2-7B": "llama-2-7b",
-    "Llama-3-8B": "llama-3-8b",
-    "Llama-3-70B": "llama-3-70b",
-    "Llama-3.1-8B": "llama-3.1-8b",
-    "Llama-3.1-70B": "llama-3.1-70b",
-    "Llama-3.1-405B": "llama-3.1-405b",
-    "Llama-3.3-70B": "llama-3.3-70b",
-    "Llama 3.2:3b": "llama-3.2-3b",
-    "Llama 3.1:70b": "llama-3.1-70b",
-    "Llama 3.1:405b": "llama-3.1-405b",
-    "DeepSeek R1 14b": "r1-distill-qwen-14b",
-    "DeepSeek R1 671b": "deepseek-r1",
-    "DeepSeek-67B": "deepseek-67b",
-    "GPT-J-6B": "gpt-j-6b",
-    "GPT-OSS-20B": "gpt-oss-20b",
-    "gpt-oss 20b": "gpt-oss-20b",
-    "GPT-OSS-120B": "gpt-oss-120b",
-    "Mistral-7B": "mistral-7b",
-    "Mixtral-8x7B": "mixtral-8x7b",
-    "Qwen2-72B": "qwen2-72b",
-    "Qwen3-30B-A3B": "qwen3-30b-a3b",
-    "Yi-34B": "yi-34b",
-    "BitNet 0.73B (ternary)": "bitnet-b1.58-0.7b",
-}
-"""Model profile by a row's `model`; others are looked up as they are written, in small letters."""
-
 VARIANT = r"(-(instruct|chat|base|hf|it|fp8|awq|gptq|kv|v0\.\d|2507|0528|0324))+$"
 """Ends of names that say how a model was tuned or stored, and not its shape."""
-
-STACKS = (
-    (r"swiftkv|nanoflow|tpi-llm|cloudmatrix|sarathi|medusa|eagle|speculat|lookahead|lmcache|mooncake", r"", None),
-    (r"tensorrt-llm|trt-llm", r"^0\.\d+\.\d+(\.post|-rc)", "tensorrt-llm"),  # a version of Dynamo's image
-    (r"(tensorrt-llm|trt-llm).*triton", r"^0\.1[34](\.|$)", "tensorrt-llm-triton"),
-    (r"tensorrt-llm|trt-llm", r"^0\.[0-5](\.|$)", "tensorrt-llm-0.5"),
-    (r"tensorrt-llm|trt-llm", r"^0\.[6-8](\.|$)|2023", "tensorrt-llm-0.8"),
-    (r"tensorrt-llm|trt-llm", r"^0\.1[12](\.|$)", "tensorrt-llm-0.12"),
-    (r"tensorrt-llm|trt-llm", r"^0\.(9|10)(\.|$)|^$|2024-0[1-9]", "tensorrt-llm-0.9"),
-    (r"tensorrt-llm|trt-llm", r"", "tensorrt-llm"),
-    (r"vllm", r"^0\.[0-5](\.|$)|2023|2024-0[1-8]", "vllm-0.5"),
-    (r"vllm", r"^0\.[67](\.|$)|2024|2025-0[1-3]", "vllm-v0"),  # 0.8 is of 18 March 2025
-    (r"vllm-based", r"", "vllm-0.5"),
-    (r"vllm", r"^0\.(1[4-9]|[2-9]\d)(\.|$)|nightly", "vllm-async"),
-    (r"vllm", r"", "vllm"),
-    (r"sglang", r"", "sglang"),
-    (r"deepspeed-(fastgen|mii)", r"", "deepspeed-fastgen"),
-    (r"fastertransformer", r"", "fastertransformer"),
-    (r"text-generation-inference|\btgi\b", r"", "tgi"),
-    (r"llama\.cpp|ollama", r"", "llama.cpp"),
-    (r"tellme", r"", "bare-metal"),
-)
-"""Stack by words of a row's `engine` and its `engine_version`, first match; None: nothing like it is simulated."""
 
 VERSIONED = ("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9", "vllm", "vllm-async", "vllm-0.5", "vllm-v0")
 """Stacks of engines that have several: which one a row without a version ran is assumed."""
@@ -164,16 +80,18 @@ GGUF = ("llama.cpp",)
 def cluster(accelerator: str) -> Cluster:
     """The machine with an accelerator; raises Refused where no profile has it."""
     name, _ = card(accelerator)
-    if name not in CLUSTERS:
+    clusters = vocabulary().serving.clusters
+    if name is None or name not in clusters:
         raise Refused(f"accelerator `{accelerator}`")
-    return load_spec(Cluster, CLUSTERS[name])
+    return load_spec(Cluster, clusters[name])
 
 
 @cache
 def model(name: str) -> Model:
     """The model of a name; raises Refused where no profile stands for it."""
-    if name in MODELS:
-        return load_spec(Model, MODELS[name])
+    models = vocabulary().serving.models
+    if name in models:
+        return load_spec(Model, models[name])
     plain = re.sub(r"[ _]", "-", name.rpartition("/")[2].lower()).removeprefix("meta-")
     known = re.sub(VARIANT, "", plain)
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,60}", known) or not _profile(known).is_file():
@@ -192,10 +110,10 @@ def stack_name(engine: str, version: str | None) -> str:
         _joined(engine),
         ((said[1] if said and not _dated(version) else version) or "").lower().strip().removeprefix("v"),
     )
-    for words, versions, name in STACKS:
-        if re.search(words, known[0]) and re.search(versions, known[1]):
-            if name is not None:
-                return name
+    for one in vocabulary().serving.stacks:
+        if re.search(one.engine, known[0]) and re.search(one.version, known[1]):
+            if one.name is not None:
+                return one.name
             break
     raise Refused(f"engine `{engine}`")
 

@@ -21,6 +21,7 @@ from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
 from simulator.interop.rows.serving_names import model as served_model
 from simulator.interop.rows.suspicious import check_training
+from simulator.interop.rows.words import vocabulary
 from simulator.specs import load_spec
 from simulator.specs.base import Figure
 from simulator.specs.hardware import Cluster
@@ -241,11 +242,12 @@ def _cluster_name(row: Row, assumed: list[str]) -> str:
     """The cluster of a row; raises Refused for a device that is not known."""
     special = next((name for words, name in NODES if words in (row.intra_node or "")), None)
     card, open_form = accelerators.card(row.device, row.intra_node or "")
-    if card not in names.CLUSTERS:
+    clusters = vocabulary().training.clusters
+    if card is None or card not in clusters:
         raise Refused(f"device `{row.device}`" + (f" with `{row.intra_node}`" if row.intra_node else ""))
     if open_form:
         assumed.append(f"device `{row.device}` taken as {card}")
-    return special or names.CLUSTERS[card]
+    return special or clusters[card]
 
 
 def _blocking(row: Row, assumed: list[str]) -> bool:

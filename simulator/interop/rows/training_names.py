@@ -10,40 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 from simulator.interop.rows.accelerators import plain
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.words import vocabulary
 from simulator.specs.training import Lora, Precision, Recompute
 
 Zero = Literal[0, 1, 2, 3]
 Reduced = Literal["fp32", "bf16", "fp16"]
-
-CLUSTERS = {
-    "a100-sxm-80gb": "generic-a100",
-    "a100-sxm-40gb": "generic-a100-40gb",
-    "a100-pcie-80gb": "server-4x-a100-pcie-80gb",
-    "h100-sxm": "generic-h100",
-    "h100-pcie": "server-8x-h100-pcie",
-    "h200-sxm": "dgx-h200",
-    "a800-sxm": "a800-cluster",
-    "h800-sxm": "h800-cluster",
-    "b200": "dgx-b200",
-    "b300": "dgx-b300",
-    "gb200": "gb200-nvl64",
-    "gh200": "gh200",
-    "v100-sxm-32gb": "dgx-2",
-    "mi300x": "mi300x-cluster",
-    "mi250x-gcd": "frontier",
-    "tpu-v4": "tpu-v4-pod",
-    "tpu-v5e": "tpu-v5e-pod",
-    "tpu-v5p": "tpu-v5p-pod",
-    "tpu-v6e": "tpu-v6e-pod",
-    "l40s": "l40s-cluster",
-    "a40": "server-4x-a40",
-    "a6000": "workstation-4x-a6000",
-    "rtx-4090": "workstation-4x-rtx-4090",
-    "rtx-3090": "server-8x-rtx-3090",
-    "gaudi2": "gaudi2-cluster",
-    "gaudi3": "gaudi3-cluster",
-}
-"""Cluster profile by the accelerator of a row."""
 
 
 class Numbers(NamedTuple):
@@ -261,26 +232,6 @@ def _modules(words: str | None) -> tuple[str, ...]:
     return tuple(module for pattern, module in _MODULES if any(re.fullmatch(pattern, name) for name in named))
 
 
-PIPELINES = (
-    (r"(flexible |non interleaved |plain |synchronous )?(1f1b|pipedream flush|one forward one backward)", "1f1b"),
-    (
-        r"(flexible )?interleaved( 1f1b)?( schedule)?|1f1b interleaved|interleaved pipeline( schedule)?|vpp|virtual "
-        r"pipeline|flexible interleaved 1f1b|circular",
-        "interleaved-1f1b",
-    ),
-    (r"zb ?(h1|1p)|zero ?bubble h1|interleaved ?zero ?bubble", "zb-h1"),
-    (r"zb ?(h2|2p)|zero ?bubble h2", "zb-h2"),
-    (r"zb ?v|zero ?bubble v|zbv ?zero ?bubble", "zb-v"),
-    (r"v ?half", "v-half"),
-    (r"v ?min", "v-min"),
-    (r"dual ?pipe ?v", "dualpipev"),
-    (r"(looped )?(bfs|breadth first)( pipeline)?|looped ?bfs", "breadth-first"),
-    (r"hanayo( waves?)?", "hanayo"),
-    (r"gpipe|fill drain|f then b|all forward all backward|afab", "gpipe"),
-)
-"""Pipeline schedules by the words of a row, all of them."""
-
-
 def schedule(words: str | None, stages: int) -> str | None:
     """The schedule of a row, None where it is open or there is no pipeline; raises Refused for unknown ones."""
     text = plain(words or "").strip(" .")
@@ -288,9 +239,9 @@ def schedule(words: str | None, stages: int) -> str | None:
         return None
     if not text or text in ("unknown", "not stated"):
         return None
-    for pattern, name in PIPELINES:
-        if re.fullmatch(pattern, text):
-            return name
+    for known in vocabulary().training.pipelines:
+        if re.fullmatch(known.words, text):
+            return known.name
     raise Refused(f"schedule `{words}`")
 
 
@@ -430,24 +381,6 @@ def counts_half_square(words: str | None, framework: str | None, experts: bool) 
     return bool(experts and counter and _MEGATRON_CORE.search(plain(framework or "")))
 
 
-STACKS = (
-    (r"automodel", "fsdp2"),
-    (r"composer|mosaic\w*|llm foundry|foundry|fsdp ?[12]?|torchtitan|torch titan|fully sharded\w*", "fsdp"),
-    (r"megatron ?deepspeed|gpt neox|neox", "megatron-deepspeed"),
-    (r"deepspeed", "deepspeed"),
-    (r"maxtext|jax|pax|paxml|praxis|levanter|t5x", "maxtext"),
-    (r"internevo|internlm", "internevo"),
-    (r"nemo|megatron bridge|nemo framework|bridge", "nemo"),
-    (
-        r"megatron lm fork|megatron ?core|mcore|core r?\d\S*|r0\.\d\S*|primus|meta internal|llmboost"
-        r"|transformer engine",
-        "megatron-core",
-    ),
-    (r"megatron( lm)?", "megatron-lm-2021"),
-    (r"flash ?attention (repo |training )?training|pytorch ddp|ddp", "pytorch-ddp"),
-)
-"""Stack by whole words of a row's `framework`, first match."""
-
 GENERATIONS = {"megatron-core": "megatron-core-0.8", "nemo": "nemo-2023"}
 """Stacks of earlier releases, by the stack of the family."""
 _RELEASES = (
@@ -479,4 +412,5 @@ def family(framework: str | None, shard: str | None = None) -> str | None:
     if framework and shard and _HOSTS.search(plain(framework)) and family(framework) is None:
         return family(shard)
     text = re.sub(r"([a-z])\.(?=\s|$)", r"\1", plain(framework or "").replace("megatron lm core", "megatron core"))
-    return next((name for words, name in STACKS if re.search(rf"(?<!\w)({words})(?!\w)", text)), None)
+    stacks = vocabulary().training.stacks
+    return next((known.name for known in stacks if re.search(rf"(?<!\w)({known.words})(?!\w)", text)), None)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from simulator.interop.rows.accelerators import CARDS, card
+from simulator.interop.rows.accelerators import card
+from simulator.interop.rows.words import vocabulary
 from simulator.specs import load_spec
 from simulator.specs.hardware import Accelerator
 
 
 def test_every_card_has_a_profile() -> None:
-    for known in CARDS:
+    for known in vocabulary().cards:
         assert load_spec(Accelerator, known.name).name
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from simulator.interop.rows import training_names as names
-from simulator.interop.rows.accelerators import CARDS
 from simulator.interop.rows.jsonl import Refused, read_row
 from simulator.interop.rows.training import Row
+from simulator.interop.rows.words import vocabulary
 from simulator.run.measured.training import Mapped, map_row
 from simulator.specs import load_spec
 from simulator.specs.hardware import Cluster
@@ -57,11 +57,12 @@ def test_a_row_that_says_everything_leaves_nothing_to_assume() -> None:
 
 
 def test_every_name_stands_for_a_profile() -> None:
-    assert set(names.CLUSTERS) <= {card.name for card in CARDS}
-    for name in names.CLUSTERS.values():
+    known = vocabulary()
+    assert set(known.training.clusters) <= {card.name for card in known.cards}
+    for name in known.training.clusters.values():
         assert load_spec(Cluster, name).devices
-    for _, name in names.STACKS:
-        assert load_spec(Stack, name).kind == "training"
+    for one in known.training.stacks:
+        assert load_spec(Stack, one.name).kind == "training"
 
 
 @pytest.mark.parametrize(

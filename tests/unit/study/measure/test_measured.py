@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from simulator.calibration.asked import Asked
+from simulator.calibration.collectives.own import rows_of_file
 from simulator.errors import InputError
 from simulator.interop.rows.benchmarks import SHAPES, as_text, checked, read_benchmarks
 from simulator.study.measure.cases import KINDS, Target, cases
@@ -61,6 +63,15 @@ def test_what_is_written_is_read_as_it_was(session: Session, name: str, tmp_path
     assert found.header == session.header
     assert [(row.id, row.shape) for row in found.rows] == [(row["id"], row["shape"]) for row in session.rows]
     assert [row.metrics["time_s"] for row in found.rows] == [row["metrics"]["time_s"] for row in session.rows]
+
+
+def test_all_reduces_are_rows_that_calibrate_collectives_reads(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(as_text(session.header, session.rows, table=False))
+    tables = rows_of_file(Asked((tmp_path / "rows.jsonl",)))
+    sent = [row["shape"]["bytes"] for row in session.rows if row["op"] == "all_reduce"]
+    ((name, table),) = tables.items()
+    assert name == "nccl-h100" and sorted(table["size"]) == sorted(map(float, sent))
+    assert set(table.op) == {"all_reduce"} and set(table.ranks) == {2} and set(table.nodes) == {1}
 
 
 def test_what_a_device_cannot_do_is_said_and_the_rest_is_measured() -> None:

@@ -9,7 +9,8 @@ import pytest
 from simulator.cli import main
 from simulator.interop.rows.jsonl import Refused, read_lines, read_row, sample
 from simulator.interop.rows.serving import MappedServing, ServingRow
-from simulator.interop.rows.serving_names import CLUSTERS, FORMATS, MODELS, STACKS, cluster, model, stack, stack_name
+from simulator.interop.rows.serving_names import FORMATS, cluster, model, stack, stack_name
+from simulator.interop.rows.words import vocabulary
 from simulator.report.validation.page import page
 from simulator.run.measured.scores import WAVES, Part, duration, run_mapped
 from simulator.run.measured.serving import map_serving_row
@@ -260,12 +261,13 @@ def test_a_closed_loop_scores_the_time_per_token_and_lists_all_three() -> None:
 
 
 def test_every_name_stands_for_a_profile() -> None:
-    for name in CLUSTERS.values():
+    words = vocabulary().serving
+    for name in words.clusters.values():
         assert (data_root() / "hardware_profiles" / "clusters" / f"{name}.yaml").is_file()
-    for name in MODELS:
+    for name in words.models:
         assert model(name).layers
-    for *_, found in STACKS:
-        assert found is None or stack(found).kind == "serving"
+    for one in words.stacks:
+        assert one.name is None or stack(one.name).kind == "serving"
     assert cluster("NVIDIA H200 SXM 141GB").node.devices == 8
     assert FORMATS["q4_k_m"] == ("int4", 4.85)
 

@@ -1,0 +1,111 @@
+"""The vocabularies of published rows, kept as data beside the rows: `workloads/measurements/words.yaml`."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from pydantic import field_validator
+
+from simulator.specs import data_root, load_file
+from simulator.specs.base import Spec
+
+FILE = "workloads/measurements/words.yaml"
+"""Where they lie."""
+
+
+class _Words(Spec):
+    """An entry with patterns."""
+
+    @field_validator("words", "engine", "version", "chip", check_fields=False)
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return pattern
+
+
+class Card(_Words):
+    """One kind of card that rows name."""
+
+    chip: str
+    """Pattern of the chip's name as whole words of the text."""
+    forms: tuple[str, ...]
+    """Forms that it comes in (`sxm`, `pcie`, `nvl`); the empty one where the name says enough."""
+    memory: tuple[int, ...]
+    """Sizes in GB that stand for it."""
+    name: str
+    """Name of its accelerator profile."""
+    usual: bool = True
+    """Whether it is meant where the row names neither form nor memory."""
+
+
+class Named(_Words):
+    """What some words stand for."""
+
+    words: str
+    """Pattern."""
+    name: str
+    """Of a schedule or stack."""
+
+
+class Engine(_Words):
+    """The stack that an engine of some versions is."""
+
+    engine: str
+    """Pattern that its name contains."""
+    version: str
+    """Pattern that its version contains; empty for all."""
+    name: str | None
+    """Of the stack; None: nothing like it is simulated."""
+
+
+class Machine(Spec):
+    """The cluster that collectives were measured on."""
+
+    accelerator: str
+    """Start of the accelerator's id."""
+    joined: str
+    """A word of what joins the nodes; empty for any."""
+    cluster: str
+    """Name of its profile."""
+
+
+class TrainingWords(Spec):
+    """Of rows of training."""
+
+    clusters: Mapping[str, str]
+    """Cluster by the profile of the accelerator."""
+    pipelines: tuple[Named, ...]
+    """Pipeline schedules by the whole of a text."""
+    stacks: tuple[Named, ...]
+    """Stacks by words of the framework."""
+
+
+class ServingWords(Spec):
+    """Of rows of serving."""
+
+    clusters: Mapping[str, str]
+    """Cluster by the profile of the accelerator."""
+    models: Mapping[str, str]
+    """Model profile by the name of a model."""
+    stacks: tuple[Engine, ...]
+    """Stacks by engine and version."""
+
+
+class Vocabulary(Spec):
+    """All of them."""
+
+    cards: tuple[Card, ...]
+    """Accelerators."""
+    training: TrainingWords
+    serving: ServingWords
+    network: tuple[Machine, ...]
+    """Machines of collectives."""
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """The shipped words, read once; InputError with file and line where they are not as they must be."""
+    return load_file(Vocabulary, data_root() / FILE).spec
