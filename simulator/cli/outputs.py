@@ -4,6 +4,7 @@ import os
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from simulator.cli import console
@@ -66,6 +67,26 @@ def check_named(option: str, path: str) -> None:
     """InputError for `-` where a file is meant that is no output to print."""
     if path == STANDARD_OUTPUT:
         raise InputError(_not_printable(option))
+
+
+def cache_file(named: str | None, none: bool, usual: str) -> str | None:
+    """The file of a cache: the one that `--cache` named, or the `usual` one, whose folder is made; None with
+    `--no-cache`. Raises InputError where both are written, or where there can be no such file."""
+    if none:
+        if named:
+            raise InputError(Problem("--cache and --no-cache exclude each other", hint="leave out one of them"))
+        return None
+    if named is not None:
+        check_named("--cache", named)
+        return named
+    folder = Path(usual).parent
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        hint = "name another file with `--cache FILE`, or write `--no-cache`"
+        message = f"cannot be made for the cache: {error.strerror or error}"
+        raise InputError(Problem(message, file=str(folder), hint=hint)) from error
+    return usual
 
 
 def as_json(document: object, path: str | None) -> bool:

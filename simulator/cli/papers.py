@@ -7,7 +7,6 @@ a scenario or the program changed.
 """
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from simulator.cli import console
 from simulator.cli.options import offer_quiet, whole
@@ -44,7 +43,7 @@ def execute(arguments: Namespace) -> int:
 
     named = {"--json": arguments.json, "--html": arguments.html, "--markdown": arguments.markdown}
     outputs.check(named, inputs=())
-    cache = _cache(arguments)
+    cache = outputs.cache_file(arguments.cache, arguments.no_cache, CACHE)
     with counting("published systems", arguments.quiet) as tell:
         found = reproduce(arguments.names, min(arguments.jobs, cores()), cache, tell)
     if arguments.markdown:
@@ -62,24 +61,3 @@ def execute(arguments: Namespace) -> int:
 
         console.write(page(found, width=console.width(), colour=console.coloured()))
     return 0
-
-
-def _cache(arguments: Namespace) -> str | None:
-    """The file of the cache; the folder of the default one is made."""
-    from simulator.cli import outputs
-    from simulator.errors import InputError, Problem
-
-    if arguments.no_cache:
-        if arguments.cache:
-            raise InputError(Problem("--cache and --no-cache exclude each other", hint="leave out one of them"))
-        return None
-    if arguments.cache is not None:
-        outputs.check({"--cache": arguments.cache}, inputs=(), printable="")
-        return str(arguments.cache)
-    try:
-        Path(CACHE).parent.mkdir(exist_ok=True)
-    except OSError as error:
-        hint = "name another file with `--cache FILE`, or write `--no-cache`"
-        message = f"cannot be made for the cache: {error.strerror or error}"
-        raise InputError(Problem(message, file=str(Path(CACHE).parent), hint=hint)) from error
-    return CACHE

@@ -96,12 +96,13 @@ def execute(arguments: Namespace) -> int:
     """Read, search, write, show."""
     from simulator.cli import outputs
     from simulator.cli.progress import counting
+    from simulator.cli.sweep import CACHE
     from simulator.study.layouts.document import document
 
     asked = _asked(arguments)
     files = {"--json": arguments.json, "--html": arguments.html, "--write": arguments.write}
     outputs.check(files, inputs=(arguments.file,))
-    begin, cache = perf_counter(), _cache(arguments)
+    begin, cache = perf_counter(), outputs.cache_file(arguments.cache, arguments.no_cache, CACHE)
     from simulator.study.layouts.answer import Answer, answer
     from simulator.study.layouts.search import TOP, Planner, planned
 
@@ -152,12 +153,6 @@ def _goal(arguments: Namespace, scenario: Any) -> "Goal":
     usual: By = "cost" if arguments.days is not None else "time"
     by: By = arguments.by or usual
     return Goal(by, tokens, arguments.days, arguments.budget)
-
-
-def _cache(arguments: Namespace) -> str | None:
-    from simulator.cli.sweep import cache_file
-
-    return cache_file(arguments)
 
 
 def _write(arguments: Namespace, overrides: tuple[str, ...]) -> None:

@@ -92,7 +92,7 @@ def execute(arguments: Namespace) -> int:
     view = View(arguments.by, arguments.pareto, arguments.heat)
     view.check([axis.key.removeprefix("+") for axis in parse_axes(axes, 10**15)])
     _check_outputs(arguments)
-    cache = cache_file(arguments)
+    cache = outputs.cache_file(arguments.cache, arguments.no_cache, CACHE)
     from simulator.study.sweep.sweep import sweep
 
     begin, count = perf_counter(), _Count()
@@ -163,26 +163,6 @@ def _check_outputs(arguments: Namespace) -> None:
     outputs.check(files, inputs=(arguments.file,), folders={"--plots": arguments.plots})
     if arguments.parquet:
         check_parquet()
-
-
-def cache_file(arguments: Namespace) -> str | None:
-    """The file of the cache; the folder of the default one is made."""
-    from simulator.cli import outputs
-
-    if arguments.no_cache:
-        if arguments.cache:
-            raise InputError(Problem("--cache and --no-cache exclude each other", hint="leave out one of them"))
-        return None
-    if arguments.cache is not None:
-        outputs.check_named("--cache", arguments.cache)
-        return str(arguments.cache)
-    try:
-        Path(CACHE).parent.mkdir(exist_ok=True)
-    except OSError as error:
-        hint = "name another file with `--cache FILE`, or write `--no-cache`"
-        message = f"cannot be made for the cache: {error.strerror or error}"
-        raise InputError(Problem(message, file=str(Path(CACHE).parent), hint=hint)) from error
-    return CACHE
 
 
 def _executor(arguments: Namespace) -> "AbstractContextManager[Executor] | None":

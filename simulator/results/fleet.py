@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.units import TICKS_PER_SECOND as SECOND
+
 Ints = NDArray[np.int64]
-SECOND = 10**12
-"""Picoseconds."""
 
 PHASES = ("off", "provisioning", "loading", "warming up", "up", "draining", "down")
 """What a replica does, by number."""

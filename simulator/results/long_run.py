@@ -14,7 +14,7 @@ STATES = ("training", "checkpoint", "detection", "restart", "idle", "lost work")
 PARTS = ("training", "slow", "fewer nodes", "checkpoint", "detection", "restart", "idle", "lost work")
 """What the time of a run is made of, in the order of pages."""
 TICKS_PER_SECOND = 10**9
-"""Bands count nanoseconds."""
+"""The clock of a long run counts nanoseconds: 146 years of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from simulator.results import fleet
 from simulator.results import iterations as of
 from simulator.results.result import RequestRecords, Service
 from simulator.results.sample import Spread, spread
+from simulator.units import TICKS_PER_SECOND
 
 FINISHED, REJECTED, IN_FLIGHT, FAILED = range(4)
 """Values of `RequestRecords.status`."""
-SECOND, MILLISECOND = 10**12, 10**9
+SECOND, MILLISECOND = TICKS_PER_SECOND, TICKS_PER_SECOND // 1000
 """Picoseconds."""
 
 Floats = NDArray[np.float64]

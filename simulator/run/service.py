@@ -22,7 +22,14 @@ from simulator.results.result import (
     no_spans,
 )
 from simulator.results.result import Replica as ReplicaRecord
-from simulator.results.service import adapter_figures, economy, held_seconds, serving_metrics, tier_figures
+from simulator.results.service import (
+    REJECTED,
+    adapter_figures,
+    economy,
+    held_seconds,
+    serving_metrics,
+    tier_figures,
+)
 from simulator.run.energy import guessed_idle, replica_energy_j, total_energy_j
 from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
@@ -43,7 +50,7 @@ from simulator.serving.fleet.adapters import used
 from simulator.serving.fleet.door import TOO_LONG
 from simulator.serving.fleet.rates import said as pools_said
 from simulator.serving.fleet.system import System
-from simulator.serving.replica.ledger import REJECTED, column
+from simulator.serving.replica.ledger import column
 from simulator.serving.replica.replica import Replica
 from simulator.specs.hardware import Accelerator
 from simulator.specs.resolve import dump, scenario_hash

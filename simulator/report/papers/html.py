@@ -14,7 +14,7 @@ from simulator.results.documents.papers import (
     GIVEN,
     HOLDS,
     MISSED,
-    NO_SCENARIO,
+    OF_SYSTEMS,
     REPRODUCED,
     PaperEntry,
     PapersDocument,
@@ -66,12 +66,11 @@ def _distribution(figures: Sequence[PublishedFigure]) -> Iterable[Markup]:
 
 
 def _mechanisms(document: PapersDocument) -> Iterable[Markup]:
-    heads = (REPRODUCED, HOLDS, DIRECTION, MISSED, NO_SCENARIO)
     rows = [
-        (name, *(str(found.get(head) or "") for head in heads))
+        (name, *(str(found.get(head) or "") for head in OF_SYSTEMS))
         for name, found in sorted(document.totals.by_mechanism.items())
     ]
-    yield table(("mechanism name", *(f"{head} n" for head in heads)), rows)
+    yield table(("mechanism name", *(f"{head} n" for head in OF_SYSTEMS)), rows)
 
 
 def _systems(document: PapersDocument) -> Iterable[Markup]:

@@ -5,6 +5,7 @@ from statistics import mean
 
 from simulator.report.papers import phrases
 from simulator.results.documents.papers import (
+    OF_SYSTEMS,
     FittedTable,
     PaperEntry,
     PapersDocument,
@@ -49,11 +50,10 @@ def _body(document: PapersDocument) -> Iterator[str]:
 
 
 def _mechanisms(document: PapersDocument) -> Iterator[str]:
-    heads = ("reproduced", "holds", "direction", "missed", "no scenario")
-    yield f"| mechanism | {' | '.join(heads)} |"
-    yield f"| --- |{' --- |' * len(heads)}"
+    yield f"| mechanism | {' | '.join(OF_SYSTEMS)} |"
+    yield f"| --- |{' --- |' * len(OF_SYSTEMS)}"
     for name, found in sorted(document.totals.by_mechanism.items()):
-        yield f"| {name} | {' | '.join(str(found.get(head, '')) for head in heads)} |"
+        yield f"| {name} | {' | '.join(str(found.get(head, '')) for head in OF_SYSTEMS)} |"
     yield ""
 
 

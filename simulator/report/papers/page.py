@@ -14,7 +14,7 @@ from simulator.results.documents.papers import (
     DIRECTION,
     HOLDS,
     MISSED,
-    NO_SCENARIO,
+    OF_SYSTEMS,
     REPRODUCED,
     PaperEntry,
     PapersDocument,
@@ -41,14 +41,14 @@ def _blocks(document: PapersDocument) -> Iterable[RenderableType]:
         yield blocks.heading("Figures by paper")
         yield _papers(document)
         yield Text("\nEvery figure: name papers, or --html FILE", "dim")
-    lines = [f"{one.title}: {one.why}" for one in document.systems if one.verdict == NO_SCENARIO and one.why]
-    yield from blocks.notes("No scenario", lines, "dim")
+    lines = [f"{one.title}: {one.why}" for one in document.systems if one.why]
+    yield from blocks.notes("No scenario, or no figure that counts", lines, "dim")
 
 
 def _mechanisms(document: PapersDocument) -> RenderableType:
-    table = blocks.headed("", REPRODUCED, HOLDS, DIRECTION, MISSED, NO_SCENARIO)
+    table = blocks.headed("", *OF_SYSTEMS)
     for name, found in sorted(document.totals.by_mechanism.items()):
-        cells = (str(found.get(head) or "") for head in (REPRODUCED, HOLDS, DIRECTION, MISSED, NO_SCENARIO))
+        cells = (str(found.get(head) or "") for head in OF_SYSTEMS)
         table.add_row(clean(name), *cells)
     return table
 

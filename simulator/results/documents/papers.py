@@ -11,6 +11,8 @@ GIVEN = "by construction"
 NO_SCENARIO = "no scenario"
 VERDICTS = (REPRODUCED, HOLDS, DIRECTION, MISSED)
 """What a figure that counts can come to, best first."""
+OF_SYSTEMS = (*VERDICTS, GIVEN, NO_SCENARIO)
+"""What a system can come to, best first: `by construction` where it has only figures that could not be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,13 @@ class SystemEntry:
     half: str
     mechanism: str
     verdict: str
-    """The best verdict of its figures; `no scenario` where it has none that counts."""
+    """The best verdict of its figures; `by construction` where none of them counts, `no scenario` where it has none."""
     papers: tuple[str, ...]
     """Papers whose figures are its own."""
     same_as: str | None
     """Another system of the same source, under which it is counted."""
     why: str
-    """Why it has no scenario."""
+    """Why it has no scenario, or no figure that counts."""
 
 
 @dataclass(frozen=True, slots=True)

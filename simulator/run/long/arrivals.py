@@ -10,9 +10,8 @@ from heapq import merge
 from typing import NamedTuple
 
 from simulator.random import stream
+from simulator.results.long_run import TICKS_PER_SECOND
 
-TICKS_PER_SECOND = 10**9
-"""The clock of a long run counts nanoseconds: 146 years of them."""
 LAST = 1 << 61
 """Tick from which on nothing comes any more."""
 PATH = "training.run.failures"

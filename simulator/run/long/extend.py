@@ -9,12 +9,12 @@ import numpy as np
 
 from simulator import units
 from simulator.errors import InfeasibleError, InputError, Problem
-from simulator.results.long_run import PARTS, LongRun
+from simulator.results.long_run import PARTS, TICKS_PER_SECOND, LongRun
 from simulator.results.metrics import compare
 from simulator.results.result import Comparison, Result
 from simulator.run.long import checkpoint
 from simulator.run.long.advice import Advice, advise, young
-from simulator.run.long.arrivals import LAST, TICKS_PER_SECOND, Arrival, Source, arrivals
+from simulator.run.long.arrivals import LAST, Arrival, Source, arrivals
 from simulator.run.long.checkpoint import Cost
 from simulator.run.long.life import Life, Record, Rules
 from simulator.run.long.pace import Simulate, StepTimes, ticks

@@ -11,7 +11,7 @@ from math import ceil
 from simulator.axes import DP
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
-from simulator.run.long.arrivals import TICKS_PER_SECOND
+from simulator.results.long_run import TICKS_PER_SECOND
 from simulator.run.long.life import Slow
 from simulator.specs.noise import SlowLinks, Stragglers
 from simulator.specs.scenario import Scenario

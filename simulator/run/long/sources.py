@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
 from simulator.fabric.outline import outline
-from simulator.run.long.arrivals import PATH, TICKS_PER_SECOND, Source
+from simulator.results.long_run import TICKS_PER_SECOND
+from simulator.run.long.arrivals import PATH, Source
 from simulator.specs.hardware import Cluster
 from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 

@@ -12,7 +12,8 @@ from typing import NoReturn
 from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.fabric import Fabric
-from simulator.run.long.arrivals import TICKS_PER_SECOND, Arrival, Source
+from simulator.results.long_run import TICKS_PER_SECOND
+from simulator.run.long.arrivals import Arrival, Source
 from simulator.specs.catalog import data_root
 from simulator.specs.hardware import Cluster
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.agenda import Agenda
+from simulator.results.service import REJECTED
 from simulator.serving.fleet import sticky  # noqa: F401 - registers its routers
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.operations import Operations
 from simulator.serving.fleet.router import Choice, Router
-from simulator.serving.replica.ledger import REJECTED, Ledger
+from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import ANY, NEVER, Workload
 from simulator.specs.serving import LocalPrompts

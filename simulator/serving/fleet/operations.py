@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simulator.engine.agenda import Agenda
+from simulator.results.service import FAILED, FINISHED, IN_FLIGHT, REJECTED
 from simulator.serving.fleet.breakdowns import Breakdowns
 from simulator.serving.fleet.door import LOST, NOBODY_UP, QUEUE_FULL, TOO_LONG, Door
 from simulator.serving.fleet.outstanding import Outstanding
@@ -19,7 +20,7 @@ from simulator.serving.fleet.roster import OFF, UP, Member, Roster
 from simulator.serving.fleet.scaling import Autoscaler, FleetLoad
 from simulator.serving.fleet.stations import Line
 from simulator.serving.replica.failing import go_on, start_again
-from simulator.serving.replica.ledger import FAILED, FINISHED, IN_FLIGHT, REJECTED, Ledger
+from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.replica import Replica
 from simulator.specs.fleet import Fleet as FleetRules
 from simulator.units import TICKS_PER_SECOND, to_ticks

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.results.service import IN_FLIGHT
 from simulator.serving.workload.generate import NEVER, Workload
 
 MANY = 200_000
@@ -28,10 +29,6 @@ class Column(Protocol):
     def count(self, value: int, /) -> int:
         """Requests with a value."""
         ...
-
-
-FINISHED, REJECTED, IN_FLIGHT, FAILED = 0, 1, 2, 3
-"""What became of a request."""
 
 
 @dataclass(slots=True)

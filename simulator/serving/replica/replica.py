@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 from simulator import units
 from simulator.engine.agenda import Agenda
 from simulator.errors import InputError, Problem
+from simulator.results.service import FINISHED, REJECTED
 from simulator.serving.policies import Policy
 from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
 from simulator.serving.replica.blocks import Blocks, Memory
 from simulator.serving.replica.intake import FrontEnd, Intake
-from simulator.serving.replica.ledger import FINISHED, REJECTED, Ledger
+from simulator.serving.replica.ledger import Ledger
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.queue import Queue
 from simulator.serving.replica.record import Record

@@ -164,7 +164,7 @@ def document(entries: Sequence[PaperEntry], systems: Mapping[str, PublishedSyste
 def _system(name: str, system: PublishedSystem, entries: Sequence[PaperEntry]) -> SystemEntry:
     papers = tuple(entry.name for entry in entries if entry.name in system.papers)
     found = best(one.verdict for entry in entries if entry.name in papers for one in entry.figures)
-    why = system.why if found == NO_SCENARIO else ""
+    why = system.why if found in (GIVEN, NO_SCENARIO) else ""
     return SystemEntry(name, system.title, system.half, system.mechanism, found, papers, system.same_as, why)
 
 

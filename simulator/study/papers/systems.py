@@ -24,7 +24,7 @@ class PublishedSystem(Spec):
     same_as: str | None = None
     """Another system of the same source, which is counted in its place."""
     why: str = ""
-    """Why it has no scenario; needed where no paper has claims of it."""
+    """Why it has no scenario, or no figure that counts; needed where no paper has claims of it."""
 
     @model_validator(mode="after")
     def _either(self) -> Self:

@@ -8,7 +8,7 @@ A bound ("over 3", "up to 2") that holds without being near is `holds`. A ratio 
 from collections.abc import Iterable
 from math import isfinite
 
-from simulator.results.documents.papers import DIRECTION, GIVEN, HOLDS, MISSED, NO_SCENARIO, REPRODUCED, VERDICTS
+from simulator.results.documents.papers import DIRECTION, GIVEN, HOLDS, MISSED, NO_SCENARIO, OF_SYSTEMS, REPRODUCED
 from simulator.study.papers.claims import Claim
 
 NEAR = 0.1
@@ -48,6 +48,6 @@ def _turned(claim: Claim, ours: float) -> bool | None:
 
 
 def best(verdicts: Iterable[str]) -> str:
-    """The best of those that count."""
+    """The best of them; `no scenario` where there are none."""
     found = set(verdicts)
-    return next((one for one in VERDICTS if one in found), NO_SCENARIO)
+    return next((one for one in OF_SYSTEMS if one in found), NO_SCENARIO)

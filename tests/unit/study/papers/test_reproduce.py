@@ -74,7 +74,8 @@ def test_a_bound_has_an_error_only_where_it_is_missed(bound: str | None, ours: f
 def test_a_system_is_as_good_as_its_best_figure() -> None:
     assert best([MISSED, DIRECTION, GIVEN]) == DIRECTION
     assert best([MISSED, REPRODUCED, HOLDS]) == REPRODUCED
-    assert best([GIVEN]) == best([]) == NO_SCENARIO
+    assert best([GIVEN, GIVEN]) == GIVEN
+    assert best([]) == NO_SCENARIO
 
 
 def published(verdict: str, paper: str = "a") -> PublishedFigure:
@@ -85,26 +86,32 @@ def published(verdict: str, paper: str = "a") -> PublishedFigure:
 
 
 def small() -> PapersDocument:
-    """Two papers, three systems of two sources, one without a scenario."""
+    """Three papers, four systems of three sources, one without a scenario and one whose only figure does not count."""
     entries = (
         PaperEntry("a", "Paper A", "training", (published(REPRODUCED), published(GIVEN)), (), ()),
         PaperEntry("b", "Paper B", "serving", (published(MISSED, "b"),), (), ()),
+        PaperEntry("c", "Paper C", "serving", (published(GIVEN, "c"),), (), ()),
     )
     systems = {
         "one": PublishedSystem(title="One", half="training", mechanism="x", papers=("a",)),
         "again": PublishedSystem(title="One", half="serving", mechanism="x", papers=("a",), same_as="one"),
         "two": PublishedSystem(title="Two", half="serving", mechanism="y", papers=("b",)),
         "three": PublishedSystem(title="Three", half="serving", mechanism="y", why="no figure was published"),
+        "four": PublishedSystem(title="Four", half="serving", mechanism="y", papers=("c",), why="a quotient of sizes"),
     }
     return reproduce.document(entries, systems)
 
 
 def test_a_source_counts_once_and_what_is_given_not_at_all() -> None:
     found = small().totals
-    assert found.systems == {REPRODUCED: 1, MISSED: 1, NO_SCENARIO: 1}
-    assert found.figures == {REPRODUCED: 1, GIVEN: 1, MISSED: 1}
-    assert found.by_mechanism == {"x": {REPRODUCED: 1}, "y": {MISSED: 1, NO_SCENARIO: 1}}
-    assert phrases.systems(small()).startswith("Of 3 systems, 1 have a figure that is reproduced")
+    assert found.systems == {REPRODUCED: 1, MISSED: 1, NO_SCENARIO: 1, GIVEN: 1}
+    assert found.figures == {REPRODUCED: 1, GIVEN: 2, MISSED: 1}
+    assert found.by_mechanism == {"x": {REPRODUCED: 1}, "y": {MISSED: 1, NO_SCENARIO: 1, GIVEN: 1}}
+    assert phrases.systems(small()).startswith("Of 4 systems, 1 have a figure that is reproduced")
+    assert phrases.systems(small()).endswith(
+        "1 have only figures that are true by construction, and 1 have no scenario."
+    )
+    assert [one.why for one in small().systems if one.name == "four"] == ["a quotient of sizes"]
     assert "Of 2 figures, 1 are reproduced" in phrases.all_figures(small())
 
 
