@@ -274,7 +274,7 @@ def _spec(scenario: Source, overrides: Overrides) -> AnyScenario:
         return scenario
     from simulator.specs.text.written import template_of
 
-    return template_of(scenario).changed(texts(overrides)).filled()[0]
+    return cast("AnyScenario", template_of(scenario).changed(texts(overrides)).filled()[0])
 
 
 def _loaded(scenario: Source, overrides: Overrides) -> Scenario | None:

@@ -1,10 +1,10 @@
 """Simulate scenarios and compare them with their baselines; exit code 1 where a figure moved, or where a
 baseline or the scenario of one is missing.
 
-Each PATH is a scenario, or a folder in which every YAML file is one (what others only extend is left out). A baseline
-is a small JSON file below the folder of baselines, under the path of its scenario. The simulator is deterministic: any
-difference has a cause, and a failure names it. --update writes the baselines that differ and prints the table for the
-pull request.
+Each PATH is a scenario or a workflow, or a folder of them (what others only extend is left out). A baseline is a small
+JSON file below the folder of baselines, under the path of its scenario. The simulator is deterministic: any difference
+has a cause, and a failure names it. --update writes the baselines that differ and prints the table for the pull
+request.
 """
 
 import os
@@ -33,7 +33,7 @@ _SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `check`."""
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="scenarios (YAML), or folders of them")
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="scenarios or workflows (YAML), or folders of them")
     parser.add_argument("--baseline", metavar="DIR", required=True, help="the folder of baselines")
     parser.add_argument("--update", action="store_true", help="write the baselines that differ or are missing")
     parser.add_argument(

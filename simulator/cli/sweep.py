@@ -1,4 +1,4 @@
-"""Simulate one scenario with every combination of the listed values: a table, the best points, trade-offs, heat maps.
+"""Simulate a scenario or workflow with every combination of the listed values: best points, trade-offs, heat maps.
 
 KEY=V,V lists values of a key, KEY=VALUE changes all points. Outcomes are kept in a cache and never simulated twice: a
 sweep that was interrupted goes on where it stopped when it is run again. Points that do not fit into memory or are
@@ -36,7 +36,7 @@ CACHE = ".clustersim/sweeps.sqlite"
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `sweep`."""
-    parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
+    parser.add_argument("file", metavar="FILE", help="scenario or workflow (YAML)")
     parser.add_argument("items", metavar="KEY=V,V", nargs="*", help="values of a key; with one value, a change of all")
     parser.add_argument(
         "--vary", metavar="KEY=V,V", action="append", default=[], help="values of a key, as `compare` takes them"

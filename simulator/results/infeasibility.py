@@ -6,6 +6,9 @@ from typing import Literal
 from simulator.results.result import HostMemory, JobRecord, MemoryUse, Result
 from simulator.results.service import REJECTED
 
+NO_FIT = " does not fit: "
+"""What the warning of a stage that does not fit its devices says after its name."""
+
 Infeasibility = Literal["out of memory", "all requests rejected", "no replica starts"]
 
 NEVER_STARTS = "no replica ever starts"
@@ -44,7 +47,7 @@ def reason(result: Result) -> str:
     if infeasibility(result) == "all requests rejected":
         return next((text for text in result.warnings if "rejected" in text), "every request is rejected")
     if not result.memory:
-        return "the model does not fit"
+        return next((text for text in result.warnings if NO_FIT in text), "the model does not fit")
     worst = max(result.memory, key=filled)
     host = host_full(result)
     if worst.peak <= worst.capacity and host is not None:

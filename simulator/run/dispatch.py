@@ -6,18 +6,18 @@ from typing import Literal
 from simulator.errors import InputError, Problem
 from simulator.results.result import Result
 from simulator.run.kinds import kind_of
-from simulator.specs.scenario import AnyScenario
+from simulator.specs.scenario import AnyRun
 
 
 def simulate(
-    scenario: AnyScenario,
+    scenario: AnyRun,
     *,
     fold: Literal["auto", "exact", "tiers", "none"] | None = None,
     executor: Literal["simpy", "max-plus"] | None = None,
     leap: bool | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
-    """Simulate a training or a serving scenario.
+    """Simulate a scenario that trains or serves, several jobs, or a workflow.
 
     `fold` and `executor` are for training (`simulate.simulate`), `leap` is for serving (`serve.serve`). Raises
     InputError for what cannot be simulated and for an option of the other kind; what does not fit into memory is a

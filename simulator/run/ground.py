@@ -17,14 +17,16 @@ from simulator.results.ground import MEASURABLE, Ground, Validation, weakest_of
 from simulator.run.extent import Extent, beyond, changed, extent, together
 from simulator.run.jobs.parts import parts
 from simulator.run.kinds import kind_of
+from simulator.run.workflow.stages import scenarios
 from simulator.specs import data_root, load_spec
 from simulator.specs.base import Figure
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Accelerator, Cluster
 from simulator.specs.kernels import ANY_FAMILY, KernelProfile
-from simulator.specs.scenario import AnyScenario, JobsScenario, OneScenario, ServingScenario
+from simulator.specs.scenario import AnyRun, JobsScenario, OneScenario, ServingScenario
 from simulator.specs.serving import ServingStack
 from simulator.specs.training import Stack
+from simulator.specs.workflow import Workflow
 
 FEWEST = 3
 """Published runs of the same conditions from which on a run counts as validated."""
@@ -77,10 +79,12 @@ def conditions(scenario: OneScenario, cluster: Cluster | None = None) -> Conditi
     )
 
 
-def ground(scenario: AnyScenario) -> Ground:
-    """What a scenario stands on; with pools on several machines, or several jobs, the weakest of them."""
+def ground(scenario: AnyRun) -> Ground:
+    """What a scenario stands on; with pools on several machines, several jobs or stages, the weakest of them."""
     if isinstance(scenario, JobsScenario):
         return weakest_of([ground(part) for part in parts(scenario)])
+    if isinstance(scenario, Workflow):
+        return weakest_of([ground(stage) for stage in scenarios(scenario)])
     homes = [scenario.cluster]
     if isinstance(scenario, ServingScenario):
         serving = scenario.serving

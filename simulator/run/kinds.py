@@ -16,7 +16,8 @@ from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.jobs import TrainingJob
 from simulator.specs.resolve import load_spec
-from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyRun, JobsScenario, Scenario, ServingScenario
+from simulator.specs.workflow import Workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,12 @@ class ScenarioKind:
     """One kind of scenario."""
 
     name: str
-    """As Results carry it; also the section of a scenario that makes it one of this kind."""
+    """As Results carry it."""
+    section: str
+    """The section of a scenario that makes it one of this kind."""
     does: str
     """Verb of a message: a scenario that `does`."""
-    spec: type[Scenario] | type[ServingScenario] | type[JobsScenario]
+    spec: type[Scenario] | type[ServingScenario] | type[JobsScenario] | type[Workflow]
     """What a user writes."""
     options: tuple[str, ...]
     """Options of `dispatch.simulate` that have a meaning."""
@@ -63,17 +66,17 @@ class ScenarioKind:
     @property
     def layout(self) -> str:
         """Path of the parallel sizes in a scenario."""
-        return f"{self.name}.parallel"
+        return f"{self.section}.parallel"
 
 
-def kind_of(scenario: AnyScenario) -> ScenarioKind:
-    """The kind of a scenario."""
+def kind_of(scenario: AnyRun) -> ScenarioKind:
+    """The kind of a scenario or of a workflow."""
     return next(kind for kind in KINDS.values() if isinstance(scenario, kind.spec))
 
 
 def kind_of_fields(scenario: Mapping[str, Any]) -> ScenarioKind:
     """The kind of a resolved scenario by its sections; training where none tells."""
-    return next((kind for name, kind in KINDS.items() if name in scenario), TRAINING)
+    return next((kind for kind in KINDS.values() if kind.section in scenario), TRAINING)
 
 
 # ---- training ------------------------------------------------------------------------------------------------------
@@ -102,6 +105,7 @@ def _parts_of_step(result: Result) -> dict[str, float]:
 
 TRAINING = ScenarioKind(
     name="training",
+    section="training",
     does="trains",
     spec=Scenario,
     options=("fold", "executor"),
@@ -147,6 +151,7 @@ def _largest_replica(scenario: ServingScenario, _: Cluster) -> int:
 
 SERVING = ScenarioKind(
     name="serving",
+    section="serving",
     does="serves",
     spec=ServingScenario,
     options=("leap",),
@@ -197,6 +202,7 @@ def _devices_of_jobs(result: Result) -> int:
 
 JOBS = ScenarioKind(
     name="jobs",
+    section="jobs",
     does="runs several jobs",
     spec=JobsScenario,
     options=("fold",),
@@ -216,5 +222,36 @@ JOBS = ScenarioKind(
     precision=lambda scenario: "bf16",
 )
 
-KINDS: dict[str, ScenarioKind] = {kind.name: kind for kind in (TRAINING, SERVING, JOBS)}
+# ---- workflows -----------------------------------------------------------------------------------------------------
+
+
+def _run_workflow(workflow: Workflow, **options: Any) -> Result:
+    from simulator.run.workflow.outcome import run_workflow
+
+    return run_workflow(workflow)
+
+
+WORKFLOW = ScenarioKind(
+    name="workflow",
+    section="stages",
+    does="is a workflow",
+    spec=Workflow,
+    options=(),
+    simulate=_run_workflow,
+    evaluate=_run_workflow,
+    whole="makespan_s",
+    speed="iteration_s",
+    best="iteration_s",
+    headline=("iteration_s", ""),
+    requests=False,
+    better=False,
+    columns=frozenset({"makespan_s", "iteration_s", "idle_fraction"}),
+    jobs=lambda _: {},
+    parts=lambda result: dict(result.critical_path.by_operation),
+    devices=lambda result: sum(one.ranks for one in result.classes),
+    group=lambda _, cluster: cluster.devices,
+    precision=lambda _: "bf16",
+)
+
+KINDS: dict[str, ScenarioKind] = {kind.name: kind for kind in (TRAINING, SERVING, JOBS, WORKFLOW)}
 """Every kind by its name, in the order in which they are named."""

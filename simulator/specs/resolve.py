@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem
 from simulator.specs import catalog, foreign
 from simulator.specs.base import Spec
-from simulator.specs.scenario import AnyScenario, JobsScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyRun, AnyScenario, JobsScenario, Scenario, ServingScenario
 from simulator.specs.shape import Kind, below, canonical, folders, specs
 from simulator.specs.text.messages import from_pydantic, mistyped
 from simulator.specs.text.overrides import apply, parse
 from simulator.specs.text.yaml_text import Node, Place, plain, read
+from simulator.specs.workflow import Workflow
 
 S = TypeVar("S", bound=Spec)
 
@@ -100,12 +101,18 @@ def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[Any
     `path` is a file, or a name that is searched as in `catalog.find`; what it says tells training from serving. Raises
     InputError with every problem found.
     """
-    return _load(AnyScenario, path, overrides, _chosen)
+    return _load(AnyScenario, path, overrides, _scenario)
+
+
+def load_run(path: str | Path, overrides: Sequence[str] = ()) -> Loaded[AnyRun]:
+    """Read a scenario or a workflow, as `load_scenario` does."""
+    return _load(AnyRun, path, overrides, _chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A scenario that is read once and changed many times, as a sweep does; its files are not read again."""
+    """A scenario or a workflow that is read once and changed many times, as a sweep does; its files are not read
+    again."""
 
     root: Node
     """What its files say, references followed and merged."""
@@ -116,14 +123,14 @@ class Template:
         """The same with overrides; InputError for those that cannot be applied, an unknown key for example."""
         tree, root = _Tree(), self.root
         for text in overrides:
-            root = tree.change(root, text, AnyScenario)
+            root = tree.change(root, text, Workflow if "stages" in root.children() else AnyScenario)
         if tree.problems:
             raise InputError(*tree.problems)
         return Template(root, self.sources)
 
-    def filled(self) -> tuple[AnyScenario, dict[str, Any]]:
-        """The validated scenario, and the plain data (text, numbers, lists, mappings) from which `restored` makes it
-        again where its files are not at hand. Raises InputError with every problem."""
+    def filled(self) -> tuple[AnyRun, dict[str, Any]]:
+        """The validated scenario or workflow, and the plain data (text, numbers, lists, mappings) from which `restored`
+        makes it again where its files are not at hand. Raises InputError with every problem."""
         tree = _Tree()
         tree.sources.extend(self.sources)
         chosen = _chosen(self.root, tree)
@@ -134,16 +141,18 @@ class Template:
 
 
 def read_template(path: str | Path, overrides: Sequence[str] = ()) -> Template:
-    """Read a scenario file, or the one of a name, to be changed many times; InputError for what cannot be read."""
+    """Read the file of a scenario or of a workflow, or the one of a name, to be changed many times; InputError for what
+    cannot be read."""
     tree = _Tree()
-    root = tree.start(path, AnyScenario)
+    root = tree.start(path, AnyRun)
     if tree.problems:
         raise InputError(*sorted(tree.problems, key=tree.reading_order))
     return Template(root, tuple(tree.sources)).changed(overrides)
 
 
-def restored(document: Mapping[str, Any]) -> AnyScenario:
-    """The scenario of the plain data that `Template.filled` gave; InputError where another version gave it."""
+def restored(document: Mapping[str, Any]) -> AnyRun:
+    """The scenario or workflow of the plain data that `Template.filled` gave; InputError where another version gave
+    it."""
     kind = _kind(document)
     try:
         return kind.model_validate(document)
@@ -179,12 +188,23 @@ def _load(
     return Loaded(spec, dict(_origins(spec, root, "", "default")), tuple(tree.sources))
 
 
-def _chosen(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
-    """Which kind of scenario a file is; None, and problems, where its software is for the other kind."""
+def _scenario(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
+    """Which kind of scenario a file is; None, and problems, for a workflow and where its software is for the other
+    kind."""
+    if "stages" not in root.children():
+        return cast("type[AnyScenario] | None", _chosen(root, tree))
+    hint = "`clustersim workflow FILE` runs it; scenarios have one `model` and train, serve or have `jobs`"
+    tree.report([root.keys["stages"].problem("is a workflow, which has `stages`", "stages", hint)])
+    return None
+
+
+def _chosen(root: Node, tree: "_Tree") -> "type[AnyRun] | None":
+    """Which kind of scenario a file is, or whether it is a workflow; None, and problems, where its software is for the
+    other kind."""
     entries = root.value if isinstance(root.value, dict) else {}
+    problems: list[Problem] = []
     if "stages" in entries:
-        hint = "`clustersim workflow FILE` runs it; scenarios have one `model` and train, serve or have `jobs`"
-        problems = [root.keys["stages"].problem("is a workflow, which has `stages`", "stages", hint)]
+        pass
     elif "jobs" in entries:
         problems = list(_misplaced_jobs(entries["jobs"]))
     else:
@@ -217,8 +237,10 @@ def _misplaced(root: Node, path: str) -> Iterator[Problem]:
         yield stack.place.problem(f"this software is for {there}, and the {what} is for {here}", f"{path}stack", hint)
 
 
-def _kind(entries: Mapping[str, Any]) -> type[AnyScenario]:
-    """Which kind of scenario has these sections."""
+def _kind(entries: Mapping[str, Any]) -> type[AnyRun]:
+    """Which kind of scenario has these sections, or whether a workflow has."""
+    if "stages" in entries:
+        return Workflow
     if "jobs" in entries:
         return JobsScenario
     return ServingScenario if _serves(entries) else Scenario

@@ -9,8 +9,9 @@ from simulator.specs.hardware import Cluster
 from simulator.specs.jobs import JobsScenario
 from simulator.specs.model import Model
 from simulator.specs.runs import Published, Serves, Trains
+from simulator.specs.workflow import Workflow
 
-__all__ = ["AnyScenario", "Common", "JobsScenario", "OneScenario", "Published", "Scenario", "ServingScenario"]
+__all__ = ["AnyRun", "AnyScenario", "Common", "JobsScenario", "OneScenario", "Published", "Scenario", "ServingScenario"]
 
 
 class Common(Spec):
@@ -65,3 +66,6 @@ OneScenario = Scenario | ServingScenario
 
 AnyScenario = OneScenario | JobsScenario
 """What a scenario file may be."""
+
+AnyRun = AnyScenario | Workflow
+"""What can be checked and swept: a scenario or a workflow."""

@@ -17,7 +17,7 @@ from simulator.specs import data_root, dump
 from simulator.specs.base import Spec
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.kernels import KernelProfile
-from simulator.specs.scenario import AnyScenario
+from simulator.specs.scenario import AnyRun
 
 _SUFFIXES = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".gz", ".txt", ".parquet")
 _LATE: tuple[type[Spec], ...] = (KernelProfile, CollectiveProfile)  # kinds that are read when a scenario runs
@@ -42,7 +42,7 @@ def check(known: str) -> None:
         raise InputError(Problem("a worker has another version of the simulator, or other profiles", hint=hint))
 
 
-def key(scenario: AnyScenario) -> str:
+def key(scenario: AnyRun) -> str:
     """The key of a scenario's outcome under this program."""
     fields = dump(scenario)
     parts = {"program": program(), "scenario": fields, "files": dict(_files(fields))}
@@ -52,12 +52,19 @@ def key(scenario: AnyScenario) -> str:
 def _files(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, hash) of each file that the scenario names and that is read only when it runs."""
     named = {text for text in _texts(fields.values()) if text.endswith(_SUFFIXES)}
-    trace = fields.get("requests", {}).get("trace")
-    for text in sorted(named if trace is None else named | {trace}):  # a trace is known by its content, not its name
+    for text in sorted(named | set(_traces(fields))):  # a trace is known by its content, not its name
         for path in (Path(text), data_root() / text):
             if path.is_file():
                 yield str(path), _digest(path, path.stat().st_mtime_ns, path.stat().st_size)
                 break
+
+
+def _traces(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Traces of its requests, and of those of its jobs or stages."""
+    for part in (fields, *fields.get("jobs", ()), *fields.get("stages", ())):
+        trace = (part.get("requests") or {}).get("trace")
+        if trace is not None:
+            yield trace
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

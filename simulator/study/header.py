@@ -8,12 +8,14 @@ from simulator import units
 from simulator.axes import CP, DP, EP, PP, TP
 from simulator.run.kinds import kind_of_fields
 from simulator.scenario_fields import at, devices, parts_of, whole, word
-from simulator.specs.scenario import JobsScenario, Scenario, ServingScenario
+from simulator.specs.scenario import AnyRun, JobsScenario, Scenario, ServingScenario
 from simulator.specs.text.written import dimension_at
+from simulator.specs.workflow import Workflow
 
 DEPENDS = {
     "jobs": ("jobs.*.name",),
-    "model": ("model", "jobs.*.model"),
+    "stages": ("stages.*.name",),
+    "model": ("model", "jobs.*.model", "stages.*.model"),
     "cluster": ("cluster",),
     "devices": (
         "cluster.nodes",
@@ -25,17 +27,18 @@ DEPENDS = {
         "serving.pools",
         "serving.partition",
     ),
-    "stack": ("stack", "jobs.*.stack"),
+    "stack": ("stack", "jobs.*.stack", "stages.*.stack"),
     "layout": ("training.parallel", "serving.parallel", "serving.replicas", "cluster.nodes", "cluster.node"),
     "batch": ("training.global_batch", "training.sequence_length", "requests.count"),
 }
 """The keys on which each of the facts rests, but the name; `*` is the number of a job."""
 _MOST = 8
 """Values that are named of what differs; of more the number."""
-_SETTINGS = ("training", "serving", "requests", "slo", "jobs", "perturbations")
+_SETTINGS = ("training", "serving", "requests", "slo", "jobs", "perturbations", "pools", "stages", "iterations")
 """Sections of a scenario that are settings of a run, key by key; of the others their names tell enough."""
 _OF_SERVING = ("serving", "requests", "slo")
 _OF_JOBS = ("jobs", "perturbations")
+_OF_WORKFLOWS = ("pools", "stages", "iterations")
 _LONGEST = 60
 _AXES = (TP.name, PP.name, "vpp", CP.name, EP.name, DP.name)
 
@@ -44,7 +47,8 @@ def scenario_fields(scenario: Mapping[str, Any]) -> dict[str, str]:
     """Name, jobs, model, devices, cluster, stack, layout and batch of a resolved scenario, as far as it says."""
     found = {
         "scenario": word(scenario, "name"),
-        "jobs": _jobs(scenario),
+        "jobs": _names(scenario, "jobs"),
+        "stages": _names(scenario, "stages"),
         "model": _called(scenario, "model"),
         "devices": _devices(scenario),
         "cluster": word(scenario, "cluster.name"),
@@ -116,9 +120,15 @@ _NAMED = ("cluster", "model", "stack")
 def _text(path: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _spelled(value)[:_LONGEST]
-    kind = JobsScenario if path.startswith(_OF_JOBS) else ServingScenario if path.startswith(_OF_SERVING) else Scenario
-    named = dimension_at(kind, path)
+    named = dimension_at(_kind_at(path), path)
     return units.format(value, named) if named not in (None, "count") else f"{value:,.6g}"
+
+
+def _kind_at(path: str) -> type[AnyRun]:
+    """Which kind of scenario has a section."""
+    if path.startswith(_OF_WORKFLOWS):
+        return Workflow
+    return JobsScenario if path.startswith(_OF_JOBS) else ServingScenario if path.startswith(_OF_SERVING) else Scenario
 
 
 def _spelled(value: Any) -> str:
@@ -128,15 +138,16 @@ def _spelled(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _jobs(scenario: Mapping[str, Any]) -> str:
-    """The names of several jobs."""
-    return ", ".join(word(job, "name") for job in parts_of(scenario, "jobs"))
+def _names(scenario: Mapping[str, Any], section: str) -> str:
+    """The names of several jobs or stages."""
+    return ", ".join(word(part, "name") for part in parts_of(scenario, section))
 
 
 def _called(scenario: Mapping[str, Any], section: str) -> str:
-    """The name of a model or stack, of several jobs those that they have."""
-    jobs = dict.fromkeys(word(job, f"{section}.name").partition(" (")[0] for job in parts_of(scenario, "jobs"))
-    return word(scenario, f"{section}.name") or ", ".join(filter(None, jobs))
+    """The name of a model or stack, of several jobs or stages those that they have."""
+    several = [part for kind in ("jobs", "stages") for part in parts_of(scenario, kind)]
+    named = dict.fromkeys(word(part, f"{section}.name").partition(" (")[0] for part in several)
+    return word(scenario, f"{section}.name") or ", ".join(filter(None, named))
 
 
 def _devices(scenario: Mapping[str, Any]) -> str:

@@ -16,7 +16,13 @@ from simulator.study.check.check import Tolerances
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).resolve().parent
-NAMED = ("scenarios/quickstart.yaml", "scenarios/training", "scenarios/serving", "scenarios/jobs")
+NAMED = (
+    "scenarios/quickstart.yaml",
+    "scenarios/training",
+    "scenarios/serving",
+    "scenarios/jobs",
+    "workloads/workflows",
+)
 
 
 def names() -> list[str]:
@@ -37,7 +43,7 @@ def test_scenario_answers_what_it_did(name: str, monkeypatch: pytest.MonkeyPatch
 
 def test_no_golden_file_is_without_its_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert orphans(["scenarios/training", "scenarios/serving", "scenarios/jobs"], GOLDEN) == []
+    assert orphans(NAMED[1:], GOLDEN) == []
 
 
 def test_the_makefile_checks_the_same() -> None:

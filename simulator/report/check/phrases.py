@@ -33,6 +33,7 @@ STATES = {
 _OF = {
     "serving": {"operations": "iteration", "breakdown": "request"},
     "jobs": {"operations": "times of all jobs", "breakdown": "time until all jobs are done"},
+    "workflow": {"breakdown": "time of all iterations"},
 }
 _WHOLE = {"breakdown": "step", "critical_path": "step", "links": "step", "memory": "memory"}
 

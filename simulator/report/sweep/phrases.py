@@ -19,6 +19,7 @@ OUT_OF_MEMORY, REFUSED = "×", "–"
 _SHOWN = {
     "training": ("tokens_per_s", "mfu", "step_time_s", "bubble_fraction", "peak_memory_bytes"),
     "jobs": ("worst_slowdown", "mean_slowdown", "makespan_s", "shared_link_s"),
+    "workflow": ("iteration_s", "makespan_s", "idle_fraction"),
     "serving": ("slo_attainment", "output_throughput", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "max_kv_usage"),
 }
 

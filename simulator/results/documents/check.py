@@ -76,7 +76,7 @@ class CheckedScenario:
     file: str
     name: str | None
     kind: str | None
-    """`training` or `serving`; None where neither could be read."""
+    """`training`, `serving`, `jobs` or `workflow`; None where neither could be read."""
     baseline: str
     """File."""
     state: str

@@ -85,7 +85,7 @@ class SweepDocument:
     schema: int = 1
     kind: str = "sweep"
     of: str
-    """`training` or `serving`."""
+    """`training`, `serving`, `jobs` or `workflow`."""
     name: str
     """Name of the scenario."""
     subject: Mapping[str, str]

@@ -9,13 +9,14 @@ from simulator.run.spread import compared
 from simulator.run.spread.near import like
 from simulator.run.spread.residuals import spreads
 from simulator.specs.requests import Requests
-from simulator.specs.scenario import AnyScenario, JobsScenario, ServingScenario
+from simulator.specs.scenario import AnyRun, JobsScenario, ServingScenario
+from simulator.specs.workflow import Workflow
 
 
-def grounded(scenario: AnyScenario) -> Ground:
-    """The ground of a scenario with the spreads of its figures; several jobs have theirs each on its own."""
+def grounded(scenario: AnyRun) -> Ground:
+    """The ground of a scenario with the spreads of its figures; several jobs and stages have theirs each on its own."""
     found = ground(scenario)
-    if isinstance(scenario, JobsScenario) or not found.kind:
+    if isinstance(scenario, JobsScenario | Workflow) or not found.kind:
         return found
     own = like(scenario)
     known = dict(spreads(own))

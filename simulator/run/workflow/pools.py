@@ -1,5 +1,7 @@
 """The devices of a workflow's pools: parts of the cluster, one after the other."""
 
+from collections.abc import Mapping
+
 from simulator.errors import InputError, Problem
 from simulator.specs.workflow import OneStage, Workflow
 
@@ -35,6 +37,6 @@ def devices_of(workflow: Workflow) -> dict[str, Devices]:
     return found
 
 
-def of_stage(stage: OneStage, pools: dict[str, Devices]) -> Devices:
-    """All devices of a stage."""
-    return tuple(sorted(device for pool in stage.pools for device in pools[pool]))
+def of_stage(stage: OneStage, pools: Mapping[str, Devices]) -> Devices:
+    """All devices of a stage, each once."""
+    return tuple(sorted({device for pool in stage.pools for device in pools[pool]}))

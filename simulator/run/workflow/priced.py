@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -13,19 +12,17 @@ from simulator.model.parameters import total_parameters
 from simulator.results.infeasibility import reason
 from simulator.results.result import Result
 from simulator.run.gather import gather
-from simulator.run.jobs.parts import part_of
 from simulator.run.simulate import alone, prepare
 from simulator.run.site import Seat
-from simulator.run.workflow import pieces
+from simulator.run.workflow import pieces, stages
 from simulator.run.workflow.handover import hand_over
 from simulator.run.workflow.partial import Rollouts
 from simulator.run.workflow.pieces import Piece
-from simulator.run.workflow.pools import Devices
+from simulator.run.workflow.pools import Devices, of_stage
 from simulator.serving.fleet.system import resolve
 from simulator.specs.collectives import CollectiveProfile
 from simulator.specs.hardware import Cluster
 from simulator.specs.resolve import placed_below
-from simulator.specs.scenario import Scenario, ServingScenario
 from simulator.specs.workflow import AnyStage, HandOverStage, ServingStage, TimedStage, TrainingStage, Workflow
 from simulator.training.job import Job
 
@@ -80,19 +77,10 @@ class Pricer:
             return self._hands_over(stage)
         return _takes(stage)
 
-    def _devices(self, stage: AnyStage) -> Devices:
-        return tuple(sorted(device for pool in stage.pools for device in self.pools[pool]))
-
-    def _common(self, stage: TrainingStage | ServingStage) -> dict[str, Any]:
-        known = {"version": 1, "name": stage.name, "description": "", "model": stage.model}
-        return {**known, "seed": self.workflow.seed, "published": ()}
-
     def _trains(self, stage: TrainingStage) -> Priced:
-        devices = self._devices(stage)
+        devices = of_stage(stage, self.pools)
         _check_whole(devices, self.workflow.cluster)
-        own: dict[str, Any] = {"stack": stage.stack, "training": stage.training, "fold": stage.fold}
-        cluster = part_of(self.workflow.cluster, devices)
-        scenario = Scenario.model_construct(cluster=cluster, **own, **self._common(stage))
+        scenario = stages.as_training(stage, self.workflow, devices)
         prepared = prepare(scenario, seat=Seat(self.fabric, np.array(devices, np.int64)))
         run = alone(prepared)
         result, ticks = gather(run), run.steps.total
@@ -104,10 +92,8 @@ class Pricer:
         return found
 
     def _generates(self, stage: ServingStage) -> Priced:
-        devices = self._devices(stage)
-        own: dict[str, Any] = {"stack": stage.stack, "serving": stage.serving, "requests": stage.requests}
-        own |= {"slo": stage.slo, "leap": stage.leap, "cluster": self.workflow.cluster}
-        scenario = ServingScenario.model_construct(**own, **self._common(stage))
+        devices = of_stage(stage, self.pools)
+        scenario = stages.as_serving(stage, self.workflow)
         if stage.enough < 1:
             _check_partial(stage)
         systems = resolve(scenario, devices)
@@ -131,7 +117,7 @@ class Pricer:
 
     def _hands_over(self, stage: HandOverStage) -> Priced:
         have, want = self.known[stage.hands_over.of], self.known[stage.hands_over.to]
-        devices = self._devices(stage)
+        devices = of_stage(stage, self.pools)
         moved = hand_over(have.held, want.held, want.weight_bytes, stage.hands_over.way, self.fabric, self.profile)
         figures = {"moved_bytes": moved.size_bytes, "weight_bytes": want.weight_bytes}
         ticks = units.to_ticks(moved.seconds)

@@ -12,7 +12,7 @@ from simulator import units
 from simulator.errors import InputError, Problem
 from simulator.specs.base import Figure, Spec
 from simulator.specs.resolve import Template
-from simulator.specs.scenario import AnyScenario
+from simulator.specs.scenario import AnyRun
 from simulator.specs.shape import Kind, below, canonical, specs
 from simulator.specs.text.yaml_text import Node, Place
 
@@ -35,8 +35,9 @@ _BASE = {
 """The SI base unit of each of `units.DIMENSIONS`."""
 
 
-def template_of(scenario: AnyScenario) -> Template:
-    """The template of a scenario that was made in Python; InputError where it cannot be written down."""
+def template_of(scenario: AnyRun) -> Template:
+    """The template of a scenario or of a workflow that was made in Python; InputError where it cannot be written
+    down."""
     template = Template(_node(scenario, type(scenario)))
     if template.filled()[0] != scenario:
         raise InputError(Problem("the scenario cannot be written down and read again", hint="name its file instead"))

@@ -15,14 +15,16 @@ from pathlib import Path
 import yaml
 
 from simulator.errors import InputError, Problem
-from simulator.specs import data_root, load_scenario
+from simulator.specs import data_root
 from simulator.specs.catalog import entrance, shown
+from simulator.specs.resolve import load_run
 from simulator.specs.scenario import Common
+from simulator.specs.workflow import Workflow
 from simulator.study.check.baseline import is_foreign
 
 _SUFFIXES = (".yaml", ".yml")
 _UP = "_up"  # stands for the folder above in the path of a baseline
-_KEYS = re.compile(r"^(cluster|model|stack|training|serving|requests|extends)\s*:", re.MULTILINE)
+_KEYS = re.compile(r"^(cluster|model|stack|training|serving|requests|stages|extends)\s*:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def orphans(paths: Sequence[str], folder: Path) -> list[Case]:
 def _files(path: str) -> Iterator[tuple[Path, Path | None]]:
     """(file, folder that was walked) below a path; folder None for what was named itself."""
     if not os.path.isdir(path):
-        yield entrance(path, (str(Common.folder),)), None
+        yield entrance(path, (str(Common.folder), Workflow.folder)), None
         return
     for where, folders, names in os.walk(path, onerror=_raise):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -107,7 +109,7 @@ def _raise(error: OSError) -> None:
 
 def _loaded(file: Path, baseline: Path) -> Case:
     try:
-        loaded = load_scenario(file)
+        loaded = load_run(file)
     except InputError as error:
         return Case(_shown(file), file, baseline, None, error.problems)
     return Case(_shown(file), file, baseline, loaded.scenario.name, sources=loaded.sources)

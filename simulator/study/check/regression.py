@@ -20,7 +20,7 @@ from simulator.results.documents.check import (
 )
 from simulator.results.writing import check_writable
 from simulator.run.dispatch import simulate
-from simulator.specs import load_scenario
+from simulator.specs.resolve import load_run
 from simulator.study.check import baseline
 from simulator.study.check.baseline import Baseline
 from simulator.study.check.cases import Case, find, orphans
@@ -94,7 +94,7 @@ def check_case(case: Case, tolerances: Tolerances, update: bool = False) -> Chec
     if problems and (not update or baseline.is_foreign(case.baseline)):
         return Checked(case, "refused", problems=problems)
     try:
-        loaded = load_scenario(case.path)
+        loaded = load_run(case.path)
         with loaded.placed():
             result = simulate(loaded.scenario)
     except SimulatorError as error:

@@ -21,7 +21,7 @@ from simulator.run.kinds import kind_of
 from simulator.specs import dump
 from simulator.specs.base import Spec
 from simulator.specs.resolve import Template, read_template
-from simulator.specs.scenario import AnyScenario
+from simulator.specs.scenario import AnyRun
 from simulator.specs.text.overrides import parse
 from simulator.specs.text.written import template_of
 from simulator.specs.text.yaml_text import plain
@@ -45,7 +45,7 @@ Progress = Callable[[int, int], None]
 
 
 def sweep(
-    source: str | Path | AnyScenario,
+    source: str | Path | AnyRun,
     axes: Axes,
     where: Sequence[str] = (),
     random: int | None = None,
@@ -139,7 +139,7 @@ class _Run:
         return True
 
 
-def _template(source: str | Path | AnyScenario) -> Template:
+def _template(source: str | Path | AnyRun) -> Template:
     return template_of(source) if isinstance(source, Spec) else read_template(source)
 
 
@@ -158,7 +158,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) and "," not in value else dumps(value)
 
 
-def _example(template: Template, axes: Sequence[Axis]) -> AnyScenario:
+def _example(template: Template, axes: Sequence[Axis]) -> AnyRun:
     """The scenario; where it is only whole with values of the axes, with the first of each."""
     try:
         return template.filled()[0]
@@ -166,7 +166,7 @@ def _example(template: Template, axes: Sequence[Axis]) -> AnyScenario:
         return template.changed([axis.overrides[0] for axis in axes]).filled()[0]
 
 
-def _header(example: AnyScenario, axes: Sequence[Axis]) -> dict[str, str]:
+def _header(example: AnyRun, axes: Sequence[Axis]) -> dict[str, str]:
     """What no axis varies, in words."""
     varied = tuple(_NUMBER.sub(".*", _key(axis)) for axis in axes)
     known = header.scenario_fields(dump(example))
