@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SCENARIO ?= scenarios/training/megatron-1t.yaml
-CHECKED = scenarios/quickstart.yaml scenarios/training scenarios/serving scenarios/jobs workloads/workflows --baseline tests/golden
+CHECKED = scenarios/quickstart.yaml scenarios/training scenarios/serving scenarios/jobs workloads/workflows/data-acquisition.yaml workloads/workflows/distillation.yaml workloads/workflows/grpo-7b-split.yaml --baseline tests/golden
 
 # Tests start hundreds of processes: none of them compiles the package again, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE =

@@ -23,9 +23,10 @@ from simulator.run.tiers import memory_of
 from simulator.serving.costs.iteration import ReplicaCost
 from simulator.serving.fleet.system import System, resolve
 from simulator.serving.workload.generate import generate
-from simulator.specs import data_root, load_file, load_scenario
+from simulator.specs import data_root, load_file
 from simulator.specs.base import Count, Spec
-from simulator.specs.scenario import AnyScenario, Scenario, ServingScenario
+from simulator.specs.resolve import load_run
+from simulator.specs.scenario import AnyRun, Scenario, ServingScenario
 from simulator.study.papers.exchanges import Exchange, of_exchange
 from simulator.study.papers.latency_models import Latencies, serve_fitted
 from simulator.study.papers.orders import Order, of_order
@@ -37,7 +38,7 @@ from simulator.training.memory import peak_memory
 
 CLAIMS = Path("workloads") / "measurements" / "papers.yaml"
 FOLDER = "papers"
-"""Where the scenarios are, below `scenarios`."""
+"""Where they are, below `scenarios`, and below `workloads/workflows` where they are workflows."""
 TOLERANCE = 0.03
 """Relative distance of the two ends of a search for a rate."""
 
@@ -100,7 +101,7 @@ class Figure(Spec):
     """One way to a number; exactly one of the keys besides `of` and `changes`."""
 
     of: str = ""
-    """Scenario below scenarios/papers."""
+    """Scenario below scenarios/papers, or workflow below workloads/workflows/papers."""
     changes: tuple[str, ...] = ()
     """Overrides of it."""
     metric: str | None = None
@@ -274,9 +275,9 @@ def known_claims() -> Papers:
     return load_file(Papers, data_root() / CLAIMS).spec
 
 
-def any_scenario(name: str, changes: Iterable[str] = ()) -> AnyScenario:
-    """A scenario of a paper, of training or of serving."""
-    return load_scenario(f"{FOLDER}/{name}", tuple(changes)).spec
+def any_scenario(name: str, changes: Iterable[str] = ()) -> AnyRun:
+    """A scenario or a workflow of a paper."""
+    return load_run(f"{FOLDER}/{name}", tuple(changes)).spec
 
 
 def scenario(name: str, changes: Iterable[str] = ()) -> ServingScenario:
@@ -422,7 +423,7 @@ class Bench:
         return found
 
 
-def fits_training(asked: AnyScenario) -> bool:
+def fits_training(asked: AnyRun) -> bool:
     """Whether a training job fits into the memory of its devices."""
     assert isinstance(asked, Scenario)
     job, node = build_job(asked), asked.cluster.node

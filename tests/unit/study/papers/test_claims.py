@@ -8,9 +8,12 @@ from pydantic import ValidationError
 from simulator import units
 from simulator.metrics import METRICS
 from simulator.run.serve import serve
+from simulator.run.workflow import order
+from simulator.run.workflow.pools import devices_of
 from simulator.serving.fleet.system import resolve
 from simulator.specs import names
 from simulator.specs.scenario import Scenario, ServingScenario
+from simulator.specs.workflow import Workflow
 from simulator.study.papers.claims import (
     Bench,
     Claim,
@@ -50,13 +53,17 @@ def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes:
     asked = any_scenario(name, changes)
     if isinstance(asked, ServingScenario):
         assert all(system.cost.fits for system in resolve(asked))
+    elif isinstance(asked, Workflow):
+        order.check(asked)
+        assert devices_of(asked)
     else:
         assert isinstance(asked, Scenario)
         assert peak_memory(build_job(asked)) < asked.cluster.node.accelerator.memory.capacity.value
 
 
 def test_every_scenario_of_a_paper_is_part_of_a_claim() -> None:
-    assert {f"papers/{name}" for name, _ in USED} == {n for n in names(ServingScenario) if n.startswith("papers/")} - {
+    shipped = [*names(ServingScenario), *names(Workflow)]
+    assert {f"papers/{name}" for name, _ in USED} == {name for name in shipped if name.startswith("papers/")} - {
         "papers/burstgpt/poisson"  # what the bursts are to be compared with
     }
 
@@ -65,7 +72,8 @@ def test_scenarios_and_claims_publish_the_same_figures() -> None:
     told = {(c.figure.of, c.figure.metric): c for c in PAPERS.claims if c.figure.metric and not c.figure.changes}
     compared = 0
     for name in {claim.figure.of for claim in told.values()}:
-        for published in any_scenario(name).published:
+        asked = any_scenario(name)
+        for published in () if isinstance(asked, Workflow) else asked.published:
             claim = told.get((name, published.metric))
             if claim is not None:
                 metric = METRICS[published.metric]
@@ -102,6 +110,7 @@ def test_claims_and_what_is_absent_belong_to_papers_with_titles() -> None:
         ("memory of 1F1B, 6.2B", 60, 63),
         ("bubble of ZB-H2 at the times measured for 14.6B, 16 stages, 48 microbatches", 6.71, 6.73),
         ("interleaved with four chunks over plain 1F1B, 175B on 96 A100, batch of 12", 1.1, 1.7),
+        ("the same of plain data parallelism (layers of 0.031 billion parameters)", 43, 65),
         ("fused over unfused kernels, 175B (devices not stated, those of Figure 12 taken)", 1.1, 1.2),
     ],
 )
