@@ -73,7 +73,8 @@ def unknown(reference: str, rooms: tuple[str, ...]) -> Problem:
     known = _names(rooms)
     some = ", ".join(f"`{name}`" for name in known[:_EXAMPLES])
     more = f" and {len(known) - _EXAMPLES} more" if len(known) > _EXAMPLES else ""
-    hint = nearest(_bare(reference, room), known) or f"write the path of a file, or a name in {room}/: {some}{more}"
+    where = " or ".join(f"{one}/" for one in rooms)
+    hint = nearest(_bare(reference, room), known) or f"write the path of a file, or a name in {where}: {some}{more}"
     return Problem(f"there is no {_ROOMS.get(room, what)} `{reference[:80]}`", hint=hint)
 
 
