@@ -119,6 +119,21 @@ def test_a_sample_of_claims_comes_out(text: str, least: float, most: float) -> N
     assert least <= round(BENCH.value(claim.figure), 9) <= most
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("paper", "first", "least", "most"),
+    [
+        ("hybridflow", "time of the actor's transition", 3, 10),
+        ("realhf", "iteration in one layout for all calls", 1.15, 1.45),
+        ("remax", "iteration of PPO", 1.0, 1.3),
+        ("zero", "largest model without model parallelism", 38, 46),
+    ],
+)
+def test_claims_that_take_longer_come_out(paper: str, first: str, least: float, most: float) -> None:
+    (claim,) = (one for one in PAPERS.claims if one.paper == paper and one.claim.startswith(first))
+    assert least <= BENCH.value(claim.figure) <= most
+
+
 def test_our_iterations_are_near_the_latencies_that_distserve_fitted() -> None:
     (fits,) = PAPERS.fits
     fit = next(fit for fit in fits.models if fit.engine == "DistServe" and fit.tp == 4)

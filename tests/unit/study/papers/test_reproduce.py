@@ -170,6 +170,10 @@ def test_systems_have_claims_or_a_reason() -> None:
     assert without == set()
 
 
+def test_every_paper_belongs_to_a_system() -> None:
+    assert set(PAPERS.titles) <= {paper for one in SYSTEMS.values() for paper in one.papers}
+
+
 def test_what_is_true_by_construction_says_why() -> None:
     marked = [one for one in PAPERS.claims if one.by_construction]
     assert marked
