@@ -26,6 +26,7 @@ class Layout(Spec):
         "expert_parallel_size": "ep",
         "data_parallel_size": "dp",
         "attention_dp": "dp",
+        "decode_context_parallel_size": "dcp",
     }
 
     tp: Count = 1
@@ -42,6 +43,10 @@ class Layout(Spec):
     etp: Count | None = None
     """Devices that cut each expert between them. Where left out: with `dp` what `ep` leaves of `tp` x `dp`, else `tp`
     where `ep` is 1 and otherwise 1."""
+    dcp: Count = Field(default=1, exclude_if=lambda ranks: ranks == 1)
+    """Decode context parallelism: so many devices of a tensor-parallel group that would hold copies of the same key
+    heads (of the same latent) hold parts of the cached tokens instead, in turns. Decodes gather their queries over
+    them and combine what each finds; it divides the copies, `tp` over the key heads (`tp` of a latent)."""
 
     @property
     def devices(self) -> int:
@@ -79,6 +84,11 @@ class Layout(Spec):
         if experts % self.tp:
             meshes = f"experts lie on etp {self.expert_cut} x ep {self.ep} = {experts} devices of a stage"
             raise ValueError(f"{meshes}, attention on tp {self.tp} of each replica: write a multiple of {self.tp}")
+        if self.tp % self.dcp:
+            divisors = ", ".join(str(d) for d in range(1, min(self.tp, 64) + 1) if self.tp % d == 0)
+            raise ValueError(
+                f"dcp {self.dcp} does not divide tp {self.tp}, whose devices it takes: write one of {divisors}"
+            )
         return self
 
 
@@ -439,6 +449,12 @@ class ServingStack(Spec):
     """Tensor-parallel sums: the collective library's, or kernels of the engine's own for small messages."""
     graphs: Count | None = None
     """Sequences up to which decoding replays captured graphs, so that launches cost nothing; None: never."""
+    graph_steps: tuple[tuple[Count, Count], ...] = Field(default=(), max_length=16, exclude_if=lambda steps: not steps)
+    """Sizes of these graphs, each entry (up to this size, in steps of so many), ascending: `[[4, 2], [256, 8]]` has
+    graphs of 2, 4, 8, 16 ... 256. A batch fills up the next larger one; a graph of every size where left out."""
+    graph_unit: Literal["sequences", "tokens"] = Field(default="sequences", exclude_if=lambda unit: unit == "sequences")
+    """What `graph_steps` count: sequences, each of which may have several rows to verify, or rows, those of prompts
+    among them."""
     pads_peers: Literal["always", "graphs", "never"] = "never"
     """When replicas that share experts, idle ones too, all pass as many rows as the largest of them: in every
     iteration, in those that replay captured graphs, or never."""
@@ -488,6 +504,14 @@ class ServingStack(Spec):
     """Device memory of the context, libraries and graphs, besides weights, activations and cache."""
     notes: str = ""
     """What a reader should know."""
+
+    @field_validator("graph_steps")
+    @classmethod
+    def _ascending(cls, steps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        ends = [end for end, _ in steps]
+        if ends != sorted(set(ends)):
+            raise ValueError(f"sizes up to {', '.join(map(str, ends))} do not ascend: write the smallest first")
+        return steps
 
     @field_validator("kernel_launch", mode="before")
     @classmethod

@@ -18,6 +18,7 @@ from simulator.specs.text.yaml_text import compose, file_text
 
 VLLM, SGLANG, TENSORRT = "vllm", "sglang", "tensorrt-llm"
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+SHORT |= {"dcp": "decode_context_parallel_size"}
 """Short options of vLLM with one dash, and of the others with two."""
 EXTRA = ("extra_llm_api_options", "config", "extra_engine_args")
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")

@@ -27,6 +27,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "tp": ("tensor_parallel_size",),
         "pp": ("pipeline_parallel_size",),
         "dp": ("data_parallel_size",),
+        "dcp": ("decode_context_parallel_size",),
         "sequences": ("max_num_seqs",),
         "chunk": ("max_num_batched_tokens",),
         "context": ("max_model_len",),
@@ -131,7 +132,6 @@ LEFT_OUT = {
     "attention_dp_config.enable_balance": "requests go to ranks by the router",
     "max_beam_width": "one sequence a request is simulated",
     "data_parallel_size_local": "ranks lie one after the other on the devices",
-    "decode_context_parallel_size": "attention over parts of the context is not simulated",
     "load_balance_method": "see serving.router",
     "warmup": "all requests are measured",
 }

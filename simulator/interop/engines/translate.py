@@ -111,6 +111,7 @@ def _instance(command: Command, own: Arguments, model: tuple[str, Model] | None)
     pp = own.whole(*names["pp"], "pp", most=MOST_DEVICES) or 1
     dp = own.whole(*names["dp"], "dp", most=MOST_DEVICES) or 1 if "dp" in names else 1
     ep = own.whole(*names["ep"], most=MOST_DEVICES) or 1 if "ep" in names else 1
+    dcp = own.whole(*names["dcp"], most=MOST_DEVICES) or 1 if "dcp" in names else 1
     replicas, ranks, experts = 1, 1, model is not None and model[1].experts is not None
     if engine == VLLM:
         spread = own.on("enable_expert_parallel")
@@ -122,12 +123,20 @@ def _instance(command: Command, own: Arguments, model: tuple[str, Model] | None)
         replicas = dp
     elif own.on("enable_attention_dp"):
         ranks, tp = tp, 1
-    parallel = {"tp": tp} | ({"dp": ranks} if ranks > 1 else {}) | ({"pp": pp} if pp > 1 else {})
+    parallel = {"tp": tp} | {key: size for key, size in (("dp", ranks), ("pp", pp), ("dcp", dcp)) if size > 1}
     if experts and (ep > 1 or ranks > 1):
         parallel |= {"ep": ep, "etp": max(tp * ranks // ep, 1)}
     shares = ranks if engine == SGLANG else 1
     batching = _limits(own, names, shares)
-    places = {"tp": "tp", "dp": "dp", "pp": "pp", "ep": "ep", "token_budget": "chunk", "max_sequences": "sequences"}
+    places = {
+        "tp": "tp",
+        "dp": "dp",
+        "pp": "pp",
+        "ep": "ep",
+        "dcp": "dcp",
+        "token_budget": "chunk",
+        "max_sequences": "sequences",
+    }
     places |= {"block_size": "block", "memory_share": "memory", "free_share": "free", "blocks": "blocks"}
     notes = {key: own.note(*names.get(kind, ())) for key, kind in places.items()}
     return Instance(_role(own, names), parallel, batching, _cache(own, names), replicas, notes)

@@ -14,6 +14,12 @@ FIRST_PORT = 8000
 _EXTRA = "extra_llm_api_options.yaml"
 
 
+def _no_parts(layout: Layout, engine: str) -> None:
+    if layout.dcp > 1:
+        message = f"dcp {layout.dcp}: {engine} has no flag by which devices of a group share cached tokens"
+        raise InputError(Problem(message, path="serving.parallel.dcp", hint="leave it out, or write vllm"))
+
+
 def command_lines(scenario: ServingScenario, engine: str) -> str:
     """A script that starts each replica of a scenario, one command each.
 
@@ -41,6 +47,7 @@ def _vllm(
 ) -> list[str]:
     words = ["vllm", "serve", name, *_sizes("--tensor-parallel-size", layout.tp)]
     words += _sizes("--pipeline-parallel-size", layout.pp) + _sizes("--data-parallel-size", layout.ranks)
+    words += _sizes("--decode-context-parallel-size", layout.dcp)
     if layout.ep > 1:
         _whole(layout, "vLLM spreads experts over all devices of a replica, or cuts them over all of these")
         words.append("--enable-expert-parallel")
@@ -61,6 +68,7 @@ def _vllm(
 def _sglang(
     scenario: ServingScenario, name: str, pool: Pool, layout: Layout, batching: Batching, cache: KvCache
 ) -> list[str]:
+    _no_parts(layout, "SGLang")
     ranks = layout.ranks
     words = ["python", "-m", "sglang.launch_server", "--model-path", name, *_sizes("--tp-size", layout.tp * ranks)]
     words += _sizes("--pp-size", layout.pp)
@@ -81,6 +89,7 @@ def _tensorrt(
     scenario: ServingScenario, name: str, pool: Pool, layout: Layout, batching: Batching, cache: KvCache
 ) -> list[str]:
     del pool
+    _no_parts(layout, "TensorRT-LLM")
     if layout.ranks > 1 and layout.tp > 1:
         hint = "write sglang, or choose tp 1 for attention ranks"
         raise InputError(Problem("an attention rank of TensorRT-LLM is one device", hint=hint))

@@ -2,9 +2,10 @@
 
 A worker is an engine. With attention in data parallel it is as many replicas as it has ranks, which share its experts
 and run in step. What the benchmark's recipe says in its name (`batch128`: the most sequences of a decode rank) is
-taken; what it leaves out follows the engine's own example for such a deployment (`examples/disaggregated/slurm` of
-TensorRT-LLM: prompts of 1,024 tokens four at a time, 4,480 tokens an iteration). The first token reaches the client
-through the decode side, as the proxies of Dynamo, SGLang and TensorRT-LLM have it.
+taken, and so is what the recipe's own file says where it is published (`serving-settings.yaml`). What is left follows
+the engine's own example for such a deployment (`examples/disaggregated/slurm` of TensorRT-LLM: prompts of 1,024 tokens
+four at a time, 4,480 tokens an iteration). The first token reaches the client through the decode side, as the proxies
+of Dynamo, SGLang and TensorRT-LLM have it.
 """
 
 import re
@@ -12,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.interop.rows.jsonl import Refused
+from simulator.interop.rows.serving_settings import Told
 from simulator.specs.hardware import Cluster
-from simulator.specs.serving import Batching, ExpertTraffic, Layout, Pool
+from simulator.specs.serving import Batching, ExpertTraffic, KvCache, Layout, Pool
 
 if TYPE_CHECKING:
     from simulator.interop.rows.serving import ServingRow
@@ -27,14 +29,21 @@ EXAMPLE_TOKENS = 4480
 """Most tokens of an iteration of a prefill worker in TensorRT-LLM's example."""
 SPARE = 256
 """Tokens beyond one prompt that a prefill worker is built for where a prompt is longer than that."""
+LARGE_MEMORY_GB = 160
+WHOLE_CHUNK = {False: 8192, True: 16_384}
+"""SGLang's default of `chunked_prefill_size` below and from that memory on (server_args.py), which attention ranks
+share."""
 ROUTED = 8
 """Experts of a row of the models that these rows are about (DeepSeek-V3, R1)."""
 AXES = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep")
 
 
-def pools(row: "ServingRow", prompt: int, assumed: list[str]) -> tuple[Pool, ...]:
-    """The pools of a row, whose longest prompt has so many tokens; raises Refused for a layout that is not stated."""
-    return tuple(_pool(row, role, _workers(row, role, assumed), prompt, assumed) for role in ROLES)
+def pools(row: "ServingRow", prompt: int, told: Mapping[str, Told], assumed: list[str]) -> tuple[Pool, ...]:
+    """The pools of a row, whose longest prompt has so many tokens; raises Refused for a layout that is not stated.
+
+    `told` is what the benchmark's scripts say to workers of each role.
+    """
+    return tuple(_pool(row, role, _workers(row, role, assumed), prompt, told[role], assumed) for role in ROLES)
 
 
 def spanning(cluster: Cluster, found: Sequence[Pool]) -> Cluster:
@@ -50,7 +59,7 @@ def spanning(cluster: Cluster, found: Sequence[Pool]) -> Cluster:
                 free = -each % per_node
             else:
                 free -= each
-    if nodes > 1 and cluster.network is None:
+    if nodes > 1 and cluster.network.kind == "none":
         raise Refused(f"{nodes} nodes of {cluster.name}, which no network joins")
     return cluster.model_copy(update={"nodes": nodes})
 
@@ -73,6 +82,7 @@ def _pool(
     role: Literal["prefill", "decode"],
     worker: Mapping[str, Any],
     prompt: int,
+    told: Told,
     assumed: list[str],
 ) -> Pool:
     sizes = {key: 1 if worker.get(key) is None else worker[key] for key in (*AXES, "workers")}
@@ -93,7 +103,8 @@ def _pool(
         role=role,
         replicas=sizes["workers"] * among,
         parallel=Layout(tp=tp, pp=pp, ep=ep, etp=None if alike else cut),
-        batching=_limits(row, role, prompt, assumed),
+        batching=_told(role, among, told, assumed) or _limits(row, role, among, prompt, assumed),
+        kv_cache=None if told.memory_share is None else KvCache(prefix_caching="none", memory_share=told.memory_share),
         experts=traffic,
     )
 
@@ -109,11 +120,26 @@ def _traffic(row: "ServingRow", among: int, ep: int, assumed: list[str]) -> Expe
     return ExpertTraffic(dispatcher="deepep-low-latency-b200", dispatch_precision="nvfp4" if packed else None)
 
 
-def _limits(row: "ServingRow", role: str, prompt: int, assumed: list[str]) -> Batching:
+def _told(role: str, ranks: int, told: Told, assumed: list[str]) -> Batching | None:
+    """Limits that the benchmark's scripts state of a worker, which its attention ranks share (SGLang's scheduler: a
+    rank has max_running_requests // dp_size and chunked_prefill_size // dp_size)."""
+    if told.tokens is None and told.sequences is None:
+        return None
+    sizes = [None if size is None else max(size // ranks, 1) for size in (told.tokens, told.sequences)]
+    assumed.append(f"limits of {role} as in the benchmark's recipe")
+    return Batching(token_budget=sizes[0], max_sequences=sizes[1])
+
+
+def _limits(row: "ServingRow", role: str, ranks: int, prompt: int, assumed: list[str]) -> Batching:
     """Limits of an iteration: tokens where prompts are read, sequences where answers are written."""
     if role == "decode":
         said = re.search(r"batch(\d{1,5})(?!\d)", row.recipe or "")
         return Batching(max_sequences=int(said[1]) if said else None)
+    if "sglang" in row.engine.lower():
+        memory = re.search(r"(\d+)GB", row.accelerator)
+        tokens = WHOLE_CHUNK[memory is not None and int(memory[1]) >= LARGE_MEMORY_GB] // ranks
+        assumed.append(f"pieces of {tokens:,} tokens of prompts, the engine's default")
+        return Batching(token_budget=tokens)
     if "tensorrt" not in row.engine.lower():
         return Batching()
     tokens = max(EXAMPLE_TOKENS, prompt + SPARE)

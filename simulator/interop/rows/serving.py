@@ -17,10 +17,11 @@ from simulator.errors import InputError
 from simulator.interop.rows import serving_names as names
 from simulator.interop.rows.accelerators import card
 from simulator.interop.rows.jsonl import Line, Refused, parse_line
-from simulator.interop.rows.pools import APART, pools, spanning
+from simulator.interop.rows.pools import APART, ROLES, pools, spanning
 from simulator.interop.rows.serving_settings import Case, Told, settings
 from simulator.interop.rows.speculation import speculation
 from simulator.interop.rows.suspicious import check_serving
+from simulator.specs.hardware import Cluster
 from simulator.specs.model import Model
 from simulator.specs.requests import Arrivals, ClosedLoop, Distribution, Lengths, Requests
 from simulator.specs.scenario import ServingScenario
@@ -169,15 +170,21 @@ def _check_supported(row: ServingRow) -> None:
         "lengths are ambiguous": " or " in (row.workload or ""),
         "prefixes are shared in a way that is not stated": "shared-prefix" in (row.workload or ""),
         "measured values are missing": not any(row.metrics.values()),
-        "several nodes": (row.num_nodes or 1) > 1 and row.kind != APART,
+        "several nodes, and how many prompts they work on is not stated": (row.num_nodes or 1) > 1
+        and row.kind in UNBOUNDED
+        and row.batch_size is None,
     }
     found = [reason for reason, applies in reasons.items() if applies]
     if found:
         raise Refused("; ".join(found))
 
 
+UNBOUNDED = ("prefill_throughput", "decode_throughput")
+"""Kinds of rows of as many requests as a benchmark chose."""
 CLOSED_LOOP = "closed loop"
 """Word of `arrivals`: `concurrency` requests are in flight all the time."""
+RACK = 32
+"""Devices from which a node of ours is a rack, whose trays others call nodes."""
 ROUNDS = 10
 """Requests of a closed loop for each one in flight, where a row does not say."""
 AXES = {
@@ -189,6 +196,7 @@ AXES = {
     "data_parallel_size": "dp",
     "expert_parallel": "ep",
     "moe_ep": "ep",
+    "decode_context_parallel_size": "dcp",
 }
 """Other names of the keys of `parallelism`."""
 
@@ -202,7 +210,7 @@ def _spread(row: ServingRow) -> dict[str, int]:
             continue
         if isinstance(size, bool) or not isinstance(size, int):
             raise Refused(f"key `parallelism.{key}`: `{str(size)[:40]}` is not a whole number")
-        if name not in ("tp", "pp", "dp", "ep", "attention_dp", "moe_tp") and size != 1:
+        if name not in ("tp", "pp", "dp", "ep", "dcp", "attention_dp", "moe_tp") and size != 1:
             raise Refused(f"parallelism `{key}`")
         found[name] = max(size, found.get(name, size))
     return found
@@ -220,12 +228,13 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     if card(row.accelerator)[1]:
         assumed.append(f"accelerator `{row.accelerator}` taken as {card(row.accelerator)[0]}")
     stack, precision = _told(row, said, names.stack(stack_name), stack_name, assumed)
-    cluster = names.cluster(row.accelerator).model_copy(update={"nodes": 1})
+    cluster = _machine(row)
     lengths = _lengths(row, model, assumed)
     count, steady = _count(row, lengths, assumed)
     placed: dict[str, Any]
     if row.kind == APART:
-        placed = {"pools": pools(row, round(lengths.prompt.most), assumed), "first_token": "decode"}
+        told: dict[str, Told] = {role: _said(row, role) for role in ROLES}
+        placed = {"pools": pools(row, round(lengths.prompt.most), told, assumed), "first_token": "decode"}
         cluster = spanning(cluster, placed["pools"])
     else:
         layout, replicas = _layout(row, stack)
@@ -255,19 +264,32 @@ def _mapped(row: ServingRow, assumed: list[str]) -> MappedServing:
     return MappedServing(row, scenario, stack_name, count, steady, tuned, tuple(assumed))
 
 
-def _said(row: ServingRow) -> Told:
-    """What the scripts of the benchmark tell the engine; nothing where they are not known."""
+def _machine(row: ServingRow) -> Cluster:
+    """The machine of a row of one engine: one node, or as many as the row says and its accelerators fill."""
+    found, nodes = names.cluster(row.accelerator), row.num_nodes or 1
+    if nodes == 1 or row.kind == APART or (row.num_accelerators or 0) <= 1:
+        return found.model_copy(update={"nodes": 1})
+    devices = row.num_accelerators or 1
+    if found.node.devices > devices:  # a rack that NVLink joins counts as one node here
+        if found.node.devices < RACK:
+            raise Refused(f"{nodes} nodes with {devices} accelerators of {found.node.devices} in each")
+        return found.model_copy(update={"nodes": 1})
+    if found.network.kind == "none":
+        raise Refused(f"{nodes} nodes of {found.name}, which no network joins")
+    return found.model_copy(update={"nodes": -(-devices // found.node.devices)})
+
+
+def _said(row: ServingRow, role: str = "") -> Told:
+    """What the scripts of the benchmark tell the engine, workers of a role where they are apart; nothing where they
+    are not known."""
     if row.kind not in ONLINE or row.concurrency is None or not row.input_len or not row.output_len:
         return Told()
     weights, sizes = row.number_format, (row.input_len, row.output_len)
     named = row.source, row.engine, row.model, row.accelerator, weights
     tp = 1 if row.kind == APART else _spread(row).get("tp") or 1
     drafts = row.spec_decoding not in (None, "none")
-    found = settings(Case(*named, tp, row.concurrency, sizes, row.day or "", drafts)) or Told()
-    if row.kind == APART:  # the engine and its kernels are the same, the limits are those of each pool
-        kept = ("stack", "experts", "expert_rows", "stream_interval")
-        return Told.model_validate(found.model_dump(include=set(kept), exclude_none=True))
-    return found
+    case = Case(*named, tp, row.concurrency, sizes, row.day or "", drafts, row.recipe or "", role)
+    return settings(case, row.kind == APART) or Told()
 
 
 def _told(
@@ -275,6 +297,11 @@ def _told(
 ) -> tuple[ServingStack, NumberFormats]:
     """(stack, number formats) with the kernels and formats of experts that the benchmark's scripts choose."""
     precision = names.formats(row.precision or {}, name, "fp16", assumed, row.model)
+    if said.kv is not None and "kv" not in (row.precision or {}):
+        assumed.append(f"keys and values in {said.kv}, as in the benchmark's scripts")
+        precision = precision.model_copy(update={"kv": said.kv})
+    if said.overlaps_verification:
+        stack = stack.model_copy(update={"verify_overhead": None})
     if said.experts is None:
         return stack, precision
     assumed.append(f"experts run `{said.experts}` kernels, as in the benchmark's scripts")
@@ -316,7 +343,8 @@ def _layout(row: ServingRow, stack: ServingStack) -> tuple[Layout, int]:
     sharers = ep * each / tp
     if spread.get("attention_dp", sharers) != sharers or sharers % 1:
         raise Refused(f"attention tp {tp} x dp {among}, experts tp {each} x ep {ep}: not the same devices")
-    parallel = Layout(tp=tp, pp=pp, ep=ep, etp=each if each != (tp if ep == 1 else 1) else None)
+    etp = each if each != (tp if ep == 1 else 1) else None
+    parallel = Layout(tp=tp, pp=pp, ep=ep, etp=etp, dcp=spread.get("dcp") or 1)
     dp *= parallel.sharers
     if row.num_accelerators is None:
         if not spread:

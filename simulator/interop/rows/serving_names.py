@@ -30,8 +30,27 @@ BEFORE = {
 }
 """The newest stack of an engine by its older ones."""
 
-VARIANT = r"(-(instruct|chat|base|hf|it|fp8|awq|gptq|kv|v0\.\d|2507|0528|0324))+$"
+VARIANT = (
+    r"(-(instruct|chat|base|hf|it|thinking|code|terminus|exp|preview|kv|v0\.\d|2\d0[1-9]|2\d1[0-2]|0[1-9][0-3]\d|1m|latest"
+    r"|(fp8|nvfp4|fp4|mxfp4|mxfp8|int4|int8|w4a16|w8a8|w4a8|awq|gptq|bf16|block|dynamic|static)(-v\d)?|(17b-)?\d+e))+$"
+)
 """Ends of names that say how a model was tuned or stored, and not its shape."""
+
+SAME = (
+    (r"deepseek-v3\.1", "deepseek-v3"),
+    (r"minimax-m2(\.[1-7])?", "minimax-m2.5"),
+    (r"kimi-k2\.[5-7]", "kimi-k2.5"),
+    (r"glm-4\.[67]", "glm-4.5"),
+    (r"glm-5\.1", "glm-5"),
+    (r"glm-5\.3", "glm-5.2"),
+    (r"qwen3-vl-(235b-a22b|30b-a3b|32b|8b|4b)", r"qwen3-\1"),
+    (r"(deepseek-)?r1-distill-(.*)", r"r1-distill-\2"),
+    (r"mistral-small-3(\.\d)?-24b", "mistral-small-24b"),
+    (r"qwen3\.6-35b-a3b", "qwen3.5-35b-a3b"),
+    (r"qwq-32b", "qwen2.5-32b"),
+)
+"""Models of one shape, by the whole of a name without such ends (`config.json` of each at Hugging Face; of models that
+see images the part that reads and writes text)."""
 
 VERSIONED = ("tensorrt-llm", "tensorrt-llm-0.5", "tensorrt-llm-0.9", "vllm", "vllm-async", "vllm-0.5", "vllm-v0")
 """Stacks of engines that have several: which one a row without a version ran is assumed."""
@@ -94,6 +113,8 @@ def model(name: str) -> Model:
         return load_spec(Model, models[name])
     plain = re.sub(r"[ _]", "-", name.rpartition("/")[2].lower()).removeprefix("meta-")
     known = re.sub(VARIANT, "", plain)
+    same = ((re.fullmatch(words, known), name) for words, name in SAME)
+    known = next((found.expand(name) for found, name in same if found), known)
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,60}", known) or not _profile(known).is_file():
         raise Refused(f"model `{name}`")
     return load_spec(Model, known)

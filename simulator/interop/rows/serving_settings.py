@@ -5,7 +5,7 @@ They are data, `workloads/measurements/serving-settings.yaml`, each with the scr
 
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -33,6 +33,10 @@ class Case(NamedTuple):
     """When it was measured; empty where that is not known."""
     drafts: bool = False
     """Whether tokens are drafted."""
+    recipe: str = ""
+    """What the benchmark calls the deployment."""
+    role: str = ""
+    """Of workers of prefill and decode apart; empty where they are not, or for what holds for both."""
 
 
 class Told(Spec):
@@ -65,6 +69,11 @@ class Told(Spec):
     """Iterations that prompts wait for others."""
     wait_share: Fraction | None = None
     """Share of the tokens from which they do not."""
+    kv: Format | None = None
+    """Of keys and values, where the row does not say it."""
+    overlaps_verification: bool | None = None
+    """Whether the next iteration is prepared before it is known what is accepted (SGLANG_ENABLE_SPEC_V2), so that
+    `stack.verify_overhead` is not there."""
 
     def limits(self, in_flight: int, prompt: int, rows: int = 1) -> tuple[int | None, int]:
         """(most tokens of an iteration or the default, most sequences) for requests in flight, a longest prompt, and
@@ -100,6 +109,11 @@ class Setting(Told):
     """Measurements from this day on, of those whose day is known."""
     drafts: bool | None = None
     """Rows that draft tokens alone, or those that do not."""
+    recipe: str = ""
+    """Pattern of the recipe's name."""
+    role: Literal["", "prefill", "decode"] = ""
+    """Workers of this role alone: `tokens` and `sequences` are then those of a worker, which its attention ranks
+    share. Entries without a role hold for pools in what `OF_ALL` lists."""
     found_in: str = Field(alias="from")
     """Scripts that say so."""
 
@@ -112,6 +126,8 @@ class Setting(Told):
             and case.in_flight >= self.in_flight_from
             and self.lengths in (None, case.lengths)
             and self.drafts in (None, case.drafts)
+            and (not self.recipe or re.search(self.recipe, case.recipe.lower()) is not None)
+            and self.role in ("", case.role)
             and not (self.day_from and case.day and case.day < self.day_from)
         )
 
@@ -129,7 +145,15 @@ def known() -> tuple[Setting, ...]:
     return load_file(Settings, data_root() / FILE).spec.settings
 
 
-def settings(case: Case) -> Told | None:
-    """What a benchmark's scripts say of a row; None where they say nothing."""
-    fitting = [one.model_dump(include=set(Told.model_fields), exclude_none=True) for one in known() if one.fits(case)]
+OF_ALL = {"stack", "experts", "expert_rows", "stream_interval", "kv", "overlaps_verification"}
+"""Settings of engines and kernels, which workers of both roles share; limits are those of each role."""
+
+
+def settings(case: Case, apart: bool = False) -> Told | None:
+    """What a benchmark's scripts say of a row, of prefill and decode `apart` or not; None where they say nothing."""
+    fitting = [
+        one.model_dump(include=OF_ALL if apart and not one.role else set(Told.model_fields), exclude_none=True)
+        for one in known()
+        if one.fits(case)
+    ]
     return Told.model_validate({key: value for one in fitting for key, value in one.items()}) if fitting else None

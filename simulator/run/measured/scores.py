@@ -99,6 +99,7 @@ def _shared(scenario: ServingScenario, system: System, pool: Pool) -> System:
             scenario.serving.model_dump_json(exclude=NOT_PRICED | {"pools"}),
             pool.model_dump_json(exclude=NOT_PRICED | {"name", "role", "partition", "cluster"}),
             scenario.stack.model_dump_json(),
+            str(system.cost.stages[0].graphs),
             str(system.placements[0].own[0]),
         )
     )
@@ -145,9 +146,10 @@ def _answers(mapped: MappedServing, run: ServingRun) -> Part:
             return Part("tpot_s", float(measured), step, False)
         return Part("output_tokens_per_s", _figure(row, "output_tokens_per_s"), 1 / step, True)
     time = duration(mapped, run)
-    devices = row.num_accelerators or 1
+    devices, nodes = row.num_accelerators or 1, row.num_nodes or 1
     for metric, tokens in (
         ("output_tokens_per_s", output),
+        ("output_tokens_per_s_per_node", output / nodes),
         ("output_tokens_per_s_per_accel", output / devices),
         ("total_tokens_per_s", output + prompt),
         ("total_tokens_per_s_per_accel", (output + prompt) / devices),
@@ -162,10 +164,11 @@ def _answers(mapped: MappedServing, run: ServingRun) -> Part:
 def _prompts(mapped: MappedServing, run: ServingRun) -> Part:
     row, ledger = mapped.row, run.ledger
     time = (max(ledger.first_token) - max(ledger.arrival[0], 0)) / TICKS_PER_SECOND
-    devices = row.num_accelerators or 1
+    devices, nodes = row.num_accelerators or 1, row.num_nodes or 1
     if row.metrics.get("ttft_s"):
         return Part("ttft_s", _figure(row, "ttft_s"), time, False)
-    for metric, share in (("input_tokens_per_s", 1), ("input_tokens_per_s_per_accel", devices)):
+    shares = {"": 1, "_per_accel": devices, "_per_node": nodes}
+    for metric, share in ((f"input_tokens_per_s{each}", share) for each, share in shares.items()):
         if row.metrics.get(metric):
             return Part(metric, _figure(row, metric), sum(ledger.prompt) / share / time, True)
     raise Refused("no time to the first token in the row")

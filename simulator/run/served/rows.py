@@ -87,9 +87,10 @@ def row_parts(replica: Replica, rows: Ints) -> dict[str, float]:
     waits = sum(host(m) * n for m, n in zip(sequences.tolist(), times.tolist(), strict=True))
     seconds["host"] = waits / len(costs) / units.TICKS_PER_SECOND
     for cost in costs if costs[0].launching is not None else ():
+        assert cost.launching is not None
         sizes, times = _times((verified + tokens)[prompts > 0], count[prompts > 0])
-        waits = sum(cost.launches(m) * n for m, n in zip(sizes.tolist(), times.tolist(), strict=True))
-        seconds["host"] += waits / len(costs) / units.TICKS_PER_SECOND
+        for part, each in cost.launching(sizes).items():
+            seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
     if record.waits:
         seconds["idle for peers"] = units.to_seconds(sum(record.waits))
     return seconds

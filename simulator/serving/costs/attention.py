@@ -41,6 +41,9 @@ class Attention:
     layers: Depth
     device: Device
     stack: ServingStack
+    gather: float = 0.0
+    """Seconds in which a layer's keys and values of a cached token come from the devices that hold parts of them, for a
+    chunk of a prompt after it."""
     curve: AttentionCurve = field(init=False)
     """Kernel of prompts."""
     cuts_all: bool = field(init=False)
@@ -56,7 +59,8 @@ class Attention:
     token_seconds: float = field(init=False)
     """Seconds of the memory for the keys and values of a token."""
     expand_seconds: float = field(init=False)
-    """Seconds to expand a cached latent for a chunk after it; 0 where keys and values are cached."""
+    """Seconds to gather a cached token and expand its latent for a chunk after it; 0 where keys and values are cached
+    whole."""
     score_seconds: float = field(init=False)
     """Seconds of the memory for the scores of a row and a key, of all heads; 0 where the kernel is fused."""
     windowed: float = field(init=False)
@@ -76,7 +80,7 @@ class Attention:
             "per_key": 4.0 * curve.rows * shard.mean_dim / rate_at(shard.head_dim, curve.forward),
             "row_seconds": (row / curve.bandwidth, row / decode.query),
             "token_seconds": shard.prompt_bytes / curve.bandwidth,
-            "expand_seconds": self._expanded(curve),
+            "expand_seconds": self._expanded(curve) + self.gather,
             "windowed": self.layers.windowed_share(shard.model),
             "score_seconds": (self.stack.attention_kernel == UNFUSED) * shard.heads * SCORE_BYTES / curve.bandwidth,
         }.items():
@@ -116,8 +120,8 @@ class Attention:
         (floor, _), (base, slope) = decode_lines(
             sequences,
             kv_heads,
-            group,
-            shard.kv_bytes,
+            group * shard.dcp,  # heads of all that hold parts of these tokens, on this part of them
+            shard.held_bytes,
             shard.decode_flops * queries,
             narrow,
             latent or self.stack.groups(group, shard.head_dim),
@@ -179,7 +183,7 @@ class Attention:
         compute = waves * self.per_key
         if latent:
             compute *= (latent.width + latent.values) / (2.0 * shard.mean_dim)
-        token: float = (compute**4 + (shard.kv_bytes / curve.bandwidth) ** 4) ** 0.25
+        token: float = (compute**4 + (shard.held_bytes / curve.bandwidth) ** 4) ** 0.25
         base = curve.launch + blocks * curve.block / curve.cores + sequences * self.row_seconds[1]
         return round(base * self.scale), round(token * self.scale)
 

@@ -154,7 +154,7 @@ def drafted(need: Footprint, shard: Shard, spec: Speculation, formats: NumberFor
     if spec.kind == "medusa":
         sizes = (count * piece.n * piece.k for count, piece in _medusa(own, spec.longest) if isinstance(piece, Gemm))
         weights = sum(sizes) * own.formats.plain_size
-    kv_token = sum(count for kind, count in kinds if kind.attends) * own.kv_bytes
+    kv_token = sum(count for kind, count in kinds if kind.attends) * own.held_bytes
     return replace(need, weights=need.weights + weights, kv_token=need.kv_token + kv_token)
 
 

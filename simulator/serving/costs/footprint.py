@@ -69,7 +69,7 @@ def footprint(
     rows = token_budget * (3.0 * model.hidden + widest) * formats.plain_size
     logits = min(max_sequences, token_budget) * model.vocabulary * LOGIT_BYTES if last else 0.0
     caches = layers[stage].caches if layers[stage].skipped else sum(count for kind, count in kinds if kind.attends)
-    kv_token = caches * shard.kv_bytes * cached_share(model, context)
+    kv_token = caches * shard.held_bytes * cached_share(model, context)
     state = sum(count * shard.state_bytes(kind) for kind, count in kinds)
     return Footprint(weights, max(rows, logits), stack.memory_overhead.value, kv_token, state)
 

@@ -26,6 +26,7 @@ from simulator.serving.costs.drafting import Drafting, assumed, drafted, draftin
 from simulator.serving.costs.exchange import Exchange, exchange_of, no_effect
 from simulator.serving.costs.footprint import Footprint, blocks_of, footprint
 from simulator.serving.costs.formats import Formats, resolve_formats
+from simulator.serving.costs.graphs import GraphSizes, graph_sizes
 from simulator.serving.costs.operators import Shard
 from simulator.serving.costs.overlap import (
     Overlapping,
@@ -34,7 +35,7 @@ from simulator.serving.costs.overlap import (
     overlap_warnings,
     overlapping,
 )
-from simulator.serving.costs.pieces import Pieces, RowCosts, by_part, hop, ticks
+from simulator.serving.costs.pieces import Pieces, RowCosts, both, by_part, hop, ticks
 from simulator.serving.costs.sends import Library, Sending
 from simulator.serving.costs.sizes import Sizes
 from simulator.serving.costs.spread import Spread
@@ -92,7 +93,12 @@ class StageCost:
     drafting: Drafting | None = None
     """What drafting adds here; None where nothing is drafted, and on stages before the last."""
     launching: RowCosts | None = None
-    """Seconds that an iteration with prompts waits longer for launches; None where it replays graphs as others do."""
+    """Seconds that an iteration with prompts waits longer for launches, by part; None where it replays graphs as others
+    do."""
+    unfilled: RowCosts | None = None
+    """`body` without rows that fill captured graphs up; None where nothing does."""
+    graphs: GraphSizes | None = None
+    """Sizes of captured graphs; None: of every size."""
     _body: dict[int, int] = field(default_factory=dict)
     _ending: dict[int, int] = field(default_factory=lambda: {0: 0})
     _decode: dict[int, Segments] = field(default_factory=dict)
@@ -119,6 +125,10 @@ class StageCost:
         if tokens not in self._launches:
             _fill(self._launches, tokens, self.launching)
         return self._launches[tokens]
+
+    def captured(self, tokens: int) -> int:
+        """Rows of the captured graph that an iteration of so many replays, as many where it replays none."""
+        return tokens if self.graphs is None else int(self.graphs.captured(np.array([tokens]))[0])
 
     def together(self, tokens: int, sampled: int) -> int:
         """Ticks of the experts for the rows of all replicas that run in step, and of gathering these rows, beside the
@@ -154,7 +164,7 @@ class StageCost:
 
     def calls(self, tokens: int, sampled: int, shared: tuple[int, int] = (0, 0)) -> tuple[Call, ...]:
         """Collectives of an iteration of so many rows; `shared` are those of all replicas in step."""
-        own, joint = (tokens, sampled), shared
+        own, joint = (self.captured(tokens), sampled), shared
         found = [(send, (joint if send.in_step else own)[send.sampled]) for send in self.sends]
         calls = [send.call(rows) for send, rows in found if rows]
         if self.hop is not None and tokens:
@@ -323,13 +333,14 @@ def compile_costs(
     resolved, notes = resolve_formats(formats, device, stack.sums)
     spread, exchange = _experts(model, layout, stack, traffic, resolved, tp)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut, spread, exchange)
+    shard = replace(shard, dcp=_context_cut(model, layout, tp))
     layers = depths(model, split_layers(model.layers, stages))
     each = 1 if speculation is None else speculation.most_rows
     stack = graphed(stack, each)
-    pieces = Pieces(shard, device, stack, library(stack, cluster, exchange), place.group(0, tp), in_step=in_step)
-    more = overlap, speculation, stream_interval
+    runs, sizes = library(stack, cluster, exchange), graph_sizes(stack, each, max_sequences)
+    pieces = Pieces(shard, device, stack, runs, place.group(0, tp), in_step=in_step, graphs=sizes)
+    most, more = max_sequences * each, (overlap, speculation, stream_interval)
     costs = tuple(_stage(pieces, layers, stage, place, *more) for stage in range(stages))
-    most = max_sequences * each
     needs = [footprint(shard, layers, stage, stack, token_budget, most, context) for stage in range(stages)]
     needs = with_window(_drafts(costs, needs, pieces, place, speculation, formats), shard, layers, weights)
     for cost, depth in zip(costs, layers, strict=True):
@@ -465,6 +476,28 @@ def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int,
         raise InputError(Problem(message, path="serving.parallel.tp", hint=f"write one of {divisors}"))
 
 
+def _context_cut(model: Model, layout: Layout, tp: int) -> int:
+    """Devices that hold parts of the same cached tokens; InputError where they would not hold copies of them."""
+    if layout.dcp == 1:
+        return 1
+    path = "serving.parallel.dcp"
+    found = [core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds) if kind.attends]
+    known = found[0] if found else None
+    if known is None or known.chosen is not None or model.prompt_layers is not None:
+        message = f"{model.name} has no attention of all cached tokens in each layer, whose tokens devices could share"
+        raise InputError(Problem(message, path=path, hint="leave `dcp` out"))
+    heads = 1 if known.latent else known.kv_heads
+    copies = max(tp // heads, 1)
+    if copies % layout.dcp:
+        of = "latent" if known.latent else f"of {heads} key heads"
+        message = (
+            f"dcp {layout.dcp} does not divide the {copies} copies that tp {tp} makes of each {of} of {model.name}"
+        )
+        divisors = ", ".join(str(d) for d in range(1, copies + 1) if copies % d == 0)
+        raise InputError(Problem(message, path=path, hint=f"write one of {divisors}"))
+    return layout.dcp
+
+
 def _cut_heads(model: Model) -> int:
     """Heads of which tensor parallelism takes a divisor: those of attention and of states, where layers have them."""
     attention = model.heads if any(kind.attends for kind in model.kinds) else 0
@@ -545,10 +578,11 @@ def _stage(
     shard, stack, tp = pieces.shard, pieces.stack, pieces.shard.tp
     first, last = stage == 0, stage == len(layers) - 1
     own = _placed(pieces, place, stage)
-    attention = Attention(shard, layers[stage], pieces.device, stack)
+    attention = Attention(shard, layers[stage], pieces.device, stack, own.gathering())
     host, ahead = host_seconds(stack, speculation, stream_interval) if first else ((0.0, 0.0), (0.0, 0.0))
+    body, filling = own.body(layers[stage], first, attention.curve.launch), own.filling(layers[stage], first)
     return StageCost(
-        body=own.body(layers[stage], first, attention.curve.launch),
+        body=body if filling is None else both(body, filling),
         ending=own.ending(layers[stage], last, attention.curve.launch),
         attention=attention,
         hop=None if last else hop(own, place.own[stage * tp], place.own[(stage + 1) * tp]),
@@ -560,4 +594,6 @@ def _stage(
         exchanges=own.exchanges(layers[stage]) if own.in_step and shard.sharers > 1 else None,
         overlap=overlapping(own, layers[stage], attention.curve.launch, overlap),
         launching=own.launching(layers[stage], first),
+        unfilled=None if filling is None else body,
+        graphs=own.graphs,
     )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from simulator.axes import EP, ETP, TP
+from simulator.axes import CP, EP, ETP, TP
 from simulator.model import layers
 from simulator.model import ops as model_ops
 from simulator.model.backward import EXPERT_EXCHANGES
@@ -86,6 +86,8 @@ class Collective:
     """Bytes of a row of the full buffer."""
     among: bool = False
     """Whether the replicas that share experts take part, and not the tensor-parallel group."""
+    context: bool = False
+    """Whether those devices of that group take part that hold parts of the same cached tokens, and not all."""
 
     @property
     def sent(self) -> bool:
@@ -119,6 +121,8 @@ class Shard:
     """Where experts lie, and how many rows go to each; None: as many, each once."""
     exchange: Exchange | None = None
     """The library that sends rows to the devices of their experts; None: ranks gather the rows of all."""
+    dcp: int = 1
+    """Devices that hold parts of the same cached tokens (decode context parallelism)."""
     core: AttentionCore = field(init=False, compare=False)
     """Attention of a layer on the fullest device."""
     kv_bytes: float = field(init=False, compare=False)
@@ -140,6 +144,11 @@ class Shard:
         object.__setattr__(self, "kv_bytes", mean if len(set(each.values())) > 1 else cached_bytes(ops, size))
         own = sum(n for kind, n in counts.items() if self.model.of(kind).index_heads is not None)
         object.__setattr__(self, "index_share", own / max(counts.total(), 1))
+
+    @property
+    def held_bytes(self) -> float:
+        """Bytes of the keys and values of one token in one layer that a device keeps, the mean over tokens."""
+        return self.kv_bytes / self.dcp
 
     @property
     def cut(self) -> Cut:
@@ -275,6 +284,23 @@ def embedding(shard: Shard) -> Iterator[Piece]:
 def head(shard: Shard) -> Iterator[Piece]:
     """Last norm, logits of the sampled rows, gathered, and the choice of tokens over logits in fp32."""
     return _pieces(shard, ends.with_choice(shard.model, shard.cut))
+
+
+def context_parts(shard: Shard) -> Iterator[Collective]:
+    """What the devices that hold parts of the same cached tokens do for the decodes of a layer: gather the queries of
+    all their heads, and combine what each has found in its tokens: with the logarithms of the sums of weights in fp32,
+    gathered, results are scaled and summed, each device keeping its heads (vLLM's `cp_lse_ag_out_rs`)."""
+    if shard.dcp == 1:
+        return
+    core, size = shard.core, shard.formats.plain_size
+    heads = core.heads * shard.dcp
+    wide, values = (core.latent.width, core.latent.values) if core.latent else (core.head_dim, core.values)
+    for operation, row_bytes in (
+        ("all_gather", heads * wide * size),
+        ("all_gather", heads * shard.dcp * 4.0),
+        ("reduce_scatter", heads * values * size),
+    ):
+        yield Collective(CP.name, operation, row_bytes, context=True)
 
 
 def _pieces(shard: Shard, ops: Iterable[Op], joined: bool = True) -> Iterator[Piece]:

@@ -15,6 +15,7 @@ from simulator.cost.rows import Weights, product_seconds
 from simulator.cost.stream import stream_rows
 from simulator.serving.costs.depth import Depth
 from simulator.serving.costs.formats import Formats
+from simulator.serving.costs.graphs import GraphSizes
 from simulator.serving.costs.operators import (
     Collective,
     Elementwise,
@@ -23,6 +24,7 @@ from simulator.serving.costs.operators import (
     Piece,
     Shard,
     Write,
+    context_parts,
     embedding,
     head,
     kernels,
@@ -43,7 +45,9 @@ RowCosts = Callable[[Ints], dict[str, Floats]]
 """From numbers of rows, shape (r,), to seconds by part, each of shape (r,)."""
 
 PARTS = ("linear", "head", TP.name, EP.name, "other")
-"""What the rows of a pass cost time for."""
+"""What the rows of a pass cost time for; decode context parallelism adds its axis where it is there."""
+GATHERED_BYTES = 2.0**25
+"""Cached keys and values that are gathered at once (vLLM: chunks of a workspace)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Pieces:
     """All ranks of a stage that share experts, those of tensor-parallel groups among them."""
     in_step: bool = False
     """Whether `together` counts what sharers do with the rows of all; if not, each is taken to have as many."""
+    graphs: GraphSizes | None = None
+    """Sizes of captured graphs; None: of every size."""
     _sizes: dict[str, Sizes] = field(default_factory=dict)
 
     def body(self, depth: Depth, first: bool, launch: float) -> RowCosts:
@@ -69,9 +75,23 @@ class Pieces:
         attending = depth.attending(self.shard.model, depth.full)
         return self._passed(self._body(depth, first), self._launches(depth), attending * launch)
 
+    def filling(self, depth: Depth, first: bool) -> RowCosts | None:
+        """What the rows cost that fill a captured graph up, which pass all but the experts; None where graphs are of
+        every size."""
+        graphs = self.graphs
+        if graphs is None:
+            return None
+        dense = [(count, piece) for count, piece in self._body(depth, first) if not _of_experts(piece)]
+
+        def cost(rows: Ints) -> dict[str, Floats]:
+            filled = self.total(dense, graphs.captured(rows))
+            return {part: np.maximum(filled[part] - own, 0.0) for part, own in self.total(dense, rows).items()}
+
+        return cost
+
     def launching(self, depth: Depth, first: bool) -> RowCosts | None:
-        """By how much an iteration with prompts waits longer for the host than one that replays captured graphs; None
-        where both replay them."""
+        """By how much an iteration with prompts waits longer for the host than one that replays captured graphs, less
+        what it need not fill up; None where both replay them."""
         if self.stack.graph_prompts:
             return None
         pieces, peers = self._body(depth, first), 1 if self.in_step else self.shard.sharers
@@ -81,8 +101,10 @@ class Pieces:
 
         def cost(rows: Ints) -> dict[str, Floats]:
             busy = sum(self.total(own, rows).values()) + sum(self.total(shared, rows * peers).values())
-            return {"host": np.where(rows <= most, np.maximum(host - busy, 0.0), 0.0)}
+            waits = {"host": np.where(rows <= most, np.maximum(host - busy, 0.0), 0.0)}
+            return waits if filling is None else waits | {part: -more for part, more in filling(rows).items()}
 
+        filling = self.filling(depth, first)
         return cost
 
     def _launches(self, depth: Depth) -> int:
@@ -100,8 +122,10 @@ class Pieces:
         return pieces + ([(1, piece) for piece in embedding(self.shard)] if first else [])
 
     def _ending(self, depth: Depth, last: bool) -> list[tuple[int, Piece]]:
-        """The same of rows that give a token."""
+        """The same of rows that give a token, and of decodes."""
         pieces: list[tuple[int, Piece]] = [(1, piece) for piece in head(self.shard)] if last else []
+        attending = depth.attending(self.shard.model, depth.layers)
+        pieces += [(attending, piece) for piece in context_parts(self.shard)]
         return pieces + ([(depth.skipped, piece) for piece in layer(self.shard, late=True)] if depth.skipped else [])
 
     def _layers(self, kinds: Iterable[tuple[LayerKind, int]]) -> list[tuple[int, Piece]]:
@@ -150,6 +174,14 @@ class Pieces:
         sent = exchanges[1]
         return lambda rows: (found := body(rows)) | {EP.name: found[EP.name] + sent(rows)[EP.name]}
 
+    def gathering(self) -> float:
+        """Seconds in which the keys and values of a cached token of a layer are gathered from those that hold parts of
+        them; 0 where each holds all."""
+        if self.shard.dcp == 1:
+            return 0.0
+        group = self.group[: self.shard.dcp]
+        return self.library.seconds("all_gather", group, GATHERED_BYTES) / GATHERED_BYTES * self.shard.kv_bytes
+
     def sends(self, depth: Depth, first: bool, last: bool) -> tuple[Sending, ...]:
         """The collectives of a stage."""
         return tuple(
@@ -163,7 +195,9 @@ class Pieces:
         joint = together(piece)
         peers = self.shard.sharers if joint and not self.in_step else 1
         sizes, in_step = self._collective(piece), joint and self.in_step
-        return Sending(piece.operation, piece.part, piece.row_bytes, count, sizes, sampled, piece.among, in_step, peers)
+        ranks = self.shard.dcp if piece.context else 0
+        told = sampled, piece.among, in_step, peers, ranks
+        return Sending(piece.operation, piece.part, piece.row_bytes, count, sizes, *told)
 
     def _passed(self, pieces: Sequence[tuple[int, Piece]], launches: int, launch: float) -> RowCosts:
         """Pieces, the seconds `launch` of the launches of attention, and the host's time for all launches."""
@@ -190,7 +224,7 @@ class Pieces:
         for count, piece in pieces:
             if piece not in known:
                 known[piece] = self.seconds(piece, rows)
-            found[piece.part] += count * known[piece]
+            found[piece.part] = found.get(piece.part, 0.0) + count * known[piece]
         return found
 
     def seconds(self, piece: Piece, rows: Ints) -> Floats:
@@ -247,12 +281,28 @@ class Pieces:
     def _collective(self, piece: Collective, even: bool = False) -> Sizes:
         """Cost of an operation of a group by its size; `even` as for the library."""
         operation, group = piece.operation, self.sharers if piece.among else self.group
+        group = group[: self.shard.dcp] if piece.context else group
         even = even or (piece.sent and self.shard.spread is not None and self.shard.spread.even)
-        key = f"{operation} {piece.among} {even}"
+        key = f"{operation} {piece.among} {piece.context} {even}"
         if key not in self._sizes:
             group = self.everybody if piece.sent else group
             self._sizes[key] = Sizes(lambda size: self.library.seconds(operation, group, size, even))
         return self._sizes[key]
+
+
+def _of_experts(piece: Piece) -> bool:
+    """Whether a piece works on rows of experts: theirs, or what replicas that share them do together."""
+    return isinstance(piece, Experts) or together(piece)
+
+
+def both(cost: RowCosts, more: RowCosts) -> RowCosts:
+    """The sum of two costs, by part."""
+
+    def found(rows: Ints) -> dict[str, Floats]:
+        own = cost(rows)
+        return own | {part: own[part] + seconds for part, seconds in more(rows).items()}
+
+    return found
 
 
 def _sends(piece: Piece) -> bool:
@@ -277,7 +327,7 @@ def by_part(costs: Iterable[dict[str, Floats]]) -> dict[str, int]:
     found = dict.fromkeys(PARTS, 0)
     for cost in costs:
         for part, seconds in cost.items():
-            found[part] += int(ticks(seconds)[0])
+            found[part] = found.get(part, 0) + int(ticks(seconds)[0])
     return found
 
 

@@ -125,12 +125,16 @@ class Sending:
     """Whether the rows are those of all replicas in step."""
     peers: int = 1
     """Times that the rows of the iteration are sent, where each replica is taken to have as many."""
+    ranks: int = 0
+    """Of the tensor-parallel group, the first so many alone; 0: all. What the others of it send beside them is left
+    out of the load of links."""
 
     def group(self, place: ReplicaPlacement, stage: int, tp: int) -> tuple[int, ...]:
         """The ranks that run it on a stage of a replica with tensor-parallel groups of `tp`."""
         if self.operation in EXPERT_EXCHANGES:
             return place.everybody(stage, tp)
-        return place.sharers(stage, tp) if self.among else place.group(stage, tp)
+        group = place.sharers(stage, tp) if self.among else place.group(stage, tp)
+        return group[: self.ranks] if self.ranks else group
 
     def size(self, rows: int) -> float:
         """Bytes for so many rows."""

@@ -8,9 +8,9 @@ on the rows of all. So an iteration of the group lasts
 (where each row is sent to its experts only, an exchange ends with the last row of the replica that has most).
 
 A replica with nothing to do passes a dummy batch (vLLM's data parallelism, SGLang's attention data parallelism), whose
-row, if there is one, is not counted. Engines that pad give all batches, dummy ones too, the rows of the largest: vLLM
-in every iteration where it captures graphs at all, SGLang in those that replay one; others run what is there. A replica
-that gets a request meanwhile begins with the next iteration of the group.
+row, if there is one, is not counted. Engines that pad give all batches, dummy ones too, the rows of the largest, or of
+the graph that it replays: vLLM in every iteration where it captures graphs at all, SGLang in those that replay one;
+others run what is there. A replica that gets a request meanwhile begins with the next iteration of the group.
 
 A replica that only decodes, and in which nothing can change for a while, stays for that many iterations of the group,
 its own work longer by the same ticks each time: a row of arrays, without an event of its own until its stay ends.
@@ -109,7 +109,9 @@ class Lockstep:
     def _shared(self) -> int:
         """Rows that the experts of the group work on."""
         most = int(self._rows.max())
-        return len(self.members) * most if most <= self.padded else int(self._rows.sum())
+        if most > self.padded:
+            return int(self._rows.sum())
+        return len(self.members) * self.members[0].stages.costs[0].captured(most)
 
     def _settle(self, _: object) -> None:
         """All that begin have: the longest decides, and the rows of all are worked on together."""

@@ -98,7 +98,8 @@ class StageFloor:
         """Of at most `rows` rows and `sequences` decodes of each of `peers` ranks in step."""
         self.peers = peers
         beside = stage.overlap is not None
-        self.body = hull(lambda at: _seconds(stage.body(at), beside), rows)
+        body = stage.unfilled or stage.body  # what fills graphs up comes in steps, which a hull could lie above
+        self.body = hull(lambda at: _seconds(body(at), beside), rows)
         ending = lambda at: _seconds(stage.ending(at), beside)  # noqa: E731
         self.ending, self.some_ending = hull(ending, sequences), hull(ending, sequences, origin=True)
         self.together: Hull | None = None

@@ -138,3 +138,39 @@ def test_rows_with_and_without_drafts_do_not_share_what_iterations_cost() -> Non
     after = validate_serving_row(drafting).errors
     assert validate_serving_row(plain).errors == before
     assert validate_serving_row(drafting).errors == after
+
+
+def sglang(recipe: str, lengths: tuple[int, int] = (8192, 1024), **changes: Any) -> ServingScenario:
+    """A row of SGLang on B200 with eight attention ranks on either side."""
+    worker = {"workers": 1, "gpus_per_worker": 8, "tp": 1, "attention_dp": 8, "moe_tp": 1, "moe_ep": 8}
+    row = {
+        "source": "InferenceX (SemiAnalysis)",
+        "engine": "SGLang",
+        "engine_version": "0.5.8",
+        "accelerator": "NVIDIA B200 SXM 180GB",
+        "precision": {"weights": "fp8"},
+        "parallelism": {"prefill": worker, "decode": worker},
+        "recipe": recipe,
+    }
+    return drafted(**row | {"input_len": lengths[0], "output_len": lengths[1]} | changes)
+
+
+def test_ranks_share_the_limits_of_the_worker_that_the_recipe_states() -> None:
+    prefill, decode = sglang("8k1k_stp_maxtpt_1").serving.pools
+    assert prefill.batching is not None and decode.batching is not None
+    assert (prefill.batching.token_budget, prefill.batching.max_sequences) == (65_536 // 8, 1)
+    assert decode.batching.max_sequences == 256 // 8
+    assert prefill.kv_cache is not None and prefill.kv_cache.memory_share == 0.6
+    assert sglang("8k1k_stp_maxtpt_1").serving.precision.kv == "fp8"
+
+
+def test_a_recipe_that_is_not_published_leaves_the_engine_its_defaults() -> None:
+    prefill, decode = sglang("max-tpt-dep8-1p1d").serving.pools
+    assert prefill.batching is not None and decode.batching is not None
+    assert (prefill.batching.token_budget, prefill.batching.max_sequences) == (16_384 // 8, None)
+    assert decode.batching.max_sequences is None
+
+
+def test_verification_beside_the_next_iteration_takes_no_time_of_its_own() -> None:
+    assert sglang("8k1k_mtp_maxtpt_1", spec_decoding="mtp").stack.verify_overhead is None
+    assert sglang("something else", spec_decoding="mtp").stack.verify_overhead is not None

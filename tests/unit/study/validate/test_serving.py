@@ -14,7 +14,8 @@ from simulator.interop.rows.words import vocabulary
 from simulator.report.validation.page import page
 from simulator.run.measured.scores import WAVES, Part, duration, run_mapped
 from simulator.run.measured.serving import map_serving_row
-from simulator.specs import data_root
+from simulator.specs import data_root, load_spec
+from simulator.specs.model import Model
 from simulator.study.validate.published import KINDS, chosen
 from simulator.study.validate.serving import ServingOutcome, validate_serving_row
 
@@ -85,7 +86,12 @@ ONE = {"num_requests": None, "batch_size": 1}
         ({"kind": "online_serving"}, "neither request rate nor concurrency"),
         ({"kind": "static_batch_throughput"}, "the batch is not stated"),
         ({"kind": "static_batch_throughput", "batch_size": 10_000_000}, "a batch of 10,000,000"),
-        ({"num_nodes": 2}, "several nodes"),
+        ({"num_nodes": 2, "kind": "prefill_throughput"}, "several nodes, and how many prompts"),
+        ({"num_nodes": 2, "parallelism": {"tp": 4}, "num_accelerators": 4}, "2 nodes with 4 accelerators of 8 in each"),
+        (
+            {"num_nodes": 2, "accelerator": "A40 48GB", "parallelism": {"dp": 8}, "num_accelerators": 8},
+            "no network joins",
+        ),
     ],
 )
 def test_a_row_that_cannot_be_simulated_says_why(changes: dict[str, Any], words: str) -> None:
@@ -105,6 +111,32 @@ def test_a_row_that_cannot_be_simulated_says_why(changes: dict[str, Any], words:
 )
 def test_models_with_latent_attention_are_simulated(name: str, profile: str) -> None:
     assert mapped(model=name, accelerator="NVIDIA H200 SXM 141GB").scenario.model.name == profile
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("DeepSeek-V3.1-Terminus", "deepseek-v3"),
+        ("nvidia/DeepSeek-R1-0528-FP4-v2", "deepseek-r1"),
+        ("Kimi-K2-Thinking", "kimi-k2"),
+        ("GLM-4.6", "glm-4.5"),
+        ("MiniMax-M2", "minimax-m2.5"),
+        ("Qwen3-VL-235B-A22B-Instruct", "qwen3-235b-a22b"),
+        ("Qwen3-30B-A3B-Thinking-2507", "qwen3-30b-a3b"),
+        ("Llama-4-Maverick-17B-128E-Instruct-FP8", "llama-4-maverick"),
+        ("DeepSeek-R1-Distill-Llama-70B", "r1-distill-llama-70b"),
+    ],
+)
+def test_names_of_one_shape(name: str, profile: str) -> None:
+    assert model(name) == load_spec(Model, profile)
+
+
+def test_an_engine_over_several_nodes_takes_their_network() -> None:
+    spread = {"parallelism": {"tp": 8, "pp": 2}, "num_accelerators": 16, "num_nodes": 2}
+    found = mapped(model="Llama-3.1-405B", accelerator="NVIDIA H100 SXM 80GB", **spread).scenario
+    assert (found.cluster.nodes, found.serving.parallel.pp) == (2, 2)
+    rack = {"parallelism": {"tp": 8}, "num_accelerators": 8, "num_nodes": 2}
+    assert mapped(accelerator="NVIDIA GB200 192GB (NVL72)", **rack).scenario.cluster.nodes == 1
 
 
 def test_experts_over_attention_in_data_parallel_leave_each_rank_its_own_requests() -> None:
