@@ -36,7 +36,7 @@ def test_rows_that_are_verified_go_with_their_sequence() -> None:
 
 def test_limits_that_are_sizes_make_equal_graphs() -> None:
     """Runs with other limits may then share what iterations cost."""
-    own = load_spec(ServingStack, "sglang")
+    own = load_spec(ServingStack, "tensorrt-llm-serve")
     assert graph_sizes(own, 1, 64) == graph_sizes(own, 1, 128) != graph_sizes(own, 1, 100)
 
 
