@@ -322,7 +322,6 @@ def compile_costs(
     `rows` holds it, as if each had as many rows. InputError where the cluster has too few devices or no arithmetic for
     the formats.
     """
-    serial = stack.split == "layer"
     tp, stages = shape(layout, stack)
     place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
     own = cluster.only(cluster.numbering.kind_of(place.own[0]))
@@ -351,7 +350,7 @@ def compile_costs(
     cache = blocks_of(needs, capacity, kv_cache, stack, context)
     return ReplicaCost(
         stages=costs,
-        serial=serial,
+        serial=stack.split == "layer",
         weights_bytes=max(need.weights for need in needs),
         kv_token_bytes=max(need.kv_token for need in needs),
         kv_replica_bytes=tp * sum(need.kv_token for need in needs),
