@@ -176,6 +176,8 @@ def _minimax_m2(config: Config) -> None:
     config.number("head_dim", "head_dim", default=128)
     if config.entries.get("shared_intermediate_size"):
         config.wrong("shared_intermediate_size", "shared experts of their own width: not modelled yet")
+    if config.entries.get("use_qk_norm") and config.entries.get("qk_norm_type") == "per_layer":
+        config.imply(norm_across_heads=True)
     config.left_out += ["rotary positions on a part of each head only"]
     further_tokens(config, "num_mtp_modules")
 

@@ -1,12 +1,15 @@
 """Elementwise operations around the matrices: norms, residual additions, rotary positions, activations."""
 
-from simulator.axes import Axis
+from collections.abc import Iterator
+
+from simulator.axes import TP, Axis
 from simulator.model.cut import Cut
-from simulator.model.ops import Elementwise, Op, Traffic
+from simulator.model.ops import Comm, Elementwise, Op, Traffic
 from simulator.specs.model import Model
 
 NORM, RESIDUAL, ROTARY, ACTIVATION, BRANCHES = "norm", "residual", "rotary", "activation", "branches"
 GATE, CLAMP, PARTED = "gate", "clamp", "keys of two parts"
+SQUARES, ACROSS = "squares of heads", "norm across heads"
 """Kinds of elementwise operations that stacks have rules for."""
 
 
@@ -32,6 +35,17 @@ def rotary(width: float) -> Op:
     """Turning queries and keys by their positions."""
     traffic = Traffic(width, width, 2)
     return Op(ROTARY, Elementwise(ROTARY, traffic, ((ROTARY, traffic),)))
+
+
+def across_heads(cut: Cut, width: float, sums: int) -> Iterator[Op]:
+    """Norms of queries and of keys over the heads of all devices: `sums` squares of each row in fp32 are added over
+    tensor parallelism, in one collective (vLLM's `MiniMaxText01RMSNormTP.forward_qk`), before rows are scaled."""
+    squares = Traffic(width, 2.0 * sums)
+    yield Op(SQUARES, Elementwise(SQUARES, squares, ((SQUARES, squares),)))
+    if cut.over(TP) > 1:
+        yield Op("sum squares", Comm("all_reduce", TP, 2.0 * sums))
+    scaled = Traffic(width, width)
+    yield Op(ACROSS, Elementwise(ACROSS, scaled, ((ACROSS, scaled),)))
 
 
 def activation(inner: float, gated: bool, rows: Axis | None = None) -> Op:

@@ -6,7 +6,7 @@ Heads are cut over tensor parallelism; key heads are copied where there are fewe
 from collections.abc import Iterator
 
 from simulator.axes import TP
-from simulator.model.blocks.around import gate, rotary
+from simulator.model.blocks.around import across_heads, gate, rotary
 from simulator.model.blocks.base import ATTENTIONS, KEYS, QUERIES, WHOLE, enter, leave
 from simulator.model.cut import Cut
 from simulator.model.ops import COLUMN, ROW, AttentionCore, CacheWrite, Linear, Op
@@ -25,6 +25,8 @@ def grouped(model: Model, cut: Cut, window: int | None, part: str = WHOLE) -> It
     biases = bool(model.biases if model.attention_biases is None else model.attention_biases)
     yield from enter(cut, "attention", model.hidden)
     yield Op("attention in", Linear(model.hidden, width + gated, COLUMN, TP, bias=biases))
+    if model.norm_across_heads:
+        yield from across_heads(cut, float((heads + kv_heads) * size), (heads > 0) + (kv_heads > 0))
     if model.position == "rotary":
         yield rotary((heads + kv_heads) * size)
     if kv_heads:

@@ -109,6 +109,9 @@ class Model(Spec):
     """Whether query, key and value matrices have biases; as `biases` says where left out."""
     attention_sinks: bool = False
     """Whether each head has a learned score that takes part in the softmax and no value."""
+    norm_across_heads: bool = Field(default=False, exclude_if=lambda across: not across)
+    """Whether queries and keys are normed over all heads together, so that tensor-parallel devices sum the squares of
+    each row (MiniMax-M2: `qk_norm_type: per_layer`); norms of each head alone are part of the kernels around them."""
     options: dict[str, int | float | str] = Field(default_factory=dict)
     """Sizes that kinds of plug-ins need besides."""
     gated_ffn: bool = False

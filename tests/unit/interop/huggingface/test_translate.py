@@ -327,6 +327,8 @@ CONFIGS: dict[str, tuple[dict[str, Any], float]] = {
             "num_experts_per_tok": 8,
             "vocab_size": 200064,
             "shared_intermediate_size": 0,
+            "use_qk_norm": True,
+            "qk_norm_type": "per_layer",
             "attn_type_list": [1] * 62,
             "num_mtp_modules": 3,
         },
