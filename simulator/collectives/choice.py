@@ -66,10 +66,17 @@ class _Option:
     rows: Ints
     occupied: Occupied
 
-    def run(self, fabric: Fabric, groups: int | None = None) -> Choice:
+    def run(self, fabric: Fabric, known: "_Known", groups: int | None = None) -> Choice:
         """The choice for the first of the groups, or for all."""
-        demands = tuple(demand_of(phase, self.groups[:groups], fabric) for phase in self.phases)
+        key = id(self.phases), id(self.groups), groups
+        if key not in known:
+            known[key] = tuple(demand_of(phase, self.groups[:groups], fabric) for phase in self.phases)
+        demands = known[key]
         return Choice(self.algorithm, self.protocol, self.rate, demands, self.rows[:groups], self.occupied)
+
+
+_Known = dict[tuple[int, int, int | None], tuple[LinkDemand, ...]]
+"""What phases of groups ask of the fabric, by identity: protocols of an algorithm share it."""
 
 
 def choose(
@@ -256,8 +263,9 @@ def _quickest(options: list[list[_Option]], fabric: Fabric) -> list[Choice]:
     """
     names = list(dict.fromkeys((option.algorithm, option.protocol) for able in options for option in able))
     joint = [[_named(able, name) for able in options] for name in names]
+    known: _Known = {}
     if len(joint) == 1 or all(len(able) == 1 for able in options):
-        return [option.run(fabric) for option in joint[0]]
+        return [option.run(fabric, known) for option in joint[0]]
     single = len(options) == 1 and len(options[0][0].rows) == 1
     queue: list[tuple[int, int, int, list[Choice]]] = [
         (max(option.rate.least_ticks(option.phases) for option in together), 2, place, [])
@@ -268,7 +276,7 @@ def _quickest(options: list[list[_Option]], fabric: Fabric) -> list[Choice]:
         _, left, place, found = heappop(queue)
         if left == 0:
             return found
-        found = [option.run(fabric, 1 if left == 2 else None) for option in joint[place]]
+        found = [option.run(fabric, known, 1 if left == 2 else None) for option in joint[place]]
         ticks = max(_alone(choice, fabric) for choice in found) if left == 2 else _beside(found, fabric)
         heappush(queue, (ticks, 0 if single else left - 1, place, found))
 
