@@ -47,7 +47,7 @@ Fold = Literal["auto", "exact", "tiers", "none"]
 
 LARGE = 1024
 """Devices above which `auto` folds by tiers."""
-MOST_DEVICES = 1 << 19
+MOST_DEVICES = 1 << 20
 """Devices above which a cluster is refused."""
 MOST_OPERATIONS = 5_000_000
 """Operations above which a program is refused rather than run out of memory."""
