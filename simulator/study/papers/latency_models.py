@@ -46,6 +46,8 @@ class FittedStage:
     speculation: None = None
     drafting: None = None
     launching: None = None
+    stream_ticks: int = 0
+    """All weights stay."""
 
     def verified(self, sequences: int) -> int:
         """A row for each decode."""
