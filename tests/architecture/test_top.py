@@ -101,6 +101,7 @@ def test_it_is_marked_as_typed() -> None:
     assert (Path(sim.__file__).parent / "py.typed").exists()
 
 
+@pytest.mark.slow
 def test_type_checkers_see_the_names(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api")
     (tmp_path / "user.py").write_text(

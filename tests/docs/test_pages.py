@@ -351,7 +351,8 @@ def test_every_page_can_be_reached() -> None:
     assert set(PAGES[1:]) == listed
 
 
-@pytest.mark.parametrize("notebooks", ["off", pytest.param("cache", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("notebooks", ["off", "cache"])
 def test_the_site_builds_without_a_warning(notebooks: str, tmp_path: Path) -> None:
     missing = [name for name in ("sphinx", "furo", "myst_nb") if importlib.util.find_spec(name) is None]
     if missing:

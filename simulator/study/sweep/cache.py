@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from stat import S_IFDIR, S_IFREG, S_ISDIR, S_ISREG
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, get_args
@@ -109,12 +110,19 @@ def _unusable(path: Path, why: str) -> InputError:
 
 
 def _check_place(path: Path) -> None:
-    """Say what is wrong with the place itself in better words than the database has."""
-    if not str(path) or path.is_dir():
+    """Say what is wrong with the place itself in better words than the database has.
+
+    Looks at the path once: another process may rename the file between two looks.
+    """
+    try:
+        kind = path.stat().st_mode if path.name else S_IFDIR
+    except OSError:  # nothing there, or nothing that may be looked at, which the database says
+        kind = S_IFREG
+    if S_ISDIR(kind):
         raise _unusable(path, "it is a folder")
     if not path.parent.is_dir():
         raise _unusable(path, f"the folder `{path.parent}` does not exist")
-    if path.exists() and not path.is_file():
+    if not S_ISREG(kind):
         raise _unusable(path, "it is no regular file")
 
 

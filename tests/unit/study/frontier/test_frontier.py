@@ -68,10 +68,8 @@ def brute_force(base: Base, rate: float, structures: Sequence[Structure]) -> lis
     return [Point(one, rate, 4, run(task)) for one, task in zip(structures, tasks, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("file", "overrides", "settings"),
-    [pytest.param(*SPACES[0], id="dense"), pytest.param(*SPACES[1], id="experts", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "overrides", "settings"), SPACES, ids=["dense", "experts"])
 def test_pruning_loses_nothing_that_simulating_everything_finds(
     file: str, overrides: tuple[str, ...], settings: Settings
 ) -> None:
@@ -108,6 +106,7 @@ def test_no_simulation_is_above_the_bound_of_its_structure(
     assert looked_at > 5
 
 
+@pytest.mark.slow
 def test_the_guess_finds_the_winner_of_everything_with_fewer_simulations() -> None:
     _, whole = small(DENSE, COMMON)
     _, quick = small(DENSE, COMMON, Settings(simulations=60, levels=6))

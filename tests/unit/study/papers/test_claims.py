@@ -141,6 +141,7 @@ def test_our_iterations_are_near_the_latencies_that_distserve_fitted() -> None:
         assert all(abs(error) < 0.3 for error in errors)
 
 
+@pytest.mark.slow
 def test_goodput_with_fitted_latencies_is_a_rate_that_keeps_the_promise() -> None:
     changes = ("requests.count=100",)
     rate = BENCH.goodput("distserve/apart-66b", changes, "DistServe")

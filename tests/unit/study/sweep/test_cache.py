@@ -132,6 +132,28 @@ def test_a_damaged_row_is_said(tmp_path: Path) -> None:
             cache.known(["a"])
 
 
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_file_that_another_process_renames_meanwhile_is_no_strange_file(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of two that set a cache aside does between the other's looks at the place and its lock."""
+    path, stat, looks = tmp_path / "cache", os.stat, []
+
+    def renamed(where: Any, *args: Any, **others: Any) -> os.stat_result:
+        found = stat(where, *args, **others)
+        if str(where) == str(path):
+            looks.append(where)
+            if len(looks) == after:
+                path.rename(tmp_path / "aside")
+        return found
+
+    path.touch()
+    monkeypatch.setattr(os, "stat", renamed)
+    with Cache(path) as cache:
+        assert cache.known(["a"]) == {}
+    assert looks
+
+
 NAMES = ("one", "two", "three")
 WRITER = """
 import sys

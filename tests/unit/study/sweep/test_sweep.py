@@ -206,7 +206,7 @@ def test_a_random_choice_is_that_of_the_seed() -> None:
 
 
 def test_a_choice_from_more_combinations_than_could_be_listed() -> None:
-    many = ",".join(map(str, range(1, 2001)))
+    many = ",".join(map(str, range(1, 401)))
     axes = [f"training.global_batch={many}", f"seed={many}", "training.micro_batch=1,2"]
     assert len({row.number for row in quick(axes, random=4, where=["micro_batch == 1"]).rows}) == 4
 

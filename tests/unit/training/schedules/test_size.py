@@ -1,6 +1,4 @@
-"""Large pipelines: 64 ranks and 512 microbatches are made and run, each pass once, in a look's time."""
-
-from time import process_time
+"""Large pipelines are made and run, each pass once; `python benchmarks/executors.py` says how fast."""
 
 import pytest
 
@@ -28,13 +26,11 @@ def test_of_other_numbers_of_passes(name: str, passes: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "chunks"), [(name, 1) for name in ONE] + [(name, 2) for name in TWO])
-def test_made_and_run(name: str, chunks: int) -> None:
-    """In seconds of one core, which others on the machine do not lengthen; a process takes half a second more."""
-    begun = process_time()
-    made = SCHEDULES.get(name)(Pipeline(64, chunks, 512))
-    parts = 2 * 64 * 512 * (made.vocabulary_sums > 0)
-    assert len(made) == 64 * chunks * 512 * 2 + len(made.only([Kind.W])) + parts
+@pytest.mark.parametrize(("ranks", "batch"), [(32, 128), pytest.param(64, 512, marks=pytest.mark.slow)])
+def test_made_and_run(name: str, chunks: int, ranks: int, batch: int) -> None:
+    made = SCHEDULES.get(name)(Pipeline(ranks, chunks, batch))
+    parts = 2 * ranks * batch * (made.vocabulary_sums > 0)
+    assert len(made) == ranks * chunks * batch * 2 + len(made.only([Kind.W])) + parts
     costs = Costs.equal(made.stages)
-    bound = least_makespan(costs, made.rank_of_stage(), 512, made.copies)
+    bound = least_makespan(costs, made.rank_of_stage(), batch, made.copies)
     assert bound <= time_schedule(made, costs).makespan <= 3 * bound
-    assert process_time() - begun < 2.0 * chunks
