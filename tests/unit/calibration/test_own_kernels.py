@@ -104,7 +104,7 @@ def test_what_was_not_measured_stays_and_the_source_says_on_what_it_was(noisy: t
 
 
 def test_what_rows_do_not_tell_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "EVALUATIONS", 6)
+    monkeypatch.setattr(own, "EVALUATIONS", 3)
     profile, said = calibrated(tmp_path, rows(slower(SHIPPED), products((4096, 8192, 16384)), 0.03))
     (line,) = [line for line in said.splitlines() if "products bf16: not identified by its rows" in line]
     assert {"launch", "split", "ramp"} <= set(line.rpartition(": ")[2].split(", "))
