@@ -95,14 +95,14 @@ def _shortened(text: str) -> str:
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A hint that names the choice closest to a misspelt name, or all of them where they are few, or nothing.
 
-    Of a name that is known and not modelled it says so, and what there is instead.
+    For a name that is known and not modelled the hint names what there is instead.
     """
     from difflib import get_close_matches
 
     from simulator.unmodelled import unmodelled
 
     known = sorted(set(choices))
-    if len(name) > LONGEST_WORD:  # nobody's misspelling, and looking for it would take long
+    if len(name) > LONGEST_WORD:  # no misspelling, and the search would take long
         return ""
     folded = {choice.casefold(): choice for choice in known}
     if name.casefold() not in folded and (said := unmodelled(name)):

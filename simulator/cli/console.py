@@ -30,7 +30,7 @@ def flush() -> None:
 
 
 def complain(text: str) -> None:
-    """Put lines on standard error; what cannot be said is not said."""
+    """Write lines to standard error; a stream that is closed or absent is ignored."""
     if sys.stderr is None:
         return
     with suppress(OSError, ValueError):

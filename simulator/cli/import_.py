@@ -43,9 +43,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", metavar="N", type=int, help="nodes that the job gets; what the file says if left out"
     )
-    parser.add_argument(
-        "--format", choices=(*_SCENARIOS, *_NETWORKS), help="what the file is; told from it if left out"
-    )
+    parser.add_argument("--format", choices=(*_SCENARIOS, *_NETWORKS), help="what the file is; detected if left out")
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",

@@ -149,7 +149,7 @@ def _goal(arguments: Namespace, scenario: Any) -> "Goal":
     for name in ("days", "budget"):
         if getattr(arguments, name) is not None and tokens is None:
             hint = "add `--tokens 1T`"
-            raise InputError(Problem(f"--{name} is of a whole training, and nobody says how long it is", hint=hint))
+            raise InputError(Problem(f"--{name} is of a whole training, whose length is not given", hint=hint))
     usual: By = "cost" if arguments.days is not None else "time"
     by: By = arguments.by or usual
     return Goal(by, tokens, arguments.days, arguments.budget)

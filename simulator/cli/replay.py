@@ -78,7 +78,7 @@ def execute(arguments: Namespace) -> int:
 
 
 def _read(name: str, number: int, count: int) -> "Execution":
-    """The execution of a file, told by how it begins; of several files whose names say no rank the n-th is rank n."""
+    """The execution of a file, whose form shows in its first bytes; without ranks in names the n-th is rank n."""
     from dataclasses import replace
 
     from simulator.interop.executions import formats

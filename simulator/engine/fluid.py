@@ -40,13 +40,13 @@ class Fluid:
         self.users: list[dict[Running, float]] = []
         """What runs on each resource, with the rate that it asks for."""
         self.asked: list[float] = []
-        """Rate that is asked of each resource."""
+        """Sum of the rates that users want of each resource."""
         self.dirty: dict[Running, None] = {}
         """What must be solved before time goes on."""
         self.speeds = Speeds(solver)
-        """What the solver said so far."""
+        """Solutions so far."""
         self.record: Load | None = None
-        """Who writes down what each resource carries."""
+        """The record of what each resource carries."""
         self.events = 0
 
     def add(self, capacity: float, name: str = "") -> int:
@@ -140,8 +140,8 @@ class Fluid:
     def _beside_reserved(self, resource: int) -> bool:
         """Whether a resource has one user beside those that reserved their part of it, which then works with the rest.
 
-        That is a device on which collectives run beside kernels: the user that reserved is not slowed, so that only the
-        one user has to be looked at, and no solver is asked. False where anybody uses another resource as well.
+        That is a device on which collectives run beside kernels: the users that reserved are not slowed, so that the
+        rate of the one user follows without the solver. False where a user has another resource as well.
         """
         user, left = None, self.capacity[resource]
         for running in self.users[resource]:
@@ -213,7 +213,7 @@ class Fluid:
         return self.speeds.of(component, self._scarce, self.capacity)
 
     def _scarce(self, resource: int) -> bool:
-        """Whether a resource is asked for more than it has."""
+        """Whether users want more of a resource than it has."""
         return self.asked[resource] > self.most[resource]
 
     def _watch(self, component: list[Running]) -> None:

@@ -33,7 +33,7 @@ class Needs(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A phase as the fluid knows it."""
+    """A phase in the form of the fluid."""
 
     latency: int
     work: int

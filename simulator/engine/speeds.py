@@ -1,4 +1,4 @@
-"""What the solver says, remembered: the speeds of activities that share, by what they use.
+"""Solutions of the solver, kept: the speeds of activities that share, by what they use.
 
 Phases that use the same have one number, whatever they last. A component is known by the numbers of its members in the
 order of discovery; which of its resources are scarce follows from them, as long as no capacity changes.
@@ -46,7 +46,7 @@ class Speeds:
         return Phase(activity.latency, activity.work, needs)
 
     def of(self, component: list[Running], scarce: Callable[[int], bool], capacity: list[float]) -> Sequence[float]:
-        """Ask the solver about a component, or remember what it said."""
+        """Speeds of a component: a solution that is kept, else one of the solver."""
         numbers = tuple([member.needs.number for member in component])
         speeds = self.known.get(numbers)
         if speeds is None:

@@ -104,7 +104,7 @@ class Tape:
     lane_names: tuple[str, ...] = ()
     """For messages; one a lane, or empty."""
     names: Sequence[str] = ()
-    """For messages; one an operation, or empty. Only read when there is something to say."""
+    """For messages; one an operation, or empty. Read only for a message."""
 
     def __len__(self) -> int:
         return len(self.duration)
@@ -150,7 +150,7 @@ def verify(tape: Tape) -> None:
 
 
 def _complaints(tape: Tape) -> Iterator[tuple[bool, str]]:
-    """Checks in the order in which they build on each other, each with what to say."""
+    """Checks in the order in which they build on each other, each with its message."""
     n = len(tape)
     yield not _are_pointers(tape.lane_start, n), "`lane_start` does not rise from 0 to the number of operations"
     yield len(tape.rendezvous) != n or len(tape.activity) != n, "columns differ in length"

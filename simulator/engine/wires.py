@@ -47,8 +47,8 @@ class Wires:
 
 
 class GuestWires(Wires):
-    """Those of a user of which there may be many, and that has nothing to do when another joins: it says itself when it
-    comes and goes, so that each need not be looked at."""
+    """Those of a user of which there may be many, and that has nothing to do when another joins: it reports when it comes
+    and goes, so that none has to be polled."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class User:
 
     @cached_property
     def most(self) -> Mapping[int, float] | None:
-        """What `rates` say."""
+        """As `rates`."""
         return None if self.rates is None else self.rates()
 
 

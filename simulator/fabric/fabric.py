@@ -124,7 +124,7 @@ class Fabric:
         return tuple(a + int(number) for found, a, b in blocks if found in wanted and a + int(number) < b)
 
     def described(self, link: int) -> str:
-        """The name of a link, and what it joins where the network says so: `leaf up 3 (leaf 1 > spine 0)`."""
+        """The name of a link, and its two ends where the network has them: `leaf up 3 (leaf 1 > spine 0)`."""
         ends = self.network.ends(link - self.first_outer) if link >= self.first_outer else ""
         return f"{self.links[link]} ({ends})" if ends else self.links[link]
 

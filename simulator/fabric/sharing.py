@@ -1,4 +1,4 @@
-"""Max-min fair sharing of resources: numbers in, speeds out; nothing here knows what a network is.
+"""Max-min fair sharing of resources: numbers in, speeds out; no term of networks.
 
 An activity runs at one speed x in [0, 1] and then takes `x * rate` of every resource that it uses. A resource that is
 asked for more than it has divides itself by flows: each of its users gets `flows * level`, a user that wants less keeps

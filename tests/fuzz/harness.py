@@ -180,5 +180,5 @@ def _keep(given: Input, folder: Path, told: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line for who watches."""
+    """A line of progress on standard error."""
     print(text, file=sys.stderr, flush=True)

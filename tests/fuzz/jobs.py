@@ -115,7 +115,7 @@ def _faults(told: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[st
             yield f"{said['name']} is {job['slowdown']} times as slow beside others"
         if job["end_s"] < job["start_s"] or job["end_s"] > told["metrics"]["makespan_s"] * (1 + TINY):
             yield f"{said['name']} lasts from {job['start_s']} to {job['end_s']} s"
-        lumps = any("share links with nobody" in warning for warning in job["warnings"])
+        lumps = any("do not share links" in warning for warning in job["warnings"])
         over = [load for load in job["links"] if load["peak_bytes_per_s"] > EXCESS * load["capacity_bytes_per_s"]]
         if over and not lumps:
             yield f"{said['name']} asks too much of {over[0]}"

@@ -1,4 +1,4 @@
-"""A kernel profile from kernels that somebody timed on their own device: files of `clustersim measure`, or such tables.
+"""A kernel profile from kernels timed on a device of your own: files of `clustersim measure`, or such tables.
 
 The profile that the accelerator has is where every coefficient starts, and where one stays that no row tells apart (a
 weak prior, `fitting.PRIOR`). Each group (products of a format, attention over prompts, over a cache, passes over

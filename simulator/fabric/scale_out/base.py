@@ -1,4 +1,4 @@
-"""What a network between nodes can be asked, whatever its kind."""
+"""What every kind of network between nodes answers: links, ways, latencies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ class ScaleOut(ABC):
         raise NotImplementedError
 
     def ends(self, link: int) -> str:
-        """From where to where a link, counted from 0, leads; empty where its name says all."""
+        """From where to where a link, counted from 0, leads; empty where its name has both."""
         return ""
 
     @abstractmethod

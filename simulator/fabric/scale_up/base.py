@@ -57,5 +57,5 @@ def bandwidth_of(spec: ScaleUp) -> float:
 
 
 def latency_of(spec: ScaleUp) -> float:
-    """Seconds of one traversal, 0 where the spec does not say."""
+    """Seconds of one traversal, 0 where the spec has none."""
     return spec.latency.value if spec.latency else 0.0

@@ -1,6 +1,6 @@
 """A network of switches and cables, each with its number: cards in, shortest ways through, cards out.
 
-A transfer is one flow, or several where `routing.connections` says so; each takes one way (see `ways`). Sprayed and
+A transfer is one flow, or `routing.connections` flows; each takes one way (see `ways`). Sprayed and
 adaptive ones are split into as many parts as there are equal ways, up to 64, so that the parts are even. What is left
 out: the order of packets, queues, and time in which a switch notices that a cable is gone.
 """

@@ -186,6 +186,6 @@ def overloaded(loads: tuple[LinkLoad, ...]) -> tuple[str, ...]:
         return ()
     listed = "; ".join(f"{', '.join(names)} {what}" for what, names in over.items())
     return (
-        "passes that run as one instruction share links with nobody: together with what runs beside them they ask for"
+        "passes that run as one instruction do not share links: together with what runs beside them they ask for"
         f" more than the links carry, and the simulated step is shorter than a real one: {listed}",
     )

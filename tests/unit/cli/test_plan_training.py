@@ -113,7 +113,7 @@ def test_nothing_fits_into_memory(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("--only", "tpp=1"), "no choice of a layout"),
         (("--free", "mbs"), "no choice of a layout"),
-        (("--days", "3"), "nobody says how long it is"),
+        (("--days", "3"), "whose length is not given"),
         (("--rate", "3 /s"), "is of a scenario that serves"),
         (("--frontier",), "is of a scenario that serves"),
         (("--write-flags", "vllm"), "another kind of scenario"),
