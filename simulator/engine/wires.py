@@ -47,8 +47,8 @@ class Wires:
 
 
 class GuestWires(Wires):
-    """Those of a user of which there may be many, and that has nothing to do when another joins: it reports when it comes
-    and goes, so that none has to be polled."""
+    """Those of a user of which there may be many, and that has nothing to do when another joins: it reports its
+    coming and going, so that none has to be polled."""
 
     __slots__ = ()
 

@@ -135,7 +135,7 @@ class Spread:
 
     def hottest(self, rows: Ints) -> Floats:
         """Rows of the busiest device over the mean, for each number of rows of all ranks; at least 1."""
-        if self.load.load != "random":
+        if self.load.load != "random" or not len(rows):
             return np.full(len(rows), float(self.held.max()) * self.devices)
         exponents = np.log2(np.maximum(rows, 1).astype(np.float64))
         known = range(int(exponents.min()), int(np.ceil(exponents.max())) + 1)

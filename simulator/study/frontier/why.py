@@ -31,7 +31,8 @@ def _lacks(found: Found, best: Point, second: Point) -> str:
     """What keeps the runner-up from the winner's rate."""
     if second.rate >= best.rate * (1.0 - 1e-9):
         slower = best.per_user / second.per_user
-        return f"it carries the same rate, and its users wait {100 * (slower - 1):.0f} % longer for a token"
+        waits = f"{abs(100 * (slower - 1)):.0f} % {'longer' if slower >= 1 else 'less long'}"
+        return f"it carries the same rate, and its users wait {waits} for a token"
     idle = found.devices - second.structure.copies * second.structure.devices
     own = f"; {idle} of {found.devices} devices stay idle" if idle else ""
     return f"what it lacks: {_end(found, second)}{own}"

@@ -67,6 +67,11 @@ def test_all_rows_on_the_same_experts() -> None:
     assert (here, hit) == (pytest.approx(10), pytest.approx(2))
 
 
+def test_no_rows_have_no_busiest_device() -> None:
+    """Ranges of rows that no batch reaches are priced as arrays without entries."""
+    assert len(spread(16, WIDE, load="random").hottest(np.array([], np.int64))) == 0
+
+
 def test_rows_that_choose_freely_are_uneven_where_there_are_few() -> None:
     few, many = (spread(16, WIDE, load="random").hottest(np.array([rows]))[0] for rows in (64, 1 << 18))
     assert 1 < many < 1.02 < few
