@@ -107,7 +107,7 @@ class Price:
 
     @property
     def launching(self) -> object:
-        return None
+        return self.launch or None
 
     def launches(self, tokens: int) -> int:
         return self.launch
@@ -302,13 +302,14 @@ def replica(setting: Setting, number: int, role: str, fleet: Fleet, fast_forward
 
 
 def gaps(ran: System) -> list[int]:
-    """Every time between two tokens of one request, rising: those that replicas noted, and those inside stretches."""
+    """Every time between two tokens of one request, rising: those that replicas noted, and those that rows say."""
     found: list[int] = []
     for number, replica in enumerate(ran.replicas):
         for ticks, count in zip(replica.record.gap_ticks, replica.record.gap_counts, strict=True):
             found += [ticks] * count
-        for _, count, first, growth, decodes, *_ in ran.log(number).tolist():
-            for step in range(1, count):
+        noted = set(replica.record.apart)
+        for row, (_, count, first, growth, decodes, *_) in enumerate(ran.log(number).tolist()):
+            for step in range(row in noted, count):
                 found += [first + step * growth] * decodes
     return sorted(found)
 

@@ -40,11 +40,11 @@ LISTED = 4
 class Appointment:
     """An entry of SimPy's queue: less than an event, as no process waits for it."""
 
-    __slots__ = ("callbacks",)
+    __slots__ = ("call",)
 
     def __init__(self, call: Call) -> None:
         """To be kept."""
-        self.callbacks = (call,)
+        self.call = call
 
 
 class Clock:
@@ -124,6 +124,9 @@ class Clock:
                     break
                 tick, _, _, moment = heappop(queue)
                 env._now = self.now = tick
+                if moment.__class__ is Appointment:
+                    moment.call(moment)
+                    continue
                 callbacks, moment.callbacks = moment.callbacks, None
                 for call in callbacks:
                     call(moment)

@@ -4,13 +4,81 @@ Iteration j of a row (from 0) lasts `first + j growth`, so m of them last `m fir
 All times are picoseconds.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.result import Iterations
+from simulator.results.result import Iterations, TokenGaps
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PART = 1 << 19
+"""Gaps between tokens that are written out together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowGaps:
+    """Times between two tokens of a request, most of which rows of iterations say: those of a run of a million requests
+    take as much memory as its rows when they are written out, so that they are only where they are asked for."""
+
+    noted: TokenGaps
+    """What no row says."""
+    rows: Sequence[tuple[Iterations, Bools]]
+    """Rows of each replica, and whether the first iteration of each is a gap of all its decodes."""
+
+    @property
+    def gap(self) -> Ints:
+        """Picoseconds, written out."""
+        return _joined(list(self._each())).gap
+
+    @property
+    def count(self) -> Ints:
+        """How many gaps are that long, written out."""
+        return _joined(list(self._each())).count
+
+    def parts(self) -> Iterator[TokenGaps]:
+        """All of them, at least `PART` at a time but for the last."""
+        held: list[TokenGaps] = []
+        size = 0
+        for part in self._each():
+            held.append(part)
+            size += len(part.gap)
+            if size >= PART:
+                yield _joined(held)
+                held, size = [], 0
+        if size:
+            yield _joined(held)
+
+    def _each(self) -> Iterator[TokenGaps]:
+        """Those noted, those before the first iterations, those in stretches."""
+        yield self.noted
+        for rows, plain in self.rows:
+            for begin in range(0, len(plain), PART):
+                here = slice(begin, begin + PART)
+                some = plain[here] & (rows.decodes[here] > 0)
+                yield TokenGaps(rows.first[here][some], rows.decodes[here][some])
+        for rows, _ in self.rows:
+            stretches = np.flatnonzero(rows.count > 1)
+            upto = np.cumsum(rows.count[stretches] - 1)
+            cuts = np.searchsorted(upto, np.arange(PART, upto[-1] if len(upto) else 0, PART), side="right")
+            for stretch in np.split(stretches, cuts):
+                yield _inside(rows, stretch)
+
+
+def _joined(parts: Sequence[TokenGaps]) -> TokenGaps:
+    return TokenGaps(np.concatenate([part.gap for part in parts]), np.concatenate([part.count for part in parts]))
+
+
+def _inside(rows: Iterations, stretches: Ints) -> TokenGaps:
+    """Gaps in some rows after their first iterations."""
+    more = rows.count[stretches] - 1
+    row = np.repeat(stretches, more)
+    step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
+    return TokenGaps(rows.first[row] + step * rows.growth[row], rows.decodes[row])
 
 
 def lengths(iterations: Iterations) -> Ints:

@@ -1,8 +1,8 @@
 """The one frozen Result that every report, plot, trace, comparison and regression check reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,6 +278,25 @@ class TokenGaps:
     count: NDArray[np.int64]
     """How many gaps are that long."""
 
+    def parts(self) -> "Iterator[TokenGaps]":
+        """All of them."""
+        yield self
+
+
+class Gaps(Protocol):
+    """Times between two tokens, as `TokenGaps` or as rows of iterations stand for them."""
+
+    @property
+    def gap(self) -> NDArray[np.int64]:
+        """Picoseconds."""
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """How many gaps are that long."""
+
+    def parts(self) -> Iterator[TokenGaps]:
+        """All of them, some at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
@@ -299,7 +318,7 @@ class Service:
 
     requests: RequestRecords
     replicas: tuple[Replica, ...]
-    gaps: TokenGaps
+    gaps: Gaps
     pauses: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     """Rows (request, from, to) in picoseconds: a request that had first tokens out was preempted and got none."""
     transfers: Transfers | None = None

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from simulator.metrics import PERCENTILES
 from simulator.results import fleet
 from simulator.results import iterations as of
-from simulator.results.result import RequestRecords, Service
-from simulator.results.sample import Spread, spread
+from simulator.results.result import Gaps, RequestRecords, Service
+from simulator.results.sample import Spread, spread, spread_of
 from simulator.units import TICKS_PER_SECOND
 
 FINISHED, REJECTED, IN_FLIGHT, FAILED = range(4)
 """Values of `RequestRecords.status`."""
 SECOND, MILLISECOND = TICKS_PER_SECOND, TICKS_PER_SECOND // 1000
 """Picoseconds."""
+MOST_GAPS = 1 << 20
+"""Different gaps between tokens that are sorted in one piece."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -76,7 +78,7 @@ def serving_metrics(
         found["request_goodput"] = per(float(goals["slo"].sum()), duration)
     times = latencies(service.requests)
     found |= latency_figures("ttft", spread(times.ttft)) | latency_figures("tpot", spread(times.tpot[times.several]))
-    found |= latency_figures("itl", spread(service.gaps.gap / MILLISECOND, service.gaps.count))
+    found |= latency_figures("itl", _between_tokens(service.gaps))
     found |= latency_figures("e2el", spread(times.e2el))
     if slo is not None:
         asked = int((service.requests.arrival >= 0).sum())
@@ -90,6 +92,13 @@ def serving_metrics(
     held = zip(service.replicas, held_seconds(service), strict=True)
     rented = [(replica.devices * each, replica.device) for replica, each in held]
     return found | economy(rented, prices or {}, energy_j, found["total_output_tokens"])
+
+
+def _between_tokens(gaps: Gaps) -> Spread:
+    """The spread of the milliseconds between two tokens, of many of them part by part."""
+    if sum(len(part.gap) for part in gaps.parts()) <= MOST_GAPS:
+        return spread(gaps.gap / MILLISECOND, gaps.count)
+    return spread_of(lambda: ((part.gap, part.count) for part in gaps.parts() if len(part.gap)), MILLISECOND)
 
 
 def span(service: Service) -> tuple[int, int]:

@@ -75,6 +75,14 @@ class Sketch:
         value = 0.0 if rank < self.zeros else 2.0 * _BASE ** (place + _FIRST) / (_BASE + 1.0)
         return min(max(value, self.least), self.greatest)
 
+    def amounts(self) -> tuple[Floats, NDArray[np.int64]]:
+        """(rising amounts, how often each occurs), each off by a share `ERROR` at most."""
+        some = np.flatnonzero(self._counts)
+        values = np.clip(2.0 * _BASE ** (some + float(_FIRST)) / (_BASE + 1.0), self.least, self.greatest)
+        if not self.zeros:
+            return values, self._counts[some]
+        return np.append(0.0, values), np.append(self.zeros, self._counts[some])
+
     def spread(self) -> Spread:
         """Mean and standard deviation, which are exact, and percentiles."""
         if not self.count:

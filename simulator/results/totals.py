@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.metrics import PERCENTILES
 from simulator.results import iterations as of
-from simulator.results.result import Iterations, RequestRecords, TokenGaps
+from simulator.results.result import Gaps, Iterations, RequestRecords
 from simulator.results.service import (
     FINISHED,
     IN_FLIGHT,
@@ -84,7 +84,7 @@ class Totals:
 
     # Rows -----------------------------------------------------------------------------------------------------------
 
-    def add_rows(self, replica: ReplicaTotals, rows: Iterations, gaps: TokenGaps) -> None:
+    def add_rows(self, replica: ReplicaTotals, rows: Iterations, gaps: Gaps) -> None:
         """Rows of a replica that it gives away, and the gaps between tokens in them."""
         if not len(rows.count):
             return
@@ -98,7 +98,8 @@ class Totals:
         replica.decoded += int(rows.decodes @ rows.count)
         ends = of.ends(rows)
         replica.last = max(replica.last, int(ends.max()))
-        self.sketches["itl"].add(gaps.gap / MILLISECOND, gaps.count)
+        for part in gaps.parts():
+            self.sketches["itl"].add(part.gap / MILLISECOND, part.count)
         first = (int(rows.start.min()) - self.origin) // SECOND
         bins = (int(ends.max()) - self.origin) // SECOND + 1 - first
         tokens = of.tokens_per_bin(rows, self.origin + first * SECOND, SECOND, bins)

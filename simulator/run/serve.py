@@ -190,7 +190,8 @@ def serving(
     tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
     equip(scenario, fleet, systems, replicas, workload)
     plain = fleet.operations is None and workload.tenant is None
-    totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo)
+    random = stream(scenario.seed, "records")
+    totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo, random)
     fleet.open([replica for replica in replicas if replica.role != "decode"])
     roles = _switching(scenario, fleet, replicas, agenda)
     own = scenario, systems, workload, ledger, replicas, homes, fleet.kv_transfer

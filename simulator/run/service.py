@@ -36,6 +36,7 @@ from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
 from simulator.run.served.fleet_record import fleet_record, never_starts, turned_away
 from simulator.run.served.rows import (
+    PartSeconds,
     gaps_of,
     iterations_of,
     log_of,
@@ -164,15 +165,17 @@ def _pools(run: "ServingRun") -> tuple[str, ...]:
 
 def _service(run: "ServingRun") -> Service:
     taken = run.condensing
-    order = order_of(run.ledger) if taken is None else taken.window()
+    order = order_of(run.ledger) if taken is None else taken.sampled()
     row = np.full(len(run.ledger), -1, np.int64)
     row[order] = np.arange(len(order))
     pauses = np.array(run.ledger.pauses, np.int64).reshape(-1, 3)
     pauses[:, 0] = row[pauses[:, 0]]
+    replicas = _replicas(run)
+    rows = [replica.iterations for replica in replicas]
     return Service(
         requests=requests_of(run.ledger, order),
-        replicas=_replicas(run),
-        gaps=gaps_of(run.replicas) if taken is None else taken.gaps(),
+        replicas=replicas,
+        gaps=gaps_of(run.replicas, rows) if taken is None else taken.gaps(),
         pauses=pauses[pauses[:, 0] >= 0],
         transfers=_transfers(run, row),
         tiers=() if run.tiers is None else run.tiers.used(),
@@ -185,10 +188,10 @@ def _service(run: "ServingRun") -> Service:
 
 def _replicas(run: "ServingRun") -> tuple[ReplicaRecord, ...]:
     """What replicas are and did, all of it or what was kept."""
-    found = []
+    found, seconds = [], PartSeconds()
     for number, (replica, home) in enumerate(zip(run.replicas, run.homes, strict=True)):
         if run.condensing is None:
-            rows, parts = iterations_of(replica), row_parts(replica, log_of(replica))
+            rows, parts = iterations_of(replica), row_parts(replica, log_of(replica), seconds)
         else:
             rows, parts = run.condensing.rows(number), run.condensing.totals.replicas[number].parts
         found.append(_record(replica, home, rows, parts_of(replica, parts)))

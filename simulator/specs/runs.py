@@ -58,5 +58,6 @@ class Serves(Spec):
     leap: bool = True
     """Whether decode iterations in which nothing can change are summed in one go; results are equal without."""
     records: Literal["all", "sample", "none"] = Field(default="all", exclude_if=lambda records: records == "all")
-    """What is kept of requests and iterations: all; a window at the beginning of up to 10,000 requests (`sample`); or
-    only figures (`none`). Without all, percentiles are off by 0.2 % at most, and a run takes much less memory."""
+    """What is kept of requests and iterations: all; 10,000 requests drawn from all with equal chances by the seed, and
+    the first iterations (`sample`); or only figures (`none`). Without all, percentiles are off by 0.2 % at most, and a
+    run takes much less memory."""

@@ -1,6 +1,7 @@
 """Runs whose records are not all kept have the figures of those that keep all, to the sketch's error."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,22 @@ import pytest
 
 from simulator import results
 from simulator.cli import main
+from simulator.random import stream
 from simulator.report.result.html import document
 from simulator.report.result.page import page
-from simulator.results.result import Result
+from simulator.results import iterations
+from simulator.results import sample as sample_figures
+from simulator.results.result import RequestRecords, Result
+from simulator.results.service import serving_metrics
 from simulator.results.sketch import ERROR, Sketch
+from simulator.results.totals import Totals
 from simulator.run.serve import serve
 from simulator.run.served import condense
 from simulator.serving.replica import ledger
+from simulator.serving.replica.ledger import open_ledger
+from simulator.serving.workload.generate import NEVER
 from simulator.specs import load_scenario
+from tests.replicas import asked
 
 FILE = "scenarios/serving/quickstart.yaml"
 VARIANTS = {
@@ -115,18 +124,72 @@ def test_counts_are_repetitions_and_nothing_is_nan() -> None:
     assert all(np.isnan(value) for value in (Sketch().spread().mean, *Sketch().quantiles((50,))))
 
 
-def test_a_sample_is_a_whole_window_of_the_run() -> None:
+def test_a_sample_is_requests_of_the_whole_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(condense, "SAMPLED", 100)
     whole, sample = served("all").service, served("sample").service
     assert whole is not None and sample is not None and sample.records == "sample"
-    count = len(sample.requests.arrival)
-    assert 0 < count < 600
-    ends = sample.requests.finish
-    here = np.flatnonzero(whole.requests.finish <= ends.max())
-    assert (whole.requests.finish[here][:count] == ends).all()
+    assert len(sample.requests.arrival) == 100
+    here = np.searchsorted(whole.requests.arrival, sample.requests.arrival)
+    assert len(set(here.tolist())) == 100 and (np.diff(here) > 0).all()
+    for column in fields(RequestRecords):
+        mine, theirs = (getattr(service.requests, column.name) for service in (sample, whole))
+        assert (mine == theirs[here]).all(), column.name
+    assert 25 < np.count_nonzero(here < 300) < 75  # no window at the beginning
+    again = served("sample").service
+    assert again is not None and (again.requests.arrival == sample.requests.arrival).all()
+
+
+def test_every_request_has_the_same_chance_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 50 requests, 3 of which never came, 10 are drawn 400 times: each 85 times, 5 standard deviations are 41."""
+    monkeypatch.setattr(condense, "SAMPLED", 10)
+    book = open_ledger(asked([(7 * (i * 13 % 50) + 1, 9, 3) for i in range(50)]))
+    for request in (0, 20, 49):
+        book.arrival[request] = NEVER
+    counts = np.zeros(50, np.int64)
+    for seed in range(400):
+        taken = condense.Condensing(book, (), (), True, Totals(0), stream(seed, "records"))
+        drawn = taken.sampled()
+        assert len(set(drawn.tolist())) == 10
+        assert (np.diff(np.array(book.arrival)[drawn]) > 0).all()
+        counts[drawn] += 1
+    assert (counts[[0, 20, 49]] == 0).all()
+    assert (np.abs(np.delete(counts, [0, 20, 49]) - 4000 / 47) < 41).all()
+
+
+def test_gaps_of_a_sample_are_those_of_the_whole_run_to_the_error_of_the_sketch() -> None:
+    whole, sample = served("all").service, served("sample").service
+    assert whole is not None and sample is not None
+    assert sample.gaps.count.sum() == whole.gaps.count.sum()
+    order = np.argsort(whole.gaps.gap)
+    every = np.repeat(whole.gaps.gap[order], whole.gaps.count[order])
+    kept = np.repeat(sample.gaps.gap, sample.gaps.count)
+    assert (np.abs(kept - every) <= 1.0001 * ERROR * every + 1).all()
+
+
+def test_iterations_of_a_sample_are_the_first_ones() -> None:
+    whole, sample = served("all").service, served("sample").service
+    assert whole is not None and sample is not None
     rows = sample.replicas[0].iterations
     assert len(rows.count) == 128
     assert (rows.start == whole.replicas[0].iterations.start[:128]).all()
     assert (rows.mean_blocks == whole.replicas[0].iterations.mean_blocks[:128]).all()
+
+
+def test_gaps_in_parts_are_all_gaps_and_their_figures_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = served("all", "+serving.replicas=2").service
+    assert service is not None
+    plain = serving_metrics(service)
+    monkeypatch.setattr(iterations, "PART", 300)
+    parts = list(service.gaps.parts())
+    assert len(parts) > 3
+    for name in ("gap", "count"):
+        whole = np.concatenate([getattr(part, name) for part in parts])
+        assert (np.sort(whole) == np.sort(getattr(service.gaps, name))).all()
+    monkeypatch.setattr("simulator.results.service.MOST_GAPS", 100)
+    monkeypatch.setattr(sample_figures, "BINS", 64)
+    assert serving_metrics(service) == pytest.approx(plain, rel=1e-12)
+    exact = [name for name in plain if name.endswith("_itl_ms") and name[0] == "p"]
+    assert exact and all(serving_metrics(service)[name] == plain[name] for name in exact)
 
 
 def test_columns_of_many_requests_are_arrays_with_the_same_times(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,14 +101,15 @@ def header_lines(result: Result) -> Iterable[str]:
 def cdfs(service: Service) -> dict[str, Cdf]:
     """The distribution of each latency by its key; those of empty samples are left out."""
     times = latencies(service.requests)
-    order = np.argsort(service.gaps.gap)
+    gap = service.gaps.gap
+    order = np.argsort(gap)
     found = {
         name: _cdf(np.sort(values))
         for name, values in (("ttft", times.ttft), ("tpot", times.tpot[times.several]), ("e2el", times.e2el))
     }
     counts = np.cumsum(service.gaps.count[order])
     if len(counts) and counts[-1]:
-        found["itl"] = Cdf(service.gaps.gap[order] / 1e9, counts / counts[-1])
+        found["itl"] = Cdf(gap[order] / 1e9, counts / counts[-1])
     return {name: found[name] for name, _, _ in LATENCIES if name in found and len(found[name].value)}
 
 

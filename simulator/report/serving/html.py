@@ -93,7 +93,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         yield "Latency", latency(result, service)
         yield "Objectives", objectives(result, service)
         yield "Where the time of a request goes", request_time(service) if service.records == "all" else ()
-        yield "Over time", over_time(service) if kept else ()
+        yield "Over time", over_time(service) if service.records == "all" and kept else ()
         yield "Single requests", lives(service) if kept else ()
         if service.fleet is not None:
             yield "Fleet", fleet.section(service)
@@ -111,10 +111,9 @@ def records(service: Service) -> Iterable[Markup]:
     """What single requests and curves are of, where not all records were kept."""
     if service.records != "all":
         count = wording.plural(len(service.requests.arrival), "request")
-        text = (
-            f"{count} of a window at the beginning of the run are kept: distributions, curves and single requests are"
-        )
-        yield tag("p", f"{text} of these. Tables of latencies and all figures are of the whole run.")
+        text = f"{count}, drawn from all with equal chances, are kept: distributions and single requests are of these"
+        more = "iterations in traces are those of the beginning. Tables of latencies and all figures are"
+        yield tag("p", f"{text}; {more} of the whole run.")
 
 
 def latency(result: Result, service: Service) -> Iterable[Markup]:
@@ -261,13 +260,14 @@ def lives(service: Service) -> Iterable[Markup]:
         paths.append(tag("path", d="".join(pieces), class_=f"c{SLOTS[name]}"))
     words = {**WORDS, "decode": "first to last token"}
     yield pictures.legend((SLOTS[name], words[name]) for name in stretches)
-    label = f"lives of the first {len(rows):,} requests that finished"
+    of = "of the sample " if service.records == "sample" else ""
+    label = f"lives of the first {len(rows):,} requests {of}that finished"
     drawn = pictures.picture(height, *paths, label=label, class_="plot")
     picture = html_parts.leveled(scales.words("last", "first"), drawn, html_parts.ticks(0.0, end))
     yield html_parts.timeline("requests", 0.0, end, picture)
     yield tag(
         "p",
-        f"The first {wording.plural(len(rows), 'request')} that finished, in the order of arrival.",
+        f"The first {wording.plural(len(rows), 'request')} {of}that finished, in the order of arrival.",
         class_="soft small",
     )
 

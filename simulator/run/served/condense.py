@@ -1,9 +1,10 @@
 """Runs of which not all requests and iterations are kept (`records: sample` or `none`).
 
-Replicas give their rows away as they have many, and these are added to totals. Of a sample the first rows of each
-stay, and the requests that are done by the end of what all replicas have kept: a whole window of the run, in which
-pages, traces and frames are exact. Every figure is of the whole run. Left out of such a run: what links carried, where
-the time of requests goes beyond the window, and classes of priority beyond it.
+Replicas give their rows away as they have many, and these are added to totals; every figure is of the whole run. Of a
+sample `SAMPLED` requests stay, drawn from all that came, each with the same chance and without replacement, from a
+stream of the run's seed: what is estimated from them is unbiased, and their times are exact. Gaps between tokens stay
+as the buckets of their sketch, which are of the whole run too. Of iterations the first rows of each replica stay, the
+beginning of the run. Left out of such a run: what links carried, where the time of requests goes, and levels over time.
 """
 
 from collections.abc import Iterator
@@ -12,14 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator import units
 from simulator.results import iterations as of
 from simulator.results.result import Iterations, RequestRecords, TokenGaps
-from simulator.results.service import FINISHED, concurrent
+from simulator.results.service import FINISHED, MILLISECOND, concurrent
 from simulator.results.totals import ReplicaTotals, Totals
 from simulator.run.energy import linked, working_s
-from simulator.run.served.rows import gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
+from simulator.run.served.rows import PartSeconds, gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import Ledger, column
 from simulator.serving.replica.record import COLUMNS
@@ -27,6 +29,8 @@ from simulator.serving.replica.replica import Replica
 
 if TYPE_CHECKING:
     from simulator.specs.requests import Slo
+
+Ints = NDArray[np.int64]
 
 ROWS = 1 << 16
 """Rows that replicas hold together before they give them away; a sample keeps as many."""
@@ -47,12 +51,14 @@ class Condensing:
     replicas: tuple[Replica, ...]
     homes: tuple[System, ...]
     keeps: bool
-    """Whether a window stays."""
+    """Whether a sample stays."""
     totals: Totals
-    kept: dict[int, tuple[Iterations, TokenGaps]] = field(default_factory=dict)
+    random: np.random.Generator
+    """Draws the sample."""
+    kept: dict[int, Iterations] = field(default_factory=dict)
     """The first rows of each replica."""
-    whole: bool = True
-    """Whether no replica has given rows away beyond these."""
+    seconds: PartSeconds = field(default_factory=PartSeconds)
+    """Of parts of rows."""
 
     def watch(self) -> None:
         """Take rows from now on."""
@@ -67,9 +73,9 @@ class Condensing:
     def _take(self, number: int) -> None:
         """Add the rows that a replica has, and let it forget them."""
         replica, home, total = self.replicas[number], self.homes[number], self.totals.replicas[number]
-        rows, gaps = iterations_of(replica), gaps_of((replica,))
-        self.totals.add_rows(total, rows, gaps)
-        parts = row_parts(replica, log_of(replica))
+        rows = iterations_of(replica)
+        self.totals.add_rows(total, rows, gaps_of((replica,), (rows,)))
+        parts = row_parts(replica, log_of(replica), self.seconds)
         for part, seconds in parts.items():
             total.parts[part] = total.parts.get(part, 0.0) + seconds
         accelerator, busy = home.node.accelerator, float(of.lengths(rows).sum()) / units.TICKS_PER_SECOND
@@ -77,9 +83,7 @@ class Condensing:
             share, verified = linked(parts, busy), verified_of(home.cost, rows)
             total.energy_s += working_s(accelerator, home.cost, home.cost.weights_bytes, rows, share, verified)
         if self.keeps and number not in self.kept:
-            self.kept[number] = rows, gaps
-        else:
-            self.whole = False
+            self.kept[number] = rows
         replica.record.clear()
 
     def finish(self) -> None:
@@ -102,24 +106,24 @@ class Condensing:
     def rows(self, number: int) -> Iterations:
         """Rows of a replica that stay."""
         if number in self.kept:
-            return self.kept[number][0]
+            return self.kept[number]
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         return Iterations(none, none, none, none, none, none, none, none, none, none, none, nothing, none)
 
     def gaps(self) -> TokenGaps:
-        """Gaps between tokens in the rows that stay."""
-        kept = [gaps for _, gaps in self.kept.values()] or [TokenGaps(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        return TokenGaps(*(np.concatenate([getattr(gaps, name) for gaps in kept]) for name in ("gap", "count")))
+        """Gaps between tokens of the whole run as the sketch has them, of a sample; none otherwise."""
+        gaps, counts = self.totals.sketches["itl"].amounts()
+        some = slice(None if self.keeps else 0)
+        return TokenGaps(np.rint(gaps[some] * MILLISECOND).astype(np.int64), counts[some])
 
-    def window(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def sampled(self) -> Ints:
         """Requests that stay, in the order of their arrival."""
         if not self.keeps:
             return np.zeros(0, np.int64)
-        arrival, finish = column(self.ledger.arrival), column(self.ledger.finish)
-        ends = [int(of.ends(rows).max(initial=0)) for rows, _ in self.kept.values()]
-        until = ENDLESS if self.whole else min(ends, default=0)
-        inside = np.flatnonzero((arrival >= 0) & (finish >= 0) & (finish <= until))
-        found: np.ndarray[tuple[int], np.dtype[np.int64]] = inside[np.argsort(arrival[inside], kind="stable")][:SAMPLED]
+        arrival = column(self.ledger.arrival)
+        came = np.flatnonzero(arrival >= 0)
+        drawn = np.sort(self.random.choice(came, min(SAMPLED, len(came)), replace=False))
+        found: Ints = drawn[np.argsort(arrival[drawn], kind="stable")]
         return found
 
 
@@ -129,12 +133,13 @@ def condensing(
     replicas: tuple[Replica, ...],
     homes: tuple[System, ...],
     slo: "Slo | None",
+    random: np.random.Generator,
 ) -> Condensing | None:
     """What takes the rows of replicas from now on; None where all stay."""
     if records == "all" or not replicas:
         return None
     arrival = column(ledger.arrival)
     origin = int(arrival[arrival >= 0].min(initial=ENDLESS))
-    found = Condensing(ledger, replicas, homes, records == "sample", Totals(origin, slo))
+    found = Condensing(ledger, replicas, homes, records == "sample", Totals(origin, slo), random)
     found.watch()
     return found

@@ -1,18 +1,23 @@
 """What replicas and requests wrote down while a run lasted, as the columns of a Result."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
 from simulator.axes import EP, TP
+from simulator.results.iterations import RowGaps
 from simulator.results.result import Iterations, RequestRecords, TokenGaps
 from simulator.serving.costs.drafting import verified_rows
 from simulator.serving.costs.iteration import ReplicaCost
-from simulator.serving.replica.ledger import Ledger, column
+from simulator.serving.costs.pieces import RowCosts
+from simulator.serving.replica.ledger import Column, Ledger, column
 from simulator.serving.replica.record import COLUMNS
 from simulator.serving.replica.replica import Replica
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def order_of(ledger: Ledger) -> Ints:
@@ -22,27 +27,31 @@ def order_of(ledger: Ledger) -> Ints:
 
 
 def requests_of(ledger: Ledger, order: Ints) -> RequestRecords:
-    """Records of some requests, in an order."""
+    """Records of some requests, in an order; of all in their own order the columns share the memory of the ledger."""
+    whole = len(order) == len(ledger) and bool((order == np.arange(len(order))).all())
+
+    def taken(values: Column) -> Ints:
+        return np.asarray(values, np.int64) if whole else column(values)[order]
+
     return RequestRecords(
-        arrival=column(ledger.arrival)[order],
-        scheduled=column(ledger.scheduled)[order],
-        first_token=column(ledger.first_token)[order],
-        finish=column(ledger.finish)[order],
-        prompt=column(ledger.prompt)[order],
-        output=column(ledger.output)[order],
-        generated=column(ledger.done)[order],
-        cached=column(ledger.cached)[order],
-        preemptions=column(ledger.preemptions)[order],
-        replica=column(ledger.replica)[order],
-        status=column(ledger.status)[order],
-        priority=column(ledger.priority)[order],
+        arrival=taken(ledger.arrival),
+        scheduled=taken(ledger.scheduled),
+        first_token=taken(ledger.first_token),
+        finish=taken(ledger.finish),
+        prompt=taken(ledger.prompt),
+        output=taken(ledger.output),
+        generated=taken(ledger.done),
+        cached=taken(ledger.cached),
+        preemptions=taken(ledger.preemptions),
+        replica=taken(ledger.replica),
+        status=taken(ledger.status),
+        priority=taken(ledger.priority),
     )
 
 
 def log_of(replica: Replica) -> Ints:
-    """The columns of a replica's log."""
-    rows: Ints = np.ascontiguousarray(np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T)
-    return rows
+    """The columns of a replica's log, which share its memory."""
+    return np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS).T
 
 
 def iterations_of(replica: Replica) -> Iterations:
@@ -54,7 +63,9 @@ def iterations_of(replica: Replica) -> Iterations:
         replica.record.usage.settle()
         mean[count > 1] = np.frombuffer(replica.record.usage.mean, np.float64)
         last[count > 1] = np.frombuffer(replica.record.usage.last, np.int64)
-    waited = np.array(replica.record.waits, np.int64) if replica.group is not None else np.zeros(len(count), np.int64)
+    waited = np.broadcast_to(np.int64(0), len(count))
+    if replica.group is not None:
+        waited = np.array(replica.record.waits, np.int64)
     columns = [*rows[:10], waited, mean, last]
     return Iterations(*columns)
 
@@ -64,8 +75,34 @@ def verified_of(cost: ReplicaCost, rows: Iterations) -> Ints:
     return verified_rows(cost.speculation, rows.decodes)
 
 
-def row_parts(replica: Replica, rows: Ints) -> dict[str, float]:
-    """Seconds of rows of a replica by what they consist of, as far as rows say, the mean over its stages."""
+class PartSeconds:
+    """Seconds of what depends on the rows of a pass by part, found once for all replicas that cost the same."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        """Of nothing yet."""
+        self._known: dict[int, tuple[RowCosts, NDArray[np.bool_], dict[str, Floats]]] = {}
+        """(what was asked, which sizes are known, seconds by part and size) by the identity of what was asked."""
+
+    def of(self, cost: RowCosts, sizes: Ints) -> dict[str, Floats]:
+        """Seconds by part of each size."""
+        _, known, seconds = self._known.get(id(cost), (cost, np.zeros(0, np.bool_), {}))
+        if (more := int(sizes.max(initial=-1)) + 1 - len(known)) > 0:
+            known = np.pad(known, (0, more))
+            seconds = {part: np.pad(each, (0, more)) for part, each in seconds.items()}
+        fresh = sizes[~known[sizes]]
+        if len(fresh):
+            for part, each in cost(fresh).items():
+                seconds.setdefault(part, np.zeros(len(known)))[fresh] = each
+            known[fresh] = True
+        self._known[id(cost)] = cost, known, seconds
+        return {part: each[sizes] for part, each in seconds.items()}
+
+
+def row_parts(replica: Replica, rows: Ints, parts: PartSeconds) -> dict[str, float]:
+    """Seconds of rows of a replica by what they consist of, as far as rows say, the mean over its stages; `parts` are
+    those of replicas before."""
     _, count, _, _, decodes, tokens, prompts, _, _, _, ended = rows
     verified = verified_rows(replica.stages.costs[0].speculation, decodes)
     # A static batch computes rows of members that are done as well: what they cost is found under attention.
@@ -74,13 +111,13 @@ def row_parts(replica: Replica, rows: Ints) -> dict[str, float]:
     for cost in costs:
         for body, amount in ((cost.body, verified + tokens), (cost.ending, verified + ended)):
             sizes, times = _times(amount, count)
-            for part, each in body(sizes).items():
+            for part, each in parts.of(body, sizes).items():
                 seconds[part] = seconds.get(part, 0.0) + float(each @ times) / len(costs)
         if cost.common is not None and record.shared_rows:
             asked = np.array(record.shared_rows, np.int64).reshape(-1, 2).T
             for shared, amount in zip(cost.common, asked, strict=True):
                 sizes, times = _times(amount, np.ones_like(amount))
-                for part, each in shared(sizes).items():
+                for part, each in parts.of(shared, sizes).items():
                     seconds[part] += float(each @ times) / len(costs)
     host = costs[0].host
     sequences, times = _times(decodes + prompts, count)
@@ -140,16 +177,13 @@ def _times(amount: Ints, count: Ints) -> tuple[Ints, NDArray[np.float64]]:
     return sizes.astype(np.int64), times[sizes].astype(np.float64)
 
 
-def gaps_of(replicas: tuple[Replica, ...]) -> TokenGaps:
-    """Gaps at the first iteration of each row, as noted, and those inside stretches, from the rows."""
+def gaps_of(replicas: Sequence[Replica], rows: Sequence[Iterations]) -> RowGaps:
+    """Gaps between tokens of replicas with these rows."""
     ticks = [np.frombuffer(replica.record.gap_ticks, np.int64) for replica in replicas]
     counts = [np.frombuffer(replica.record.gap_counts, np.int64) for replica in replicas]
-    for replica in replicas:
-        log = np.frombuffer(replica.record.log, np.int64).reshape(-1, COLUMNS)
-        stretches = log[log[:, 1] > 1]
-        more = stretches[:, 1] - 1
-        row = np.repeat(np.arange(len(stretches)), more)
-        step = np.arange(len(row)) - np.repeat(np.cumsum(more) - more, more) + 1
-        ticks.append(stretches[row, 2] + step * stretches[row, 3])
-        counts.append(stretches[row, 4])
-    return TokenGaps(np.concatenate(ticks), np.concatenate(counts))
+    plain = []
+    for replica, own in zip(replicas, rows, strict=True):
+        says = np.ones(len(own.count), np.bool_)
+        says[np.frombuffer(replica.record.apart, np.int64)] = False
+        plain.append((own, says))
+    return RowGaps(TokenGaps(np.concatenate(ticks), np.concatenate(counts)), plain)

@@ -239,10 +239,12 @@ class Attention:
 
     def _prompts(self, pieces: Iterable[tuple[int, int]], window: int) -> int:
         """Ticks of chunks in one kernel whose rows look back to so many tokens."""
-        rows, work, longest, memory = zip(
-            *((chunk, *self._chunk(chunk, before, window)) for chunk, before in pieces), strict=True
-        )
-        return self._kernel(sum(work), max(longest), sum(memory), sum(rows))
+        rows, work, longest, memory = 0, 0.0, 0.0, 0.0
+        for chunk, before in pieces:
+            own, walk, read = self._chunk(chunk, before, window)
+            rows, work, memory = rows + chunk, work + own, memory + read
+            longest = walk if walk > longest else longest
+        return self._kernel(work, longest, memory, rows)
 
     def _chunk(self, chunk: int, before: int, window: int) -> tuple[float, float, float]:
         """Seconds of a chunk: of all its blocks on one core, of its longest walk, of the memory."""

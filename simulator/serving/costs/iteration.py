@@ -54,6 +54,8 @@ from simulator.units import to_ticks
 
 BLOCK = 256
 """Row counts that are evaluated together."""
+MOST_PROMPTS = 1 << 16
+"""Pieces of prompts whose attention is remembered at once: 16 MB."""
 PROBES = (2.0**14, 2.0**26)
 """Bytes of the messages by which replicas on other devices are found to cost the same."""
 
@@ -203,6 +205,8 @@ class StageCost:
         """Ticks of the attention of `chunk` prompt tokens after `before` cached ones."""
         known = self._prompt.get((chunk, before))
         if known is None:
+            if len(self._prompt) >= MOST_PROMPTS:
+                self._prompt.clear()
             drafts = 0 if self.drafting is None else self.drafting.prompts(((chunk, before),))
             known = self._prompt[chunk, before] = self.attention.prompt(chunk, before) + drafts
         return known

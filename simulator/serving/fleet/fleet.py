@@ -81,15 +81,32 @@ class Fleet:
         return self.ledger.arrival[request] + self._way
 
     def _come(self, _: Any) -> None:
-        timed, now = self._timed, self.agenda.now
+        timed, now, first = self._timed, self.agenda.now, self._next
+        self._next += 1
         while self._next < len(timed) and self._comes(timed[self._next]) <= now:
             self._next += 1
-            self._arrive(timed[self._next - 1])
+        came = timed[first : self._next]
+        if self._at_once:
+            for request in came:
+                self._route(request, now)
+            self._expect()
+            return
+        alone = not self._fresh and self.agenda.alone()
         self._expect()
+        for request in came:
+            if alone:  # nothing ends in this instant
+                self._route(request, now)
+            else:
+                self._arrive(request)
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether requests are routed in the order of events, as there is no choice that could depend on it."""
+        return len(self.entrances) == 1 and not self._follows
 
     def _arrive(self, request: int, _: Any = None) -> None:
         """A request is here; where the order of an instant could matter, all that ends in it ends first."""
-        if len(self.entrances) == 1 and not self._follows:
+        if self._at_once:
             self._route(request, self.agenda.now)
             return
         if not self._fresh:

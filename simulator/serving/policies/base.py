@@ -108,7 +108,9 @@ class Policy(ABC):
                 room -= needed
             chunks.append((request, chunk))
             budget -= chunk
-        return chunks if closed else self._admit(view, chunks, budget, room, slots, plenty)
+        if closed or budget <= 0 or slots <= 0 or not waiting:
+            return chunks
+        return self._admit(view, chunks, budget, room, slots, plenty)
 
     def _admit(
         self, view: View, chunks: list[tuple[int, int]], budget: int, room: int, slots: int, plenty: bool

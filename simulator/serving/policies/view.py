@@ -72,6 +72,8 @@ class View:
     """Tokens that the blocks of a prompt under way have room for."""
     alone: Callable[[int], int]
     """Ticks that what remains of a prompt would take in iterations of its own."""
+    state_blocks: int
+    """Blocks that a sequence takes beside those of its tokens."""
     _batch: "Batch"
 
     @property
@@ -106,11 +108,6 @@ class View:
         return free - self._batch.decodes.need()
 
     @property
-    def state_blocks(self) -> int:
-        """Blocks that a sequence takes beside those of its tokens."""
-        return self._batch.replica.blocks.state
-
-    @property
     def decodes(self) -> int:
         """Sequences that decode."""
         return self._batch.decodes.n
@@ -119,7 +116,8 @@ class View:
     def rows(self) -> int:
         """Rows of an iteration that they take: more than one each where drafted tokens are verified."""
         batch = self._batch
-        return batch.replica.stages.costs[0].verified(batch.decodes.n)
+        n = batch.decodes.n
+        return batch.replica.stages.costs[0].verified(n) if batch.speculates else n
 
     @property
     def running(self) -> int:
@@ -166,5 +164,6 @@ def view(batch: "Batch") -> View:
         demand=blocks.demand if shares else blocks.blocks_for,
         slack=blocks.slack,
         alone=replica.alone,
+        state_blocks=blocks.state,
         _batch=batch,
     )

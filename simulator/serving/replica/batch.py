@@ -226,10 +226,11 @@ class Batch:
             span = stages.pass_through(ticks, self.rows()[0], now)
             span = stretch.first = stages.gate - now if streams else span
         else:
-            lasts = self._lasts_one(n, extra)
-            least = stages.costs[0].least(n + len(chunks)) if replica.group is None else 0
-            work.short = max(least - lasts, 0)
-            span = stretch.first = lasts + work.short
+            span = self._lasts_one(n, extra)
+            work.short = 0
+            if replica.group is None and (least := stages.costs[0].least(n + len(chunks))) > span:
+                work.short, span = least - span, least
+            stretch.first = span
             if (
                 not (chunks or extra or self.closed or self.held)
                 and (replica.fast_forwards or replica.stays)
@@ -249,7 +250,8 @@ class Batch:
     def schedule_end(self, end: int) -> None:
         """The iteration, or the stretch, ends then."""
         self.appointment = self.agenda.at(end, self.ended)
-        self._expect_end(end)
+        if self.replica.role == "prefill":
+            self._expect_end(end)
 
     def _expect_end(self, end: int) -> None:
         """The iteration ends then, or not before."""
@@ -294,7 +296,7 @@ class Batch:
         if self.replica.adapters is not None:
             work.adapting = self.replica.adapters.ticks(self, n > 0)
             ticks += work.adapting
-        if chunks:
+        if chunks and cost.launching is not None:
             ticks += cost.launches(each + work.tokens)
         if cost.overlap is None:
             return ticks

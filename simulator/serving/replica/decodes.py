@@ -158,9 +158,12 @@ class Decodes:
 
     def grown(self, count: int) -> int:
         """Blocks that the next `count` iterations need."""
-        size, counts, start = len(self.counts), self.counts, -self.iteration
+        counts, size = self.counts, len(self.counts)
         whole, rest = divmod(count, size)
-        return (whole and whole * sum(counts)) + sum([counts[(start - j) % size] for j in range(rest)])
+        stop = -self.iteration % size + 1
+        start = stop - rest  # of the rest, which goes round where it is less than 0
+        last = sum(counts[start:stop]) if start >= 0 else sum(counts[:stop]) + sum(counts[start:])
+        return whole * sum(counts) + last if whole else last
 
     def affordable(self, free: int) -> tuple[int, int]:
         """(iterations, blocks): the most iterations, at least 1, that `free` blocks suffice for: whole rounds in which

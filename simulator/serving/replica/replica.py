@@ -256,16 +256,17 @@ class Replica:
         """Take memory for what an iteration works on, and the slots of those that start; InputError where there is less
         than the policy has given away."""
         own, remaining = self.blocks, self.ledger.remaining_tokens
+        held, by_piece = own.held, own.reserve == "chunk"
         need = 0
         sound = True
         for request, chunk in chunks:
-            if request not in own.held:
+            if request not in held:
                 need += self._start(batch, request, chunk, now)
-            elif own.reserve == "chunk":
-                blocks = max(0, own.blocks_for(request, chunk))
-                own.held[request] += blocks
+            elif by_piece and (blocks := own.blocks_for(request, chunk)) > 0:
+                held[request] += blocks
                 need += blocks
-            sound = sound and 0 < chunk <= remaining[request]
+            if not 0 < chunk <= remaining[request]:
+                sound = False
         if not sound or (need > own.free and need > own.available()) or batch.running > self.policy.rules.max_sequences:
             message = f"{type(self.policy).__name__} gives away more tokens, blocks or slots than there are: {chunks}"
             raise InputError(Problem(message, path="serving.batching.policy", hint="mend the policy, or write another"))
@@ -343,7 +344,8 @@ class Replica:
     def prompt_done(self, batch: Batch, request: int, now: int) -> None:
         """A prompt is in the cache and its next token is out."""
         ledger = self.ledger
-        self.blocks.share(request, ledger.prompt[request] + ledger.done[request])
+        if self.blocks.cache is not None:
+            self.blocks.share(request, ledger.prompt[request] + ledger.done[request])
         ledger.done[request] += 1
         if ledger.first_token[request] == NEVER:
             ledger.first_token[request] = now

@@ -11,12 +11,15 @@ and the sum over all i of one remainder is one of squares, as L is a polynomial 
 
 from array import array
 from collections.abc import Sequence
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
 
 MOST = 1 << 16
 """Remembered counts from which they are summed up."""
+
+_packed = Struct("5q").pack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,11 +28,11 @@ Ints = NDArray[np.int64]
 class Usage:
     """Mean and last number of blocks of each stretch of a replica."""
 
-    __slots__ = ("_counts", "_size", "_stretches", "last", "mean")
+    __slots__ = ("_counts", "_pack", "_size", "_stretches", "last", "mean")
 
     def __init__(self, block_size: int) -> None:
         """No stretches yet."""
-        self._size = block_size
+        self._size, self._pack = block_size, Struct(f"{block_size}q").pack
         self._stretches, self._counts = array("q"), array("q")
         self.mean = array("d")
         """Blocks in use over the ticks of each stretch, on average."""
@@ -41,8 +44,8 @@ class Usage:
 
         `counts` are sequences by (cached tokens - iterations) modulo the block size.
         """
-        self._stretches.extend((count, first, growth, used, iteration))
-        self._counts.extend(counts)
+        self._stretches.frombytes(_packed(count, first, growth, used, iteration))
+        self._counts.frombytes(self._pack(*counts))
         if len(self._counts) >= MOST:
             self.settle()
 

@@ -384,3 +384,17 @@ def test_slices_of_joined_blocks_are_those_of_a_tuple_without_a_copy() -> None:
     assert [joined[place] for place in range(-7, 7)] == 2 * list(whole)
     with pytest.raises(IndexError, match="no block 7 of 7"):
         joined[7]
+
+
+def test_tools_take_the_place_of_thinking_before_a_share_of_later_turns() -> None:
+    """Half of the pauses are those of a tool, which takes 2 s; the others, and all else, are as without tools."""
+    lone = {"arrivals": {"poisson": "1 /s"}, "sessions": {"turns": {"uniform": [8, 8]}, "think": {"uniform": [10, 30]}}}
+    tools = {**lone, "sessions": {**lone["sessions"], "tools": {"share": "50 %", "wait": {"uniform": [2, 2]}}}}
+    plain, agents = (generate(asked(4000, **given), 1) for given in (lone, tools))
+    later = agents.follows >= 0
+    by_tool = agents.delay == 2 * TICKS_PER_SECOND
+    assert not by_tool[~later].any()
+    assert by_tool[later].mean() == pytest.approx(0.5, abs=0.03)  # 3,500 turns: 3.5 standard deviations
+    assert (agents.delay[~by_tool] == plain.delay[~by_tool]).all()
+    for name in ("arrival", "prompt", "output", "follows", "session"):
+        assert (getattr(agents, name) == getattr(plain, name)).all()
