@@ -95,8 +95,9 @@ class Condensing:
         for part in self.parts():
             self.totals.add_requests(part)
         arrival, finish = column(self.ledger.arrival), column(self.ledger.finish)
-        done = column(self.ledger.status) == FINISHED
-        self.totals.at_once = concurrent(arrival[done], finish[done])
+        done = np.asarray(self.ledger.status) == FINISHED
+        whole = bool(done.all())
+        self.totals.at_once = concurrent(*((arrival, finish) if whole else (arrival[done], finish[done])))
 
     def parts(self) -> Iterator[RequestRecords]:
         """All requests, some at a time."""

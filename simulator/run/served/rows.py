@@ -23,15 +23,18 @@ Floats = NDArray[np.float64]
 def order_of(ledger: Ledger) -> Ints:
     """Requests in the order of arrival; those that nothing released come last."""
     arrival = column(ledger.arrival)
+    if not len(arrival) or (arrival[0] >= 0 and bool((arrival[1:] >= arrival[:-1]).all())):
+        return np.arange(len(arrival))
     return np.argsort(np.where(arrival < 0, np.iinfo(np.int64).max, arrival), kind="stable").astype(np.int64)
 
 
 def requests_of(ledger: Ledger, order: Ints) -> RequestRecords:
-    """Records of some requests, in an order; of all in their own order the columns share the memory of the ledger."""
-    whole = len(order) == len(ledger) and bool((order == np.arange(len(order))).all())
+    """Records of some requests, in an order; of neighbours in their own order columns may share the ledger's memory."""
+    first = int(order[0]) if len(order) else 0
+    together = bool((order == np.arange(first, first + len(order))).all())
 
     def taken(values: Column) -> Ints:
-        return np.asarray(values, np.int64) if whole else column(values)[order]
+        return column(values, first, first + len(order)) if together else column(values)[order]
 
     return RequestRecords(
         arrival=taken(ledger.arrival),

@@ -97,9 +97,9 @@ def open_ledger(workload: Workload, ttft_slo: int = 0) -> Ledger:
 
 
 def column(values: Column, first: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-    """Part of a column, or all of it, as numpy has it."""
+    """Part of a column, or all of it, as numpy has it, to read only: it may share the memory of the column."""
     part = values[first:stop] if isinstance(values, list) else np.asarray(values)[first:stop]
-    return np.array(part, np.int64)
+    return np.asarray(part, np.int64)
 
 
 def _filled(value: int, count: int, kind: str) -> Column:

@@ -146,7 +146,7 @@ def _shared(requests: Requests, seed: int, workload: Workload, block: int) -> Wo
 def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: Integers, output: Integers) -> Workload:
     """Requests of these lengths at the times that are asked for."""
     count, idle = len(prompt), tuple[str, ...]()
-    follows, delay = np.full(count, NEVER), np.zeros(count, np.int64)
+    follows, delay = _all(NEVER, count), _all(0, count)
     loop = requests.arrivals.closed_loop
     if loop is not None:
         arrival, follows, delay = _looping(loop, count, seed)
@@ -160,7 +160,12 @@ def _arriving(requests: Requests, seed: int, recorded: Floats | None, prompt: In
         arrival = arrivals.ticks(recorded / requests.speed, "requests.trace")
     else:
         arrival = arrivals.ticks(arrivals.times(requests.arrivals, count, seed), "requests.arrivals")
-    return Workload(arrival, prompt, output, np.zeros(count, np.int64), follows, delay, warnings=idle)
+    return Workload(arrival, prompt, output, _all(0, count), follows, delay, warnings=idle)
+
+
+def _all(value: int, count: int) -> Integers:
+    """A column of one value, to read only, which takes no memory."""
+    return np.broadcast_to(np.int64(value), count)
 
 
 def _looping(loop: ClosedLoop, count: int, seed: int) -> tuple[Integers, Integers, Integers]:
