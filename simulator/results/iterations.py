@@ -5,7 +5,7 @@ All times are picoseconds.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +121,19 @@ def ended(iterations: Iterations, rows: Ints, moments: Ints) -> Ints:
     return found
 
 
+def pieces(iterations: Iterations) -> Iterator[tuple[slice, Iterations]]:
+    """At most `PART` rows at a time, and where they are, so that what is reckoned from many takes little memory."""
+    for begin in range(0, len(iterations.count), PART):
+        here = slice(begin, begin + PART)
+        yield here, Iterations(*(getattr(iterations, field.name)[here] for field in fields(Iterations)))
+
+
 def tokens_per_bin(iterations: Iterations, origin: int, width: int, bins: int) -> Floats:
     """Tokens that decoding sequences got in each of `bins` half-open stretches of `width` from `origin` on."""
+    return sum((_tokens_of(rows, origin, width, bins) for _, rows in pieces(iterations)), np.zeros(bins))
+
+
+def _tokens_of(iterations: Iterations, origin: int, width: int, bins: int) -> Floats:
     last = ends(iterations)
     single = iterations.count == 1
     tokens = np.zeros(bins)

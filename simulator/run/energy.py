@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
 from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
+from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica
 from simulator.specs.hardware import Accelerator
 from simulator.units import TICKS_PER_SECOND
@@ -97,6 +98,18 @@ def working_s(
 ) -> float:
     """Seconds of iterations weighted with their share of the power above idle, `links` that of time in which links
     work; the rest as for `replica_energy_j`."""
+    return sum(_working_s(accelerator, cost, weights, some, links, verified[here]) for here, some in of.pieces(rows))
+
+
+def _working_s(
+    accelerator: Accelerator,
+    cost: "ReplicaCost",
+    weights: float,
+    rows: Iterations,
+    links: float,
+    verified: NDArray[np.int64],
+) -> float:
+    """The same of some of them."""
     stages = len(cost.stages)
     count = rows.count.astype(np.float64)
     lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
