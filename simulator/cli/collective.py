@@ -53,7 +53,11 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--groups", metavar="N", type=whole(), default=1, help="groups of experts")
     parser.add_argument("--group-limit", metavar="N", type=whole(0), default=0, help="groups a token may use")
     parser.add_argument("--load", metavar="N,N", type=_loads, default=(), help="load of each rank, in any unit")
-    parser.add_argument("--format", metavar="NAME", help="of tokens (default: fp8 out, bf16 back)")
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help="of tokens (default: fp8 out, bf16 back), or of elements on their way with --sizes",
+    )
     parser.add_argument("--plots", metavar="FOLDER", help="with --sizes: write plots as PNG and SVG into a folder")
     parser.add_argument("--json", metavar="FILE", help="write the figures; `-` prints them and nothing else")
     offer_quiet(parser)
@@ -148,7 +152,7 @@ def _over_sizes(arguments: Namespace) -> int:
     from simulator.specs.collectives import Environment
     from simulator.study.collective_sizes import AskedSizes, sweep
 
-    misplaced = [name for name in (*_NEEDED, "library", "format", "size", "load") if getattr(arguments, name)]
+    misplaced = [name for name in (*_NEEDED, "library", "size", "load") if getattr(arguments, name)]
     if misplaced:
         flag = misplaced[0].replace("_", "-")
         raise InputError(Problem(f"`--{flag}` has no meaning beside `--sizes` or `--log`"))
@@ -171,6 +175,7 @@ def _over_sizes(arguments: Namespace) -> int:
             pinned if arguments.algo or arguments.proto else None,
             (log.sizes[0].dtype if log else "") or "float",
             (arguments.log, log) if log else None,
+            arguments.format,
         )
     )
     if arguments.plots:

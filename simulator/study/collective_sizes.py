@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import collectives, fabric
-from simulator.collectives import OPERATIONS
+from simulator.collectives import OPERATIONS, token_bytes
 from simulator.collectives.algorithms import ALGORITHMS
 from simulator.errors import InputError, Problem, nearest
 from simulator.interop.nccl_tests import NcclLog
@@ -44,6 +44,16 @@ class AskedSizes:
     dtype: str = "float"
     log: tuple[str, NcclLog] | None = None
     """(file, what it says): measured times by size."""
+    form: str | None = None
+    """Format in which elements travel, with its scales (one of `TOKEN_FORMATS`); None: as they are. Kernels that
+    convert them are left out."""
+
+    @property
+    def narrowed(self) -> float:
+        """Bytes on the way over those of the message."""
+        if self.form is None:
+            return 1.0
+        return token_bytes(1, self.form) / DTYPES.get(self.dtype, 4)
 
 
 def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
@@ -51,6 +61,7 @@ def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
     if asked.operation.partition(":")[0] not in OPERATIONS:
         hint = nearest(asked.operation, OPERATIONS) or ", ".join(OPERATIONS)
         raise InputError(Problem(f"unknown collective `{asked.operation}`", hint=hint))
+    asked = _converted(asked)
     cluster, machine, groups = machine_of(asked)
     profile = load_spec(CollectiveProfile, cluster.collectives)
     if asked.environment is not None:
@@ -64,10 +75,24 @@ def sweep(asked: AskedSizes) -> CollectiveSweepDocument:
         ranks=groups.shape[1],
         groups=len(groups),
         nodes=len({machine.numbering.node_of(rank) for rank in groups[0].tolist()}),
-        dtype=asked.dtype,
+        dtype=asked.dtype if asked.form is None else f"{asked.dtype}, sent as {asked.form}",
         curves=(_measured(own, asked), *others),
         log=asked.log[0] if asked.log else "",
     )
+
+
+def _converted(asked: AskedSizes) -> AskedSizes:
+    """What is asked, with the algorithm that sums what travels in another format; InputError where none does.
+
+    A ring would convert partial sums at every step; direct transfers convert each part once a way (ZeRO++'s
+    all-to-all, arXiv:2306.10209).
+    """
+    if asked.form is None or asked.operation not in ("all_reduce", "reduce_scatter"):
+        return asked
+    if asked.all_algorithms or asked.algorithm.partition("/")[0] not in ("auto", "direct"):
+        message = f"sums of elements that travel as `{asked.form}` are made by direct transfers only"
+        raise InputError(Problem(message, hint="leave the algorithm out"))
+    return asked if asked.algorithm != "auto" else replace(asked, algorithm="direct")
 
 
 def machine_of(asked: AskedSizes) -> tuple[Cluster, fabric.Fabric, Ints]:
@@ -148,7 +173,7 @@ def _sized(
     machine: fabric.Fabric,
     profile: CollectiveProfile,
 ) -> SizedCollective:
-    cost = collectives.cost_of(asked.operation, groups, size, machine, profile, algorithm)
+    cost = collectives.cost_of(asked.operation, groups, size * asked.narrowed, machine, profile, algorithm)
     worst = int(np.argmax(cost.ticks))
     choice, _ = cost.plan.choice(worst)
     total, moving = cost.slowest / TICKS_PER_SECOND, int(cost.moving[worst]) / TICKS_PER_SECOND

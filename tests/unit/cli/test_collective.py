@@ -79,6 +79,24 @@ def test_sizes_have_the_columns_of_nccl_tests_and_what_bounds_them(capsys: Captu
     assert "█" in shown
 
 
+def test_elements_may_travel_in_another_format(capsys: Capture) -> None:
+    def times(operation: str, *more: str) -> list[float]:
+        asked = ["collective", "dgx-h100", "--op", operation, "--ranks", "8", "--sizes", "1G:4G", *more, "--json", "-"]
+        assert main(asked) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["dtype"] == ("float" if "--format" not in more else f"float, sent as {more[-1]}")
+        return [one["time_s"] for one in found["curves"][0]["sizes"]]
+
+    # An all-gather of four bytes in one takes as long as one of a quarter of the size.
+    assert times("all_gather", "--format", "int8")[2] == pytest.approx(times("all_gather")[0])
+    assert times("all_reduce", "--format", "int8")[2] == pytest.approx(times("all_reduce", "--algorithm", "direct")[0])
+    assert times("all_reduce", "--format", "fp8")[0] > times("all_reduce", "--format", "int8")[0]
+    assert main(over_sizes("--ranks", "8", "--format", "int8", "--algorithm", "ring")) == 2
+    assert "made by direct transfers only" in capsys.readouterr().err
+    assert main(over_sizes("--ranks", "8", "--format", "int9")) == 2
+    assert "unknown format of tokens `int9`" in capsys.readouterr().err
+
+
 def test_algorithms_are_compared_and_drawn(tmp_path: Path, capsys: Capture) -> None:
     assert main([*over_sizes("--all-algorithms"), "--plots", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
