@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.random import stream
+from simulator.results.service import FAILED, FINISHED, REJECTED
 from simulator.serving.fleet.breakdowns import Planned
-from simulator.serving.replica.ledger import FAILED, FINISHED, REJECTED
 from simulator.specs.fleet import Fleet
 from tests.effort import simulations
 from tests.fleets import ran

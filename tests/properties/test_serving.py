@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simulator.results import iterations as of
+from simulator.results.service import FINISHED
 from simulator.run.served.rows import iterations_of
 from simulator.serving.fleet.router import ROUTERS
 from simulator.serving.policies import POLICIES, Policy
-from simulator.serving.replica.ledger import FINISHED
 from simulator.serving.replica.replica import Replica
 from simulator.serving.workload.generate import ANY, NEVER, Workload
 from tests.effort import simulations

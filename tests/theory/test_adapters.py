@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator.results.service import FINISHED
 from simulator.serving.replica.adapters import AdapterRules, AdapterSlots
-from simulator.serving.replica.ledger import FINISHED
 from simulator.serving.tiers.path import Lane, path
 from simulator.serving.workload.generate import NEVER
 from tests.replicas import TOKENS, Setting, System, asked, system

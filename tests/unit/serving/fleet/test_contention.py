@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from simulator.engine.wires import Wires
+from simulator.results.service import FINISHED
 from simulator.run import serve
 from simulator.run.serve import ServingRun, run_serving
 from simulator.run.service import gather
-from simulator.serving.replica.ledger import FINISHED
 from simulator.serving.replica.replica import Replica
 from simulator.serving.replica.wires import ReplicaWires
 from simulator.specs import load_scenario

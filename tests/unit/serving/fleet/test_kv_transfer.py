@@ -9,10 +9,11 @@ from simulator import collectives, fabric, units
 from simulator.engine.agenda import Agenda
 from simulator.fabric.sharing import max_min
 from simulator.random import stream
+from simulator.results.service import FINISHED, REJECTED
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
 from simulator.serving.fleet.router import ROUTERS, Choice
-from simulator.serving.replica.ledger import FINISHED, REJECTED, open_ledger
+from simulator.serving.replica.ledger import open_ledger
 from simulator.serving.replica.lockstep import Lockstep
 from simulator.serving.workload.generate import Workload
 from simulator.specs import load_spec

@@ -2,8 +2,8 @@
 
 import pytest
 
+from simulator.results.service import FINISHED, REJECTED
 from simulator.serving.policies import POLICIES
-from simulator.serving.replica.ledger import FINISHED, REJECTED
 from tests.replicas import ENDLESS, Price, Setting, System, asked, check, run
 
 PLAIN = Price(row=10, sample=0, read=0, edge=ENDLESS, base=0, overhead=50, each=0)
