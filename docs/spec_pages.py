@@ -11,6 +11,7 @@ from simulator.report.catalogue.quantities import dimension_of
 from simulator.specs.adapters import Adapters
 from simulator.specs.base import Figure, Spec
 from simulator.specs.collectives import (
+    AlgorithmRule,
     CollectiveProfile,
     CustomAllReduce,
     Environment,
@@ -63,7 +64,7 @@ from simulator.specs.long_runs.failures import Cause, FailureRates, Observed
 from simulator.specs.long_runs.run import Checkpoints, LongRun, Recovery
 from simulator.specs.long_runs.storage import Storage
 from simulator.specs.model import BlockMask, Layers, LinearSizes, Model, PublishedParameters
-from simulator.specs.network import SwitchReduction
+from simulator.specs.network import Slices, SwitchReduction
 from simulator.specs.noise import Noise, SlowLinks, Stragglers
 from simulator.specs.requests import (
     Arrivals,
@@ -207,7 +208,7 @@ def model_specs() -> str:
 
 def hardware_specs() -> str:
     """The keys of accelerators, nodes, clusters and power grids."""
-    of_clusters = Cluster, Partition, Network, Level, SwitchReduction, Storage, Grid
+    of_clusters = Cluster, Partition, Network, Slices, Level, SwitchReduction, Storage, Grid
     return _sections(Accelerator, Memory, Power, Node, HostCpu, Nvme, ScaleUp, Link, Nics, *of_clusters)
 
 
@@ -220,6 +221,7 @@ def software_specs() -> str:
         GroupedDecode,
         *KERNELS,
         CollectiveProfile,
+        AlgorithmRule,
         Environment,
         Occupancy,
         Protocol,
