@@ -504,7 +504,12 @@ def _met(replicas: Replicas, workers: int | None, copies: int, zero: int) -> Rep
 
 
 def _of_worker(replicas: Replicas, workers: int | None) -> Replicas:
-    """Ranks that hold copies of parameters and meet in every step: replicas of one worker."""
+    """Ranks that hold copies of parameters and meet in every step: replicas of one worker; InputError for workers
+    over which experts would be spread."""
+    if workers is not None and replicas.count % workers:
+        message = f"{workers} workers share {replicas.count} copies of each expert, and each trains all experts"
+        hint = f"write a divisor of {replicas.count}, or a smaller `parallel.ep`"
+        raise InputError(Problem(message, path="training.local_steps.workers", hint=hint))
     count = replicas.count // (workers or 1)
     return Replicas(replicas.experts, count, min(replicas.shard, count))
 

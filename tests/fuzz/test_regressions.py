@@ -30,6 +30,15 @@ FOUND = {
         ["validate", "rows.jsonl", "--kind", "training", "--quiet", "--json", "out.json"],
         {"rows.jsonl": b'{"id": "\\ud800", "source": "\\ud800", "primary_metric": "mfu"}\n'},
     ),
+    "workers of local steps that would share experts": Input(
+        ["run", "s.yaml", "--quiet"],
+        {
+            "s.yaml": b"{version: 1, name: few, cluster: {extends: clusters/dgx-h100, nodes: 1}, stack: deepspeed, "
+            b"model: {extends: models/olmoe-1b-7b, layers: 2}, training: {global_batch: 8, sequence_length: 512, "
+            b"parallel: {ep: 4}, local_steps: {inner: 10}}}"
+        },
+        _refused,
+    ),
     "a number of thousands of digits in TOML": Input(
         ["import", "job.toml", "--cluster", "dgx-h100"],
         {"job.toml": b"[model]\nname = 'llama3'\n[training]\nsteps = " + b"9" * 5000 + b"\n"},
