@@ -51,7 +51,7 @@ LEAST = "least-outstanding"
 MOST_DEVICES = 1 << 16
 """Devices above which a cluster is refused."""
 MOST_REQUESTS = 10_000_000
-"""Requests above which a run is refused: a million takes about 0.8 GB, much less with `records: sample`."""
+"""Requests above which a run is refused: a million takes 0.7 GB, with `records: sample` less."""
 
 
 @dataclass(frozen=True, slots=True)
