@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,6 +23,10 @@ register()
 settings.load_profile("tests")
 
 
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()[1:])
+"""Names of single cases that take long."""
+
+
 class Repeatable(HypothesisProvider):
     """Draws no literals of the modules that happen to be loaded: these differ with the tests that ran before."""
 
@@ -34,6 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--hypothesis-profile") != "explore":
         AVAILABLE_PROVIDERS["hypothesis"] = Repeatable
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Single cases that take long are slow tests, as those are that say so where they stand."""
+    for item in items:
+        if item.nodeid in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

@@ -56,8 +56,16 @@ def commands() -> Iterator[tuple[Path, pages.Command]]:
                 yield page, typed
 
 
+LONG = ("compare", "plan", "sweep")
+"""Commands that simulate many times: slow tests but for those of the README."""
 COMMANDS_OF_PAGES = [
-    pytest.param(page, typed, id=f"{name_of(page)}: {' '.join(typed.words)}") for page, typed in commands()
+    pytest.param(
+        page,
+        typed,
+        id=f"{name_of(page)}: {' '.join(typed.words)}",
+        marks=[pytest.mark.slow] * (typed.words[1] in LONG and page != written_by_program.README),
+    )
+    for page, typed in commands()
 ]
 
 

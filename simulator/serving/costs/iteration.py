@@ -7,18 +7,14 @@ Equations and known errors: docs/models/serving-cost.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import gcd
 
 import numpy as np
 
 from simulator import fabric
 from simulator.axes import PP
 from simulator.cost import Device, compile_device
-from simulator.errors import InputError, Problem
-from simulator.model.cut import Cut
-from simulator.model.layers import attention_of
-from simulator.model.tensors import core
 from simulator.program.content import Call, Comm, merged
+from simulator.serving.costs.able import check_layout, context_cut
 from simulator.serving.costs.adapters import AdapterProducts, adapters_of, blocks_of_adapters, with_slots
 from simulator.serving.costs.attention import Attention, Segments, summed
 from simulator.serving.costs.depth import Depth, depths
@@ -330,13 +326,13 @@ def compile_costs(
     place = place or placements(range(layout.devices * layout.sharers), layout.devices)[0]
     own = cluster.only(cluster.numbering.kind_of(place.own[0]))
     traffic, overlap = traffic or ExpertTraffic(), overlap or Overlap()
-    _check(model, layout, own, tp, stages, traffic)
+    check_layout(model, layout, own, tp, stages, traffic)
     check_overlap(model, overlap)
     device = compile_device(own.node.accelerator)
     resolved, notes = resolve_formats(formats, device, stack.sums)
     spread, exchange = _experts(model, layout, stack, traffic, resolved, tp)
     shard = Shard(model, tp, resolved, stack.fused_elementwise, layout.sharers, layout.expert_cut, spread, exchange)
-    shard = replace(shard, dcp=_context_cut(model, layout, tp))
+    shard = replace(shard, dcp=context_cut(model, layout, tp))
     layers = depths(model, split_layers(model.layers, stages))
     each = 1 if speculation is None else speculation.most_rows
     stack = graphed(stack, each)
@@ -444,84 +440,6 @@ def _other_experts(model: Model, device: Device, stack: ServingStack, formats: F
     kind = own.mixture if known else own.compute
     said = device.extrapolated_mixture(stack.expert_kernels, kind) if model.experts else ""
     return (said,) if said else ()
-
-
-def _check(model: Model, layout: Layout, cluster: Cluster, tp: int, stages: int, traffic: ExpertTraffic) -> None:
-    if model.encoder_layers is not None:
-        message = f"{model.name} has an encoder and cross attention, which can be trained and are not served yet"
-        raise InputError(Problem(message, path="model.encoder_layers", hint="serve a model with a decoder alone"))
-    if model.block_mask is not None:
-        message = "attention to some blocks of keys only can be trained, and is not served yet"
-        raise InputError(Problem(message, path="model.block_mask", hint="leave it out"))
-    if len({kind.attention for kind in model.kinds if kind.attends}) > 1:
-        message = f"layers of {model.name} have different kinds of attention, which is not simulated yet"
-        raise InputError(Problem(message, path="model.pattern", hint="write one kind as the model's `attention`"))
-    cores = {core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds)}
-    shapes = {(one.heads, one.kv_heads, one.head_dim, one.values) for one in cores if one is not None}
-    if len(shapes) > 1:
-        heads = ", ".join(f"{q}/{kv} of {size}" for q, kv, size, _ in sorted(shapes))
-        message = f"layers of {model.name} have heads of different number or size ({heads}), which is not served yet"
-        raise InputError(Problem(message, path="model.pattern", hint="train it, or write one shape for all layers"))
-    if layout.ranks * layout.devices > cluster.devices:
-        among = "" if layout.dp is None else f" x dp {layout.dp}"
-        taken = f"tp {layout.tp}{among} x pp {layout.pp} = {layout.ranks * layout.devices} devices"
-        message = f"a replica takes {taken}, the cluster has {cluster.devices}"
-        raise InputError(Problem(message, path="serving.parallel", hint="raise `cluster.nodes` or cut the layout"))
-    if layout.ep > 1 or layout.sharers > 1:
-        _check_experts(model, layout, cluster, traffic)
-    if stages > model.layers:
-        message = f"{stages} stages for {model.layers} layers: some would have none"
-        raise InputError(Problem(message, path="serving.parallel.pp", hint=f"at most {model.layers}"))
-    cut = _cut_heads(model)
-    if cut % tp:
-        message = f"tp {tp} does not divide the {cut} heads of {model.name}"
-        divisors = ", ".join(str(d) for d in range(1, min(cut, 64) + 1) if cut % d == 0)
-        raise InputError(Problem(message, path="serving.parallel.tp", hint=f"write one of {divisors}"))
-
-
-def _context_cut(model: Model, layout: Layout, tp: int) -> int:
-    """Devices that hold parts of the same cached tokens; InputError where they would not hold copies of them."""
-    if layout.dcp == 1:
-        return 1
-    path = "serving.parallel.dcp"
-    found = [core(attention_of(model, Cut(), kind)) for kind in dict.fromkeys(model.kinds) if kind.attends]
-    known = found[0] if found else None
-    if known is None or known.chosen is not None or model.prompt_layers is not None:
-        message = f"{model.name} has no attention of all cached tokens in each layer, whose tokens devices could share"
-        raise InputError(Problem(message, path=path, hint="leave `dcp` out"))
-    heads = 1 if known.latent else known.kv_heads
-    copies = max(tp // heads, 1)
-    if copies % layout.dcp:
-        of = "latent" if known.latent else f"of {heads} key heads"
-        message = (
-            f"dcp {layout.dcp} does not divide the {copies} copies that tp {tp} makes of each {of} of {model.name}"
-        )
-        divisors = ", ".join(str(d) for d in range(1, copies + 1) if copies % d == 0)
-        raise InputError(Problem(message, path=path, hint=f"write one of {divisors}"))
-    return layout.dcp
-
-
-def _cut_heads(model: Model) -> int:
-    """Heads of which tensor parallelism takes a divisor: those of attention and of states, where layers have them."""
-    attention = model.heads if any(kind.attends for kind in model.kinds) else 0
-    stateful = model.linear is not None and any(kind.stateful for kind in model.kinds)
-    return gcd(attention, model.linear.value_heads if model.linear is not None and stateful else 0)
-
-
-def _check_experts(model: Model, layout: Layout, cluster: Cluster, traffic: ExpertTraffic) -> None:
-    """What replicas that share experts need."""
-    path = "serving.parallel.ep"
-    if model.experts is None:
-        message = f"{layout.ep}: {model.name} is a dense model, without experts to spread over devices"
-        raise InputError(Problem(message, path=path, hint="leave `ep` out; `tp` and `pp` cut a dense model"))
-    if model.experts % layout.ep and traffic.routing.placement != "packed":
-        message = f"{layout.ep} does not divide the {model.experts} experts of {model.name}"
-        divisors = ", ".join(str(size) for size in range(2, model.experts + 1) if model.experts % size == 0)
-        hint = f"write one of {divisors}, or `experts: {{routing: {{placement: packed}}}}`: copies fill devices up"
-        raise InputError(Problem(message, path=path, hint=hint))
-    if layout.devices * layout.sharers > cluster.devices:
-        message = f"{layout.sharers} replicas that share experts take {layout.devices * layout.sharers} devices"
-        raise InputError(Problem(message, path=path, hint=f"the cluster has {cluster.devices}"))
 
 
 def split_layers(layers: int, stages: int) -> tuple[int, ...]:

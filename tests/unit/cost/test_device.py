@@ -76,7 +76,7 @@ def test_every_shipped_accelerator_prices_a_training_shape(name: str) -> None:
     found = kernel_cost(work, device)
     assert found.bound == "compute"
     assert found.valid
-    assert 0.35 < work.flops / device.peak(dtype) / found.seconds < 0.97
+    assert 0.35 < work.flops / device.peak(dtype) / found.seconds < 0.98  # Gaudi 2's best measured is 0.969
 
 
 @pytest.mark.parametrize("name", names(KernelProfile))
