@@ -5,6 +5,7 @@ that the text is JSON and not Python's dialect of it.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -64,7 +65,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "critical_path": _critical_path(result.critical_path, names),
         "sensitivities": [asdict(sensitivity) for sensitivity in result.sensitivities],
         "published": [asdict(comparison) for comparison in result.comparisons],
-        **({"service": _service(result.service)} if result.service is not None else {}),
+        **({"service": _service(result.service, result.metrics)} if result.service is not None else {}),
         **({"run": header(result.run)} if result.run is not None else {}),
         **({"jobs": [_job(job) for job in result.jobs]} if result.jobs else {}),
         **({"meetings": [_meeting(meeting) for meeting in result.meetings]} if result.jobs else {}),
@@ -130,7 +131,7 @@ def _link(load: LinkLoad, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _service(service: Service) -> dict[str, Any]:
+def _service(service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
     """Where the time of a request goes and what each replica is and did; single requests are in `--detail`."""
     whole = service.records == "all"
     return {
@@ -140,7 +141,7 @@ def _service(service: Service) -> dict[str, Any]:
         **_fleet(service),
         "replicas": [_replica(replica) for replica in service.replicas],
         "transfers": len(service.transfers.request) if service.transfers is not None else 0,
-        **({"cache_tiers": [_tier(tier, service) for tier in service.tiers]} if service.tiers else {}),
+        **({"cache_tiers": [_tier(tier, service, metrics) for tier in service.tiers]} if service.tiers else {}),
         **({"adapters": _adapters(service.adapters)} if service.adapters is not None else {}),
     }
 
@@ -157,12 +158,12 @@ def _adapters(use: AdapterUse) -> dict[str, Any]:
     }
 
 
-def _tier(tier: CacheTierUse, service: Service) -> dict[str, Any]:
-    """A tier of the cache; `hit_rate` is its share of all tokens of prompts."""
-    prompts = int(service.requests.prompt[service.requests.scheduled >= 0].sum())
+def _tier(tier: CacheTierUse, service: Service, metrics: Mapping[str, float]) -> dict[str, Any]:
+    """A tier of the cache; `hit_rate` is its share of all tokens of prompts, those of requests without a record too."""
+    hits = sum(one.hit_tokens for one in service.tiers)
     figures = ("name", "path", "memories", "hit_tokens", "asked_tokens", "dropped_tokens")
     return {name: getattr(tier, name) for name in figures} | {
-        "hit_rate": tier.hit_tokens / prompts if prompts else 0.0,
+        "hit_rate": metrics["tier_hit_rate"] * tier.hit_tokens / hits if hits else 0.0,
         "capacity_bytes": tier.capacity,
         "most_bytes": tier.most,
         "read_bytes": tier.read,

@@ -18,6 +18,7 @@ from simulator.results import sample as sample_figures
 from simulator.results.result import RequestRecords, Result
 from simulator.results.service import serving_metrics
 from simulator.results.sketch import ERROR, Sketch
+from simulator.results.summary import to_json
 from simulator.results.totals import Totals
 from simulator.run.serve import serve
 from simulator.run.served import condense
@@ -238,3 +239,9 @@ def test_a_word_that_is_no_mode_is_refused(capsys: pytest.CaptureFixture[str]) -
     assert "did you mean `sample`" in capsys.readouterr().err
     assert main(["run", "scenarios/quickstart.yaml", "--quiet", "+records=none"]) == 2
     assert "only a scenario that serves" in capsys.readouterr().err
+
+
+def test_shares_of_tiers_are_those_of_all_requests_whatever_is_kept() -> None:
+    found = [to_json(served(mode, *VARIANTS["turns"], "requests.count=100"))["service"] for mode in ("all", "none")]
+    rates = [one["cache_tiers"][0]["hit_rate"] for one in found]
+    assert rates[1] == pytest.approx(rates[0]) and 0 < rates[0] < 1
