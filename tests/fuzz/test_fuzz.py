@@ -8,9 +8,9 @@ from tests.fuzz import harness
 from tests.fuzz.kinds import KINDS
 
 SEED = 20
-EACH = 8
+EACH = 5
 """Inputs of a kind for each unit of its weight."""
-FEWER = {"tiers": 6, "fleets": 6, "commands": 4}
+FEWER = {"tiers": 4, "fleets": 4, "commands": 4}
 """Inputs of kinds whose inputs take most time."""
 
 

@@ -48,7 +48,10 @@ def training(name: str, changes: tuple[str, ...]) -> Scenario:
     return asked
 
 
-@pytest.mark.parametrize(("name", "changes"), RUN)
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [pytest.param(name, changes, marks=[pytest.mark.slow] * bool(changes)) for name, changes in RUN],
+)
 def test_every_claim_names_scenarios_that_fit_their_machines(name: str, changes: tuple[str, ...]) -> None:
     asked = any_scenario(name, changes)
     if isinstance(asked, ServingScenario):
