@@ -115,7 +115,11 @@ def beside(done: Sequence[ServingOutcome]) -> list[str]:
 def refused(outcomes: Sequence[ServingOutcome]) -> list[str]:
     """Why rows are not simulated."""
     reasons = sorted(KINDS["serving"].summary(outcomes, ()).refused.items(), key=lambda item: -item[1])
-    return ["Refused:", "", *(f"- {count}: {reason.replace('|', ' ')[:140]}" for reason, count in reasons[:10]), ""]
+    return (
+        []
+        if not reasons
+        else ["Refused:", "", *(f"- {count}: {reason.replace('|', ' ')[:140]}" for reason, count in reasons[:10]), ""]
+    )
 
 
 # ---- leave one out ---------------------------------------------------------------------------------------------------
