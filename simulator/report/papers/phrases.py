@@ -41,8 +41,8 @@ def systems(document: PapersDocument) -> str:
     return (
         f"Of {plural(sum(found.values()), 'system')}, {found.get(REPRODUCED, 0)} have a figure that is reproduced, "
         f"{found.get(HOLDS, 0)} more meet a bound, {found.get(DIRECTION, 0)} more have the right direction; "
-        f"{found.get(MISSED, 0)} are missed, {found.get(GIVEN, 0)} have only figures that are true by construction, "
-        f"and {found.get(NO_SCENARIO, 0)} have no scenario."
+        f"{found.get(MISSED, 0)} are missed, of {found.get(GIVEN, 0)} all figures are true by construction, "
+        f"and of {found.get(NO_SCENARIO, 0)} there is no scenario."
     )
 
 

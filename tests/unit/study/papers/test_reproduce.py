@@ -109,7 +109,7 @@ def test_a_source_counts_once_and_what_is_given_not_at_all() -> None:
     assert found.by_mechanism == {"x": {REPRODUCED: 1}, "y": {MISSED: 1, NO_SCENARIO: 1, GIVEN: 1}}
     assert phrases.systems(small()).startswith("Of 4 systems, 1 have a figure that is reproduced")
     assert phrases.systems(small()).endswith(
-        "1 have only figures that are true by construction, and 1 have no scenario."
+        "of 1 all figures are true by construction, and of 1 there is no scenario."
     )
     assert [one.why for one in small().systems if one.name == "four"] == ["a quotient of sizes"]
     assert "Of 2 figures, 1 are reproduced" in phrases.all_figures(small())
