@@ -31,8 +31,14 @@ def activity(
     work; `memory_share` is the part of memory at its full rate.
     """
     arithmetic = COMPUTE * np.sqrt(np.clip(compute, 0.0, 1.0))
-    share: Floats = arithmetic + memory_share * np.clip(memory, 0.0, 1.0) + NETWORK * min(network, 1.0)
-    return np.minimum(1.0, share)
+    return with_links(arithmetic + memory_share * np.clip(memory, 0.0, 1.0), network)
+
+
+def with_links(share: Floats | float, network: float) -> Floats:
+    """A share of the span between idle and peak power and that of links that work for a part `network` of the time, at
+    most 1."""
+    found: Floats = np.minimum(1.0, share + NETWORK * min(network, 1.0))
+    return found
 
 
 def energy_j(peak_w: float, idle_w: float, share: float, duration_s: float) -> float:

@@ -51,8 +51,6 @@ class ReplicaTotals:
     most_blocks: int = 0
     decoded: int = 0
     """Tokens of decoding sequences, one of each in each iteration."""
-    energy_s: float = 0.0
-    """Seconds weighted with the share of power above idle."""
     last: int = 0
     """End of the last iteration."""
     worked: float = 0.0

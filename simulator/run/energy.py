@@ -1,13 +1,14 @@
 """Energy of a run from what its devices do: arithmetic, memory, links, waiting. Model: docs/models/compute.md."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.axes import EP, TP
-from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j
+from simulator.cost.economy import LEAST_IDLE, MEMORY, activity, energy_j, with_links
 from simulator.results import iterations as of
 from simulator.results.result import Iterations, Replica
 from simulator.specs.hardware import Accelerator
@@ -21,6 +22,8 @@ Floats = NDArray[np.float64]
 PASSES_MEMORY = 0.5
 """Rate of the memory over its peak while a training step computes: products read operands, passes between them stream;
 an estimate."""
+LEVELS = 1024
+"""Equal parts of the span above idle by which seconds are added up where links are known only in the end."""
 LINKS = {TP.name, EP.name, "transfer"}
 """Words in the names of parts of a replica's time in which links work."""
 
@@ -98,28 +101,58 @@ def working_s(
 ) -> float:
     """Seconds of iterations weighted with their share of the power above idle, `links` that of time in which links
     work; the rest as for `replica_energy_j`."""
-    return sum(_working_s(accelerator, cost, weights, some, links, verified[here]) for here, some in of.pieces(rows))
+    found = _unlinked(accelerator, cost, weights, rows, verified)
+    return sum(float(lasts @ with_links(share, links)) for lasts, share in found)
 
 
-def _working_s(
-    accelerator: Accelerator,
-    cost: "ReplicaCost",
-    weights: float,
-    rows: Iterations,
-    links: float,
-    verified: NDArray[np.int64],
-) -> float:
-    """The same of some of them."""
+@dataclass(slots=True, eq=False)
+class PowerLevels:
+    """Seconds of iterations by their share of the power above idle before links, which are known when a run ends.
+
+    What a level is worth is the mean of the shares in it, so that only the level in which power reaches its peak with
+    links is off, by half of its width at most.
+    """
+
+    lasts: Floats = field(default_factory=lambda: np.zeros(LEVELS))
+    """Seconds by level."""
+    weighted: Floats = field(default_factory=lambda: np.zeros(LEVELS))
+    """Seconds by level, each times its share."""
+
+    def add(
+        self,
+        accelerator: Accelerator,
+        cost: "ReplicaCost",
+        weights: float,
+        rows: Iterations,
+        verified: NDArray[np.int64],
+    ) -> None:
+        """Iterations as for `working_s`."""
+        for lasts, share in _unlinked(accelerator, cost, weights, rows, verified):
+            level = np.minimum((share * LEVELS).astype(np.int64), LEVELS - 1)
+            self.lasts += np.bincount(level, lasts, LEVELS)
+            self.weighted += np.bincount(level, lasts * share, LEVELS)
+
+    def working_s(self, links: float) -> float:
+        """Seconds weighted as by `working_s`."""
+        there = self.lasts > 0
+        return float(self.lasts[there] @ with_links(self.weighted[there] / self.lasts[there], links))
+
+
+def _unlinked(
+    accelerator: Accelerator, cost: "ReplicaCost", weights: float, rows: Iterations, verified: NDArray[np.int64]
+) -> Iterator[tuple[Floats, Floats]]:
+    """Seconds of iterations, and their share of the power above idle without links; some rows at a time."""
     stages = len(cost.stages)
-    count = rows.count.astype(np.float64)
-    lasts = (rows.first + rows.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
-    context = rows.context + rows.decodes * (count - 1) / 2
-    queries = verified / np.maximum(rows.decodes, 1)
-    arithmetic = (verified + rows.prompt_tokens) * cost.peak_row_s + queries * context * cost.peak_context_s
-    states = 2.0 * rows.decodes * cost.state_replica_bytes / cost.devices
-    moved = (weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
-    compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
-    return float((count * lasts) @ activity(compute, memory, links, _memory_share(accelerator)))
+    for here, some in of.pieces(rows):
+        rows_of_decodes, count = verified[here], some.count.astype(np.float64)
+        lasts = (some.first + some.growth * (count - 1) / 2) / TICKS_PER_SECOND / stages
+        context = some.context + some.decodes * (count - 1) / 2
+        queries = rows_of_decodes / np.maximum(some.decodes, 1)
+        arithmetic = (rows_of_decodes + some.prompt_tokens) * cost.peak_row_s + queries * context * cost.peak_context_s
+        states = 2.0 * some.decodes * cost.state_replica_bytes / cost.devices
+        moved = (weights + context * cost.kv_token_bytes + states) / accelerator.memory.bandwidth.value
+        compute, memory = arithmetic / stages / np.maximum(lasts, 1e-12), moved / np.maximum(lasts, 1e-12)
+        yield count * lasts, activity(compute, memory, memory_share=_memory_share(accelerator))
 
 
 def linked(parts: dict[str, float], busy: float) -> float:

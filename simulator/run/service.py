@@ -30,7 +30,7 @@ from simulator.results.service import (
     serving_metrics,
     tier_figures,
 )
-from simulator.run.energy import guessed_idle, replica_energy_j, total_energy_j
+from simulator.run.energy import guessed_idle, linked, replica_energy_j, total_energy_j
 from simulator.run.ground import memory_error
 from simulator.run.links.notes import one_profile, unused_oversubscription
 from simulator.run.links.serving import serving_links
@@ -300,8 +300,8 @@ def _condensed(taken: "Condensing", service: Service, prices: dict[str, float | 
     totals, sums = taken.totals, taken.totals.sums
     duration = totals.duration
     each = [
-        total_energy_j(home.node.accelerator, total.devices, total.energy_s, duration)
-        for total, home in zip(totals.replicas, taken.homes, strict=True)
+        total_energy_j(home.node.accelerator, one.devices, levels.working_s(linked(one.parts, one.busy)), duration)
+        for one, levels, home in zip(service.replicas, taken.power, taken.homes, strict=True)
     ]
     energy = None if None in each else sum(value for value in each if value is not None)
     found = totals.metrics() | tier_figures(service, sums["begun"]) | adapter_figures(service)

@@ -133,13 +133,37 @@ def series(service: Service, bins: int) -> Series:
     width = max((end - begin + bins - 1) // bins, 1)
     edges = begin + width * np.arange(bins + 1)
     usage = np.zeros(bins)
-    for replica in service.replicas:
-        last = of.ends(replica.iterations)
-        usage += _means(replica.iterations.start, last, replica.iterations.mean_blocks, edges)
+    for number in range(len(service.replicas)):
+        usage += _means(*_blocks(service, number, end), edges)
     blocks = sum(replica.blocks for replica in service.replicas)
     queue, running = _lives(service, edges, end)
     rate = tokens_per_bin(service, begin, width, bins) / (width / SECOND)
     return Series((edges - begin) / SECOND, queue, running, usage / max(blocks, 1), rate)
+
+
+def _blocks(service: Service, number: int, over: int) -> tuple[Ints, Ints, Floats]:
+    """(start, end, blocks) of stretches in which a replica has cache blocks in use, of a run that is `over` then.
+
+    Rows of batches that take turns overlap, and each says what all of them use: it counts until the next one starts.
+    Between two rows that follow at a distance blocks stay in use where a request runs or prefixes are cached: at most
+    what the one before ended with and the next one begins with. After the last row cached prefixes stay.
+    """
+    rows, requests = service.replicas[number].iterations, service.requests
+    order = np.argsort(rows.start, kind="stable")
+    start, end = rows.start[order], of.ends(rows)[order]
+    own, cached = (requests.replica == number) & (requests.scheduled >= 0), bool(requests.cached.any())
+    finish = np.where(requests.status == FINISHED, requests.finish, over)[own]
+    running = np.searchsorted(np.sort(requests.scheduled[own]), end, "right")
+    running -= np.searchsorted(np.sort(finish), end, "right")
+    after = np.append(start[1:], max(over, int(end.max(initial=0))))
+    begun = np.append(rows.blocks[order][1:], np.iinfo(np.int64).max)
+    held = (after > end) & ((running > 0) | cached)
+    between = np.minimum(rows.last_blocks[order], begun)[held].astype(np.float64)
+    return (
+        np.concatenate([start, end[held]]),
+        np.concatenate([np.minimum(end, after), after[held]]),
+        np.concatenate([rows.mean_blocks[order], between]),
+    )
 
 
 def _lives(service: Service, edges: Ints, end: int) -> tuple[Floats, Floats]:

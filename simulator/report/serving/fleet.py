@@ -78,13 +78,19 @@ def _over_time(record: FleetRecord, service: Service) -> Iterable[Text]:
 
 
 def _failed(result: Result) -> Iterable[Text]:
+    if said := available(result):
+        yield Text("  ·  ".join(said))
+
+
+def available(result: Result) -> tuple[str, ...]:
+    """How often replicas failed, for how much of their time they were not down, and what was tried again; nothing where
+    none failed."""
     metrics = result.metrics
-    if failures := metrics.get("replica_failures", 0.0):
-        share = wording.figure("availability", metrics["availability"])
-        times = wording.plural(int(metrics["retries"]), "request") + " tried again"
-        yield Text(
-            f"{wording.plural(int(failures), 'failure')}  ·  replicas not down {share} of their time  ·  {times}"
-        )
+    if not (failures := metrics.get("replica_failures", 0.0)):
+        return ()
+    share = wording.figure("availability", metrics["availability"])
+    times = wording.plural(int(metrics["retries"]), "request") + " tried again"
+    return wording.plural(int(failures), "failure"), f"replicas not down {share} of their time", times
 
 
 def _refused(service: Service, record: FleetRecord) -> Iterable[Text]:
@@ -110,8 +116,8 @@ def means(record: FleetRecord, begin: int, end: int, bins: int, phases: tuple[in
 # The report in HTML ---------------------------------------------------------------------------------------------------
 
 
-def section(service: Service) -> Iterable[Markup]:
-    """Tenants, replicas over time, failures, requests that were turned away."""
+def section(result: Result, service: Service) -> Iterable[Markup]:
+    """Tenants, replicas over time, availability, failures, requests that were turned away."""
     record = service.fleet
     if record is None:
         return
@@ -121,6 +127,8 @@ def section(service: Service) -> Iterable[Markup]:
         yield html_parts.table(("tenant name", *titles), rows)
     if record.changes:
         yield from _chart(record, service)
+    if said := available(result):
+        yield tag("p", "  ·  ".join(said))
     yield from _failures(record, service)
     if len(record.reason) and (counts := np.bincount(record.reason, minlength=len(REASONS)))[1:].any():
         rows = [(REASONS[i], f"{counts[i]:,}") for i in range(1, len(REASONS)) if counts[i]]

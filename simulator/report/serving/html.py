@@ -96,7 +96,7 @@ def sections(result: Result) -> Iterable[tuple[str, Iterable[Markup]]]:
         yield "Over time", over_time(service) if service.records == "all" and kept else ()
         yield "Single requests", lives(service) if kept else ()
         if service.fleet is not None:
-            yield "Fleet", fleet.section(service)
+            yield "Fleet", fleet.section(result, service)
         yield "Replicas", replicas(result, service)
         yield "Tiers of the cache", cache_tiers(service)
         yield "Adapters", adapters(service)

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator import units
-from simulator.results import iterations as of
 from simulator.results.result import Iterations, RequestRecords, TokenGaps
 from simulator.results.service import FINISHED, MILLISECOND, concurrent
 from simulator.results.totals import ReplicaTotals, Totals
-from simulator.run.energy import linked, working_s
+from simulator.run.energy import PowerLevels
 from simulator.run.served.rows import PartSeconds, gaps_of, iterations_of, log_of, requests_of, row_parts, verified_of
 from simulator.serving.fleet.system import System
 from simulator.serving.replica.ledger import Ledger, column
@@ -57,6 +56,8 @@ class Condensing:
     """Draws the sample."""
     kept: dict[int, Iterations] = field(default_factory=dict)
     """The first rows of each replica."""
+    power: list[PowerLevels] = field(default_factory=list)
+    """Of each replica."""
     seconds: PartSeconds = field(default_factory=PartSeconds)
     """Of parts of rows."""
 
@@ -67,6 +68,7 @@ class Condensing:
             device = home.node.accelerator.name
             blocks = replica.blocks.memory.blocks
             self.totals.replicas.append(ReplicaTotals(replica.name, home.cost.devices, device, replica.role, blocks))
+            self.power.append(PowerLevels())
             replica.record.most = most * COLUMNS
             replica.record.full = partial(self._take, number)
 
@@ -78,10 +80,10 @@ class Condensing:
         parts = row_parts(replica, log_of(replica), self.seconds)
         for part, seconds in parts.items():
             total.parts[part] = total.parts.get(part, 0.0) + seconds
-        accelerator, busy = home.node.accelerator, float(of.lengths(rows).sum()) / units.TICKS_PER_SECOND
-        if accelerator.power is not None and busy:
-            share, verified = linked(parts, busy), verified_of(home.cost, rows)
-            total.energy_s += working_s(accelerator, home.cost, home.cost.weights_bytes, rows, share, verified)
+        accelerator = home.node.accelerator
+        if accelerator.power is not None:
+            verified = verified_of(home.cost, rows)
+            self.power[number].add(accelerator, home.cost, home.cost.weights_bytes, rows, verified)
         if self.keeps and number not in self.kept:
             self.kept[number] = rows
         replica.record.clear()

@@ -71,3 +71,19 @@ def test_decoding_alone_draws_less_than_prompts_alone() -> None:
     _, prompts = power(*shape, lengths.format(4000, 1))
     _, decoding = power(*shape, lengths.format(8, 500))
     assert decoding < 0.65 * prompts
+
+
+def test_energy_is_the_same_whether_records_are_kept_or_not() -> None:
+    """Links work in exchanges with experts too, which only the end of a run knows in full."""
+    changes = (
+        "cluster=clusters/dgx-h100",
+        "model=models/olmoe-1b-7b",
+        "serving.parallel={tp: 1, dp: 4, ep: 4}",
+        "+serving.experts={dispatcher: deepep}",
+        "requests.count=4",
+    )
+    loaded = [load_scenario("serving/quickstart", [*changes, f"+records={kept}"]) for kept in ("all", "none")]
+    whole, none = (
+        serve(one.scenario).metrics["energy_j"] for one in loaded if isinstance(one.scenario, ServingScenario)
+    )
+    assert none == pytest.approx(whole, rel=1e-9)

@@ -9,16 +9,18 @@ from matplotlib.figure import Figure
 
 from simulator.report.result.html import document
 from simulator.report.result.plots import save_plots
+from simulator.report.serving import fleet
 from simulator.report.serving.contents import WORDS, Cdf, cdfs, series, thinned
 from simulator.report.serving.html import SLOTS, busy_slots
 from simulator.report.serving.plots import PLOTS
 from simulator.report.step.profile_figures import figures
 from simulator.report.svg import curves
 from simulator.report.text import palette
+from simulator.results.fleet import FleetRecord
 from simulator.results.request_time import PARTS
-from simulator.results.result import Result
+from simulator.results.result import Replica, Result
 from tests.browser import acted, browsed, needs_browser
-from tests.services import Slo, asked, disaggregated, serve, serving_result
+from tests.services import Slo, asked, disaggregated, iterations, serve, serving_result
 from tests.unit.report.result.test_html import HOSTILE, Outline
 
 REQUESTS = asked()
@@ -96,6 +98,45 @@ def test_series_keep_what_they_sum_up() -> None:
     worked = sum(one.tokens[-1] - one.scheduled for one in done) - paused
     assert drawn.running.sum() * width == pytest.approx(worked / 1e12, rel=1e-6)
     assert 0 < drawn.usage.max() <= 1 + 1e-9
+
+
+def levels(finish: tuple[int, int], cached: int, *rows: tuple[int, ...]) -> list[float]:
+    """Cache blocks in use, of 20, in quarters of a run of 400 ps of two requests that begin at 0 and at 300."""
+    whole, column = disaggregated(), np.array
+    requests = replace(
+        whole.requests,
+        scheduled=column([0, 300]),
+        finish=column(finish),
+        replica=column([0, 0]),
+        cached=column([cached, 0]),
+    )
+    one = Replica("replica", "all", "both", 1, "A100", 20, 16, 1.0, iterations(*rows), 200e-12)
+    return series(replace(whole, replicas=(one,), requests=requests, transfers=None), 4).usage.tolist()
+
+
+def test_cache_blocks_stay_in_use_between_iterations() -> None:
+    apart = (0, 1, 100, 0, 0, 10, 1, 0, 10, 0), (300, 1, 100, 0, 1, 0, 0, 10, 12, 0)
+    assert levels((400, 400), 0, *apart) == pytest.approx([0.5, 0.5, 0.5, 0.6])
+    assert levels((100, 400), 0, *apart) == pytest.approx([0.5, 0.0, 0.0, 0.6])
+    assert levels((100, 400), 8, *apart) == pytest.approx([0.5, 0.5, 0.5, 0.6])
+
+
+def test_blocks_of_batches_that_take_turns_count_once() -> None:
+    turns = (
+        (0, 1, 200, 0, 0, 10, 1, 0, 10, 0),
+        (100, 1, 200, 0, 1, 0, 0, 10, 12, 0),
+        (200, 1, 200, 0, 1, 0, 0, 10, 8, 0),
+    )
+    assert levels((400, 400), 0, *turns) == pytest.approx([0.5, 0.6, 0.4, 0.4])
+
+
+def test_the_fleet_says_how_often_replicas_were_down() -> None:
+    service, failed = RESULT.service, np.array([1], np.int64)
+    assert service is not None
+    record = FleetRecord(failed=failed, failed_at=failed * 10, repaired_at=failed * 20, lost=failed)
+    figures = {**RESULT.metrics, "replica_failures": 1.0, "availability": 0.983, "retries": 2.0}
+    found = "".join(fleet.section(replace(RESULT, metrics=figures), replace(service, fleet=record)))
+    assert "1 failure  ·  replicas not down 98.3 % of their time  ·  2 requests tried again" in found
 
 
 def test_curves_leave_out_what_nobody_sees() -> None:
