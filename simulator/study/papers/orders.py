@@ -25,6 +25,8 @@ class Order(Spec):
     """Time of a forward and a backward pass side by side; None: as long as one after the other."""
     limit: float | None = None
     """Most microbatches whose activations a device may keep."""
+    paths: tuple[tuple[int, ...], ...] = ()
+    """Stages that microbatches go through in turn; as the schedule does where left out."""
     quantity: Literal["makespan", "idle", "bubble", "own bubble", "activations"]
     """Time of a step; the most that a device idles in it; its share of the step, or of the time between the first and
     the last pass of a device, in per cent; the most microbatches that a device keeps."""
@@ -35,7 +37,9 @@ class Order(Spec):
         pair = None if self.pair is None else Fraction(self.pair)
         forward, back, weights, send = map(Fraction, self.costs)
         costs = AskedCosts(forward, back, weights, send, pair)
-        return AskedSchedule(self.schedule, self.devices, self.microbatches, self.chunks, costs, self.limit)
+        return AskedSchedule(
+            self.schedule, self.devices, self.microbatches, self.chunks, costs, self.limit, None, self.paths
+        )
 
 
 def of_order(order: Order) -> float:

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from simulator import units
+from simulator.errors import InputError
 from simulator.metrics import METRICS
 from simulator.run.serve import serve
 from simulator.run.workflow import order
@@ -175,6 +176,20 @@ def test_an_order_alone_is_a_figure(asked: dict[str, Any], figure: float) -> Non
     """1F1B on two devices: two microbatches of F = I = W = 1 take six units, filling and draining three."""
     order = {"schedule": "1f1b", "devices": 2, "microbatches": 2, **asked}
     assert BENCH.value(Figure.model_validate({"order": order})) == pytest.approx(figure)
+
+
+def test_an_order_with_paths_leaves_stages_out() -> None:
+    """Two stages of three a microbatch: a forward and a backward pass less, and two sends."""
+    order = {"schedule": "skippipe", "devices": 3, "microbatches": 1, "costs": [1, 1, 1, 1]}
+    whole, skipped = (
+        BENCH.value(Figure.model_validate({"order": {**order, "quantity": "makespan", "paths": paths}}))
+        for paths in ([[0, 1, 2]], [[0, 2, 1]])
+    )
+    assert whole == skipped == 3 * 3 + 4
+    both = {**order, "microbatches": 2, "quantity": "makespan", "paths": [[0, 1], [0, 2]]}
+    assert BENCH.value(Figure.model_validate({"order": both})) < whole + 3
+    with pytest.raises(InputError, match="none through 3 stages"):
+        BENCH.value(Figure.model_validate({"order": {**both, "paths": [[0, 3]]}}))
 
 
 def test_an_all_to_all_alone_is_a_figure() -> None:
