@@ -1,7 +1,8 @@
 """Simulate several scenarios and set them side by side: the best of each figure, and why one is faster than another.
 
-Name several files, or one file with --vary for each combination of values. A file that `run --save` wrote is compared
-as it is. Overrides (key.path=value) change all scenarios. Exit code 4 where none of them fits into memory.
+Name several files, of scenarios or of workflows, or one file with --vary for each combination of values. A file that
+`run --save` wrote is compared as it is. Overrides (key.path=value) change all scenarios. Exit code 4 where none of them
+fits into memory.
 """
 
 import os
@@ -22,6 +23,7 @@ EXAMPLES = (
     "scenarios/training/gpt-175b-plain.yaml scenarios/training/gpt-175b-interleaved.yaml",
     "scenarios/quickstart.yaml --vary training.parallel.tp=1,2,4 --html tp.html",
     "scenarios/serving/chunked-prefill-a100.yaml scenarios/serving/prefill-first-a100.yaml --json comparison.json",
+    "ppo-70b --vary iterations=1,3   # workflows, by their iterations",
     "yesterday.result scenarios/quickstart.yaml   # after: run scenarios/quickstart.yaml --save yesterday.result",
 )
 
@@ -157,14 +159,14 @@ def _simulated(
     """A run for each variant of a scenario; into `refused` those that cannot be, by their names."""
     from functools import partial
 
-    from simulator.specs import load_scenario
+    from simulator.specs.resolve import load_run
     from simulator.study.variants import short_name
 
     runs = []
     for variant in variants:
         name = " ".join([*([stem] if several or not variant else []), short_name(variant)]).strip()
         try:
-            loaded = load_scenario(file, [*changes, *variant])
+            loaded = load_run(file, [*changes, *variant])
         except InputError as error:
             if any((problem.file or "").startswith("override") for problem in error.problems):
                 raise _hinted(error, list(changes)) from None  # a value that its key never takes

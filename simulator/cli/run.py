@@ -1,5 +1,7 @@
 """Simulate a scenario and show what it takes, what holds it back and how far it is from published figures.
 
+A workflow (a file with `stages`) is run too and gets its own page, as from `clustersim workflow`.
+
 Overrides change values of the scenario: key.path=value sets one that is there, +key.path=value adds one, ~key.path
 takes one away.
 """
@@ -16,7 +18,9 @@ from simulator.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.results import Result
+    from simulator.specs.resolve import Loaded
     from simulator.specs.scenario import AnyScenario, Scenario
+    from simulator.specs.workflow import Workflow
 
 SUMMARY = "simulate a scenario"
 EXAMPLES = (
@@ -26,16 +30,19 @@ EXAMPLES = (
     "scenarios/quickstart.yaml --sensitivities   # what to change?",
     "scenarios/serving/quickstart.yaml --detail requests.json",
     "scenarios/jobs/training-beside-serving.yaml --job service",
+    "ppo-70b iterations=5   # a workflow",
     "scenarios/quickstart.yaml --trace step.json.gz   # open it at https://ui.perfetto.dev",
 )
 
 _SERVING = "leave it out, or run a scenario with `serving:` and `requests:`"
+_OF_SCENARIOS = ("trace", "kineto", "detail", "plots", "job", "save", "fold", "executor", "leap", "sensitivities")
+"""Options that have no meaning for a workflow."""
 _FILES = ("--json", "--trace", "--detail", "--html", "--save")
 
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments of `run`."""
-    parser.add_argument("file", metavar="FILE", help="scenario (YAML)")
+    parser.add_argument("file", metavar="FILE", help="scenario or workflow (YAML)")
     parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*", help="changes of the scenario")
     parser.add_argument(
         "--json", metavar="FILE", help="write metrics, breakdown and provenance; `-` prints them and nothing else"
@@ -81,9 +88,30 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Load, simulate, write, show."""
-    from simulator.specs import load_scenario
+    from simulator.specs.resolve import load_run
+    from simulator.specs.workflow import Workflow
 
-    loaded = load_scenario(arguments.file, arguments.overrides)
+    loaded = load_run(arguments.file, arguments.overrides)
+    if isinstance(loaded.scenario, Workflow):
+        return _run_workflow(loaded.scenario, arguments)
+    return _run_scenario(cast("Loaded[AnyScenario]", loaded), arguments)
+
+
+def _run_workflow(workflow: "Workflow", arguments: Namespace) -> int:
+    """A workflow as `clustersim workflow` runs it; InputError for options that only scenarios have."""
+    from simulator.cli import workflow as command
+
+    unset = {"sensitivities": False}
+    given = [name for name in _OF_SCENARIOS if getattr(arguments, name) is not unset.get(name)]
+    if given:
+        option = "--no-leap" if given[0] == "leap" else f"--{given[0]}"
+        message = f"{option} has no meaning for a workflow"
+        raise InputError(Problem(message, hint="leave it out; --json FILE and --html FILE write what a workflow did"))
+    return command.run(workflow, arguments)
+
+
+def _run_scenario(loaded: "Loaded[AnyScenario]", arguments: Namespace) -> int:
+    """A scenario: simulate, write, show."""
     from simulator.cli import outputs
 
     files = {name: getattr(arguments, name.strip("-")) for name in _FILES}

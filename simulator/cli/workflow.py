@@ -7,9 +7,13 @@ stage does not fit its devices.
 """
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from simulator.cli import console
 from simulator.cli.options import offer_quiet
+
+if TYPE_CHECKING:
+    from simulator.specs.workflow import Workflow
 
 SUMMARY = "simulate stages that depend on each other (RLHF, distillation)"
 EXAMPLES = (
@@ -33,14 +37,19 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> int:
     """Load, simulate, report."""
-    from simulator.cli import outputs
-    from simulator.cli.progress import progress
-    from simulator.run.workflow.simulate import simulate_workflow
     from simulator.specs.resolve import load_file
     from simulator.specs.workflow import Workflow
 
+    return run(load_file(Workflow, arguments.file, arguments.overrides).spec, arguments)
+
+
+def run(workflow: "Workflow", arguments: Namespace) -> int:
+    """Simulate and report as `file`, `json`, `html` and `quiet` say."""
+    from simulator.cli import outputs
+    from simulator.cli.progress import progress
+    from simulator.run.workflow.simulate import simulate_workflow
+
     outputs.check({"--json": arguments.json, "--html": arguments.html}, inputs=(arguments.file,))
-    workflow = load_file(Workflow, arguments.file, arguments.overrides).spec
     with progress(f"simulating {workflow.name}", arguments.quiet):
         found = simulate_workflow(workflow)
     if arguments.html:

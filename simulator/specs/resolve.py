@@ -193,7 +193,7 @@ def _scenario(root: Node, tree: "_Tree") -> "type[AnyScenario] | None":
     kind."""
     if "stages" not in root.children():
         return cast("type[AnyScenario] | None", _chosen(root, tree))
-    hint = "`clustersim workflow FILE` runs it; scenarios have one `model` and train, serve or have `jobs`"
+    hint = "`clustersim run FILE` runs it; scenarios have one `model` and train, serve or have `jobs`"
     tree.report([root.keys["stages"].problem("is a workflow, which has `stages`", "stages", hint)])
     return None
 

@@ -54,6 +54,7 @@ def kinds(document: ComparisonDocument) -> list[tuple[str, list[ComparedRun]]]:
         "training": "Where the step goes",
         "serving": "Where the time of a request goes",
         "jobs": "Where the time goes until all jobs are done",
+        "workflow": "Stages on which an iteration hangs",
     }
     found = [(words, [run for run in document.runs if run.kind == kind and run.parts]) for kind, words in named.items()]
     return [(words, runs) for words, runs in found if runs]

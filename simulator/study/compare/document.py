@@ -63,7 +63,7 @@ def _sure(difference: Difference) -> str:
     return f" (which is {'faster' if difference.ratio < 0 else 'slower'}: {100 * difference.confidence:.0f} % sure)"
 
 
-_EACH = {"mean_e2el_ms": " a request", "makespan_s": " until all jobs are done"}
+_EACH = {"mean_e2el_ms": " a request", "makespan_s": " until all jobs are done", "iteration_s": " an iteration"}
 
 
 def _why(parts: Mapping[str, float]) -> str:

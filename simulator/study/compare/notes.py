@@ -179,6 +179,13 @@ def _work(result: Result) -> dict[str, Any]:
     }
 
 
-_WORDS = {"training": "training", "serving": "serving", "jobs": "several jobs"}
-_NOTED = {"training": _training, "serving": _serving, "jobs": _jobs}
+def _workflows(pairs: Sequence[tuple[Result, str]]) -> Iterable[str]:
+    """Workflows of other stages do other work in an iteration."""
+    if _values(pairs, lambda result: sorted(result.critical_path.by_operation)) > 1:
+        yield "the last runs hang on other stages: parts are of the chain of stages on which each workflow's end hangs"
+    yield from _devices(pairs)
+
+
+_WORDS = {"training": "training", "serving": "serving", "jobs": "several jobs", "workflow": "workflows"}
+_NOTED = {"training": _training, "serving": _serving, "jobs": _jobs, "workflow": _workflows}
 """What is said of runs of one kind."""

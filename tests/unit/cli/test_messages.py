@@ -26,7 +26,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "message"),
     [
         ([QUICKSTART, "+serving={}"], "serving: `training` and `serving` are both there"),
-        (["workloads/workflows/ppo-70b.yaml"], "stages: is a workflow, which has `stages`; `clustersim workflow FILE`"),
+        (["workloads/workflows/ppo-70b.yaml", "--no-leap"], "--no-leap has no meaning for a workflow; leave it out"),
+        (["workloads/workflows/ppo-70b.yaml", "--save", "a.result"], "--save has no meaning for a workflow"),
         ([QUICKSTART, "+requests={count: 1}"], "take one of them away, or make two files"),
         ([QUICKSTART, "+slo={ttft: 1 s}"], "unknown key `slo`; only a scenario that serves has it"),
         ([SERVING, "+fold=exact"], "unknown key `fold`; only a scenario that trains has it"),

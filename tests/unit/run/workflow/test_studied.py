@@ -1,5 +1,6 @@
 """Workflows are checked and swept as scenarios are."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from simulator.errors import InputError
 from simulator.results.ground import KINDS as GROUNDS
 from simulator.run.dispatch import simulate
 from simulator.run.workflow.simulate import simulate_workflow
+from simulator.specs import data_root
 from simulator.specs.resolve import load_run
 from simulator.specs.workflow import Workflow
 from simulator.study.check import regression
@@ -116,8 +118,30 @@ def test_commands_take_workflows(timed: Path, capsys: pytest.CaptureFixture[str]
     assert Path("t.csv").read_text().startswith("point,stages.0.servers,status")
     assert main(["check", str(timed), "--baseline", "base"]) == 1
     assert "NO BASELINE" in capsys.readouterr().out
-    assert main(["compare", str(timed), str(timed)]) == 2
+    assert main(["explain", str(timed)]) == 2
     assert "is a workflow" in capsys.readouterr().err
+
+
+def test_run_shows_a_workflow_as_its_own_command_does(timed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = []
+    for command in ("run", "workflow"):
+        assert main([command, str(timed), "--html", f"{command}.html"]) == 0
+        pages.append((capsys.readouterr().out, Path(f"{command}.html").read_bytes()))
+    assert pages[0] == pages[1]
+    assert "an iteration" in pages[0][0]
+
+
+def test_workflows_are_compared_by_their_iterations(timed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(timed), "--vary", "stages.1.takes=3 s,4 s", "--html", "both.html", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (other,) = found["differences"]
+    before, after = found["metrics"]["iteration_s"]["values"]
+    assert other["metric"] == "iteration_s"
+    assert other["ratio"] == pytest.approx(after / before - 1)
+    assert max(other["parts"], key=other["parts"].get) == "second"
+    assert "Stages on which an iteration hangs" in Path("both.html").read_text()
+    assert main(["compare", str(timed), str(data_root() / "scenarios/quickstart.yaml")]) == 0
+    assert "do not do the same work" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_trace_of_a_stage_is_part_of_the_key(tmp_path: Path) -> None:
