@@ -29,6 +29,7 @@ from simulator.training.optimizers.step import optimizer_step
 from simulator.training.overlap.interference import memory_bound, slowed, taken
 from simulator.training.pass_costs import ChunkPasses, LayerCosts, PassCosts, called, chunk_passes, recomputed_layers
 from simulator.training.step import EXPERTS, SHARD, Step
+from simulator.training.tiers.levels import GRADIENTS, PARAMETERS, groups_of
 
 Ints = NDArray[np.int64]
 Units = Callable[[Job, LayerKind, Replicas], list[float]]
@@ -177,7 +178,7 @@ class StepCosts:
         job = self.job
         if job.stack.owners and not job.per_pass:  # every rank of a shard set in turn broadcasts its part
             return [self._over(SHARD, "broadcast", size / copies.shard, copies, copies.shard)]
-        return [self._over(SHARD, "all_gather", size, copies)]
+        return [self._over(PARAMETERS if job.levels else SHARD, "all_gather", size, copies)]
 
     def reduce(self, size: float, copies: Replicas) -> list[ShardCall]:
         """One call that reduces gradients of `size` bytes over all replicas, scattered where the optimizer is
@@ -185,7 +186,7 @@ class StepCosts:
         job = self.job
         if job.zero == 0 or job.reduces_whole or (not job.per_pass and copies.shard < copies.count):
             return [self._over(DP.name, "all_reduce", size, copies)]
-        runs = [self._over(SHARD, "reduce_scatter", size, copies)]
+        runs = [self._over(GRADIENTS if job.levels else SHARD, "reduce_scatter", size, copies)]
         if copies.shard < copies.count:
             runs.append(self._over(REPLICAS, "all_reduce", size / copies.shard, copies))
         return runs
@@ -198,18 +199,19 @@ class StepCosts:
             SECONDARY: (min(near or 1, copies.shard), 1),
             SHARD: (copies.shard, 1),
             REPLICAS: (copies.count // copies.shard, copies.shard),
+            **groups_of(self.job, copies),
         }
+        part = parts.get(among, (copies.count, 1))
         if size > 0:
-            groups = self.network.data_groups(copies, *parts.get(among, (copies.count, 1)))
-            self.network.collective(comm, groups)
-        listed = among == SHARD and count == 1
-        return ShardCall(comm, count, self._copied(size, copies) if listed else 0)
+            self.network.collective(comm, self.network.data_groups(copies, *part))
+        listed = among in (SHARD, PARAMETERS, GRADIENTS, SECONDARY) and count == 1
+        return ShardCall(comm, count, self._copied(size, part[0]) if listed else 0)
 
-    def _copied(self, size: float, copies: Replicas) -> int:
+    def _copied(self, size: float, ranks: int) -> int:
         """Ticks of copies, one a rank, between the tensors of a list and the library's buffer."""
-        if self.job.stack.list_overhead is None or not size or copies.shard == 1:
+        if self.job.stack.list_overhead is None or not size or ranks == 1:
             return 0
-        return units.to_ticks(kernel_cost(Stream(size, size, kernels=copies.shard), self.device).seconds)
+        return units.to_ticks(kernel_cost(Stream(size, size, kernels=ranks), self.device).seconds)
 
     def pieces(self, chunk: Chunk, copies: Replicas, units_of: Units) -> list[list[float]]:
         """Parameters of each unit of each piece of a chunk, in forward order, with `units_of` those of a layer;
@@ -328,7 +330,8 @@ class StepCosts:
         for stage in range(self.job.pp):
             for step in operators.collectives(optimizer_step(self.job, stage)):
                 copies = self.job.replicas[-1] if step.among.endswith(EXPERTS) else self.job.dense
-                groups = self.network.data_groups(copies, copies.shard, 1) if step.among else None
+                part = groups_of(self.job, copies).get(step.among.removesuffix(EXPERTS), (copies.shard, 1))
+                groups = self.network.data_groups(copies, *part) if step.among else None
                 self.network.collective(called(step, self.job), groups)
                 found[called(step, self.job)] = None
         return tuple(found)

@@ -232,6 +232,11 @@ class Job:
         return any(copies.count > 1 for copies in self.replicas)
 
     @property
+    def levels(self) -> bool:
+        """Whether parameters and gradients are spread over fewer ranks than states of the optimizer."""
+        return self.sharding is not None and self.sharding.levels is not None
+
+    @property
     def sharded(self) -> bool:
         """Whether anything is spread over ranks that would copy it."""
         return any(copies.shard > 1 for copies in self.replicas)

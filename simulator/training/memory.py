@@ -44,6 +44,7 @@ from simulator.training.operators import (
     vocabulary_shard,
 )
 from simulator.training.optimizers.base import OPTIMIZERS, Matrices, Share
+from simulator.training.tiers.levels import levels_of
 from simulator.training.tiers.split import BUFFERS, split
 
 Floats = NDArray[np.float64]
@@ -201,9 +202,11 @@ def _states(job: Job, stage: int) -> dict[str, float]:
     chunks = chunks_of_stage(job, stage)
     for copies in job.replicas:
         owned = sum(parameters(job, chunk, copies) for chunk in chunks)
-        shard = [copies.shard if job.zero >= level else 1 for level in range(4)]
-        states["parameters"] += owned * job.stored / (copies.shard if job.per_pass else 1)
-        states["gradients"] += _gradients(job, chunks, copies) * job.gradient_bytes / shard[2]
+        levels = levels_of(job, copies)
+        states["parameters"] += owned * job.stored / (levels.parameters if job.per_pass else 1)
+        states["gradients"] += (
+            _gradients(job, chunks, copies) * job.gradient_bytes / (levels.gradients if job.zero >= 2 else 1)
+        )
         states["optimizer"] += OPTIMIZERS.get(job.optimizer.name).states(job, _share(job, chunks, copies))
     if job.lora and job.lora.base_format:
         base = matrices(job, stage) / (job.dense.shard if job.per_pass else 1)

@@ -31,6 +31,7 @@ from simulator.training.overlap.exchanged import exchanges_rows, staged
 from simulator.training.overlap.ladder import blocks_backward, blocks_forward, late
 from simulator.training.overlap.partners import Stretch, exchanges, stretches
 from simulator.training.step import Chunks, Collective, Kernel, Step, Turn, Work
+from simulator.training.tiers.levels import levels_of
 
 EXPERTS = "experts"
 """Lane of copies of experts."""
@@ -177,11 +178,19 @@ class PassCosts:
             self.job, plain
         )
 
-    def _lists(self, calls: int) -> Piece:
-        """Waiting for the host while it fills the lists of that many collectives over shards, one tensor a rank."""
+    def _lists(self, kind: LayerKind, near: bool = False, reductions: bool = False) -> Piece:
+        """Waiting for the host while it fills the lists of the gathers of a layer, `near` ones of second shards, or of
+        its reductions: one tensor for each rank that takes part."""
         job, each = self.job, self.job.stack.list_overhead
-        listed = calls * job.dense.shard if job.per_pass and job.dense.shard > 1 else 0
+        levels, second = levels_of(job, job.dense), job.sharding.secondary if job.sharding and near else None
+        ranks = levels.gradients if reductions else min(second or levels.parameters, job.dense.shard)
+        sizes = operators.layer_units if reductions else operators.gathered_units
+        listed = ranks * len(sizes(job, kind, job.dense)) if job.per_pass and ranks > 1 else 0
         return single(Content(host=units.to_ticks(each.value * listed) if each is not None else 0))
+
+    def _backward_lists(self, kind: LayerKind) -> Piece:
+        """The same of all that goes on around the backward pass of a layer."""
+        return self._lists(kind, near=True) + self._lists(kind, reductions=True)
 
     def _again(self, kind: LayerKind) -> Piece | None:
         """What the backward pass of a layer computes again; None where it computes nothing."""
@@ -194,14 +203,12 @@ class PassCosts:
         if job.token_wise is not None:
             found = found.at(1.0 - job.token_wise)  # kernels on a share of the rows; what they send travels whole
         if job.synchronous and job.recompute == "full":
-            found += self._lists(len(operators.gathered_units(job, kind, job.dense)))
+            found += self._lists(kind)
         return found
 
     def _layer(self, kind: LayerKind, paired: bool) -> LayerPasses:
         """All passes of a layer; `paired` ones have another pass beside them."""
         job = self.job
-        gathers = len(operators.gathered_units(job, kind, job.dense))
-        reductions = len(operators.layer_units(job, kind, job.dense))
         if job.ladder:
             return self._late_layer(kind)
         forth, back = list(operators.layer_forward(job, kind)), list(operators.layer_backward(job, kind))
@@ -210,8 +217,8 @@ class PassCosts:
         forward, backward, half = _stretches(forth, back, inputs) if paired else apart
         copies, summed = (operators.copied_experts(job, kind, late) for late in (False, True))
         return LayerPasses(
-            forward=self.layer_pass(forward, kind, copies) + self._lists(gathers),
-            backward=self.layer_pass(backward, kind, summed) + self._lists(gathers + reductions),
+            forward=self.layer_pass(forward, kind, copies) + self._lists(kind),
+            backward=self.layer_pass(backward, kind, summed) + self._backward_lists(kind),
             again=self._again(kind),
             input_gradient=self.layer_pass(half, kind, summed),
             weight_gradient=self.piece(weights),
@@ -220,16 +227,14 @@ class PassCosts:
     def _late_layer(self, kind: LayerKind) -> LayerPasses:
         """All passes of a layer whose tensor-parallel collectives run one block late."""
         job = self.job
-        gathers = self._lists(len(operators.gathered_units(job, kind, job.dense)))
-        reductions = self._lists(len(operators.layer_units(job, kind, job.dense)))
         back = blocks_backward(job, kind)
         halves = [_halves(block) for block in back]
         copies, summed = (operators.copied_experts(job, kind, gradients) for gradients in (False, True))
         found: dict[str, Piece] = {}
         ends: dict[str, tuple[Piece, Piece]] = {}
         for name, blocks, experts, lists in (
-            ("forward", blocks_forward(job, kind), copies, gathers),
-            ("backward", back, summed, gathers + reductions),
+            ("forward", blocks_forward(job, kind), copies, self._lists(kind)),
+            ("backward", back, summed, self._backward_lists(kind)),
             ("input_gradient", [inputs for inputs, _ in halves], summed, single(Content())),
         ):
             own = late(blocks)

@@ -128,6 +128,9 @@ _OF_A_LAYER: tuple[dict[str, Any], ...] = (
 
 def _sharding(random: Random) -> dict[str, Any]:
     formats = {"gather_format": ("bf16", "fp8", "int8"), "reduce_format": ("fp32", "int8", "int4")}
+    if random.random() < 0.3:
+        levels = {"parameters": random.choice((1, 2, 8)), "gradients": random.choice((2, 8, 16, None))}
+        return _some(random, formats, 0.6) | {"levels": levels}
     return _some(random, formats | {"secondary": (1, 2, 8, 16)}, 0.6) or {"secondary": 2}
 
 

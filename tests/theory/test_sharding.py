@@ -40,9 +40,31 @@ def test_second_shards_spare_half_of_the_gathers_between_nodes() -> None:
     assert near.memory[0].at_peak["second shards"] == pytest.approx(whole / 8)
 
 
+def test_levels_keep_what_passes_need_on_fast_links() -> None:
+    """Of two nodes of eight: gathers and scatters of passes stay inside. Once a step each rank sends half of its eighth
+    of the gradients to the other node, and a ring of eight ranks, four cards a node, carries seven eighths of P / 2."""
+    plain, levels = step(None), step({"levels": {"parameters": 2, "gradients": 8}})
+    job = build_job(jobs.scenario(nodes=2, zero=3))
+    assert carried(plain, "gather parameters") > 0.0 == carried(levels, "gather parameters")
+    assert carried(plain, "reduce gradients") > 0.0 == carried(levels, "reduce gradients")
+    kept, shard = plain.memory[0].at_peak, levels.memory[0].at_peak
+    for name, ranks in (("parameters", 2), ("gradients", 8), ("optimizer", 16)):
+        assert shard[name] == pytest.approx(kept[name] * 16 / ranks)
+    whole = 16 * kept["parameters"] / job.stored
+    once = whole * (job.reduce_bytes / 16 + job.element / 2 * 7 / 8 / 4)
+    assert carried(levels, "optimizer") == pytest.approx(once)
+
+
+def test_one_level_for_all_is_none() -> None:
+    assert step({"levels": {"parameters": 16}}).metrics == pytest.approx(step(None).metrics)
+
+
 @pytest.mark.parametrize(
     ("sharding", "zero", "said"),
     [
+        ({"levels": {"parameters": 3}}, 3, "3 ranks do not divide the 8 that share gradients"),
+        ({"levels": {"parameters": 2, "gradients": 16}}, 3, "16 ranks do not divide a shard set of 8"),
+        ({"levels": {"parameters": 2}}, 2, "nothing is sharded that is gathered around every pass"),
         ({"secondary": 3}, 3, "3 ranks do not divide a shard set of 8"),
         ({"gather_format": "int8"}, 1, "nothing is sharded that is gathered around every pass"),
     ],
@@ -50,3 +72,22 @@ def test_second_shards_spare_half_of_the_gathers_between_nodes() -> None:
 def test_what_cannot_be_is_refused(sharding: dict[str, Any], zero: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
         build_job(jobs.scenario(zero=zero, training={"sharding": sharding}))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"offload": {"optimizer": {"to": "host"}}}, "`offload`"),
+        ({"lora": {"rank": 8}}, "`lora`"),
+        ({"local_steps": {"inner": 4, "workers": 2}}, "shard set of"),
+    ],
+)
+def test_levels_are_refused_with_what_is_not_simulated(more: dict[str, Any], said: str) -> None:
+    training = {"sharding": {"levels": {"parameters": 2, "gradients": 8}}, **more}
+    with pytest.raises(InputError, match=said):
+        build_job(jobs.scenario(zero=3, training=training))
+
+
+def test_second_shards_and_levels_are_two_answers() -> None:
+    with pytest.raises(ValueError, match="leave `secondary` out"):
+        jobs.scenario(zero=3, training={"sharding": {"secondary": 8, "levels": {"parameters": 2}}})

@@ -7,12 +7,14 @@ from simulator.training import memory
 from simulator.training.job import Job
 from simulator.training.optimizers.base import OPTIMIZERS
 from simulator.training.optimizers.elementwise import Elementwise
+from simulator.training.optimizers.levels import parameters_returned, sets_reduced
 from simulator.training.recipes import Recipe
 from simulator.training.step import Kernel, Step
 
 
 def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
     """Kernels and collectives of a rank of the stage, after its gradients are reduced."""
+    yield from sets_reduced(job, stage)
     if not job.optimizer.in_backward:
         yield Kernel("gradient norm", Stream(memory.updated(job, stage) * job.gradient_bytes, 0.0))
     if not by_layer(job):
@@ -25,6 +27,7 @@ def optimizer_step(job: Job, stage: int) -> Iterator[Step]:
     matrices = memory.recast(job, stage)
     if job.recipe is not None and matrices:
         yield from _cast_weights(job, job.recipe, matrices)
+    yield from parameters_returned(job, stage)
 
 
 def subgroup(job: Job, stage: int) -> Iterator[Step]:

@@ -7,6 +7,7 @@ from simulator.model.tensors import kept
 from simulator.program.actions import Kind
 from simulator.specs.hardware import Node
 from simulator.specs.tiers.offload import Offload
+from simulator.specs.tiers.sharding import ShardLevels
 from simulator.specs.training import Training
 from simulator.training import operators
 from simulator.training.job import Job
@@ -130,3 +131,27 @@ def check_sharding(job: Job) -> None:
     if sharding.secondary is not None and job.dense.shard % sharding.secondary:
         message = f"{sharding.secondary} ranks do not divide a shard set of {job.dense.shard}"
         raise InputError(Problem(message, path=f"{path}.secondary", hint=f"write a divisor of {job.dense.shard}"))
+    if sharding.levels is not None:
+        _check_levels(job, sharding.levels, f"{path}.levels")
+
+
+def _check_levels(job: Job, levels: ShardLevels, path: str) -> None:
+    """Refuse levels that are not nested in the shard set, and what is not simulated with them; InputError."""
+    every = job.dense.shard
+    gradients = levels.gradients or every
+    if every % gradients:
+        message = f"{gradients} ranks do not divide a shard set of {every}"
+        raise InputError(Problem(message, path=f"{path}.gradients", hint=f"write a divisor of {every}"))
+    if gradients % levels.parameters:
+        message = f"{levels.parameters} ranks do not divide the {gradients} that share gradients"
+        raise InputError(Problem(message, path=f"{path}.parameters", hint=f"write a divisor of {gradients}"))
+    found = [
+        (every < job.dense.count, "shard sets smaller than `dp`", "leave `parallel.shard_size` out"),
+        (job.offload is not None, "`offload`", "leave `offload` out"),
+        (job.lora is not None, "`lora`", "leave `lora` out"),
+        (job.optimizer.in_backward, "updates in the backward pass", "leave `optimizer.in_backward` out"),
+        (job.workers is not None, "`local_steps`", "leave `local_steps` out"),
+    ]
+    for applies, what, hint in found:
+        if applies:
+            raise InputError(Problem(f"not simulated together with {what}", path=path, hint=hint))
