@@ -74,6 +74,7 @@ SERVING: dict[str, Metric] = {
     "min_replicas": Metric("fewest replicas at once", "count", "size"),
     "availability": Metric("share of their time in which replicas are not down", "fraction", "rate"),
     "replica_failures": Metric("failures of replicas", "count", "size"),
+    "link_failures": Metric("failures of links", "count", "size"),
     "retries": Metric("times that requests were tried again", "count", "size"),
 }
 """The figures that only serving runs have: those of `vllm bench serve` and ours."""

@@ -100,9 +100,13 @@ class Clock:
         """Give a resource another capacity from now on; at 0 what uses it stands still."""
         self.fluid.change(resource, capacity)
 
-    def start(self, activity: Activity, finished: Callable[[], None], label: Hashable = None) -> None:
+    def start(self, activity: Activity, finished: Callable[[], None], label: Hashable = None) -> Running:
         """Begin an activity now; `finished` is called when it is done, `label` is its name on the record of loads."""
-        self.fluid.start(self.fluid.speeds.phases(activity), finished, label)
+        return self.fluid.start(self.fluid.speeds.phases(activity), finished, label)
+
+    def stop(self, running: Running) -> None:
+        """End an activity before its time; what it did stays done, and its `finished` is not called."""
+        self.fluid.stop(running)
 
     def record(self, resources: Collection[int] | None = None, most: int = 256, counts: Counts | None = None) -> Load:
         """Write down from now on what resources carry, all or some; `most` bounds the intervals kept of each, `counts`

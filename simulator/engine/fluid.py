@@ -76,6 +76,13 @@ class Fluid:
         self._go_on(running)
         return running
 
+    def stop(self, running: Running) -> None:
+        """End an activity now, in whatever phase it is; `finished` is not called. Nothing where it is over."""
+        if running.end != ENDED:
+            self._leave(running)
+        running.end, running.timer, running.finished = ENDED, None, _nothing
+        running.phase, running.turn = running.phase._replace(work=0), len(running.phases)
+
     def standing(self) -> Iterator[tuple[Running, str]]:
         """What works but never ends at its present speed, with the name of the resource that it gets too little of."""
         found = dict.fromkeys(running for users in self.users for running in users if running.end == NEVER)
@@ -251,3 +258,7 @@ class Fluid:
         else:
             running.finished()  # before the settling, so that what follows at once is settled with the rest
             self._leave(running)
+
+
+def _nothing() -> None:
+    """What a stopped activity calls at its end."""

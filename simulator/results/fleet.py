@@ -40,6 +40,16 @@ class TenantRecord:
     """Share of its requests that must meet all of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class LinkOutage:
+    """A link that was down."""
+
+    link: str
+    start: int
+    """Picoseconds."""
+    end: int
+
+
 def _none() -> Ints:
     return np.zeros(0, np.int64)
 
@@ -68,6 +78,7 @@ class FleetRecord:
     tenant: Ints = field(default_factory=_none)
     """Index into `tenants` of each; empty where tenants are not distinguished."""
     tenants: tuple[TenantRecord, ...] = ()
+    outages: tuple[LinkOutage, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -96,7 +107,8 @@ def figures(record: FleetRecord, begin: int, end: int, replicas: int) -> dict[st
     up = float(record.seconds((UP, DRAINING), begin, end, replicas).sum())
     down = float(record.seconds((DOWN,), begin, end, replicas).sum())
     counts = over_time(record, begin, end)[1]
-    return {
+    outages = [outage for outage in record.outages if begin <= outage.start < end]
+    return ({"link_failures": float(len(outages))} if record.outages else {}) | {
         "replica_hours": held / 3600,
         "mean_replicas": up / lasted,
         "max_replicas": float(counts.max(initial=0)),

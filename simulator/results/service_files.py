@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulator.results import iterations as of
 from simulator.results.adapters import AdapterUse
 from simulator.results.cache_tiers import CacheTierUse
-from simulator.results.fleet import PHASES, REASONS, FleetRecord, TenantRecord
+from simulator.results.fleet import PHASES, REASONS, FleetRecord, LinkOutage, TenantRecord
 from simulator.results.parts import part, require, said, within
 from simulator.results.result import Iterations, Replica, RequestRecords, Service, TokenGaps, Transfers
 
@@ -44,6 +44,8 @@ def header(service: Service) -> dict[str, Any]:
     found: dict[str, Any] = {"replicas": replicas, "transfers": service.transfers is not None, "usage": True}
     if service.fleet is not None:
         found["tenants"] = [_tenant(tenant) for tenant in service.fleet.tenants]
+        if service.fleet.outages:
+            found["outages"] = [said(outage) for outage in service.fleet.outages]
     if service.records != "all":
         found["records"] = service.records
     if service.adapters is not None:
@@ -91,7 +93,9 @@ def service(header: Mapping[str, Any], column: Column) -> Service:
     tiers = tuple(_tier(one) for one in header.get("tiers", ()))
     waits = column("service.load_waits", "<i8", 1) if tiers else np.zeros(0, np.int64)
     require(_least(waits, 0), "a load ends before it begins")
-    fleet = _fleet(header["tenants"], column, len(requests.arrival), len(replicas)) if "tenants" in header else None
+    sizes = len(requests.arrival), len(replicas)
+    outages = tuple(_outage(one) for one in header.get("outages", ()))
+    fleet = _fleet(header["tenants"], outages, column, *sizes) if "tenants" in header else None
     records = header.get("records", "all")
     require(records in ("all", "sample", "none"), "it says of its records what there is not")
     adapters = _adapters(header["adapters"]) if "adapters" in header else None
@@ -114,7 +118,13 @@ def _tier(header: Mapping[str, Any]) -> CacheTierUse:
     return tier
 
 
-def _fleet(header: Any, column: Column, requests: int, replicas: int) -> FleetRecord:
+def _outage(header: Mapping[str, Any]) -> LinkOutage:
+    outage = part(LinkOutage, header)
+    require(0 <= outage.start <= outage.end <= _LATEST, "a link works again before it fails")
+    return outage
+
+
+def _fleet(header: Any, outages: tuple[LinkOutage, ...], column: Column, requests: int, replicas: int) -> FleetRecord:
     """What came of a fleet; raises Misfit where it does not fit the requests and replicas."""
     require(isinstance(header, list), "tenants are no list")
     tenants = tuple(_of_tenant(one) for one in header)
@@ -129,7 +139,7 @@ def _fleet(header: Any, column: Column, requests: int, replicas: int) -> FleetRe
     require(within(columns["tenant"], max(len(tenants), 1)), "a request belongs to no tenant")
     require(bool((columns["start"] <= columns["end"]).all()), "a phase ends before it begins")
     require(_least(columns["tried"], 0) and _least(columns["lost"], 0), "less than nothing was tried again or lost")
-    return FleetRecord(**columns, tenants=tenants)
+    return FleetRecord(**columns, tenants=tenants, outages=outages)
 
 
 def _of_tenant(header: Any) -> TenantRecord:

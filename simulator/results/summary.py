@@ -196,6 +196,10 @@ def _fleet(service: Service) -> dict[str, Any]:
             {"replica": names[one], "start_s": start, "end_s": end, "requests": lost}
             for one, start, end, lost in outages
         ]
+        if record.outages:
+            found["link_failures"] = [
+                {"link": one.link, "start_s": one.start / SECOND, "end_s": one.end / SECOND} for one in record.outages
+            ]
     return found
 
 

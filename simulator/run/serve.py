@@ -25,6 +25,7 @@ from simulator.serving.fleet import adapters
 from simulator.serving.fleet.contention import Placed, users
 from simulator.serving.fleet.fleet import Fleet
 from simulator.serving.fleet.kv_transfer import KvTransfer
+from simulator.serving.fleet.links import LinkBreakdowns
 from simulator.serving.fleet.operations import Operations
 from simulator.serving.fleet.roles import RoleSwitch
 from simulator.serving.fleet.router import ROUTERS, Choice
@@ -77,6 +78,11 @@ class ServingRun:
     """What runs the fleet beside its replicas."""
     condensing: Condensing | None = None
     """What has taken the rows of replicas; None where all records are kept."""
+
+    @property
+    def links(self) -> LinkBreakdowns | None:
+        """Links that fail; None where none do."""
+        return None if self.operations is None else self.operations.links
 
 
 def serve(
@@ -134,7 +140,7 @@ def _run(
 ) -> ServingRun:
     site = Site(scenario.cluster, scenario.seed)
     served = serving(site, scenario, resolve(scenario) if systems is None else systems, leap, workload=workload)
-    sending = senders(served) if share_links and not _alone(served) else {}
+    sending = senders(served) if share_links and (not _alone(served) or served.links is not None) else {}
     for here, capacity in sending.values():
         meet(here, capacity.tolist())
         join(here)
@@ -188,7 +194,7 @@ def serving(
         fleet.local = scenario.serving.local_prompts
     _in_step(replicas, homes, agenda, scenario.stack)
     tiers = _tiers(site, systems, replicas, scenario.model.layers, asked)
-    equip(scenario, fleet, systems, replicas, workload)
+    equip(site, scenario, fleet, systems, replicas, workload)
     plain = fleet.operations is None and workload.tenant is None
     random = stream(scenario.seed, "records")
     totals = condensing(scenario.records if plain else "all", ledger, replicas, homes, scenario.slo, random)
@@ -298,6 +304,8 @@ def senders(run: ServingRun, job: str = "") -> dict[str, tuple[list[User], Float
         name = "" if cluster is run.scenario.cluster else cluster.name
         capacity = runs.fabric.capacity / units.TICKS_PER_SECOND
         found[name] = users(here, None if name else run.kv_transfer, job), capacity
+    if run.links is not None and "" in found:
+        found[""][0].append(run.links.user())
     return found
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from simulator.specs.base import Bandwidth, Count, Percentage, Seconds, Spec
 from simulator.specs.requests import Distribution
@@ -85,6 +85,25 @@ class Autoscaling(Spec):
         return self
 
 
+class LinkFailures(Spec):
+    """Links of the cluster that fail by chance: nothing passes them until they are repaired."""
+
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=100_000)]
+    """Which: `NIC 3` (both directions of a card), `NIC up 3`, `leaf 2`, as `clustersim network` and reports name them.
+    Each fails for itself."""
+    mtbf: Time
+    """Mean time between failures of one of them, counted while it works; exponential."""
+    repair: Distribution = Distribution(fixed=60.0)
+    """Seconds until it works again."""
+
+    @field_validator("names")
+    @classmethod
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"`{twice}` is listed twice")
+        return names
+
+
 class Failures(Spec):
     """Replicas that fail, and what becomes of the requests that they have."""
 
@@ -97,7 +116,13 @@ class Failures(Spec):
     """Seconds from a failure until a replica may start again."""
     trace: str | None = None
     """CSV file of failures with the columns `time`, `what`, `until` (seconds, or with a unit): `what` is a replica by
-    its name in reports, `replica 3`, or a node, `node 0`, counted from 0."""
+    its name in reports, `replica 3`, a node, `node 0`, counted from 0, or a link, `link NIC 3`."""
+    links: LinkFailures | None = Field(default=None, exclude_if=lambda links: links is None)
+    """Links that fail by chance; none do where left out."""
+    traffic: Literal["wait", "reroute"] = Field(default="wait", exclude_if=lambda traffic: traffic == "wait")
+    """What becomes of caches between `prefill` and `decode` pools whose way has a link that is down. `wait`: they go on
+    when it is repaired; `reroute`: they start again over other devices and cards of both nodes, where all of these are
+    down to another decode replica. Collectives wait in either case."""
     detection: Seconds = 0.0
     """From a failure until the router knows; requests that are sent there meanwhile share the fate of the others."""
     requests: Literal["retry", "migrate", "fail", "resume"] = "retry"
@@ -110,8 +135,10 @@ class Failures(Spec):
 
     @model_validator(mode="after")
     def _some(self) -> Self:
-        if self.mtbf is None and self.trace is None:
-            raise ValueError("write `mtbf`, the mean time between failures, or `trace`, a file of them")
+        if self.mtbf is None and self.trace is None and self.links is None:
+            raise ValueError(
+                "write `mtbf`, the mean time between failures, or `trace`, a file of them, or `links` that fail"
+            )
         if self.requests == "resume" and self.detection:
             raise ValueError("with `requests: resume` nothing is sent elsewhere: leave `detection` out")
         return self

@@ -374,13 +374,13 @@ class Serving(Spec):
         names = [pool.name for pool in self.pools]
         if len(set(names)) < len(names):
             raise ValueError("pools have different names")
-        self._check_fleet("prefill" in roles)
+        self._check_fleet()
         return self
 
-    def _check_fleet(self, apart: bool) -> None:
+    def _check_fleet(self) -> None:
         rule = None if self.fleet is None else self.fleet.autoscaling
-        if self.fleet is not None and self.fleet.changes and apart:
-            raise ValueError("replicas of `prefill` and `decode` pools do not come, go or fail here: leave `fleet` out")
+        if self.fleet is not None and self.fleet.changes and self.switching is not None:
+            raise ValueError("replicas that change their role do not come, go or fail here: leave `switching` out")
         if rule is not None and self.pools:
             raise ValueError("`fleet.autoscaling` counts equal replicas: write `replicas` in place of `pools`")
         if rule is not None and rule.start is None and self.replicas > rule.max:

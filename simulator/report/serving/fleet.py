@@ -80,6 +80,8 @@ def _over_time(record: FleetRecord, service: Service) -> Iterable[Text]:
 def _failed(result: Result) -> Iterable[Text]:
     if said := available(result):
         yield Text("  ·  ".join(said))
+    if outages := result.metrics.get("link_failures", 0.0):
+        yield Text(wording.plural(int(outages), "failure") + " of links")
 
 
 def available(result: Result) -> tuple[str, ...]:
@@ -172,3 +174,15 @@ def _failures(record: FleetRecord, service: Service) -> Iterable[Markup]:
         yield html_parts.table(("failed replica name", "at n", "repaired after n", "requests that it lost n"), rows)
     if count > len(rows):
         yield tag("p", f"The first {len(rows)} of {count:,} failures.", class_="soft small")
+    links = [
+        (
+            outage.link,
+            units.format((outage.start - begin) / SECOND, "time"),
+            units.format((outage.end - outage.start) / SECOND, "time"),
+        )
+        for outage in record.outages[:MOST_FAILURES]
+    ]
+    if links:
+        yield html_parts.table(("failed link name", "at n", "repaired after n"), links)
+    if len(record.outages) > len(links):
+        yield tag("p", f"The first {len(links)} of {len(record.outages):,} failures of links.", class_="soft small")

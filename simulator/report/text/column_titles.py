@@ -54,6 +54,7 @@ _SHORT = {
     "cost_usd_per_million_tokens": "cost/Mtok",
     "run_time_s": "run",
     "replica_failures": "failures",
+    "link_failures": "link failures",
     "goodput_tokens_per_s": "useful tok/s",
     "effective_time_ratio": "effective",
     "effective_time_ratio_p10": "effective P10",

@@ -6,6 +6,8 @@ from simulator import units
 from simulator.engine.agenda import Agenda
 from simulator.errors import InputError, Problem, nearest
 from simulator.interop import failures as files
+from simulator.run.served.links import Traced, link_breakdowns, traced
+from simulator.run.site import Site
 from simulator.serving.fleet.breakdowns import Breakdowns, Planned
 from simulator.serving.fleet.door import Door
 from simulator.serving.fleet.fleet import Fleet
@@ -26,7 +28,12 @@ PATH = "serving.fleet"
 
 
 def equip(
-    scenario: ServingScenario, fleet: Fleet, systems: Sequence[System], replicas: Sequence[Replica], workload: Workload
+    site: Site,
+    scenario: ServingScenario,
+    fleet: Fleet,
+    systems: Sequence[System],
+    replicas: Sequence[Replica],
+    workload: Workload,
 ) -> None:
     """Give routers what they remember by, and a fleet what runs it, where the scenario has rules for it."""
     choice = fleet.choice
@@ -36,19 +43,19 @@ def equip(
         fleet.ledger.tenant = workload.tenant.tolist()
         fleet.ledger.weights = [tenant.weight for tenant in scenario.requests.tenants]
     limited = any(tenant.limit is not None for tenant in scenario.requests.tenants)
-    if any(replica.role != "both" for replica in replicas):
-        return
-    if len(replicas) >= MANY or scenario.serving.fleet is not None or limited:
+    apart = any(replica.role != "both" for replica in replicas)
+    if (len(replicas) >= MANY and not apart) or scenario.serving.fleet is not None or limited:
         counts = Outstanding(len(replicas))
         choice.outstanding = counts
         for replica in replicas:
             replica.counts = counts.counts
         counts.open([replica.number for replica in replicas])
         if scenario.serving.fleet is not None or limited:
-            fleet.operations = _operations(scenario, fleet, systems, replicas, workload, counts)
+            fleet.operations = _operations(site, scenario, fleet, systems, replicas, workload, counts)
 
 
 def _operations(
+    site: Site,
     scenario: ServingScenario,
     fleet: Fleet,
     systems: Sequence[System],
@@ -64,9 +71,15 @@ def _operations(
         SCALING_RULES.get(rules.autoscaling.rule, f"{PATH}.autoscaling.rule")
         ops.scaler = Autoscaler(agenda, ops.roster, rules.autoscaling, ops.load, lambda: fleet.busy, ops.count_arrived)
     if rules.failures is not None:
-        ops.breakdowns = _breakdowns(rules.failures, ops, systems, scenario.seed)
+        trace = _traced(rules.failures, site)
+        ops.breakdowns = _breakdowns(rules.failures, ops, systems, scenario.seed, trace)
+        ops.links = link_breakdowns(rules.failures, trace, site, ops)
     if rules.rolling_update is not None:
         ops.rollout = Rollout(agenda, ops.roster, rules.rolling_update, lambda: fleet.busy)
+    if fleet.kv_transfer is not None:
+        ops.join(fleet.kv_transfer)
+        if ops.links is not None and rules.failures is not None and rules.failures.traffic == "reroute":
+            fleet.kv_transfer.down, ops.links.turned = ops.links.down, fleet.kv_transfer.turned
     _stations(ops, rules, workload, agenda, scenario.seed)
     ops.door = _door(scenario, ops, workload)
     return ops
@@ -97,29 +110,33 @@ def _at_start(scenario: ServingScenario, members: Sequence[Member]) -> int:
     return -(-start * len(members) // max(rule.max, scenario.serving.replicas))
 
 
-def _breakdowns(rules: Failures, ops: Operations, systems: Sequence[System], seed: int) -> Breakdowns:
+def _traced(rules: Failures, site: Site) -> tuple[Traced, ...]:
+    """Failures of the trace with the links that they name."""
+    return () if rules.trace is None else traced(files.read(rules.trace), rules.trace, site.fabric)
+
+
+def _breakdowns(
+    rules: Failures, ops: Operations, systems: Sequence[System], seed: int, trace: Sequence[Traced]
+) -> Breakdowns:
     members = ops.roster.members
-    if any(len(member.group) > 1 for member in members):
-        message = "replicas that share experts fail together, and what they do in step is not taken back"
-        raise InputError(Problem(message, path=f"{PATH}.failures", hint="leave it out, or keep experts on a replica"))
-    if rules.requests != "resume" and any(replica.loads is not None for replica in ops.replicas):
-        message = "blocks on their way from `serving.kv_cache.tiers` are not taken back when a replica fails"
-        raise InputError(
-            Problem(message, path=f"{PATH}.failures", hint="leave `tiers` out, or write `requests: resume`")
-        )
+    if rules.requests == "resume" and any(len(member.group) > 1 for member in members):
+        message = "replicas that share experts run in step, and cannot stand still one by one"
+        raise InputError(Problem(message, path=f"{PATH}.failures.requests", hint="write `retry`, `migrate` or `fail`"))
     if rules.requests == "resume" and any(member.group[0].stages.turns for member in members):
         message = "batches that take turns on the stages of a replica cannot stand still and go on"
         raise InputError(Problem(message, path=f"{PATH}.failures.requests", hint="write `retry`, `migrate` or `fail`"))
-    by_replica: dict[str, tuple[Member, ...]] = {member.group[0].name: (member,) for member in members}
-    by_node = _nodes(systems, members)
-    chance = by_node if rules.of == "node" else by_replica
-    planned = () if rules.trace is None else _planned(rules.trace, by_replica | by_node)
+    by_replica: dict[str, tuple[Member, ...]]
+    by_replica = {replica.name: (member,) for member in members for replica in member.group}
+    by_node = _nodes(systems, ops.roster.by_replica)
+    chance = by_node if rules.of == "node" else {member.group[0].name: None for member in members}
+    planned = _planned(rules.trace or "", [row.failure for row in trace if not row.links], by_replica | by_node)
     given = ops.agenda, ops.roster, rules, by_replica | by_node, tuple(chance), planned, seed
     return Breakdowns(*given, ops.lost, ops.goes_on)
 
 
-def _nodes(systems: Sequence[System], members: Sequence[Member]) -> dict[str, tuple[Member, ...]]:
-    """Members with devices on each node; nodes of several clusters count on."""
+def _nodes(systems: Sequence[System], members: Mapping[int, Member]) -> dict[str, tuple[Member, ...]]:
+    """Members, given by the numbers of their replicas, with devices on each node; nodes of several clusters count
+    on."""
     found: dict[int, list[Member]] = {}
     number = begin = 0
     bases: dict[int, int] = {}
@@ -137,9 +154,9 @@ def _nodes(systems: Sequence[System], members: Sequence[Member]) -> dict[str, tu
     return {f"node {node}": tuple(found[node]) for node in sorted(found)}
 
 
-def _planned(path: str, known: Mapping[str, object]) -> tuple[Planned, ...]:
+def _planned(path: str, rows: Sequence[files.Failure], known: Mapping[str, object]) -> tuple[Planned, ...]:
     planned = []
-    for failure in files.read(path):
+    for failure in rows:
         if failure.what not in known:
             message = f"there is no `{failure.what[:40]}` that could fail"
             listed = f"there are `{next(iter(known))}` to `{list(known)[-1]}`"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.fleet import REASONS, FleetRecord, TenantRecord
+from simulator.results.fleet import REASONS, FleetRecord, LinkOutage, TenantRecord
 from simulator.results.infeasibility import NEVER_STARTS
 from simulator.results.result import Service
 from simulator.results.service import FAILED, FINISHED, REJECTED
@@ -43,6 +43,7 @@ def fleet_record(run: "ServingRun", order: Ints) -> FleetRecord | None:
         reason=reason,
         tenant=tenant,
         tenants=tenants,
+        outages=() if operations.links is None else tuple(LinkOutage(*row) for row in operations.links.log),
     )
 
 

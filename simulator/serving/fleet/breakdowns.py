@@ -7,13 +7,14 @@ changes nothing for the failures.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from simulator.engine.agenda import Agenda
 from simulator.random import stream
 from simulator.serving.fleet.roster import DRAINING, STARTING, UP, Member, Roster
 from simulator.specs.distributions import sample
 from simulator.specs.fleet import Failures
+from simulator.specs.requests import Distribution
 from simulator.units import TICKS_PER_SECOND, to_ticks
 
 LATEST = 1 << 61
@@ -61,7 +62,7 @@ class Breakdowns:
             self.agenda.at(failure.start, self._due(failure))
         if self.rules.mtbf is not None:
             for name in self.chance:
-                _Process(self, name, self.rules.mtbf).next()
+                Process(self, name, self.rules.mtbf, self.rules.repair).next()
 
     def _due(self, failure: Planned) -> Callable[[Any], None]:
         return lambda _: self.strike(failure.what, failure.until, starting=True) if self.goes_on() else None
@@ -86,13 +87,28 @@ class Breakdowns:
         self.lost(member, requests, paused)
 
 
-class _Process:
+class Fails(Protocol):
+    """That of which things fail."""
+
+    agenda: Agenda
+    seed: int
+
+    @property
+    def goes_on(self) -> Callable[[], bool]:
+        """Whether anything can still happen."""
+
+    def strike(self, name: str, until: int, starting: bool) -> None:
+        """A thing fails now."""
+
+
+class Process:
     """Failures of one thing by chance."""
 
-    __slots__ = ("_gaps", "_name", "_of", "_random", "_repairs")
+    __slots__ = ("_gaps", "_mtbf", "_name", "_of", "_random", "_repair", "_repairs")
 
-    def __init__(self, of: Breakdowns, name: str, mtbf: float) -> None:
-        self._of, self._name = of, name
+    def __init__(self, of: Fails, name: str, mtbf: float, repair: Distribution) -> None:
+        """None so far; seconds between failures, and of repairs."""
+        self._of, self._name, self._mtbf, self._repair = of, name, mtbf, repair
         self._random = stream(of.seed, f"failures of {name}")
         self._gaps: list[float] = []
         self._repairs: list[float] = []
@@ -101,9 +117,8 @@ class _Process:
         """Plan the next failure."""
         of = self._of
         if not self._gaps:
-            assert of.rules.mtbf is not None
-            self._gaps = (self._random.standard_exponential(DRAWN) * of.rules.mtbf).tolist()
-            self._repairs = sample(of.rules.repair, self._random, DRAWN).tolist()
+            self._gaps = (self._random.standard_exponential(DRAWN) * self._mtbf).tolist()
+            self._repairs = sample(self._repair, self._random, DRAWN).tolist()
         ticks = self._gaps.pop() * TICKS_PER_SECOND
         if of.agenda.now + ticks < LATEST:
             of.agenda.at(of.agenda.now + max(round(ticks), 1), self._due)

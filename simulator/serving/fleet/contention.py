@@ -112,7 +112,7 @@ def _targets(one: Placed, firsts: Mapping[Replica, Replica], transfer: KvTransfe
     """Replicas that caches may move to from one."""
     if transfer.switches:
         return [other for other in firsts if firsts[other] is not one.first and other.role != "both"]
-    return transfer.decoders if one.replica.role == "prefill" else ()
+    return transfer.every or transfer.decoders if one.replica.role == "prefill" else ()
 
 
 def _wires_of_ways(transfer: KvTransfer, ways: Sequence[tuple[int, int]]) -> Wires:

@@ -129,21 +129,25 @@ class Fleet:
         """Give a request to a replica."""
         entrances = self.entrances
         if self.kv_transfer is not None and not any(
-            replica.could_run(request) for replica in self.kv_transfer.decoders
+            replica.could_run(request) for replica in self.kv_transfer.every or self.kv_transfer.decoders
         ):
             self.ledger.status[request] = REJECTED
             self.finished(request, now)
             return
-        if self.local is not None and self._stays(request):
-            assert self.kv_transfer is not None
-            self.kv_transfer.reader(request).submit(request)
-            return
-        target = entrances[0]
-        if len(entrances) > 1:
-            self.choice.now = now
-            target = entrances[self.router(entrances, request, self.choice)]
+        target = self._reader(request)
+        if target is None:
+            target = entrances[0]
+            if len(entrances) > 1:
+                self.choice.now = now
+                target = entrances[self.router(entrances, request, self.choice)]
         if self.operations is None or self.operations.takes(target, request):
             target.submit(request)
+
+    def _reader(self, request: int) -> Replica | None:
+        """The decode replica that reads a prompt itself; None where that is not for it."""
+        if self.local is None or self.kv_transfer is None or not self._stays(request):
+            return None
+        return self.kv_transfer.reader(request)
 
     def _stays(self, request: int) -> bool:
         """Whether a prompt is read on the decode side."""

@@ -5,20 +5,25 @@ served; the replica with the fewest requests pulls it. All devices of the one se
 each its share of the bytes; flows that meet on a link share it. With `transfer: layer` the flow starts when the first
 layer of the prompt's last iteration is done and the cache is complete one layer's transfer after the last.
 
+When a replica fails, what it sends and what is sent to it stops; what lies in the memory of its other end is given
+back, or waits there for another replica. A router may be told to leave decode replicas out to which no way leads.
+
 Left out: keys and values of earlier pieces of a prompt that could have left before its last iteration.
 """
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from simulator import collectives, units
-from simulator.engine.agenda import Agenda
+from simulator.engine.agenda import Agenda, Running
 from simulator.engine.tape import Activity, Use
 from simulator.engine.wires import Wires
 from simulator.fabric import Fabric
+from simulator.serving.fleet.detours import detour, together
 from simulator.serving.fleet.router import Choice, Router
-from simulator.serving.replica.ledger import Ledger
+from simulator.serving.replica.ledger import Ledger, cached_tokens
 from simulator.serving.replica.replica import Replica
 from simulator.specs.collectives import CollectiveProfile
 
@@ -38,19 +43,25 @@ class Route:
     """Bytes per tick that each link is asked for; each pair of devices is a flow on its links."""
 
 
-@dataclass(slots=True)
-class _Early:
-    """A cache that leaves before its prompt is done; -1 for what has not happened yet."""
+@dataclass(slots=True, eq=False)
+class _Move:
+    """A cache on its way; -1 for what has not happened yet."""
 
+    source: Replica
     target: Replica
-    start: int = -1
+    start: int
     """When it leaves."""
-    tail: int = 0
-    """Ticks that the last layer takes."""
-    arrived: int = -1
-    """When what was there to send is here."""
     read: int = -1
     """When the prompt is done."""
+    tail: int = 0
+    """Ticks that the last layer takes, where it leaves before its prompt is done."""
+    arrived: int = -1
+    """When what was there to send is here."""
+    running: Running | None = None
+    """The flow, while it is on links."""
+    route: Route | None = None
+    """Its way."""
+    wires: Wires | None = None
 
 
 @dataclass(slots=True)
@@ -69,6 +80,11 @@ class KvTransfer:
     by_layer: bool
     """Whether layers leave as they are done."""
     decoders: Sequence[Replica] = ()
+    """Replicas that take caches now."""
+    every: Sequence[Replica] = ()
+    """All that ever do, where they come, go and fail."""
+    left: Callable[[Replica], None] | None = None
+    """Called with a replica that a cache has left."""
     router: Router | None = None
     """Which of them takes a cache; None: the least busy, equals in turn."""
     choice: Choice | None = None
@@ -96,46 +112,51 @@ class KvTransfer:
     _routes: dict[tuple[int, int], Route] = field(default_factory=dict)
     _alike: dict[Hashable, Route] = field(default_factory=dict)
     """Routes between single devices by the kinds of what lies between them, links numbered along the way."""
+    down: Mapping[int, object] = field(default_factory=dict)
+    """Links that caches leave out; none where they wait for repairs."""
+    _detours: dict[tuple[int, int, frozenset[int]], Route] = field(default_factory=dict)
     wires: dict[tuple[int, int], Wires] = field(default_factory=dict)
     """Links between two replicas that others use too."""
-    _early: "dict[int, _Early]" = field(default_factory=dict)
-    """Requests whose cache is on its way before their prompt is done."""
+    moving: dict[int, _Move] = field(default_factory=dict)
+    """Requests whose cache is on its way, or for which room is taken."""
+    resumed: dict[int, int] = field(default_factory=dict)
+    """When requests that began again after their first token got the last one."""
 
     def early(self, request: int, source: Replica, begin: int, end: int) -> None:
         """The last iteration of a prompt runs from `begin`, now, to `end`: let its layers leave one by one.
 
         Asked when all that begins now has begun.
         """
-        target = self._target(request, begun=True) if self.by_layer and not self.queue else None
+        target = self._target(request, source, begun=True) if self.by_layer and not self.queue else None
         if target is None:
             return
-        early = self._early[request] = _Early(target)
-        start = early.start = begin + (end - begin) // self.layers
+        start = begin + (end - begin) // self.layers
         route = self._route(source, target)
-        early.tail = round(route.work * self._bytes(request) / self.layers) + route.latency
+        tail = round(route.work * self._bytes(request) / self.layers) + route.latency
+        move = self.moving[request] = _Move(source, target, start, tail=tail)
 
         def arrived() -> None:
-            early.arrived = self.agenda.now
-            self._complete(request, source)
+            move.arrived = self.agenda.now
+            self._complete(request, move)
 
-        self.agenda.at(start, lambda _: self._send(request, source, target, arrived))
+        self.agenda.at(start, lambda _: self._send(request, move, arrived))
 
     def hand_over(self, request: int, source: Replica) -> None:
         """A prompt is done: its cache leaves, now or when there is room, unless it is on its way."""
-        if (early := self._early.get(request)) is None:
+        if self.ledger.done[request] > 1:
+            self.resumed[request] = self.agenda.now
+        if (move := self.moving.get(request)) is None:
             self.fresh.append((request, source))
             self.room()
         else:
-            early.read = self.agenda.now
-            self._complete(request, source)
+            move.read = self.agenda.now
+            self._complete(request, move)
 
-    def _complete(self, request: int, source: Replica) -> None:
+    def _complete(self, request: int, move: _Move) -> None:
         """What left early is here, or its prompt is done: with both, the last layer follows."""
-        early = self._early[request]
-        if early.arrived >= 0 and early.read >= 0:
-            del self._early[request]
-            here = max(early.arrived, early.read + early.tail)
-            self.agenda.at(here, lambda _: self._done(request, source, early.target, early.start))
+        if move.arrived >= 0 and move.read >= 0:
+            here = max(move.arrived, move.read + move.tail)
+            self.agenda.at(here, lambda _: self._done(request, move))
 
     def room(self) -> None:
         """Decode replicas may have room: look when all that ends in this instant has ended."""
@@ -151,40 +172,47 @@ class KvTransfer:
         now = self.agenda.now
         while self.queue:
             request, source = self.queue[0]
-            target = self._target(request)
+            target = self._target(request, source)
             if target is None:
                 return
             self.queue.popleft()
+            move = self.moving[request] = _Move(source, target, now, read=now)
+            self._send(request, move, partial(self._done, request, move))
 
-            def arrived(request: int = request, source: Replica = source, target: Replica = target) -> None:
-                self._done(request, source, target, now)
-
-            self._send(request, source, target, arrived)
-
-    def _send(self, request: int, source: Replica, target: Replica, arrived: Callable[[], None]) -> None:
-        """Start the flow of a cache."""
-        wires = self.wires.get((source.number, target.number))
-        if wires is not None:
-            wires.enter()
+    def _send(self, request: int, move: _Move, arrived: Callable[[], None]) -> None:
+        """Start the flow of a cache, unless it was taken back meanwhile."""
+        if self.moving.get(request) is not move:
+            return
+        move.route = self._route(move.source, move.target)
+        move.wires = self.wires.get((move.source.number, move.target.number))
+        if move.wires is not None:
+            move.wires.enter()
 
         def here() -> None:
-            if wires is not None:
-                wires.leave()
+            move.running = None
+            if move.wires is not None:
+                move.wires.leave()
             arrived()
 
-        self.agenda.start(self._activity(request, source, target), here, (self.job, "kv transfer"))
+        work = max(1, round(move.route.work * self._bytes(request)))
+        activity = Activity(move.route.latency, work, move.route.uses)
+        move.running = self.agenda.start(activity, here, (self.job, "kv transfer"))
 
-    def _target(self, request: int, begun: bool = False) -> Replica | None:
+    def _target(self, request: int, source: Replica, begun: bool = False) -> Replica | None:
         """The least busy decode replica that takes a request, which has then taken it; equals take turns."""
         count = len(self.decoders)
+        if not count:
+            return None
         for i in self._by_load() if self.router is None else self._routed(request):
-            if self.decoders[i].accept(request, begun):
+            if self._leads(source, self.decoders[i]) and self.decoders[i].accept(request, begun):
                 self.turn = (i + 1) % count
                 return self.decoders[i]
         return None
 
-    def reader(self, request: int) -> Replica:
-        """The decode replica that reads a prompt itself."""
+    def reader(self, request: int) -> Replica | None:
+        """The decode replica that reads a prompt itself; None where none is there."""
+        if not self.decoders:
+            return None
         order = self._by_load() if self.router is None else self._routed(request)
         places = list(order)
         place = next((i for i in places if self.decoders[i].could_run(request)), places[0])
@@ -209,27 +237,126 @@ class KvTransfer:
         turns = ((self.turn + i) % count for i in range(count))
         yield from sorted((i for i in turns if i != first), key=busy.__getitem__)
 
-    def _done(self, request: int, source: Replica, target: Replica, start: int) -> None:
-        self.rows.append((request, start, self.agenda.now, self._bytes(request)))
+    def _done(self, request: int, move: _Move) -> None:
+        """A cache is here, unless it was taken back on its way."""
+        if self.moving.get(request) is not move:
+            return
+        del self.moving[request]
+        source, target = move.source, move.target
+        self.rows.append((request, move.start, self.agenda.now, self._bytes(request)))
         self.ways.append((source.number, target.number))
-        source.blocks.release(request, self.ledger.prompt[request])
-        source.wake()
-        if self.first_by_decode:
+        self._give_back(request, source)
+        since = self.resumed.pop(request, None)
+        if since is not None:
+            target.queue.paused[request] = since
+        elif self.first_by_decode:
             self.ledger.first_token[request] = self.agenda.now
         target.arrived(request)
 
-    def _bytes(self, request: int) -> float:
-        return self.ledger.prompt[request] * self.token_bytes + self.state_bytes
+    def _give_back(self, request: int, source: Replica) -> None:
+        """The memory of a prompt at its source is free."""
+        source.blocks.release(request, self.ledger.prompt[request])
+        source.wake()
+        if self.left is not None:
+            self.left(source)
 
-    def _activity(self, request: int, source: Replica, target: Replica) -> Activity:
-        route = self._route(source, target)
-        return Activity(route.latency, max(1, round(route.work * self._bytes(request))), route.uses)
+    # A replica fails ------------------------------------------------------------------------------------------------
+
+    def take_back(self, replica: Replica, again: bool) -> tuple[list[int], list[int]]:
+        """A replica is about to lose its memory: (requests whose cache is lost, those whose cache waits at its source).
+
+        The latter wait for another decode replica where they are sent `again`; else their cache is given up too.
+        """
+        lost = [request for request, source in (*self.queue, *self.fresh) if source is replica]
+        self.queue = deque(entry for entry in self.queue if entry[1] is not replica)
+        self.fresh = [entry for entry in self.fresh if entry[1] is not replica]
+        kept: list[int] = []
+        for request, move in list(self.moving.items()):
+            if replica in (move.source, move.target):
+                self._stop(request, move)
+                if move.read >= 0:
+                    (lost if move.source is replica else kept).append(request)
+                    if move.source is not replica and again:
+                        self.fresh.append((request, move.source))
+                    elif move.source is not replica:
+                        self._give_back(request, move.source)
+        for request in lost:
+            replica.blocks.release(request, self.ledger.prompt[request])
+        self.room()
+        return lost, kept
+
+    def last_token(self, request: int) -> int:
+        """When a request whose prompt is done got its last token, which it forgets."""
+        return self.resumed.pop(request, self.ledger.first_token[request])
+
+    def give_up(self, request: int) -> None:
+        """A cache that waits at its source is not sent any more."""
+        entry = next(entry for entry in self.fresh if entry[0] == request)
+        self.fresh.remove(entry)
+        self.resumed.pop(request, None)
+        self._give_back(*entry)
+
+    def _stop(self, request: int, move: _Move) -> None:
+        """A cache goes on no further, and its target has the room back that was taken for it."""
+        del self.moving[request]
+        if move.running is not None:
+            self.agenda.stop(move.running)
+            if move.wires is not None:
+                move.wires.leave()
+        move.target.abandon(request)
+        if self.left is not None:
+            self.left(move.target)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are in no replica's count, as their prompt is done and no decode replica has room for them,
+        less those that two count as their cache leaves before their prompt is done."""
+        twice = sum(move.read < 0 for move in self.moving.values())
+        return len(self.queue) + len(self.fresh) - twice
+
+    def _bytes(self, request: int) -> float:
+        return cached_tokens(self.ledger, request) * self.token_bytes + self.state_bytes
+
+    # Links fail -----------------------------------------------------------------------------------------------------
+
+    def turned(self) -> None:
+        """A link failed or works again: what is on a way that is down begins again on another."""
+        for request, move in list(self.moving.items()):
+            if move.running is not None and move.route is not None and self._down(move.route):
+                self._stop(request, move)
+                if move.read >= 0:
+                    self.fresh.append((request, move.source))
+        self.room()
+
+    def _down(self, route: Route) -> bool:
+        return any(use.resource in self.down for use in route.uses)
+
+    def _leads(self, source: Replica, target: Replica) -> bool:
+        """Whether a way without links that are down leads from a replica to another; always where caches wait for
+        repairs."""
+        return not self.down or not self._down(self._route(source, target))
 
     def _route(self, source: Replica, target: Replica) -> Route:
+        """The way of caches; where a link of it is down another one, if there is one."""
         key = source.number, target.number
         if key not in self._routes:
             self._routes[key] = self._measured(self.devices[key[0]], self.devices[key[1]])
-        return self._routes[key]
+        route = self._routes[key]
+        if not self.down or not self._down(route):
+            return route
+        around = (*key, frozenset(self.down))
+        if around not in self._detours:
+            self._detours[around] = self._detour(*key) or route
+        return self._detours[around]
+
+    def _detour(self, source: int, target: int) -> Route | None:
+        """The way over other devices; None where there is none."""
+        found = detour(pairs_of(self.devices[source], self.devices[target]), self.fabric, self.down)
+        if found is None:
+            return None
+        parts = [self._planned(pairs) for pairs in found if pairs]
+        uses = together([(part.work, part.uses) for part in parts])
+        return Route(sum(part.latency for part in parts), max(part.work for part in parts), uses)
 
     def _measured(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Route:
         """The route of equal shares from every source device to the target devices that hold the same part. One device

@@ -3,6 +3,9 @@
 A request comes, passes the door and the stations before the model, and is sent to a replica, or waits at the gateway
 until one is up. When a replica fails, its requests are sent again, fail, or go on elsewhere. None is lost: those that
 came are finished, turned away, failed, or found somewhere (`check`).
+
+Of `prefill` and `decode` pools, prompts are done while no decode replica is up, and wait for one. A decode replica that
+is down takes no cache from that instant on, as what would be sent there gets no answer.
 """
 
 from collections import deque
@@ -14,6 +17,8 @@ from simulator.engine.agenda import Agenda
 from simulator.results.service import FAILED, FINISHED, IN_FLIGHT, REJECTED
 from simulator.serving.fleet.breakdowns import Breakdowns
 from simulator.serving.fleet.door import LOST, NOBODY_UP, QUEUE_FULL, TOO_LONG, Door
+from simulator.serving.fleet.kv_transfer import KvTransfer
+from simulator.serving.fleet.links import LinkBreakdowns
 from simulator.serving.fleet.outstanding import Outstanding
 from simulator.serving.fleet.rollout import Rollout
 from simulator.serving.fleet.roster import OFF, UP, Member, Roster
@@ -46,6 +51,9 @@ class Operations:
     scaler: Autoscaler | None = None
     breakdowns: Breakdowns | None = None
     rollout: Rollout | None = None
+    links: LinkBreakdowns | None = None
+    transfer: KvTransfer | None = None
+    """What moves caches between pools."""
     held: deque[int] = field(default_factory=deque)
     """Requests that wait at the gateway for a replica."""
     unseen: dict[int, list[int]] = field(default_factory=dict)
@@ -71,7 +79,7 @@ class Operations:
         for member in self.roster.of(OFF) if self.rules.start_up.at_start == "cold" else ():
             if member.number < self._at_start():
                 self.roster.start(member)
-        for rule in (self.scaler, self.breakdowns, self.rollout):
+        for rule in (self.scaler, self.breakdowns, self.links, self.rollout):
             if rule is not None:
                 rule.watch()
 
@@ -145,10 +153,11 @@ class Operations:
 
     def opened(self, replicas: Sequence[Replica]) -> None:
         """These replicas take requests from now on; those at the gateway go to them."""
-        self.fleet.entrances[:] = replicas
-        self.outstanding.open([replica.number for replica in replicas])
+        entrances = [replica for replica in replicas if replica.role != "decode"]
+        self.fleet.entrances[:] = entrances
+        self.outstanding.open([replica.number for replica in entrances])
         self.fleet.choice.version += 1
-        if self.held and replicas and not self._flushing:
+        if self.held and entrances and not self._flushing:
             self._flushing = True
             self.agenda.at(self.agenda.now, self._flush)
 
@@ -179,6 +188,43 @@ class Operations:
         self.end = self.ledger.finish[request] = self.agenda.now
         self.ended[FINISHED] += 1
         self.fleet.complete(request, self.agenda.now)
+
+    # Pools ----------------------------------------------------------------------------------------------------------
+
+    def join(self, transfer: KvTransfer) -> None:
+        """Replicas of pools: what moves caches knows from now on which are there."""
+        self.transfer, self.roster.moved, self.roster.failing = transfer, self._moved, self._take_back
+        transfer.every = tuple(replica for replica in self.replicas if replica.role == "decode")
+        transfer.left = lambda replica: self.roster.left(self.roster.by_replica[replica.number])
+
+    def _moved(self, member: Member) -> None:
+        """A member is in another phase: decode replicas that are up take caches."""
+        if self.transfer is not None and member.group[0].role == "decode":
+            up = [replica for one in self.roster.of(UP) for replica in one.group]
+            self.transfer.decoders = [replica for replica in up if replica.role == "decode"]
+            self.transfer.room()
+
+    def _take_back(self, replica: Replica) -> tuple[list[int], dict[int, int]]:
+        """Caches that lie on a replica, or on their way to it, before it loses its memory: requests that begin again,
+        and when each got its last token. Those whose cache waits at its source go on from there where they migrate."""
+        assert self.transfer is not None and self.rules.failures is not None
+        migrate = self.rules.failures.requests == "migrate"
+        lost, kept = self.transfer.take_back(replica, again=migrate)
+        for request in kept if migrate else ():
+            tried = self.tried[request] = self.tried.get(request, 0) + 1
+            if tried > self.rules.failures.retries:
+                self.tried[request] -= 1
+                self.transfer.give_up(request)
+                self.refuse(request, LOST, FAILED)
+        requests = lost if migrate else [*lost, *kept]
+        paused = {}
+        for request in requests:
+            since = self.transfer.last_token(request)
+            if self.transfer.first_by_decode and self.ledger.done[request] == 1:
+                start_again(self.ledger, request)  # the client has got nothing yet
+            else:
+                paused[request] = since
+        return requests, paused
 
     # A replica fails ------------------------------------------------------------------------------------------------
 
@@ -264,7 +310,8 @@ class Operations:
         lost = sum(map(len, self.unseen.values()))
         there = sum(replica.queue.outstanding for replica in self.replicas)
         delayed = 0 if self.door is None else self.door.delayed
-        found = len(self.held) + lines + lost + there + delayed + len(self._fresh)
+        between = 0 if self.transfer is None else self.transfer.waiting
+        found = len(self.held) + lines + lost + there + delayed + len(self._fresh) + between
         assert found == self.inside, f"{self.inside} requests are not done, and {found} are found"
         kept = sum(self.ledger.status.count(status) for status in (FINISHED, REJECTED, FAILED))
         assert kept == sum(self.ended.values()), "what became of requests was counted twice"

@@ -60,6 +60,11 @@ class Roster:
     storage: int | None = None
     """Resource of the storage, where replicas share its rate."""
     by_replica: dict[int, Member] = field(default_factory=dict)
+    moved: Callable[[Member], None] | None = None
+    """Called with a member that enters another phase."""
+    failing: Callable[[Replica], tuple[list[int], dict[int, int]]] | None = None
+    """Called with a replica before it loses its memory: requests that it has no more, and when each got its last
+    token."""
 
     def __post_init__(self) -> None:
         """Members that are up take requests."""
@@ -122,9 +127,10 @@ class Roster:
         lost: list[int] = []
         paused: dict[int, int] = {}
         for replica in member.group:
-            requests, since = lose_all(replica)
-            lost += requests
-            paused |= since
+            for lose in (lose_all,) if self.failing is None else (self.failing, lose_all):
+                requests, since = lose(replica)
+                lost += requests
+                paused |= since
         draining, gone = member.phase == DRAINING, member.gone
         member.gone = None
         self._enter(member, DOWN)
@@ -180,6 +186,8 @@ class Roster:
         member.turn += 1
         if phase != DOWN:
             self._list(member, phase == UP)
+        if self.moved is not None:
+            self.moved(member)
         if phase == UP and member.came is not None:
             came, member.came = member.came, None
             came()

@@ -57,7 +57,9 @@ class Tiers:
         holding = [(spec, store) for spec, store in zip(cache.tiers, stores, strict=True) if store.capacity]
         for place, (spec, store) in enumerate(holding):
             read, write, demote = (self._way(spec, replica, system, number, way) for way in ("read", "write", "demote"))
-            made.append(Tier(store, read, write, demote, keeps=spec.way == "host" and place < len(holding) - 1))
+            made.append(
+                Tier(store, read, write, demote, spec.way == "host" and place < len(holding) - 1, spec.outlives)
+            )
         if not made:
             return
         rules = LoadRules(cache.loads.when == "faster", cache.loads.least, layers if cache.loads.layered else 1)

@@ -139,8 +139,10 @@ class Batch:
         else:
             self.appointment = agenda.begin(self.begin)
 
-    def begin(self, _: Any) -> None:
-        """Choose what to do next and start it, or go idle."""
+    def begin(self, appointment: Any) -> None:
+        """Choose what to do next and start it, or go idle; nothing where what it had was lost since."""
+        if appointment is not None and appointment is not self.appointment:
+            return
         replica, decodes, now = self.replica, self.decodes, self.agenda.now
         queue, blocks = replica.queue, replica.blocks
         if replica.group is not None and replica.group.waits(self):

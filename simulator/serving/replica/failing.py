@@ -12,6 +12,7 @@ from simulator.serving.replica.record import COLUMNS
 
 if TYPE_CHECKING:
     from simulator.serving.replica.batch import Batch
+    from simulator.serving.replica.lockstep import Lockstep
     from simulator.serving.replica.replica import Replica
 
 EVERYTHING = 1 << 62
@@ -38,6 +39,11 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     counted in the ledger; and when those that had some got the last."""
     now, queue = replica.agenda.now, replica.queue
     lost = [*queue.waiting, *queue.swapped, *queue.ready]
+    for request in queue.ready:
+        queue.paused.setdefault(request, replica.ledger.first_token[request])
+        replica.blocks.release(request, 0)
+    if replica.loads is not None:
+        lost += replica.loads.forget()
     queue.waiting.clear()
     queue.swapped.clear()
     queue.ready.clear()
@@ -49,7 +55,9 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     queue.pending = queue.swapped_tokens = queue.outstanding = queue.coming = 0
     blocks = replica.blocks
     if blocks.cache is not None:
+        dropped, blocks.cache.dropped = blocks.cache.dropped, None  # nothing is written out of memory that is lost
         blocks.give_back(blocks.cache.evict(EVERYTHING))
+        blocks.cache.dropped = dropped
     blocks.hits.clear()
     if replica.counts is not None:
         replica.counts[replica.number] = 0
@@ -58,6 +66,10 @@ def lose_all(replica: "Replica") -> tuple[list[int], dict[int, int]]:
     replica.idle[:] = replica.batches[::-1]
     if replica.wires is not None:
         replica.wires.drop()
+    if stages.wires is not None:
+        stages.wires.drop()
+    if replica.group is not None:
+        replica.group.stop()
     return sorted(lost), paused
 
 
@@ -76,8 +88,34 @@ def go_on(ledger: Ledger, request: int) -> None:
 def _cut(batch: "Batch", now: int) -> None:
     """Of a stretch of iterations only the one that runs now is left; those before it are written down."""
     stretch = batch.stretch
-    if stretch.count > 1 and batch.appointment is not None and (done := stretch.done_by(now)) < stretch.count:
+    if batch.replica.group is not None:
+        _cut_stay(batch, batch.replica.group)
+    elif stretch.count > 1 and batch.appointment is not None and (done := stretch.done_by(now)) < stretch.count:
         batch.split(done)
+
+
+def _cut_stay(batch: "Batch", group: "Lockstep") -> None:
+    """The same of iterations in step with others; the group goes on without this batch."""
+    stretch, decodes, replica = batch.stretch, batch.decodes, batch.replica
+    if not stretch.count:
+        return
+    whole, count = stretch.count > 1, stretch.count
+    done = min(group.done(batch), count - 1)
+    if whole:
+        batch.shorten_stay(done + 1)
+        stretch.count = done
+    stay = group.leave(batch)
+    stretch.count = 1
+    if stay is None:
+        return
+    if done:
+        replica.record.note_stay(batch, stay)
+        begun, grown = int(stay[-1, 2]), decodes.grown(done)
+        decodes.advance(done, begun)
+        batch.work.used += grown
+        stretch.begin(begun)
+    replica.record.waits.append(0)
+    replica.record.shared_rows.extend((0, 0))
 
 
 def _lose_batch(replica: "Replica", batch: "Batch", now: int) -> list[int]:

@@ -96,6 +96,12 @@ def open_ledger(workload: Workload, ttft_slo: int = 0) -> Ledger:
     return Ledger(arrival, prompt, output, priority, workload.prefix, workload.prefix_block, ttft_slo)
 
 
+def cached_tokens(ledger: Ledger, request: int) -> int:
+    """Tokens of a prompt, and of what came out before it was computed again, whose keys and values a replica has once
+    the prompt is done; the token that this gave is in no cache yet."""
+    return ledger.prompt[request] + ledger.done[request] - (not ledger.remaining_tokens[request])
+
+
 def column(values: Column, first: int = 0, stop: int | None = None) -> NDArray[np.int64]:
     """Part of a column, or all of it, as numpy has it, to read only: it may share the memory of the column."""
     part = values[first:stop] if isinstance(values, list) else np.asarray(values)[first:stop]

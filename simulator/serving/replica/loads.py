@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.engine.agenda import Running
 from simulator.serving.tiers.path import Path
 from simulator.serving.tiers.store import TierStore
 
@@ -35,6 +36,8 @@ class Tier:
     """From the tier above it."""
     keeps: bool
     """Whether it keeps what is loaded from tiers below it: bytes pass through it."""
+    survives: bool = True
+    """Whether it still holds its blocks when the replica has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,18 @@ class _Load:
 class KvLoads:
     """The tiers of a replica."""
 
-    __slots__ = ("_loading", "_looked", "_promised", "declined", "replica", "rules", "tiers", "waits")
+    __slots__ = (
+        "_loading",
+        "_looked",
+        "_promised",
+        "_reading",
+        "_writing",
+        "declined",
+        "replica",
+        "rules",
+        "tiers",
+        "waits",
+    )
 
     def __init__(self, replica: "Replica", tiers: Sequence[Tier], rules: LoadRules) -> None:
         """Nothing is on its way; the replica's cache must be one that keeps prefixes."""
@@ -80,6 +94,9 @@ class KvLoads:
         self._promised: dict[int, int] = {}
         """Blocks, out of the available ones, that requests with loads will take when they are admitted."""
         self._loading: dict[int, _Load] = {}
+        self._reading: set[Running] = set()
+        self._writing: dict[Running, tuple[TierStore, Sequence[int]]] = {}
+        """Bytes on their way, and where to and which blocks they are."""
         self.waits = array("q")
         """Ticks for which each load kept its request from the policy."""
         self.declined = 0
@@ -179,14 +196,19 @@ class KvLoads:
         return tokens // budget * stages.alone(budget, budget) + (stages.alone(rest, budget) if rest else 0)
 
     def _move(self, way: Path, size: float, first: float, request: int) -> None:
-        agenda, label = self.replica.agenda, (self.replica.name, "cache tiers")
+        agenda, label, reading = self.replica.agenda, (self.replica.name, "cache tiers"), self._reading
 
         def arrived() -> None:
+            reading.discard(now)
             if first < 1.0:
-                agenda.start(way.activity(size * (1.0 - first), latency=False), lambda: None, label)
+                rest = agenda.start(
+                    way.activity(size * (1.0 - first), latency=False), lambda: reading.discard(rest), label
+                )
+                reading.add(rest)
             self._arrived(request)
 
-        agenda.start(way.activity(size * first), arrived, label)
+        now = agenda.start(way.activity(size * first), arrived, label)
+        reading.add(now)
 
     def _arrived(self, request: int) -> None:
         """The bytes from a tier are here; with the last ones the request waits as others do."""
@@ -215,6 +237,31 @@ class KvLoads:
         self._looked.discard(request)
         self._promised.pop(request, None)
 
+    # A failure ------------------------------------------------------------------------------------------------------
+
+    def forget(self) -> list[int]:
+        """The memory of the devices is lost, and that of tiers that do not survive: what is on its way stops. Requests
+        whose blocks were on their way."""
+        agenda, own = self.replica.agenda, self.replica.blocks
+        assert own.cache is not None
+        for running in (*self._reading, *self._writing):
+            agenda.stop(running)
+        for store, identities in self._writing.values():
+            store.coming.difference_update(identities)
+        self._reading.clear()
+        self._writing.clear()
+        lost = list(self._loading)
+        for load in self._loading.values():
+            own.cache.unpin(load.pinned)
+            own.give_back(len(load.identities) * own.cache.blocks)
+        self._loading.clear()
+        self._looked.clear()
+        self._promised.clear()
+        for tier in self.tiers:
+            if not tier.survives:
+                tier.store.lose()
+        return lost
+
     # Writing --------------------------------------------------------------------------------------------------------
 
     def computed(self, identities: Sequence[int]) -> None:
@@ -237,7 +284,13 @@ class KvLoads:
         size = len(wanted) * self._bytes()
         store.written_bytes += size
         label = (self.replica.name, "cache tiers")
-        self.replica.agenda.start(way.activity(size), lambda: self._hold(place, wanted), label)
+
+        def arrived() -> None:
+            del self._writing[running]
+            self._hold(place, wanted)
+
+        running = self.replica.agenda.start(way.activity(size), arrived, label)
+        self._writing[running] = store, wanted
 
     def _hold(self, place: int, identities: Sequence[int]) -> None:
         """A tier holds blocks from now on; what gives way for them goes to the next one, if that takes it."""

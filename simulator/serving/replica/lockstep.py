@@ -116,6 +116,8 @@ class Lockstep:
     def _settle(self, _: object) -> None:
         """All that begin have: the longest decides, and the rows of all are worked on together."""
         self._settling = False
+        if not self._here.any():  # all were lost in this instant
+            return
         number = self.number = self.number + 1
         nth = np.where(self._here, number - self._since, 0)
         own = np.where(self._here, self._own + self._growth * nth, -1)
@@ -199,6 +201,18 @@ class Lockstep:
         if batch.stretch.more is not None:
             own += batch.stretch.more[:count]
         return np.column_stack([own, rows])
+
+    def stop(self) -> None:
+        """All members have lost what they had: the present iteration is not finished."""
+        if self._here.any():
+            return
+        now = self.agenda.now
+        self._tick, self._ending, self.late = None, [], None
+        if self.number >= 0 and self.end > now:
+            self.log[self.number * COLUMNS + END] = now
+        self.end = min(self.end, now)
+        if self.wires is not None:
+            self.wires.drop()
 
     # Links that others use --------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ Hop = Callable[[int], Activity]
 class StageWires(Wires):
     """The links of a replica on whose stages batches take turns."""
 
-    __slots__ = ("agenda", "hops", "job", "late", "moves", "replica", "stages", "under_way")
+    __slots__ = ("agenda", "hops", "job", "late", "moves", "replica", "stages", "turn", "under_way")
 
     def __init__(self, replica: "Replica", moves: Sequence[Moves], hops: Sequence[Hop], job: str) -> None:
         """Idle. `moves` is by stage, `hops` from each but the last; `job` is their name on the record of loads."""
@@ -35,6 +35,18 @@ class StageWires(Wires):
         self.late: list[Batch] = []
         """Batches that begin when the first stage is free."""
         self.under_way = 0
+        self.turn = 0
+        """How often all that was under way was lost."""
+
+    def drop(self) -> None:
+        """All iterations are lost; what they have on the links arrives nowhere."""
+        for line in self.stages:
+            line.clear()
+        self.late = []
+        self.turn += 1
+        if self.under_way:
+            self.under_way = 0
+            self.leave()
 
     def waits(self, batch: "Batch") -> bool:
         """Whether a batch that would begin waits for the first stage."""
@@ -61,11 +73,12 @@ class StageWires(Wires):
 class Passage:
     """An iteration on its way through the stages."""
 
-    __slots__ = ("batch", "moves", "on", "rows", "sampled", "stage", "streams", "ticks", "wires")
+    __slots__ = ("batch", "moves", "on", "rows", "sampled", "stage", "streams", "ticks", "turn", "wires")
 
     def __init__(self, wires: StageWires, batch: "Batch", ticks: list[int], streams: bool) -> None:
         """Before the first stage."""
         self.wires, self.batch, self.ticks, self.streams = wires, batch, ticks, streams
+        self.turn = wires.turn
         self.rows, self.sampled = batch.rows()
         self.stage = 0
         self.on = 0
@@ -74,6 +87,8 @@ class Passage:
 
     def arrive(self, _: object = None) -> None:
         """Here is the stage: go onto it, or wait."""
+        if self.turn != self.wires.turn:
+            return
         line = self.wires.stages[self.stage]
         line.append(self)
         if len(line) == 1:
@@ -88,6 +103,8 @@ class Passage:
 
     def _move(self, _: object = None) -> None:
         """Send what comes next, or leave the stage."""
+        if self.turn != self.wires.turn:
+            return
         if self.moves:
             self.wires.agenda.start(self.moves.popleft(), self._move, (self.wires.job, "collectives"))
         else:

@@ -15,7 +15,7 @@ from simulator.serving.policies.base import Chunks
 from simulator.serving.replica.batch import Batch
 from simulator.serving.replica.blocks import Blocks, Memory
 from simulator.serving.replica.intake import FrontEnd, Intake
-from simulator.serving.replica.ledger import Ledger
+from simulator.serving.replica.ledger import Ledger, cached_tokens
 from simulator.serving.replica.prefix import PrefixCache
 from simulator.serving.replica.queue import Queue
 from simulator.serving.replica.record import Record
@@ -146,9 +146,7 @@ class Replica:
             self.ledger.status[request] = REJECTED
             self.owner.finished(request, self.agenda.now)
             return
-        self.queue.outstanding += 1
-        if self.counts is not None:
-            self.counts[self.number] += 1
+        self._count(1)
         self.ledger.replica[request] = self.number
         if self.intake is not None:
             self.intake.come(request)
@@ -180,7 +178,7 @@ class Replica:
         tokens = prompt + self.ledger.output[request]
         if tokens > memory.context:
             return False
-        kept = prompt if self.role == "prefill" else tokens + memory.lookahead
+        kept = prompt + self.ledger.done[request] if self.role == "prefill" else tokens + memory.lookahead
         adapter = 0 if self.adapters is None else self.adapters.blocks_of(request)
         return memory.state_blocks - (-kept // memory.block_size) + memory.watermark + adapter <= memory.blocks
 
@@ -192,16 +190,30 @@ class Replica:
         for batch in self.batches:
             batch.cut(begun)  # a stretch has taken blocks ahead of time
         ledger, own = self.ledger, self.blocks
-        tokens = ledger.prompt[request] + (0 if self.policy.grows else ledger.output[request] + own.memory.lookahead)
+        tokens = cached_tokens(ledger, request)
+        if not self.policy.grows:
+            tokens = ledger.prompt[request] + ledger.output[request] + own.memory.lookahead
         blocks = own.state - (-tokens // own.size)
         if blocks + self.blocks_reserved() + own.watermark > own.available():
             return False
         own.take(blocks)
         own.held[request] = blocks
         self.queue.coming += 1
-        self.queue.outstanding += 1
+        self._count(1)
         ledger.replica[request] = self.number
         return True
+
+    def abandon(self, request: int) -> None:
+        """The cache of an accepted request does not come."""
+        self.blocks.release(request, 0)
+        self.queue.coming -= 1
+        self._count(-1)
+
+    def _count(self, requests: int) -> None:
+        """It has so many requests more."""
+        self.queue.outstanding += requests
+        if self.counts is not None:
+            self.counts[self.number] += requests
 
     def free_slots(self) -> int:
         """Sequences that may still join."""
@@ -230,7 +242,7 @@ class Replica:
         for request in self.queue.ready_for(max(0, self.policy.rules.max_sequences - batch.running)):
             if self.policy.grows:
                 del self.blocks.held[request]
-            batch.decodes.join(request, self.ledger.first_token[request])
+            batch.decodes.join(request, self.queue.paused.pop(request, self.ledger.first_token[request]))
         if self.queue.ready and self.idle:
             self.wake()
 
@@ -354,7 +366,7 @@ class Replica:
         if ledger.done[request] == ledger.output[request]:
             self.finish(request, now)
         elif self.role == "prefill":
-            self.queue.outstanding -= 1
+            self._count(-1)
             self.owner.hand_over(request, self, now)
         else:
             if self.policy.grows:
@@ -364,9 +376,7 @@ class Replica:
     def finish(self, request: int, now: int) -> None:
         """A request has all its tokens; all but the last are in the cache."""
         ledger = self.ledger
-        self.queue.outstanding -= 1
-        if self.counts is not None:
-            self.counts[self.number] -= 1
+        self._count(-1)
         ledger.finish[request], ledger.status[request] = now, FINISHED
         tokens = ledger.prompt[request] + ledger.output[request] - 1
         if self.blocks.cache is not None:

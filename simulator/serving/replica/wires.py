@@ -135,7 +135,7 @@ class GroupWires(MovingWires):
 
     def _ended(self, _: object) -> None:
         """The iteration is over, unless it shares its links by now."""
-        if self.queue is None:
+        if self.queue is None and self.group.end <= self.agenda.now:
             self.leave()
 
     def share(self) -> None:

@@ -30,6 +30,11 @@ class TierStore:
     most: int = 0
     """Identities that it held at most."""
 
+    def lose(self) -> None:
+        """All that it holds is gone, by no eviction."""
+        while len(self.held):
+            self.held.drop()
+
     def wants(self, identity: int) -> bool:
         """Whether writing a block into it would change anything."""
         return self.capacity > 0 and identity not in self.held and identity not in self.coming

@@ -37,6 +37,16 @@ class CacheTier(Spec):
     """`through`: blocks are written as soon as they are computed; `back`: when the memory before this one, the devices'
     or the tier's above, drops them."""
 
+    survives: bool | None = Field(default=None, exclude_if=lambda outlives: outlives is None)
+    """Whether it still holds its blocks after the replica has failed (`serving.fleet.failures`). Where left out, host
+    memory does not, as it belongs to the process of the engine, and disks and stores do; write `true` for a cache
+    server beside the engine."""
+
+    @property
+    def outlives(self) -> bool:
+        """Whether its blocks are still there after a failure of the replica."""
+        return self.way != "host" if self.survives is None else self.survives
+
     @property
     def way(self) -> str | None:
         """The path, by the name where it is not written."""
@@ -50,6 +60,10 @@ class CacheTier(Spec):
             raise ValueError(f"the disks of the tier {self.name!r} need a `bandwidth`, such as 6 GB/s of a drive")
         if self.write_bandwidth is not None and self.bandwidth is None:
             raise ValueError("`write_bandwidth` stands beside `bandwidth`, that of reading")
+        if self.shared and self.survives is False:
+            raise ValueError(
+                f"the tier {self.name!r} is shared, so that no replica's failure empties it: leave `survives` out"
+            )
         if self.shared and self.way == "host":
             raise ValueError(
                 f"the tier {self.name!r} is shared, and other replicas do not reach it over `host`: "

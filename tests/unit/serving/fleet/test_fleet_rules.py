@@ -36,6 +36,11 @@ def ran(folder: Path, *changes: str) -> Result:
 BAD = {
     "+serving.fleet={failures: {}}": "write `mtbf`, the mean time between failures, or `trace`",
     "+serving.fleet={failures: {mtbf: 0 s}}": "mtbf",
+    "+serving.fleet={failures: {links: {names: [NIC 99], mtbf: 1 h}}}": "the cluster has no link `NIC 99`",
+    "+serving.fleet={failures: {links: {names: [NIC 1, NIC 1], mtbf: 1 h}}}": "`NIC 1` is listed twice",
+    "+serving.fleet={failures: {links: {names: [], mtbf: 1 h}}}": "names",
+    "+serving.fleet={failures: {links: {names: [NIC 1]}}}": "mtbf",
+    "+serving.kv_cache={tiers: [{name: store, capacity: 1 TB, shared: true, survives: false}]}": "leave `survives` out",
     "+serving.fleet={failures: {mtbf: 1 h, requests: forget}}": "requests",
     "+serving.fleet={failures: {mtbf: 1 h, requests: resume, detection: 1 s}}": "leave `detection` out",
     "+serving.fleet={autoscaling: {max: 4}}": "needs a `target`",
@@ -68,6 +73,7 @@ def test_bad_input_is_refused(change: str, tmp_path: Path) -> None:
     [
         ("10,replica 9,20", "there is no `replica 9` that could fail"),
         ("10,node 3,20", "there is no `node 3` that could fail"),
+        ("10,link NIC 99,20", "the cluster has no link `NIC 99`"),
         ("10,replica 1,5", "`until` 5 is not after `time` 10"),
         ("soon,replica 1,5", "`soon` is no time"),
         ("-1,replica 1,5", "is no time of a run"),
@@ -103,10 +109,53 @@ def test_a_trace_takes_down_a_replica_and_a_node(tmp_path: Path) -> None:
     assert result.metrics["retries"] == record.lost.sum() > 0
 
 
-def test_prefill_and_decode_pools_do_not_fail(tmp_path: Path) -> None:
-    pools = "serving.pools=[{name: p, role: prefill}, {name: d, role: decode}]"
-    with pytest.raises(InputError, match="do not come, go or fail here"):
-        ran(tmp_path, "serving.replicas=1", "+" + pools, "+serving.fleet={failures: {mtbf: 1 h}}")
+POOLS = "+serving.pools=[{name: p, role: prefill, replicas: 2}, {name: d, role: decode, replicas: 2}]"
+
+
+@pytest.mark.parametrize("kind", ["retry", "migrate"])
+def test_replicas_of_pools_fail(kind: str, tmp_path: Path) -> None:
+    trace = tmp_path / "faults.csv"
+    trace.write_text("time,what,until\n5 s,d 2,10 s\n7,p 1,8\n12,node 0,14\n")
+    failing = f"+serving.fleet={{failures: {{trace: {trace}, requests: {kind}}}}}"
+    few = "serving.replicas=1", "requests.count=60"
+    result = ran(tmp_path, *few, POOLS, failing)
+    assert result.service is not None and result.service.fleet is not None
+    record = result.service.fleet
+    assert sorted(record.failed.tolist()) == [0, 0, 1, 2, 3, 3]
+    assert result.metrics["completed"] == 60 and result.metrics["retries"] > 0
+    calm = ran(tmp_path, *few, POOLS)
+    assert result.metrics["mean_e2el_ms"] > calm.metrics["mean_e2el_ms"]
+
+
+def test_replicas_with_tiers_and_those_that_share_experts_fail(tmp_path: Path) -> None:
+    tiers = "+serving.kv_cache={prefix_caching: block, tiers: [{name: host, capacity: 50 GB}]}"
+    failing = "+serving.fleet={failures: {mtbf: 4 s, repair: {fixed: 1}}}"
+    turns = "+requests.sessions={turns: {fixed: 4}, think: {fixed: 1}}"
+    found = ran(tmp_path, tiers, turns, failing, "requests.count=60")
+    assert found.metrics["replica_failures"] > 0 and found.metrics["completed"] == 60
+    shared = ("model=models/qwen3-30b-a3b", "serving.replicas=4", "+serving.parallel={ep: 4}")
+    found = ran(tmp_path, *shared, failing.replace("4 s", "3 s"), "requests.count=60")
+    assert found.metrics["replica_failures"] > 0 and found.metrics["completed"] + found.metrics["failed"] == 60
+
+
+def test_links_fail_and_caches_go_round(tmp_path: Path) -> None:
+    """Two nodes with a replica on each; the card of the sending device is down: caches wait, or take another card."""
+    pools = "+serving.pools=[{name: p, role: prefill, parallel: {tp: 8}}, {name: d, role: decode, parallel: {tp: 8}}]"
+    trace = tmp_path / "faults.csv"
+    trace.write_text("time,what,until\n5 s,link NIC 3,15 s\n")
+    given = ("serving.replicas=1", "cluster.nodes=2", "requests.count=60", pools)
+    found = {
+        traffic: ran(tmp_path, *given, f"+serving.fleet={{failures: {{trace: {trace}, traffic: {traffic}}}}}")
+        for traffic in ("wait", "reroute")
+    }
+    longest = {}
+    for traffic, result in found.items():
+        assert result.service is not None and result.service.transfers is not None
+        moved = result.service.transfers
+        longest[traffic] = float((moved.end - moved.start).max()) / 1e12
+        assert result.metrics["link_failures"] == 1 and result.metrics["completed"] == 60
+        assert result.service.fleet is not None and result.service.fleet.outages[0].link == "NIC 3"
+    assert longest["wait"] > 8 and longest["reroute"] < 0.1
 
 
 def test_start_up_takes_its_phases(tmp_path: Path) -> None:
